@@ -1,0 +1,79 @@
+# Every target makes what it needs first: a Python 3.11 or newer and make are enough to start.
+#   make run     the dashboard on a demo          make check   style, types, import rules, house rules
+#   make test    the tests                        make dist    dist/ledger.pyz, everything in one file
+#   make soak    the long fault runs              make bench   the benchmarks
+#   make lock    pin the dependencies anew        make clean   remove what can be made again
+
+PYTHON ?= python3
+PYTEST_ARGS ?= --numprocesses auto --dist loadfile
+SOAK ?= 50
+UV_ARGS ?=
+
+venv := .venv
+bin := $(venv)/bin
+pip := $(bin)/python -m pip --disable-pip-version-check -qq
+
+.PHONY: run test check dist soak bench lock clean runtime dev
+
+run: runtime
+	$(bin)/ledger-tui --demo
+
+test: dev
+	$(bin)/python -m pytest $(PYTEST_ARGS)
+
+check: dev
+	$(bin)/ruff check .
+	$(bin)/ruff format --check .
+	$(bin)/mypy --strict src
+	$(bin)/lint-imports --no-cache
+	$(bin)/python -m pytest -q tests/house
+
+dist: dev
+	$(bin)/python tools/build_archive.py
+
+soak: dev
+	$(bin)/python -m pytest tests/faults --soak $(SOAK) -s $(PYTEST_ARGS)
+
+bench: dev
+	$(bin)/python -m bench
+
+# The locks name neither an index nor a path, so they hold wherever they are installed from.
+# UV_ARGS is for the place that makes them, for instance UV_ARGS="--index-url …".
+compile := $(bin)/uv pip compile --quiet --universal --python-version 3.11 \
+	--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links $(UV_ARGS)
+
+lock: dev
+	$(compile) pyproject.toml --upgrade --group dev --output-file requirements-dev.lock
+	$(compile) pyproject.toml --constraints requirements-dev.lock --output-file requirements.lock
+	$(compile) --constraints requirements-dev.lock --group build --output-file requirements-build.lock
+
+clean:
+	rm -rf $(venv) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# The environment, in steps that are each done once and again when what they rest on has changed.
+runtime: $(venv)/.project
+dev: $(venv)/.project $(venv)/.dev
+
+$(venv)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "ledger_engine needs Python 3.11 or newer; name one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+		{ echo "$(PYTHON) has no venv module; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@echo "Preparing $(venv) (once)"
+	@$(PYTHON) -m venv --clear $(venv)
+	@touch $@
+
+$(venv)/.runtime: requirements.lock requirements-build.lock | $(venv)/.made
+	@echo "Installing what the program needs"
+	@$(pip) install --require-hashes -r requirements-build.lock -r requirements.lock
+	@touch $@
+
+$(venv)/.project: pyproject.toml | $(venv)/.runtime
+	@$(pip) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(venv)/.dev: requirements-dev.lock | $(venv)/.runtime
+	@echo "Installing what the tests need"
+	@$(pip) install --require-hashes -r requirements-dev.lock
+	@touch $@

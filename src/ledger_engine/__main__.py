@@ -1,0 +1,3 @@
+from ledger_engine.cli import main
+
+main()

@@ -1,0 +1,27 @@
+"""The entry point of `ledger.pyz`, which is both programs: the dashboard, and `ledger-engine`'s commands."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command the first argument names, or else the dashboard.
+
+    The commands are asked for only when the first argument is a word: opening the dashboard, with or
+    without options, never loads the server's command line.
+    """
+    first = sys.argv[1] if len(sys.argv) > 1 else ""
+    if first and not first.startswith("-") and first in _commands():
+        from ledger_engine.cli import main as program
+    else:
+        from ledger_tui.cli import main as program
+    program()
+    if first in ("-h", "--help"):
+        print(f"\nWith one of these words first it is ledger-engine: {', '.join(_commands())}.")
+
+
+def _commands() -> list[str]:
+    import click
+
+    from ledger_engine.cli import main as engine
+
+    return engine.list_commands(click.Context(engine))

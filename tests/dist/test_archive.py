@@ -1,0 +1,102 @@
+"""The one file, built as `make dist` builds it and run as a stranger would: from an empty folder."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LISTENING = "Listening on "
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def build(target: Path) -> Path:
+    subprocess.run([sys.executable, ROOT / "tools" / "build_archive.py", target], check=True)
+    return target
+
+
+@pytest.fixture(scope="session")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("dist") / "ledger.pyz")
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A home of its own, where the archive unpacks itself, and nothing that leads to this checkout."""
+    home = tmp_path_factory.mktemp("home")
+    ours = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "LEDGER_", "XDG_"))
+    }
+    return ours | {"HOME": str(home), "SHIV_ROOT": str(home / "unpacked"), "VIRTUAL_ENV": ""}
+
+
+@pytest.fixture
+def python() -> str:
+    """The interpreter behind the virtual environment: what the archive lacks must not come from there."""
+    return sys._base_executable
+
+
+def run(python: str, archive: Path, environment: dict[str, str], folder: Path, *words: str) -> str:
+    command = [python, str(archive), *words]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def server(python: str, archive: Path, environment: dict[str, str], tmp_path: Path) -> Iterator[str]:
+    """The URL of a server run by the archive."""
+    command = [python, str(archive), "serve", "--database", str(tmp_path / "ledger.db"), "--port", "0"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        listening = next((line for line in process.stdout if LISTENING in line), None)
+        assert listening is not None, f"the server ended with {process.wait()} before it listened"
+        yield listening.partition(LISTENING)[2].strip()
+    finally:
+        process.terminate()
+        process.communicate()
+    assert process.returncode == 0
+
+
+def test_the_archive_serves_a_ledger_from_an_empty_folder(server: str) -> None:
+    answer = httpx.get(f"{server}/api/health", trust_env=False)
+    assert answer.status_code == 200
+    assert answer.json()["ok"] is True
+
+
+def test_the_archive_opens_the_dashboards_help(
+    python: str, archive: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    assert "--demo" in run(python, archive, environment, tmp_path, "--help")
+
+
+def test_a_first_word_is_a_command_of_the_server(
+    python: str, archive: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    assert "--port" in run(python, archive, environment, tmp_path, "serve", "--help")
+
+
+def test_the_archive_carries_the_demo_data(
+    python: str, archive: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    from ledger_engine import seed_files
+
+    for name in seed_files.names():
+        run(python, archive, environment, tmp_path, "seed", name, "--database", str(tmp_path / f"{name}.db"))
+        run(python, archive, environment, tmp_path, "verify", "--database", str(tmp_path / f"{name}.db"))
+
+
+def test_the_same_sources_make_the_same_bytes(archive: Path, tmp_path: Path) -> None:
+    assert build(tmp_path / "again" / "ledger.pyz").read_bytes() == archive.read_bytes()

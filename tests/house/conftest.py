@@ -1,0 +1,38 @@
+"""The tree as it is, for the tests that read it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# What the tools and the programs leave behind, see .gitignore.
+NOT_OURS = {".git", ".venv", "build", "dist", "__pycache__", ".hypothesis"}
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def sources() -> list[Path]:
+    """Every Python file of the two packages."""
+    return sorted((ROOT / "src").rglob("*.py"))
+
+
+@pytest.fixture(scope="session")
+def text_files() -> dict[Path, str]:
+    """Every text file of the repository, by its path from the root."""
+    found: dict[Path, str] = {}
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [name for name in folders if name not in NOT_OURS and not name.endswith("_cache")]
+        for name in files:
+            path = Path(folder, name)
+            if path.parent == ROOT / "data" and name != "README.md":
+                continue
+            try:
+                found[path.relative_to(ROOT)] = path.read_text(encoding="utf-8")
+            except UnicodeDecodeError:
+                continue
+    return found

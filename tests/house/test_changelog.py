@@ -1,0 +1,24 @@
+"""CHANGELOG.md in the form of Keep a Changelog, and the version told the same everywhere."""
+
+import re
+from pathlib import Path
+
+import ledger_engine
+import ledger_tui
+
+KINDS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_the_changelog_begins_with_what_is_unreleased(root: Path) -> None:
+    versions = re.findall(r"(?m)^## \[(.+?)\]", (root / "CHANGELOG.md").read_text(encoding="utf-8"))
+    assert versions[0] == "Unreleased"
+
+
+def test_the_changelog_has_only_the_known_kinds_of_change(root: Path) -> None:
+    kinds = re.findall(r"(?m)^### (.+)$", (root / "CHANGELOG.md").read_text(encoding="utf-8"))
+    assert kinds
+    assert set(kinds) <= KINDS
+
+
+def test_both_programs_have_one_version() -> None:
+    assert ledger_tui.__version__ == ledger_engine.__version__

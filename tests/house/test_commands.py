@@ -1,0 +1,58 @@
+"""Every command and option is described to people: in README.md or docs/, and in its own --help."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+import ledger_engine.cli
+import ledger_tui.cli
+
+PROGRAMS = {"ledger-engine": ledger_engine.cli.main, "ledger-tui": ledger_tui.cli.main}
+
+
+def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    """The command and those below it, with the words one types for each."""
+    yield name, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for word in command.list_commands(context):
+            below = command.get_command(context, word)
+            assert below is not None
+            yield from commands(below, f"{name} {word}")
+
+
+EVERY = [each for name, program in PROGRAMS.items() for each in commands(program, name)]
+
+
+@pytest.fixture(scope="module")
+def pages(root: Path) -> str:
+    files = [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)
+
+
+@pytest.mark.parametrize(("name", "command"), EVERY, ids=[name for name, _ in EVERY])
+def test_a_command_is_documented(name: str, command: click.Command, pages: str) -> None:
+    assert name in pages
+
+
+@pytest.mark.parametrize(("name", "command"), EVERY, ids=[name for name, _ in EVERY])
+def test_each_option_of_a_command_is_documented(name: str, command: click.Command, pages: str) -> None:
+    options = {
+        max(parameter.opts, key=len)
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and not parameter.hidden
+    }
+    assert {option for option in options if option not in pages} == set()
+
+
+@pytest.mark.parametrize(("name", "command"), EVERY, ids=[name for name, _ in EVERY])
+def test_a_command_and_its_options_say_what_they_are_for(name: str, command: click.Command) -> None:
+    assert command.help
+    silent = [
+        parameter.name
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and not parameter.help
+    ]
+    assert silent == []

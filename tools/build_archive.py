@@ -1,0 +1,87 @@
+"""Builds dist/ledger.pyz: both programs and all they need in one file, from the lock and the project's wheel.
+
+The same sources, lock, platform and Python give the same bytes: whatever pip writes that tells where or when
+it was installed is taken out again. The file runs on the Python minor version and the platform that built it.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import ZipFile
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# sqlite-utils asks for pip, for a command of its own that nothing here calls.
+UNUSED = ("pip", "pip-*.dist-info")
+
+PREAMBLE = """\
+import sys
+if sys.version_info[:2] != {version}:
+    sys.exit("ledger.pyz needs Python %d.%d, this is %d.%d" % ({version} + sys.version_info[:2]))
+"""
+
+
+def main() -> None:
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "dist" / "ledger.pyz").resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as folder:
+        work = Path(folder)
+        site = work / "site"
+        install_dependencies(site)
+        install_project(site, work)
+        remove_traces(site)
+        unfinished = target.with_suffix(".part")
+        pack(site, work, unfinished)
+        unfinished.replace(target)
+    major, minor = sys.version_info[:2]
+    print(f"{target.name}: {target.stat().st_size / 1e6:.1f} MB, for Python {major}.{minor} on this platform")
+
+
+def install_dependencies(site: Path) -> None:
+    python("pip", "install", "-qq", "--disable-pip-version-check", "--no-compile", "--require-hashes",
+           "--target", str(site), "--requirement", str(ROOT / "requirements.lock"))  # fmt: skip
+
+
+def install_project(site: Path, work: Path) -> None:
+    """Unpack the wheel: pip would note the path it came from."""
+    python("hatchling", "build", "--target", "wheel", "--directory", str(work))
+    (wheel,) = work.glob("*.whl")
+    with ZipFile(wheel) as archive:
+        archive.extractall(site)
+
+
+def remove_traces(site: Path) -> None:
+    """Take out the scripts, whose first line is this machine's Python, and what is never called."""
+    shutil.rmtree(site / "bin", ignore_errors=True)
+    for pattern in UNUSED:
+        for folder in site.glob(pattern):
+            shutil.rmtree(folder)
+    for record in site.glob("*.dist-info/RECORD"):
+        text = record.read_text(encoding="utf-8")
+        record.write_text(re.sub(r"(?m)^(\.\./)*bin/.*\n", "", text), encoding="utf-8")
+    for path in site.rglob("*"):
+        path.chmod(0o755 if path.is_dir() or path.suffix == ".so" else 0o644)
+
+
+def pack(site: Path, work: Path, target: Path) -> None:
+    preamble = work / "right_python.py"
+    preamble.write_text(PREAMBLE.format(version=tuple(sys.version_info[:2])), encoding="utf-8")
+    preamble.chmod(0o644)
+    python("shiv.cli", "--reproducible", "--preamble", str(preamble), "--site-packages", str(site),
+           "--entry-point", "ledger_engine.archive:main", "--output-file", str(target))  # fmt: skip
+
+
+def python(module: str, *arguments: str) -> None:
+    command = [sys.executable, "-m", module, *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | {"PYTHONWARNINGS": "ignore"}, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+    if done.returncode:
+        sys.exit(f"{done.stdout}\n{module} failed")
+
+
+if __name__ == "__main__":
+    main()
