@@ -1,0 +1,69 @@
+"""Which works go to the writer together.
+
+A commit costs the same for one work as for fifty, and a writer that runs while the event loop is busy
+competes with it for the interpreter and slows both. So the works of one loop are handed over in
+groups, one group at a time, at the moment when the loop has nothing more to add.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+GROUP_MAX = 128  # works that are enough for one commit: more gain nothing and let the first ones wait
+QUIET_TURNS = 8  # turns of the loop without a new work, after which none is expected
+
+J = TypeVar("J")
+
+
+class Gathering(Generic[J]):
+    """Collects jobs in one event loop and calls `hand_over` with each group; call `done` after each."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, hand_over: Callable[[list[J]], None]) -> None:
+        self._loop = loop
+        self._hand_over = hand_over
+        self._waiting: list[J] = []
+        self._in_flight = False
+        self._crowded = False
+        self._seen = 0
+        self._quiet = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, job: J) -> None:
+        """Take one job into the next group."""
+        self._waiting.append(job)
+        if not self._in_flight and len(self._waiting) == 1:
+            self._watch()
+
+    def done(self) -> None:
+        """The group that was handed over is finished."""
+        self._in_flight = False
+        if self._waiting:
+            self._watch()
+
+    def flush(self) -> None:
+        """Hand over what waits at once."""
+        if self._waiting:
+            group, self._waiting = self._waiting, []
+            self._in_flight = True
+            self._hand_over(group)
+
+    def _watch(self) -> None:
+        self._seen = 0
+        self._quiet = 0
+        self._loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        waiting = len(self._waiting)
+        self._quiet = 0 if waiting > self._seen else self._quiet + 1
+        self._seen = waiting
+        # Whoever posts alone need not wait for others: only a crowd is worth waiting for.
+        patience = QUIET_TURNS if self._crowded else 1
+        if waiting < GROUP_MAX and self._quiet < patience:
+            self._loop.call_soon(self._look)
+            return
+        self._crowded = waiting > 1
+        self.flush()

@@ -1,0 +1,367 @@
+"""SQLite behind the seam: one writer thread that commits in groups, and a few readers.
+
+All works that wait are taken together, each in a savepoint of its own inside one transaction, and are
+answered only after the commit is on the disk (`synchronous=FULL`). That makes durability cheap: one
+fsync for a group instead of one for each request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from ledger_engine.clock import Clock
+from ledger_engine.database import Listener, Parameters, Row, T, Unit, Value, Work, migrations
+from ledger_engine.database.gathering import Gathering
+from ledger_engine.errors import LedgerError, StorageUnavailable
+from ledger_engine.ids import IdSource, moment_of
+
+WAITING_MAX = 4096  # works waiting for the writer or the readers; more are refused, not piled up
+READERS = 3
+BUSY_TIMEOUT_MS = 5000
+FAULTS_MAX = 10  # one is enough to know; more than these help nobody
+
+_PRAGMAS = (
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=FULL",
+    "PRAGMA foreign_keys=ON",
+    f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",
+    "PRAGMA trusted_schema=OFF",
+    "PRAGMA cell_size_check=ON",
+    "PRAGMA journal_size_limit=67108864",
+)
+# After one of these the connection's own state cannot be relied on: it is opened anew.
+_FATAL = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN}
+_NOTHING: Parameters = {}  # a dict: sqlite3 takes no read-only view of one
+_OUR_MISTAKES = {
+    None,
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_MISUSE,
+}
+
+
+class SqliteUnit:
+    """A work's transaction on a SQLite connection."""
+
+    __slots__ = ("_connection", "_clock", "_ids", "_now", "_topics")
+
+    def __init__(self, connection: sqlite3.Connection, clock: Clock, ids: IdSource) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._ids = ids
+        self._now = clock.now()
+        self._topics: set[str] = set()
+
+    @property
+    def now(self) -> int:
+        return self._now
+
+    def execute(self, sql: str, parameters: Parameters = _NOTHING, /) -> list[Row]:
+        # Always all rows: one cursor left open would pin the write-ahead log.
+        return self._connection.execute(sql, parameters).fetchall()
+
+    def first(self, sql: str, parameters: Parameters = _NOTHING, /) -> Row | None:
+        rows = self._connection.execute(sql, parameters).fetchall()
+        return rows[0] if rows else None
+
+    def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
+        self._connection.executemany(sql, rows)
+
+    def new_id(self, prefix: str) -> str:
+        return self._ids.new(prefix, self._now)
+
+    def inspect(self) -> list[str]:
+        found = [
+            str(row[0]) for row in self.execute(f"PRAGMA integrity_check({FAULTS_MAX})") if row[0] != "ok"
+        ]
+        for row in self.execute("PRAGMA foreign_key_check"):
+            found.append(f"row {row[1]} of {row[0]} names a row of {row[2]} that is not there")
+            if len(found) == FAULTS_MAX:
+                break
+        return found
+
+    def announce(self, topic: str) -> None:
+        self._topics.add(topic)
+
+    def begin_work(self) -> None:
+        """Give the next work of the group its own moment and an empty list of topics."""
+        self._now = self._clock.now()
+        self._topics = set()
+
+    def topics(self) -> set[str]:
+        """What the work announced."""
+        return self._topics
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    work: Work[Any]
+    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+    answer: Any = None
+    error: BaseException | None = None
+
+    def settle(self) -> None:
+        """Hand the outcome to whoever waits, if they still do; runs in the event loop."""
+        if self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.answer)
+
+
+class SqliteDatabase:
+    """One SQLite file. Open with `open_database`."""
+
+    def __init__(self, path: Path, clock: Clock, *, checkpoints: bool) -> None:
+        self._path = path
+        self._clock = clock
+        self._ids = IdSource()
+        self._checkpoints = checkpoints
+        self._listeners: list[Listener] = []
+        self._gatherings: dict[asyncio.AbstractEventLoop, Gathering[_Job]] = {}
+        self._writes: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
+        self._reads: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._closing = False
+        self._lost = False
+        self._seen_version = -1
+        self._writer: sqlite3.Connection | None = connect(path, checkpoints=checkpoints)
+        migrations.apply(self._writer)
+        self._threads = [threading.Thread(target=self._write_until_closed, name="ledger-writer", daemon=True)]
+        for number in range(READERS):
+            name = f"ledger-reader-{number}"
+            self._threads.append(threading.Thread(target=self._read_until_closed, name=name, daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    async def read(self, work: Work[T]) -> T:
+        job = self._job(work, self._reads.qsize())
+        self._reads.put(job)
+        return cast(T, await job.future)
+
+    async def write(self, work: Work[T]) -> T:
+        gathering = self._gathering(asyncio.get_running_loop())
+        job = self._job(work, len(gathering))
+        gathering.add(job)
+        return cast(T, await job.future)
+
+    async def check(self) -> None:
+        await self.read(_look)
+        if self._lost:
+            # Without this a server that nobody writes to, because it is down, would stay down.
+            await self.write(_touch)
+
+    def listen(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    async def close(self) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        for gathering in self._gatherings.values():
+            gathering.flush()
+        # Readers first: the last connection to close folds the write-ahead log into the file.
+        for _ in range(READERS):
+            self._reads.put(None)
+        for thread in self._threads[1:]:
+            await asyncio.to_thread(thread.join)
+        self._writes.put(None)
+        await asyncio.to_thread(self._threads[0].join)
+
+    def _job(self, work: Work[Any], waiting: int) -> _Job:
+        if self._closing:
+            raise StorageUnavailable("it is being closed")
+        if waiting >= WAITING_MAX:
+            raise StorageUnavailable("too many requests wait for it")
+        loop = asyncio.get_running_loop()
+        return _Job(work, loop.create_future(), loop)
+
+    def _gathering(self, loop: asyncio.AbstractEventLoop) -> Gathering[_Job]:
+        gathering = self._gatherings.get(loop)
+        if gathering is None:
+            self._gatherings = {known: g for known, g in self._gatherings.items() if not known.is_closed()}
+            gathering = self._gatherings[loop] = Gathering(loop, self._writes.put)
+        return gathering
+
+    # The writer's thread
+
+    def _write_until_closed(self) -> None:
+        while (group := self._writes.get()) is not None:
+            self._write_group(group)
+        if self._writer is not None:
+            self._writer.close()
+
+    def _write_group(self, group: list[_Job]) -> None:
+        topics: set[str] = set()
+        try:
+            if self._writer is None:
+                self._writer = connect(self._path, checkpoints=self._checkpoints)
+            topics = self._commit(self._writer, group)
+            self._lost = False
+        except Exception as error:  # whatever it is: without this thread nothing is ever written again
+            self._lost = True
+            self._give_up(group, error)
+        self._settle(group, frozenset(topics))
+
+    def _commit(self, connection: sqlite3.Connection, group: list[_Job]) -> set[str]:
+        """Run the works in one transaction; raises sqlite3.Error when none of them counts."""
+        connection.execute("BEGIN IMMEDIATE")
+        self._follow_other_writers(connection)
+        unit = SqliteUnit(connection, self._clock, self._ids)
+        topics: set[str] = set()
+        for job in group:
+            unit.begin_work()
+            connection.execute("SAVEPOINT work")
+            try:
+                job.answer = job.work(unit)
+            except BaseException as error:
+                # A full disk rolls back the whole transaction behind our back, earlier works included.
+                if not connection.in_transaction or _code(error) in _FATAL:
+                    raise sqlite3.OperationalError(str(error)) from error
+                connection.execute("ROLLBACK TO work")
+                job.error = _told(error)
+            else:
+                topics |= unit.topics()
+            connection.execute("RELEASE work")
+        connection.execute("COMMIT")
+        return topics
+
+    def _follow_other_writers(self, connection: sqlite3.Connection) -> None:
+        """Date this group after everything an administration command wrote beside us."""
+        version = connection.execute("PRAGMA data_version").fetchone()[0]
+        if version != self._seen_version:
+            self._seen_version = version
+            newest = connection.execute("SELECT max(id) FROM events").fetchone()[0]
+            if newest is not None:
+                self._clock.advance_past(moment_of(newest))
+
+    def _give_up(self, group: list[_Job], error: Exception) -> None:
+        """Nothing of the group was committed: say so to all of it, and get the connection sound again."""
+        for job in group:
+            job.answer, job.error = None, StorageUnavailable(_reason(error))
+        connection, self._writer = self._writer, None
+        self._seen_version = -1
+        if connection is not None:
+            # Closing rolls back what is open; the next group opens the file anew.
+            connection.close()
+
+    def _settle(self, jobs: list[_Job], topics: frozenset[str]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+        for job in jobs:
+            by_loop.setdefault(job.loop, []).append(job)
+        for loop, mine in by_loop.items():
+            _call_soon(loop, partial(self._tell, mine, topics))
+
+    def _tell(self, jobs: list[_Job], topics: frozenset[str]) -> None:
+        try:
+            if topics:
+                for listener in self._listeners:
+                    listener(topics)
+        finally:
+            for job in jobs:
+                job.settle()
+            self._gathering(jobs[0].loop).done()
+
+    # The readers' threads
+
+    def _read_until_closed(self) -> None:
+        connection: sqlite3.Connection | None = None
+        while (job := self._reads.get()) is not None:
+            try:
+                if connection is None:
+                    connection = connect(self._path, checkpoints=False, query_only=True)
+                connection.execute("BEGIN")
+                job.answer = job.work(SqliteUnit(connection, self._clock, self._ids))
+                connection.execute("COMMIT")
+            except BaseException as error:
+                job.error = _told(error)
+                if connection is not None and isinstance(error, sqlite3.Error):
+                    connection.close()
+                    connection = None
+                elif connection is not None and connection.in_transaction:
+                    connection.execute("ROLLBACK")
+            _call_soon(job.loop, job.settle)
+        if connection is not None:
+            connection.close()
+
+
+def open_database(path: Path, clock: Clock, *, checkpoints: bool) -> SqliteDatabase:
+    """Open the file, making and migrating it as needed; for its owner's eyes only (0600).
+
+    `checkpoints` is for the one process that serves the file: before SQLite 3.51.3 a database can be
+    damaged when two connections write and checkpoint at once, so nobody else may.
+    Raises StorageUnavailable when the file is no ledger, is from a newer version, or cannot be used.
+    """
+    try:
+        return SqliteDatabase(path, clock, checkpoints=checkpoints)
+    except (sqlite3.Error, OSError) as error:
+        raise StorageUnavailable(f"{path}: {_reason(error)}") from error
+
+
+def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlite3.Connection:
+    """A connection with this project's settings; the file is made with mode 0600 if it is not there."""
+    if not query_only:
+        make_private(path)
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=512)
+    try:
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+        connection.execute(f"PRAGMA wal_autocheckpoint={1000 if checkpoints else 0}")
+        connection.execute(f"PRAGMA query_only={'ON' if query_only else 'OFF'}")
+    except BaseException:
+        connection.close()
+        raise
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+def _look(unit: Unit) -> None:
+    unit.execute("PRAGMA schema_version")
+
+
+def _touch(unit: Unit) -> None:
+    """Write a page without changing anything: nobody uses this number."""
+    unit.execute("PRAGMA user_version = 0")
+
+
+def make_private(path: Path) -> None:
+    """Make an empty file that only its owner can read, unless there is a file already."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _code(error: BaseException) -> int | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, LedgerError):
+        return error.message
+    return (str(error) or type(error).__name__).rstrip(".")
+
+
+def _told(error: BaseException) -> BaseException:
+    """The error as the caller should see it: the storage's trouble is named so, our mistake stays one."""
+    if isinstance(error, OSError):
+        return StorageUnavailable(_reason(error))
+    if isinstance(error, sqlite3.DatabaseError) and _code(error) not in _OUR_MISTAKES:
+        return StorageUnavailable(_reason(error))
+    return error
+
+
+def _call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(call)

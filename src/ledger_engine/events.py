@@ -1,0 +1,156 @@
+"""The outbox: what happened, recorded in the commit that made it happen (decisions.md 12)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, ClassVar
+
+from ledger_engine.clock import iso
+from ledger_engine.database import Row, Unit
+from ledger_engine.errors import InvalidRequest, NotFound
+from ledger_engine.pages import Listing, Page, PageRequest
+from ledger_engine.records import Moment, Record, as_json, dumps
+from ledger_engine.scope import Scope
+
+TOPIC = "events"  # announced with each commit that recorded some
+
+KINDS = (
+    "account.created",
+    "transaction.created",
+    "invoice.created",
+    "invoice.updated",
+    "invoice.opened",
+    "invoice.paid",
+    "invoice.voided",
+    "user.created",
+    "user.deactivated",
+    "user.restored",
+    "order.created",
+    "order.paid",
+    "order.shipped",
+)
+
+
+@dataclass(slots=True)
+class Event:
+    """What happened. `data` holds the object as it was then; `request` is the id of the request that did
+    it, None for a command."""
+
+    OBJECT: ClassVar[str] = "event"
+
+    id: str
+    type: str
+    created: Moment
+    livemode: bool
+    data: dict[str, Any]
+    request: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """An event as it is sent: `body` is the text whose bytes are signed."""
+
+    id: str
+    type: str
+    body: str
+
+
+def record(unit: Unit, scope: Scope, kind: str, subject: Record) -> None:
+    """Record that `kind` happened to `subject`, with the subject as it is now.
+
+    The whole message is stored as the text that is sent, so that each delivery has the same bytes.
+    """
+    id = unit.new_id("evt")
+    message = {
+        "id": id,
+        "object": "event",
+        "type": kind,
+        "created": iso(unit.now),
+        "livemode": scope.livemode,
+        "data": {"object": as_json(subject)},
+    }
+    unit.execute(
+        "INSERT INTO events (id, project, livemode, type, object, body, request, created)"
+        " VALUES (:id, :project, :livemode, :type, :object, :body, :request, :now)",
+        scope.bind(
+            id=id, type=kind, object=subject.id, body=dumps(message), request=scope.request, now=unit.now
+        ),
+    )
+    unit.announce(TOPIC)
+
+
+def get(unit: Unit, scope: Scope, id: str) -> Event:
+    """The event; raises NotFound."""
+    row = unit.first(
+        "SELECT * FROM events WHERE id = :id AND project = :project AND livemode = :livemode",
+        scope.bind(id=id),
+    )
+    if row is None:
+        raise NotFound("event", id)
+    return _read(row)
+
+
+def page(unit: Unit, scope: Scope, wanted: PageRequest, *, type: str | None = None) -> Page[Event]:
+    """Events, newest first."""
+    if type is not None and type not in KINDS:
+        raise InvalidRequest("invalid_value", f"type must be one of {', '.join(KINDS)}.", "type")
+    return _LISTING.page(unit, scope, wanted, {"type": type})
+
+
+def newest(unit: Unit) -> str:
+    """The id of the last event of all; every later one is greater. Empty when there is none."""
+    row = unit.first("SELECT id FROM events ORDER BY id DESC LIMIT 1")
+    return row["id"] if row else ""
+
+
+def after(unit: Unit, scope: Scope, cursor: str, limit: int) -> list[Message]:
+    """The project's and mode's next events behind the cursor, in the order they happened."""
+    rows = unit.execute(
+        "SELECT id, type, body FROM events"
+        " WHERE project = :project AND livemode = :livemode AND id > :cursor ORDER BY id LIMIT :limit",
+        scope.bind(cursor=cursor, limit=limit),
+    )
+    return [Message(row["id"], row["type"], row["body"]) for row in rows]
+
+
+def between(unit: Unit, scope: Scope, first: str, end: str, request: str) -> list[str]:
+    """The ids of the events that this request caused, among those from `first` to before `end`."""
+    rows = unit.execute(
+        "SELECT id FROM events WHERE project = :project AND livemode = :livemode"
+        " AND id >= :first AND id < :end AND request = :request ORDER BY id",
+        scope.bind(first=first, end=end, request=request),
+    )
+    return [row["id"] for row in rows]
+
+
+def erase_users(unit: Unit, users: Sequence[str]) -> None:
+    """Erase name and address of these users from what was recorded of them."""
+    for user in users:
+        rows = unit.execute(
+            "SELECT id, body FROM events"
+            " WHERE object = :user AND type IN ('user.created', 'user.deactivated', 'user.restored')",
+            {"user": user},
+        )
+        for row in rows:
+            message = json.loads(row["body"])
+            message["data"]["object"].update(name=None, email=None)
+            unit.execute(
+                "UPDATE events SET body = :body WHERE id = :id", {"id": row["id"], "body": dumps(message)}
+            )
+
+
+def _read(row: Row) -> Event:
+    return Event(
+        id=row["id"],
+        type=row["type"],
+        created=row["created"],
+        livemode=bool(row["livemode"]),
+        data=json.loads(row["body"])["data"],
+        request=row["request"],
+    )
+
+
+_LISTING = Listing("events", _read, attrgetter("id"))

@@ -1,0 +1,45 @@
+"""Idempotency keys: each makes one object, once and for ever (decisions.md 5)."""
+
+from __future__ import annotations
+
+from ledger_engine.database import Unit
+from ledger_engine.errors import DuplicateIdempotencyKey, InvalidRequest
+from ledger_engine.scope import Scope
+
+HEADER = "Idempotency-Key"
+
+
+def parse(key: str | None) -> str | None:
+    """The key as sent; raises InvalidRequest unless it is 1 to 255 printable ASCII characters."""
+    if key is None:
+        return None
+    if not 1 <= len(key) <= 255 or not key.isascii() or not key.isprintable():
+        raise InvalidRequest(
+            "invalid_value", f"{HEADER} must be 1 to 255 printable ASCII characters.", HEADER
+        )
+    return key
+
+
+def take(unit: Unit, scope: Scope, key: str | None, object: str) -> None:
+    """Take `key`, if there is one, for the object with this id, in the commit that makes the object.
+
+    There is one space of keys for each project and mode. Raises DuplicateIdempotencyKey when the key
+    is taken; a work that fails afterwards gives it back with all else.
+    """
+    if key is None:
+        return
+    parameters = scope.bind(key=key, object=object, now=unit.now)
+    taken = unit.execute(
+        "INSERT INTO idempotency_keys (project, livemode, key, object, created)"
+        " VALUES (:project, :livemode, :key, :object, :now)"
+        " ON CONFLICT (project, livemode, key) DO NOTHING RETURNING object",
+        parameters,
+    )
+    if not taken:
+        first = unit.first(
+            "SELECT object FROM idempotency_keys"
+            " WHERE project = :project AND livemode = :livemode AND key = :key",
+            parameters,
+        )
+        assert first is not None, "a key that conflicts is there"
+        raise DuplicateIdempotencyKey(first["object"])

@@ -1,0 +1,30 @@
+"""Amounts and currencies: integers in the smallest unit of an active ISO 4217 currency."""
+
+from __future__ import annotations
+
+from iso4217 import Currency
+
+from ledger_engine.errors import InvalidRequest
+
+MAX_AMOUNT = 2**53 - 1  # what every JSON reader can hold exactly (decisions.md 7)
+
+# Codes without a minor unit (gold, test and "no currency" codes) have no smallest unit to count in.
+DECIMALS = {currency.code: currency.exponent for currency in Currency if currency.exponent is not None}
+
+
+def parse_currency(text: str, param: str = "currency") -> str:
+    """The upper-case code; raises InvalidRequest when it is no active ISO 4217 currency."""
+    code = text.upper() if text.isascii() else text
+    if code not in DECIMALS:
+        raise InvalidRequest("invalid_value", f"{param} must be an active ISO 4217 code, like EUR.", param)
+    return code
+
+
+def in_major_units(amount: int, currency: str) -> str:
+    """`1250` EUR is `12.50`, `1250` JPY is `1250`, `1250` KWD is `1.250`; exact, no separators."""
+    decimals = DECIMALS[currency]
+    if not decimals:
+        return str(amount)
+    sign, digits = ("-", str(-amount)) if amount < 0 else ("", str(amount))
+    digits = digits.rjust(decimals + 1, "0")
+    return f"{sign}{digits[:-decimals]}.{digits[-decimals:]}"

@@ -1,0 +1,50 @@
+"""Who asks: the project and mode every tenant statement binds, and what the credential may do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ledger_engine.database import Value
+from ledger_engine.errors import PermissionDenied
+
+ROLES = ("member", "admin", "owner")  # in rising order
+SCOPES = ("read:projects", "write:projects", "read:users", "admin:billing")  # interface.md, Authentication 8
+
+
+@dataclass(slots=True)
+class Scope:
+    """One caller's view of the ledger. It sees no other project and no other mode (decisions.md 3).
+
+    `scopes` is None for a credential that is not restricted. `quota` is the most stored objects of the
+    project and mode, None for no limit. `credential` is the id of the API key behind the request, None
+    for the local administrator; `request` the id of the request.
+    """
+
+    project: str
+    livemode: bool
+    role: str = "owner"
+    scopes: frozenset[str] | None = None
+    quota: int | None = None
+    may_overdraw: bool = True
+    credential: str | None = None
+    request: str | None = None
+
+    def bind(self, **values: Value) -> dict[str, Value]:
+        """The statement's parameters together with `:project` and `:livemode`."""
+        values["project"] = self.project
+        values["livemode"] = self.livemode
+        return values
+
+    def require_role(self, role: str) -> None:
+        """Raise PermissionDenied unless the credential has this role or a higher one."""
+        if ROLES.index(self.role) < ROLES.index(role):
+            raise PermissionDenied(
+                "missing_role", f"This needs the role {role}; this credential has {self.role}."
+            )
+
+    def require_scope(self, scope: str) -> None:
+        """Raise PermissionDenied when the credential is restricted and lacks the scope."""
+        if self.scopes is not None and scope not in self.scopes:
+            raise PermissionDenied(
+                "missing_scope", f"This needs the scope {scope}, which this credential lacks."
+            )
