@@ -1,0 +1,118 @@
+"""Credentials: whose a bearer value is and what it may do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from ledger_engine.api_keys import hash_secret
+from ledger_engine.database import Row, Unit
+from ledger_engine.errors import AuthenticationError
+from ledger_engine.limits import Plan
+from ledger_engine.projects import limits_of
+from ledger_engine.records import Moment
+from ledger_engine.scope import Scope
+
+
+@dataclass(slots=True)
+class Credential:
+    """A credential that is good until `expires_at` (None for an API key).
+
+    `counted_on` is what its requests are counted on: the API key, also for the key's tokens.
+    """
+
+    kind: str  # api_key, access_token
+    counted_on: str
+    project: str
+    livemode: bool
+    role: str
+    scopes: frozenset[str] | None
+    plan: str
+    limits: Plan
+    may_overdraw: bool
+    created: Moment
+    expires_at: Moment | None
+
+    def scope(self, request: str) -> Scope:
+        """The scope of one request made with this credential."""
+        return Scope(
+            project=self.project,
+            livemode=self.livemode,
+            role=self.role,
+            scopes=self.scopes,
+            quota=self.limits.stored_objects,
+            may_overdraw=self.may_overdraw,
+            credential=self.counted_on,
+            request=request,
+        )
+
+    def check_expiry(self, now: int) -> None:
+        """Raise AuthenticationError once the credential's time is over."""
+        if self.expires_at is not None and now >= self.expires_at:
+            raise AuthenticationError("expired_credential", "The access token has expired.")
+
+
+# What is read of a key and its project, whichever way the key was found.
+_KEY = (
+    "k.id, k.project, k.livemode, k.role, k.scopes, k.revoked_at,"
+    " p.plan, p.rate_limit, p.burst, p.overdraft, p.archived_at"
+)
+
+
+def find(unit: Unit, value: str) -> Credential:
+    """The credential with this bearer value; raises AuthenticationError when it is none that counts."""
+    return _find_token(unit, value) if value.startswith("at_") else find_key(unit, value)
+
+
+def find_key(unit: Unit, value: str, param: str | None = None) -> Credential:
+    """The API key with this value; raises AuthenticationError, naming `param` where it came in a field."""
+    row = unit.first(
+        f"SELECT {_KEY}, k.created, NULL AS expires"
+        " FROM api_keys AS k JOIN projects AS p ON p.id = k.project WHERE k.hash = :hash",
+        {"hash": hash_secret(value)},
+    )
+    return _read("api_key", row, param)
+
+
+def require_good_key(unit: Unit, id: str, param: str) -> None:
+    """Raise AuthenticationError, naming `param`, unless the key with this id may still be used."""
+    row = unit.first(
+        f"SELECT {_KEY}, k.created, NULL AS expires"
+        " FROM api_keys AS k JOIN projects AS p ON p.id = k.project WHERE k.id = :id",
+        {"id": id},
+    )
+    _read("api_key", row, param)
+
+
+def _find_token(unit: Unit, value: str) -> Credential:
+    row = unit.first(
+        f"SELECT {_KEY}, t.created, t.expires"
+        " FROM tokens AS t JOIN api_keys AS k ON k.id = t.api_key JOIN projects AS p ON p.id = k.project"
+        " WHERE t.hash = :hash AND t.kind = 'access'",
+        {"hash": hash_secret(value)},
+    )
+    credential = _read("access_token", row)
+    credential.check_expiry(unit.now)
+    return credential
+
+
+def _read(kind: str, row: Row | None, param: str | None = None) -> Credential:
+    if row is None:
+        raise AuthenticationError("invalid_credential", "The API key or token is not known.", param)
+    if row["revoked_at"] is not None:
+        raise AuthenticationError("revoked_credential", "The API key was revoked.", param)
+    if row["archived_at"] is not None:
+        raise AuthenticationError("revoked_credential", "The project of this credential is archived.", param)
+    return Credential(
+        kind=kind,
+        counted_on=row["id"],
+        project=row["project"],
+        livemode=bool(row["livemode"]),
+        role=row["role"],
+        scopes=None if row["scopes"] is None else frozenset(json.loads(row["scopes"])),
+        plan=row["plan"],
+        limits=limits_of(row["plan"], row["rate_limit"], row["burst"]),
+        may_overdraw=row["overdraft"] == "allow",
+        created=row["created"],
+        expires_at=row["expires"],
+    )

@@ -1,0 +1,61 @@
+"""Routes of accounts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ledger_engine import accounts
+from ledger_engine.clock import parse_moment
+from ledger_engine.http.bodies import Body, Query
+from ledger_engine.http.lists import LedgerList
+from ledger_engine.http.operations import Call, Routes
+from ledger_engine.pages import Page
+
+routes = Routes("accounts", "/v1")
+
+
+class CreateAccount(Body):
+    name: Annotated[str, Field(min_length=1, max_length=accounts.NAME_MAX)]
+    currency: str
+    metadata: dict[str, str] = {}
+
+
+class BalanceAt(Query):
+    at: str | None = None
+
+
+@routes.add("GET", "/accounts", needs="read:projects", query=LedgerList, answer=accounts.Account, paged=True)
+async def list_accounts(call: Call, query: LedgerList) -> Page[accounts.Account]:
+    """List the accounts, newest first."""
+    return await call.read(accounts.page, query.page())
+
+
+@routes.add(
+    "POST", "/accounts", needs="write:projects", body=CreateAccount, answer=accounts.Account, status=201
+)
+async def create_account(call: Call, body: CreateAccount) -> accounts.Account:
+    """Create an account with a balance of 0."""
+    new = accounts.NewAccount(body.name, body.currency, body.metadata)
+    return await call.write(accounts.create, new, call.idempotency_key)
+
+
+@routes.add("GET", "/accounts/<id>", needs="read:projects", answer=accounts.Account)
+async def get_account(call: Call, id: str) -> accounts.Account:
+    """Get one account."""
+    return await call.read(accounts.get, id)
+
+
+@routes.add(
+    "GET",
+    "/accounts/<id>/balance",
+    needs="read:projects",
+    query=BalanceAt,
+    answer=accounts.Balance,
+    beyond_contract=True,
+)
+async def get_balance(call: Call, id: str, query: BalanceAt) -> accounts.Balance:
+    """Get an account's balance at a time, by default now."""
+    at = call.engine.clock.now() if query.at is None else parse_moment(query.at, "at")
+    return await call.read(accounts.balance_at, id, at)

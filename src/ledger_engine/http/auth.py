@@ -1,0 +1,95 @@
+"""From the `Authorization` header to a credential (interface.md, Authentication)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from functools import partial
+from typing import Any
+
+from ledger_engine import api_keys, credentials
+from ledger_engine.credentials import Credential
+from ledger_engine.engine import Engine
+from ledger_engine.errors import AuthenticationError, LedgerError
+
+_REMEMBERED_MAX = 10_000
+_REFUSALS_MAX = 1_000
+_REMEMBERED_FOR_MS = 500  # a key revoked by another process is refused within 1 s (decisions.md 14)
+_LOOKED_UP_AT_ONCE = 16
+_SCHEME = "Bearer "
+_WELL_FORMED = re.compile(rf"{_SCHEME}(?:sk_test|sk_live|at)_[A-Za-z0-9]{{{api_keys.SECRET_LENGTH}}}")
+
+
+class Authenticator:
+    """Finds credentials, remembering each for half a second.
+
+    A change made by this process is seen at once: whatever changes credentials announces it. Values
+    that are none are kept from costing the database: what has not the form of one is not looked up,
+    what was refused is remembered as well, and few are looked up at a time, so that a flood of guesses
+    waits here and not before the readers.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._remembered: dict[str, tuple[int, Credential]] = {}
+        # Apart from the good ones, which a flood of bad values must not push out. Kept as code and
+        # message: an error that is raised again and again would gather tracebacks.
+        self._refused: dict[str, tuple[int, str, str]] = {}
+        self._generation = 0
+        self._look_ups = asyncio.Semaphore(_LOOKED_UP_AT_ONCE)
+        engine.listen(self._forget)
+
+    def remembered(self, header: str | None) -> Credential | LedgerError | None:
+        """The credential, if it is known without asking the database; the error, if it is surely none."""
+        if header is None:
+            return AuthenticationError("missing_credential", "Send your key in the Authorization header.")
+        now = self._engine.clock.now()
+        entry = self._remembered.get(header)
+        if entry is not None:
+            found_at, credential = entry
+            still_good = credential.expires_at is None or now < credential.expires_at
+            return credential if still_good and now - found_at <= _REMEMBERED_FOR_MS else None
+        refusal = self._refused.get(header)
+        if refusal is not None and now - refusal[0] <= _REMEMBERED_FOR_MS:
+            return AuthenticationError(refusal[1], refusal[2])
+        if _WELL_FORMED.fullmatch(header) is None:
+            return _malformed(header)
+        return None
+
+    async def find(self, header: str) -> Credential | LedgerError:
+        """The credential of a header that `remembered` does not know, or why there is none."""
+        value = header.removeprefix(_SCHEME)
+        async with self._look_ups:
+            generation = self._generation
+            try:
+                credential = await self._engine.read(partial(credentials.find, value=value))
+            except AuthenticationError as error:
+                if generation == self._generation:
+                    _make_room(self._refused, _REFUSALS_MAX)
+                    self._refused[header] = (self._engine.clock.now(), error.code, error.message)
+                return error
+            except LedgerError as error:
+                return error
+            if generation == self._generation:
+                _make_room(self._remembered, _REMEMBERED_MAX)
+                self._remembered[header] = (self._engine.clock.now(), credential)
+            return credential
+
+    def _forget(self, topics: frozenset[str]) -> None:
+        if api_keys.TOPIC in topics:
+            self._generation += 1
+            self._remembered.clear()
+            self._refused.clear()
+
+
+def _make_room(entries: dict[str, Any], most: int) -> None:
+    if len(entries) >= most:
+        entries.clear()
+
+
+def _malformed(header: str) -> AuthenticationError:
+    if header.startswith(_SCHEME) and header[len(_SCHEME) :].isidentifier():
+        return AuthenticationError("invalid_credential", "The API key or token is not known.")
+    return AuthenticationError(
+        "invalid_credential", "The Authorization header must be Bearer, one space and the key."
+    )

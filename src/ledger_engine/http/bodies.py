@@ -1,0 +1,174 @@
+"""Bodies: JSON objects, strictly read (decisions.md 1)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any, NoReturn, TypeVar
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from ledger_engine.errors import InvalidRequest
+
+BODY_MAX = 1024 * 1024  # bytes (interface.md, Request size)
+DEPTH_MAX = 32
+
+
+class Body(BaseModel):
+    """A request body: no field that is not declared, and no value taken for another type."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class Query(BaseModel):
+    """The query parameters of a list: text that must name a declared parameter."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NoBody(Body):
+    """Where no body is due, an empty object will do; a field would be lost, so it is refused."""
+
+
+class NoQuery(Query):
+    """Where no query is due."""
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def parse_body(model: type[M], raw: bytes, content_type: str | None) -> M:
+    """The body as `model`; raises InvalidRequest naming the first field at fault."""
+    _require_json(content_type)
+    return validate(model, parse_object(raw))
+
+
+def parse_query(model: type[M], raw: bytes) -> M:
+    """The query string as `model`; raises InvalidRequest naming the first parameter at fault."""
+    try:
+        pairs = parse_qsl(raw.decode("latin-1"), keep_blank_values=True, errors="strict") if raw else []
+    except UnicodeDecodeError:
+        raise InvalidRequest("invalid_value", "The query is not UTF-8.") from None
+    given: dict[str, str] = {}
+    for name, value in pairs:
+        if name in given:
+            raise InvalidRequest("invalid_value", f"{name} is given more than once.", name)
+        if "\x00" in value:
+            raise InvalidRequest("invalid_value", f"{name} must not contain U+0000.", name)
+        given[name] = value
+    return validate(model, given)
+
+
+def parse_object(raw: bytes) -> dict[str, Any]:
+    """The JSON object in `raw`; raises InvalidRequest `invalid_json` for what decisions.md 1 forbids."""
+    try:
+        text = raw.decode("utf-8")
+        value = _decode(text)
+        if text.count("{") + text.count("[") > DEPTH_MAX:
+            _check_depth(value)
+        if "\\u" in text:
+            _check_characters(value)
+    except UnicodeDecodeError:
+        _refuse("it is not UTF-8")
+    except RecursionError:
+        _refuse(f"it is nested deeper than {DEPTH_MAX}")
+    except json.JSONDecodeError as error:
+        _refuse(f"{error.msg} at line {error.lineno}, column {error.colno}")
+    except ValueError:
+        _refuse("a number is too long")
+    if not isinstance(value, dict):
+        _refuse("it is not an object")
+    return value
+
+
+def validate(model: type[M], value: object) -> M:
+    """`value` as `model`; raises InvalidRequest naming the first field at fault."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise _told(error.errors(include_url=False, include_input=False, include_context=False)[0]) from None
+
+
+def _require_json(content_type: str | None) -> None:
+    if content_type is None:
+        return
+    media_type = content_type.partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise InvalidRequest("unsupported_content_type", "Send the body as application/json.", "Content-Type")
+
+
+def _told(detail: ErrorDetails) -> InvalidRequest:
+    param = ".".join(str(part) for part in detail["loc"]) or None
+    if detail["type"] == "missing":
+        return InvalidRequest("missing_field", f"{param} is required.", param)
+    if detail["type"] == "extra_forbidden":
+        return InvalidRequest("unknown_field", f"{param} is not known here.", param)
+    message = detail["msg"].removeprefix("Value error, ")
+    return InvalidRequest("invalid_value", f"{param}: {message}." if param else f"{message}.", param)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        _refuse("a member is given twice")
+    return members
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise InvalidRequest("invalid_json", f"The body cannot be read: {reason}.")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    _refuse(f"{name} is no JSON number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        _refuse(f"{text[:32]} is too large a number")
+    return number
+
+
+_decode = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite
+).decode
+
+
+def _check_depth(value: object) -> None:
+    level: list[object] = [value]
+    depth = 0
+    while level:
+        depth += 1
+        inner: list[object] = []
+        for part in level:
+            if isinstance(part, (dict, list)):
+                inner.extend(part.values() if isinstance(part, dict) else part)
+        if inner and depth >= DEPTH_MAX and any(isinstance(part, (dict, list)) for part in inner):
+            _refuse(f"it is nested deeper than {DEPTH_MAX}")
+        level = inner
+
+
+def _check_characters(value: object) -> None:
+    """Refuse U+0000 and halves of surrogate pairs, which only an escape can bring in."""
+    for text in _texts(value):
+        if "\x00" in text:
+            _refuse("U+0000 is not allowed in text")
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            _refuse("a surrogate stands alone")
+
+
+def _texts(value: object) -> Iterable[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            yield key
+            yield from _texts(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from _texts(member)

@@ -1,0 +1,90 @@
+"""From ASGI to an operation and back, by the short way.
+
+Quart would start two tasks for each request and set up a context, a session and signals around its
+handler. An operation needs none of them: the gate has read the body before, and a Call holds all the
+rest. So what Quart's URL map knows as an operation is served here in one coroutine, which takes a
+third off the time of a posting; pages, and paths that are none, take Quart's own way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from quart import Quart, Response
+from quart.asgi import ASGIHTTPConnection
+from quart.wrappers.response import DataBody
+from werkzeug.exceptions import HTTPException
+from werkzeug.routing import MapAdapter, RequestRedirect
+
+from ledger_engine.errors import LedgerError
+from ledger_engine.http.errors import Rendered, render
+from ledger_engine.http.operations import CALL, Route
+
+
+class Connection(ASGIHTTPConnection):
+    """One HTTP request; Quart makes one for each (its `asgi_http_class`)."""
+
+    async def __call__(self, receive: Any, send: Any) -> None:
+        route, parts = self._match()
+        if route is None:
+            await self._serve_by_quart(receive, send)
+            return
+        scope = cast(dict[str, Any], self.scope)
+        try:
+            answer = await route.serve(scope[CALL], parts, scope["query_string"])
+        except LedgerError as error:
+            answer = render(error, scope["path"])
+        if isinstance(answer, Response):
+            await self._stream(answer, receive, send)
+        else:
+            await _send(answer, send)
+
+    def _match(self) -> tuple[Route | None, dict[str, Any]]:
+        adapter = cast(HasMatcher, self.app).matcher
+        try:
+            endpoint, parts = adapter.match(self.scope["path"], self.scope["method"])
+        except (HTTPException, RequestRedirect):
+            return None, {}
+        return getattr(self.app.view_functions[endpoint], "route", None), dict(parts)
+
+    async def _serve_by_quart(self, receive: Any, send: Any) -> None:
+        request = self._create_request_from_scope(send)
+        request.body.append(cast(dict[str, Any], self.scope)[CALL].body)
+        request.body.set_complete()
+        response = cast(Response, await self.app.handle_request(request))
+        if isinstance(response.response, DataBody):
+            await self._send_response(send, response)
+        else:
+            await self._stream(response, receive, send)
+
+    async def _stream(self, response: Response, receive: Any, send: Any) -> None:
+        """Send piece by piece, and stop when the client goes away."""
+        sending = asyncio.ensure_future(self._send_response(send, response))
+        gone = asyncio.ensure_future(_disconnected(receive))
+        try:
+            await asyncio.wait([sending, gone], return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
+        finally:
+            gone.cancel()
+            sending.cancel()
+            await asyncio.gather(sending, gone, return_exceptions=True)
+
+
+class HasMatcher(Quart):
+    """An app that keeps its URL map bound: no route depends on the host."""
+
+    matcher: MapAdapter
+
+
+async def _send(answer: Rendered, send: Any) -> None:
+    status, headers, body = answer
+    headers = [*headers, (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+async def _disconnected(receive: Any) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,179 @@
+"""Errors as the wire shows them: the only place that knows statuses and body shapes (decisions.md 2)."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from ledger_engine.errors import (
+    AuthenticationError,
+    Conflict,
+    InvalidRequest,
+    LedgerError,
+    NotFound,
+    PermissionDenied,
+    StorageUnavailable,
+)
+from ledger_engine.records import dumps
+
+
+class UnsupportedMethod(InvalidRequest):
+    """405; `allowed` are the methods the path has."""
+
+    def __init__(self, allowed: list[str]) -> None:
+        super().__init__("method_not_allowed", f"This path has {', '.join(allowed)} only.")
+        self.allowed = allowed
+
+
+class PayloadTooLarge(InvalidRequest):
+    def __init__(self, message: str) -> None:
+        super().__init__("payload_too_large", message)
+
+
+class BodyTimeout(InvalidRequest):
+    """408: what has not come cannot be read."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("invalid_json", message)
+
+
+class UriTooLong(InvalidRequest):
+    def __init__(self, message: str) -> None:
+        super().__init__("uri_too_long", message)
+
+
+class HeadersTooLarge(InvalidRequest):
+    def __init__(self, message: str) -> None:
+        super().__init__("headers_too_large", message)
+
+
+class InternalError(LedgerError):
+    """500: the caller learns the request's id and nothing of the inside."""
+
+    def __init__(self, request: str) -> None:
+        super().__init__("internal_error", f"Something went wrong on our side. Request {request}.")
+
+
+# The first class that fits counts, so the finer ones stand before the coarser.
+_STATUS: list[tuple[type[LedgerError], int]] = [
+    (UnsupportedMethod, 405),
+    (BodyTimeout, 408),
+    (PayloadTooLarge, 413),
+    (UriTooLong, 414),
+    (HeadersTooLarge, 431),
+    (InvalidRequest, 400),
+    (AuthenticationError, 401),
+    (PermissionDenied, 403),
+    (NotFound, 404),
+    (Conflict, 409),
+    (StorageUnavailable, 503),
+    (LedgerError, 500),
+]
+
+
+# Every `type` and `code` that an answer can have, by its status.
+CODES: dict[int, tuple[str, tuple[str, ...]]] = {
+    400: (
+        "invalid_request",
+        (
+            "missing_field",
+            "unknown_field",
+            "invalid_value",
+            "invalid_json",
+            "invalid_cursor",
+            "unsupported_content_type",
+            "currency_mismatch",
+            "insufficient_funds",
+            "balance_out_of_range",
+            "unsupported_grant_type",
+            "header_conflict",
+        ),
+    ),
+    401: (
+        "authentication_error",
+        ("missing_credential", "invalid_credential", "expired_credential", "revoked_credential"),
+    ),
+    403: ("permission_error", ("missing_scope", "missing_role", "quota_exceeded")),
+    404: ("not_found", ("not_found",)),
+    405: ("invalid_request", ("method_not_allowed",)),
+    408: ("invalid_request", ("invalid_json",)),
+    409: (
+        "conflict",
+        (
+            "duplicate_idempotency_key",
+            "invoice_not_draft",
+            "invoice_not_open",
+            "order_not_open",
+            "order_not_paid",
+            "user_deactivated",
+            "email_taken",
+            "not_recoverable",
+        ),
+    ),
+    413: ("invalid_request", ("payload_too_large",)),
+    414: ("invalid_request", ("uri_too_long",)),
+    431: ("invalid_request", ("headers_too_large",)),
+    500: ("api_error", ("internal_error",)),
+    503: ("api_error", ("storage_unavailable",)),
+}
+
+
+def status_of(error: LedgerError) -> int:
+    """The status an error is answered with."""
+    return next(status for kind, status in _STATUS if isinstance(error, kind))
+
+
+def body_of(error: LedgerError, path: str) -> dict[str, Any]:
+    """The body in the shape of the surface that `path` belongs to: ledger, directory or OAuth."""
+    if _is_under(path, "/api"):
+        return {"error": error.code, "message": error.message}
+    if _is_under(path, "/oauth"):
+        return {"error": _oauth_code(error), "error_description": error.message}
+    return {"error": {"type": error.type, "code": error.code, "message": error.message, "param": error.param}}
+
+
+Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]  # status, headers, body
+
+
+def render(error: LedgerError, path: str) -> Rendered:
+    """Status, headers and body of the answer to a request for `path`."""
+    headers = [(b"content-type", b"application/json")]
+    if isinstance(error, UnsupportedMethod):
+        headers.append((b"allow", ", ".join(error.allowed).encode()))
+    if isinstance(error, AuthenticationError):
+        headers.append((b"www-authenticate", b"Bearer"))
+    original = getattr(error, "original", None)
+    if original is not None:
+        headers.append((b"idempotency-original", original.encode()))
+    return status_of(error), headers, dumps(body_of(error, path)).encode()
+
+
+def render_rate_limited(wait: int) -> bytes:
+    """The body of a 429, the same on every surface (interface.md, Errors)."""
+    seconds = "1 second" if wait == 1 else f"{wait} seconds"
+    return dumps({"error": "rate_limited", "message": f"Too many requests. Try again in {seconds}."}).encode()
+
+
+def from_status(status: int, path: str) -> LedgerError:
+    """The error for a status that the web framework decided on its own."""
+    if status == HTTPStatus.NOT_FOUND:
+        error: LedgerError = NotFound("path", path)
+    elif status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        error = PayloadTooLarge("The body is larger than 1 MB.")
+    else:
+        phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "error"
+        error = InvalidRequest("invalid_value", f"The request cannot be taken: {phrase.lower()}.")
+    return error
+
+
+def _is_under(path: str, root: str) -> bool:
+    return path == root or path.startswith(root + "/")
+
+
+def _oauth_code(error: LedgerError) -> str:
+    """The nearest code of RFC 6749, 5.2, for an error that is not OAuth's own."""
+    if isinstance(error, AuthenticationError):
+        return "invalid_client"
+    if isinstance(error, StorageUnavailable):
+        return "temporarily_unavailable"
+    return "invalid_request" if isinstance(error, (InvalidRequest, NotFound)) else "server_error"

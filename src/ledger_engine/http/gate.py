@@ -1,0 +1,186 @@
+"""The gate: what is settled before a request reaches its route, and what every response carries.
+
+It stands around the web framework as plain ASGI, so that its headers are on every answer, the
+framework's own errors included: request id, sizes of URL and headers, credential, rate limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ledger_engine.credentials import Credential
+from ledger_engine.engine import Engine
+from ledger_engine.errors import InvalidRequest, LedgerError, NotFound, StorageUnavailable
+from ledger_engine.http.auth import Authenticator
+from ledger_engine.http.errors import HeadersTooLarge, InternalError, UriTooLong, render, render_rate_limited
+from ledger_engine.http.intake import REFUSAL, ClientGone, read_body
+from ledger_engine.http.limits import Verdict, WallClock, Windows
+from ledger_engine.http.operations import CALL, Call
+from ledger_engine.ids import IdSource
+from ledger_engine.limits import PLANS
+
+URL_MAX = 8 * 1024  # bytes (interface.md, Request size)
+HEADERS_MAX = 16 * 1024
+HEALTH = "/api/health"
+# Authentication endpoints have a stricter limit, counted per client address (decisions.md 10).
+SIGN_IN_PATHS = frozenset({"/v1/auth/token", "/oauth/token", "/oauth/sign-in"})
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Asgi = Callable[[Any, Any, Any], Awaitable[None]]
+
+log = logging.getLogger("ledger_engine.http")
+
+
+@dataclass(frozen=True, slots=True)
+class AuthRateLimit:
+    """Requests to authentication endpoints per client address."""
+
+    per_minute: int = 20
+    per_second: int = 5
+
+
+DEFAULT_AUTH_RATE_LIMIT = AuthRateLimit()
+
+
+class Gate:
+    """Wraps an ASGI application."""
+
+    def __init__(
+        self, app: Asgi, engine: Engine, auth_rate_limit: AuthRateLimit, wall_clock: WallClock = time.time
+    ) -> None:
+        self._app = app
+        self._engine = engine
+        self._auth_rate_limit = auth_rate_limit
+        self._authenticator = Authenticator(engine)
+        self._windows = Windows(wall_clock)
+        self._ids = IdSource()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = self._ids.new("req", self._engine.clock.now())
+        headers = dict(scope["headers"])
+        body, refusal = b"", None
+        try:
+            _check_head(scope, headers)
+            body = await read_body(receive, headers)
+        except LedgerError as error:
+            refusal = error
+        except ClientGone:
+            return
+        caller = await self._caller(headers.get(b"authorization"), request_id)
+        key_too_large = len(headers.get(b"authorization", b"")) > HEADERS_MAX
+        if isinstance(refusal, HeadersTooLarge) and key_too_large and isinstance(caller, LedgerError):
+            refusal = caller
+        verdict = self._count(scope, caller)
+        added = [(b"request-id", request_id.encode()), *verdict.headers()]
+        started = False
+
+        async def send_with_headers(message: dict[str, Any]) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = [*message["headers"], *added]
+            await send(message)
+
+        if refusal is not None:
+            await _refuse(refusal, scope["path"], receive, send_with_headers)
+            return
+        if verdict.wait:
+            await _answer(send_with_headers, 429, [_JSON], render_rate_limited(verdict.wait))
+            return
+        try:
+            scope[CALL] = Call(self._engine, request_id, caller, body, headers)
+            await self._app(scope, receive, send_with_headers)
+        except Exception:
+            log.exception("request %s failed", request_id)
+            if started:
+                raise
+            await _answer(send_with_headers, *render(InternalError(request_id), scope["path"]))
+
+    async def _caller(self, header: bytes | None, request_id: str) -> Credential | LedgerError:
+        text = None if header is None else header.decode("latin-1")
+        known = self._authenticator.remembered(text)
+        if known is not None:
+            return known
+        try:
+            return await self._authenticator.find(text or "")
+        except Exception:
+            log.exception("request %s failed", request_id)
+            return InternalError(request_id)
+
+    def _count(self, scope: Scope, caller: Credential | LedgerError) -> Verdict:
+        address = (scope.get("client") or ("unknown",))[0]
+        if scope["path"] in SIGN_IN_PATHS:
+            limit = self._auth_rate_limit
+            return self._windows.count(f"auth/{address}", limit.per_minute, limit.per_second)
+        if isinstance(caller, Credential):
+            who, per_minute, per_second = (
+                caller.counted_on,
+                caller.limits.requests_per_minute,
+                caller.limits.burst,
+            )
+        else:
+            free = PLANS["free"]
+            who, per_minute, per_second = f"address/{address}", free.requests_per_minute, free.burst
+        # Lost storage is told as that, and not as the rate of those who ask after it.
+        if scope["path"] == HEALTH or isinstance(caller, StorageUnavailable):
+            return self._windows.look(who, per_minute)
+        return self._windows.count(who, per_minute, per_second)
+
+
+_JSON = (b"content-type", b"application/json")
+_NO_STATE: dict[str, Any] = {}
+# Given twice, each reader could take another one for the one that counts.
+_SINGLE = (b"authorization", b"content-type", b"idempotency-key")
+
+
+def _check_head(scope: Scope, headers: dict[bytes, bytes]) -> None:
+    refusal = scope.get("state", _NO_STATE).get(REFUSAL)
+    if refusal is not None:
+        raise refusal
+    if scope["path"].startswith("//"):
+        # Quart would take it for the path with one slash, which is not the path counted here.
+        raise NotFound("path", scope["path"])
+    if len(scope["raw_path"]) + 1 + len(scope["query_string"]) > URL_MAX:
+        raise UriTooLong(f"The URL is longer than {URL_MAX} bytes.")
+    lines = scope["headers"]
+    if sum([len(name) + len(value) + 4 for name, value in lines]) > HEADERS_MAX:
+        raise HeadersTooLarge(f"The headers are larger than {HEADERS_MAX} bytes.")
+    if b"transfer-encoding" in headers and b"content-length" in headers:
+        raise InvalidRequest("header_conflict", "Content-Length and Transfer-Encoding cannot stand together.")
+    if len(headers) != len(lines):
+        names = [name for name, _ in lines]
+        for name in _SINGLE:
+            if names.count(name) > 1:
+                raise InvalidRequest("header_conflict", f"{name.decode().title()} is given more than once.")
+
+
+async def _refuse(error: LedgerError, path: str, receive: Receive, send: Send) -> None:
+    """Answer a request that is not read to its end. What follows on its connection is not read either."""
+    status, headers, body = render(error, path)
+    # Hypercorn waits for somebody to take what still comes before it closes.
+    rest = asyncio.ensure_future(_drop(receive))
+    try:
+        await _answer(send, status, [*headers, (b"connection", b"close")], body)
+    finally:
+        rest.cancel()
+
+
+async def _drop(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _answer(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    headers = [*headers, (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -1,0 +1,107 @@
+"""Routes of transactions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ledger_engine import transactions
+from ledger_engine.clock import parse_moment
+from ledger_engine.http.bodies import Body
+from ledger_engine.http.lists import LedgerList
+from ledger_engine.http.operations import Call, Routes, shown
+from ledger_engine.money import MAX_AMOUNT
+from ledger_engine.pages import Page
+from ledger_engine.transactions import Transaction
+
+routes = Routes("transactions", "/v1")
+
+Amount = Annotated[int, Field(ge=1, le=MAX_AMOUNT)]
+Description = Annotated[str, Field(max_length=transactions.DESCRIPTION_MAX)]
+
+
+class PostTransaction(Body):
+    account: str
+    amount: Amount
+    type: Literal["credit", "debit"]
+    description: Description | None = None
+    destination: str | None = None
+
+    def new(self) -> transactions.NewTransaction:
+        """What the room takes."""
+        return transactions.NewTransaction(
+            self.account, self.amount, self.type, self.description, self.destination
+        )
+
+
+class PostBatch(Body):
+    transactions: Annotated[list[PostTransaction], Field(min_length=1, max_length=transactions.BATCH_MAX)]
+
+
+@dataclass(slots=True)
+class PostedBatch:
+    """The transactions of a batch, in its order; of a transfer, the source's."""
+
+    data: list[Transaction]
+
+
+class ListTransactions(LedgerList):
+    account: str | None = None
+    type: Literal["credit", "debit"] | None = None
+    created_after: str | None = None
+
+
+@routes.add(
+    "GET", "/transactions", needs="read:projects", query=ListTransactions, answer=Transaction, paged=True
+)
+async def list_transactions(call: Call, query: ListTransactions) -> Page[Transaction]:
+    """List the transactions, newest first."""
+    after = None if query.created_after is None else parse_moment(query.created_after, "created_after")
+    return await call.read(
+        transactions.page, query.page(), account=query.account, type=query.type, created_after=after
+    )
+
+
+@routes.add(
+    "POST", "/transactions", needs="write:projects", body=PostTransaction, answer=Transaction, status=201
+)
+async def post_transaction(call: Call, body: PostTransaction) -> Transaction:
+    """Post a transaction."""
+    return await call.write(transactions.post, body.new(), call.idempotency_key)
+
+
+@routes.add(
+    "POST",
+    "/transactions/batch",
+    needs="write:projects",
+    body=PostBatch,
+    answer=PostedBatch,
+    status=201,
+    beyond_contract=True,
+)
+async def post_batch(call: Call, body: PostBatch) -> dict[str, object]:
+    """Post up to 1000 transactions, all or none."""
+    batch = [item.new() for item in body.transactions]
+    posted = await call.write(transactions.post_batch, batch, call.idempotency_key)
+    return {"data": [shown(item) for item in posted]}
+
+
+@routes.add("GET", "/transactions/<id>", needs="read:projects", answer=Transaction, beyond_contract=True)
+async def get_transaction(call: Call, id: str) -> Transaction:
+    """Get one transaction."""
+    return await call.read(transactions.get, id)
+
+
+@routes.add(
+    "POST",
+    "/transactions/<id>/reverse",
+    needs="write:projects",
+    answer=Transaction,
+    status=201,
+    beyond_contract=True,
+)
+async def reverse_transaction(call: Call, id: str) -> Transaction:
+    """Post the opposite of a transaction, once."""
+    return await call.write(transactions.reverse, id, call.idempotency_key)

@@ -1,0 +1,228 @@
+"""The wire: HTTP/1.1 as Hypercorn speaks it, made strict, and closed without losing an answer.
+
+What cannot be read is a request too: it goes to the gate as a refusal, so that its answer has a JSON
+body, a request id and the rate limit like every other. Hypercorn has no setting for the two classes
+it makes for each connection; `make_strict` puts ours in their place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import h11
+import hypercorn.asyncio.run
+import hypercorn.protocol
+from hypercorn.asyncio.tcp_server import TCPServer
+from hypercorn.config import Config
+from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.protocol.events import Body, EndBody, Request, Response
+from hypercorn.protocol.events import Event as StreamEvent
+from hypercorn.protocol.h11 import STREAM_ID, H11Protocol
+from hypercorn.protocol.http_stream import HTTPStream
+from hypercorn.typing import ConnectionState, H11SendableEvent
+
+from ledger_engine.errors import AuthenticationError, InvalidRequest, LedgerError
+from ledger_engine.http.errors import HeadersTooLarge, UnsupportedMethod, UriTooLong
+from ledger_engine.http.intake import REFUSAL
+
+HEAD_MAX = 256 * 1024  # bytes of request line and headers that are read; the gate refuses them far below
+LINGER_S = 2  # for a client to read its last answer before the connection is closed under it
+SEND_TIMEOUT_S = 60  # for a client to take what was sent to it
+WAITS_FROM = 32 * 1024  # bytes not yet sent; with fewer, sending never waits for the client
+METHODS = ["DELETE", "GET", "HEAD", "PATCH", "POST"]
+_ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
+_CONFLICTS = ("multiple Host", "conflicting Content-Length", "multiple Transfer-Encoding")
+_BROKEN_BODY = InvalidRequest("invalid_json", "The body cannot be read: it is not framed as HTTP/1.1 asks.")
+
+
+def make_strict(config: Config) -> None:
+    """Have Hypercorn serve HTTP/1.1 alone, through the classes below."""
+    config.h11_max_incomplete_size = HEAD_MAX
+    config.alpn_protocols = ["http/1.1"]
+    vars(hypercorn.protocol)["H11Protocol"] = Http1
+    vars(hypercorn.asyncio.run)["TCPServer"] = Peer
+
+
+class Peer(TCPServer):
+    """One connection.
+
+    Closing a socket with data unread resets it, and a reset can take the answer along that the client
+    has not read yet. So we end our side first, and let go once the client ends its own or has had its time.
+    """
+
+    async def protocol_send(self, event: Event) -> None:
+        if isinstance(event, RawData):
+            await self._send(event)
+        elif self.reader.at_eof():
+            # The client ended its side: after this answer nothing more can come.
+            if isinstance(event, Closed) or (isinstance(event, Updated) and event.idle):
+                await self._close()
+        elif isinstance(event, Closed) and self.writer.can_write_eof():
+            if not self.writer.is_closing():
+                self.writer.write_eof()
+                self.loop.call_later(LINGER_S, self.writer.close)
+        else:
+            await super().protocol_send(event)
+
+    async def _send(self, event: RawData) -> None:
+        if len(event.data) + self.writer.transport.get_write_buffer_size() < WAITS_FROM:
+            await super().protocol_send(event)
+            return
+        try:
+            async with asyncio.timeout(SEND_TIMEOUT_S):
+                await super().protocol_send(event)
+        except TimeoutError:
+            self.writer.transport.abort()
+
+    async def _close(self) -> None:
+        with contextlib.suppress(OSError):  # the client may be gone already
+            await super()._close()
+
+    async def _read_data(self) -> None:
+        await super()._read_data()
+        # Left running it would keep the connection's socket open until the idle time is over.
+        await self.idle_task.stop()
+
+
+class Http1(H11Protocol):
+    """HTTP/1.1 on one connection: no upgrade to anything, and no message that leaves a doubt."""
+
+    connection: h11.Connection
+    _held = b""
+    _holds = False
+    _length_left = 0  # bytes of the body still to come; negative when the length is not known
+
+    async def handle(self, event: Event) -> None:
+        if isinstance(event, RawData) and self._is_over():
+            return
+        await super().handle(event)
+
+    async def stream_send(self, event: StreamEvent) -> None:
+        if isinstance(event, Response):
+            self._length_left = _declared_length(event.headers) if event.status_code >= 200 else 0
+            self._holds = self._length_left > 0
+        elif isinstance(event, Body):
+            self._length_left -= len(event.data)
+            self._holds = self._length_left == 0
+        else:
+            self._holds = False
+        await super().stream_send(event)
+
+    async def _send_h11_event(self, event: H11SendableEvent) -> None:
+        """Send an answer of known length with one write to the socket in place of three."""
+        try:
+            self._held += self.connection.send(event) or b""
+        except h11.LocalProtocolError:
+            if self.connection.their_state != h11.ERROR:
+                raise
+            return
+        if not self._holds and self._held:
+            held, self._held = self._held, b""
+            await self.send(RawData(held))
+
+    def _is_over(self) -> bool:
+        """Whether nothing more that the client sends will be answered."""
+        return self.connection.their_state is h11.ERROR or self.connection.our_state in (
+            h11.MUST_CLOSE,
+            h11.CLOSED,
+            h11.ERROR,
+        )
+
+    async def _handle_events(self) -> None:
+        while True:
+            if self.connection.they_are_waiting_for_100_continue:
+                await self._send_h11_event(h11.InformationalResponse(status_code=100, headers=[]))
+            try:
+                event = self.connection.next_event()
+            except h11.RemoteProtocolError as error:
+                await self._refuse(error)
+                return
+            if event is h11.NEED_DATA:
+                return
+            if event is h11.PAUSED:
+                # The next request is here already; it waits until this one is answered.
+                await self.can_read.clear()
+                await self.can_read.wait()
+            elif isinstance(event, h11.Request):
+                await self._take(event)
+            elif isinstance(event, h11.ConnectionClosed) or self.stream is None:
+                return
+            elif isinstance(event, h11.Data):
+                await self.stream.handle(Body(STREAM_ID, event.data))
+            elif isinstance(event, h11.EndOfMessage):
+                await self.stream.handle(EndBody(STREAM_ID))
+
+    async def _take(self, head: h11.Request) -> None:
+        method = head.method.decode("ascii")
+        version = head.http_version.decode("ascii")
+        path = head.target if head.target.startswith(b"/") else _ABSOLUTE.sub(b"", head.target, count=1)
+        refusal: LedgerError | None = None
+        if version not in ("1.0", "1.1"):
+            refusal = InvalidRequest("invalid_value", "This server speaks HTTP/1.1.")
+        elif method == "CONNECT":
+            refusal = UnsupportedMethod(METHODS)
+        elif path[:1] in (b"", b"?"):
+            path = b"/" + path
+        elif path[:1] != b"/":
+            refusal = InvalidRequest("invalid_value", "The request must be for a path, like /v1/accounts.")
+        await self._begin(method, path, version, list(head.headers), refusal)
+
+    async def _refuse(self, error: h11.RemoteProtocolError) -> None:
+        """Have the gate answer what cannot be read; nothing after it on this connection can be trusted."""
+        if self.stream is not None:
+            tell = cast(Callable[[dict[str, Any]], Awaitable[None]], self.stream.app_put)
+            await tell({"type": "http.disconnect", REFUSAL: _BROKEN_BODY})
+        elif self.connection.our_state is h11.IDLE:
+            await self._begin("", b"/", "1.1", [], _told(error, self.connection.trailing_data[0]))
+        else:
+            await self.send(Closed())
+
+    async def _begin(
+        self,
+        method: str,
+        path: bytes,
+        version: str,
+        headers: list[tuple[bytes, bytes]],
+        refusal: LedgerError | None,
+    ) -> None:
+        await self.send(Updated(idle=False))
+        self.stream = HTTPStream(
+            self.app,
+            self.config,
+            self.context,
+            self.task_group,
+            self.ssl,
+            self.client,
+            self.server,
+            self.stream_send,
+            STREAM_ID,
+        )
+        state = self.connection_state
+        if refusal is not None:
+            state = ConnectionState({**state, REFUSAL: refusal})
+        await self.stream.handle(Request(STREAM_ID, headers, version, method, path, state))
+        self.keep_alive_requests += 1
+        await self.context.mark_request()
+
+
+def _declared_length(headers: list[tuple[bytes, bytes]]) -> int:
+    return next((int(value) for name, value in headers if name.lower() == b"content-length"), -1)
+
+
+def _told(error: h11.RemoteProtocolError, unread: bytes) -> LedgerError:
+    if error.error_status_hint == 431:
+        # It is the last line that does not end.
+        earlier, _, last = unread.rpartition(b"\n")
+        if not earlier:
+            return UriTooLong("The URL is far too long.")
+        if last[:14].lower() == b"authorization:":
+            return AuthenticationError("invalid_credential", "No API key or token is as long.")
+        return HeadersTooLarge("The headers are far too large.")
+    # What h11 quotes after this is the client's own text, however long.
+    reason = str(error).partition(": b")[0]
+    code = "header_conflict" if any(conflict in reason for conflict in _CONFLICTS) else "invalid_value"
+    return InvalidRequest(code, f"This is not HTTP/1.1 as it should be: {reason}.")

@@ -1,0 +1,175 @@
+"""A real SQLite file for every test, and the application on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from quart import Quart
+
+from ledger_engine import api_keys, projects
+from ledger_engine.clock import ManualClock
+from ledger_engine.engine import Engine, open_engine
+from ledger_engine.http.app import create_app
+from ledger_engine.projects import Project
+from ledger_engine.scope import Scope
+
+START = 1_790_000_000_000  # 2026-09-21T14:13:20Z, where the tests' clock stands until it is moved
+
+MakeKey = Callable[..., Awaitable[str]]
+Run = Callable[..., Awaitable[Any]]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(START)
+
+
+@pytest.fixture
+async def engine(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Engine]:
+    engine = open_engine(tmp_path / "ledger.db", clock=clock, serving=True)
+    yield engine
+    await engine.close()
+
+
+@pytest.fixture
+async def project(engine: Engine) -> Project:
+    new = projects.NewProject("Roastery", "enterprise", rate_limit=1_000_000, burst=1_000_000)
+    return await engine.write(partial(projects.create, new=new))
+
+
+@pytest.fixture
+def scope(project: Project) -> Scope:
+    """The local administrator's scope, in test mode."""
+    return Scope(project.id, livemode=False)
+
+
+@pytest.fixture
+def make_key(engine: Engine, project: Project) -> MakeKey:
+    """Make an API key and give its value."""
+
+    async def make(
+        *, livemode: bool = False, role: str = "admin", scopes: list[str] | None = None, of: str | None = None
+    ) -> str:
+        value = api_keys.new_value(livemode)
+        scope = Scope(of or project.id, livemode)
+        await engine.write(
+            partial(api_keys.create, scope=scope, new=api_keys.NewApiKey(None, role, scopes), value=value)
+        )
+        return value
+
+    return make
+
+
+@pytest.fixture
+def app(engine: Engine) -> Quart:
+    return create_app(engine)
+
+
+@pytest.fixture
+async def anyone(app: Quart) -> AsyncIterator[httpx.AsyncClient]:
+    """A client without a credential, in process."""
+    transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_000))
+    async with httpx.AsyncClient(transport=transport, base_url="http://ledger.test") as client:
+        yield client
+
+
+@pytest.fixture
+async def api(app: Quart, make_key: MakeKey) -> AsyncIterator[httpx.AsyncClient]:
+    """A client with an admin's key of the test mode, in process."""
+    headers = {"Authorization": f"Bearer {await make_key()}"}
+    transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_001))
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://ledger.test", headers=headers
+    ) as client:
+        yield client
+
+
+@pytest.fixture
+def write(engine: Engine, scope: Scope) -> Run:
+    """Run a room's changing function: `await write(accounts.create, new)`; `by` is another scope."""
+
+    async def run(work: Callable[..., Any], *args: Any, by: Scope | None = None, **kwargs: Any) -> Any:
+        return await engine.write(lambda unit: work(unit, by or scope, *args, **kwargs))
+
+    return run
+
+
+@pytest.fixture
+def read(engine: Engine, scope: Scope) -> Run:
+    """Run a room's reading function, as `write` does."""
+
+    async def run(work: Callable[..., Any], *args: Any, by: Scope | None = None, **kwargs: Any) -> Any:
+        return await engine.read(lambda unit: work(unit, by or scope, *args, **kwargs))
+
+    return run
+
+
+@pytest.fixture
+def recorded(engine: Engine) -> Run:
+    """The events of all projects, oldest first, as they are sent; of one `type` if it is given."""
+
+    async def events(type: str | None = None) -> list[dict[str, Any]]:
+        rows = await engine.read(lambda unit: unit.execute("SELECT body FROM events ORDER BY id"))
+        every = [json.loads(row["body"]) for row in rows]
+        return [event for event in every if type in (None, event["type"])]
+
+    return events
+
+
+@pytest.fixture
+def stored_objects(engine: Engine, scope: Scope) -> Run:
+    """How many objects the project and mode has stored, as the quota counts them."""
+
+    async def count(by: Scope | None = None) -> int:
+        found = await engine.read(
+            lambda unit: unit.first(
+                "SELECT stored_objects FROM counters WHERE project = :project AND livemode = :livemode",
+                (by or scope).bind(),
+            )
+        )
+        return found["stored_objects"] if found else 0
+
+    return count
+
+
+@pytest.fixture(params=["another project", "the other mode"])
+async def stranger(request: pytest.FixtureRequest, engine: Engine, scope: Scope) -> Scope:
+    """A scope to which nothing of the project's test mode may exist."""
+    if request.param == "the other mode":
+        return Scope(scope.project, livemode=True)
+    new = projects.NewProject("Bakery", "enterprise", rate_limit=1_000_000, burst=1_000_000)
+    other = await engine.write(partial(projects.create, new=new))
+    return Scope(other.id, livemode=False)
+
+
+@pytest.fixture
+async def stranger_api(app: Quart, make_key: MakeKey, stranger: Scope) -> AsyncIterator[httpx.AsyncClient]:
+    """A client with an admin's key of the stranger's project and mode, in process."""
+    headers = {"Authorization": f"Bearer {await make_key(livemode=stranger.livemode, of=stranger.project)}"}
+    transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_002))
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://ledger.test", headers=headers
+    ) as client:
+        yield client
+
+
+@pytest.fixture
+async def api_with(app: Quart, make_key: MakeKey) -> AsyncIterator[Run]:
+    """Make a client whose key has this role or these scopes."""
+    clients: list[httpx.AsyncClient] = []
+
+    async def make(**rights: Any) -> httpx.AsyncClient:
+        headers = {"Authorization": f"Bearer {await make_key(**rights)}"}
+        transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_003))
+        clients.append(httpx.AsyncClient(transport=transport, base_url="http://ledger.test", headers=headers))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        await client.aclose()
