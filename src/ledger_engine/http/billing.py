@@ -1,0 +1,41 @@
+"""Routes of billing; both go beyond the contract."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from ledger_engine import billing
+from ledger_engine.billing import Billing
+from ledger_engine.http.bodies import Body
+from ledger_engine.http.operations import Call, Routes
+
+routes = Routes("billing", "/v1")
+
+
+class ChangeBilling(Body):
+    # Looked at only where it was sent: it may be left out, but not be null.
+    plan: Literal["free", "pro", "enterprise"] = Field(default_factory=lambda: "free")
+
+
+@routes.add("GET", "/billing", needs="admin:billing", role="owner", answer=Billing, beyond_contract=True)
+async def get_billing(call: Call) -> Billing:
+    """Get the project's plan, its limits and what is used of them."""
+    return await call.read(billing.get)
+
+
+@routes.add(
+    "PATCH",
+    "/billing",
+    needs="admin:billing",
+    role="owner",
+    body=ChangeBilling,
+    answer=Billing,
+    beyond_contract=True,
+)
+async def change_billing(call: Call, body: ChangeBilling) -> Billing:
+    """Put the project on another plan, at once."""
+    if "plan" not in body.model_fields_set:
+        return await call.read(billing.get)
+    return await call.write(billing.change_plan, body.plan)

@@ -1,0 +1,119 @@
+"""Routes of projects; all of them go beyond the contract."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ledger_engine import api_keys, projects
+from ledger_engine.http.api_keys import ApiKeyWithValue, with_value
+from ledger_engine.http.bodies import Body
+from ledger_engine.http.lists import GenericList
+from ledger_engine.http.operations import Call, Routes, shown
+from ledger_engine.pages import Page
+from ledger_engine.projects import NewChild, Project
+
+routes = Routes("projects", "/v1")
+
+Name = Annotated[str, Field(min_length=1, max_length=projects.NAME_MAX)]
+Plan = Literal["free", "pro", "enterprise"]
+Overdraft = Literal["allow", "refuse"]
+
+
+class CreateProject(Body):
+    name: Name
+    plan: Plan | None = None
+    overdraft: Overdraft | None = None
+
+
+class ChangeProject(Body):
+    # Only the fields that were sent are looked at: they may be left out, but not be null.
+    name: Name = Field(default_factory=str)
+    overdraft: Overdraft = Field(default_factory=lambda: "allow")
+
+
+@dataclass(slots=True)
+class SeenProject(Project):
+    """A project has both modes; `livemode` is the mode of the credential that looks at it."""
+
+    livemode: bool
+
+
+@dataclass(slots=True)
+class ProjectWithKey(SeenProject):
+    """A project that was just made, with its first key; the key's value is never shown again."""
+
+    api_key: ApiKeyWithValue
+
+
+def _seen(call: Call, project: Project) -> SeenProject:
+    return SeenProject(**asdict(project), livemode=call.authenticate().livemode)
+
+
+@routes.add(
+    "GET",
+    "/projects",
+    needs="read:projects",
+    query=GenericList,
+    answer=SeenProject,
+    paged=True,
+    beyond_contract=True,
+)
+async def list_projects(call: Call, query: GenericList) -> Page[SeenProject]:
+    """List the credential's own project and those made with a credential of it, newest first."""
+    page = await call.read(projects.page, query.page())
+    return Page([_seen(call, project) for project in page.items], page.has_more, page.next_cursor)
+
+
+@routes.add(
+    "POST",
+    "/projects",
+    needs="write:projects",
+    role="admin",
+    body=CreateProject,
+    answer=ProjectWithKey,
+    status=201,
+    beyond_contract=True,
+)
+async def create_project(call: Call, body: CreateProject) -> dict[str, object]:
+    """Create a project and its first API key, whose value is shown this once."""
+    value = api_keys.new_value(call.authenticate().livemode)
+    new = NewChild(body.name, body.plan, body.overdraft)
+    project, key = await call.write(projects.create_child, new, value, call.idempotency_key)
+    return {**shown(_seen(call, project)), "api_key": with_value(key, value)}
+
+
+@routes.add("GET", "/projects/<id>", needs="read:projects", answer=SeenProject, beyond_contract=True)
+async def get_project(call: Call, id: str) -> SeenProject:
+    """Get one project."""
+    return _seen(call, await call.read(projects.visible, id))
+
+
+@routes.add(
+    "PATCH",
+    "/projects/<id>",
+    needs="write:projects",
+    role="admin",
+    body=ChangeProject,
+    answer=SeenProject,
+    beyond_contract=True,
+)
+async def change_project(call: Call, id: str, body: ChangeProject) -> SeenProject:
+    """Change the fields that are sent."""
+    changes = projects.Changes(**body.model_dump(exclude_unset=True))
+    return _seen(call, await call.write(projects.change, id, changes))
+
+
+@routes.add(
+    "DELETE",
+    "/projects/<id>",
+    needs="write:projects",
+    role="admin",
+    answer=SeenProject,
+    beyond_contract=True,
+)
+async def archive_project(call: Call, id: str) -> SeenProject:
+    """Archive a project; its data is kept, and its credentials stop working."""
+    return _seen(call, await call.write(projects.archive, id))

@@ -1,0 +1,60 @@
+"""What the server knows of the credential that asks; goes beyond the contract."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ledger_engine.credentials import Credential
+from ledger_engine.http.operations import Call, Routes
+from ledger_engine.records import Moment
+
+routes = Routes("whoami", "/v1")
+
+
+@dataclass(slots=True)
+class Whoami:
+    """`id` is the API key's, also for its tokens; `mode` is `test` or `live`; `scopes` None for no limit.
+
+    `rate_limit` is in requests a minute, `burst` in requests a second; a `_max` of None is no limit.
+    """
+
+    OBJECT: ClassVar[str] = "credential"
+
+    id: str
+    kind: str
+    project: str
+    plan: str
+    mode: str
+    role: str
+    scopes: list[str] | None
+    rate_limit: int
+    burst: int
+    stored_objects_max: int | None
+    webhook_endpoints_max: int | None
+    created: Moment
+    expires_at: Moment | None
+    livemode: bool
+
+
+@routes.add("GET", "/whoami", answer=Whoami, beyond_contract=True)
+async def whoami(call: Call) -> Whoami:
+    """Say whose the credential is and what it may do."""
+    caller = call.caller
+    assert isinstance(caller, Credential), "the operation is not public"
+    return Whoami(
+        id=caller.counted_on,
+        kind=caller.kind,
+        project=caller.project,
+        plan=caller.plan,
+        mode="live" if caller.livemode else "test",
+        role=caller.role,
+        scopes=None if caller.scopes is None else sorted(caller.scopes),
+        rate_limit=caller.limits.requests_per_minute,
+        burst=caller.limits.burst,
+        stored_objects_max=caller.limits.stored_objects,
+        webhook_endpoints_max=caller.limits.webhook_endpoints,
+        created=caller.created,
+        expires_at=caller.expires_at,
+        livemode=caller.livemode,
+    )
