@@ -11,17 +11,18 @@ def main() -> None:
     """
     first = sys.argv[1] if len(sys.argv) > 1 else ""
     if first and not first.startswith("-") and first in _commands():
-        from ledger_engine.cli import main as program
+        from ledger_engine.cli import main as engine
+
+        engine()
     else:
-        from ledger_tui.cli import main as program
-    program()
+        from ledger_tui.cli import main as dashboard
+
+        dashboard()
     if first in ("-h", "--help"):
         print(f"\nWith one of these words first it is ledger-engine: {', '.join(_commands())}.")
 
 
 def _commands() -> list[str]:
-    import click
-
     from ledger_engine.cli import main as engine
 
-    return engine.list_commands(click.Context(engine))
+    return list(engine.commands)

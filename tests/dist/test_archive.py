@@ -9,6 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from ledger_engine import seed_files
+
 ROOT = Path(__file__).resolve().parents[2]
 LISTENING = "Listening on "
 
@@ -91,9 +93,9 @@ def test_a_first_word_is_a_command_of_the_server(
 def test_the_archive_carries_the_demo_data(
     python: str, archive: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    from ledger_engine import seed_files
-
-    for name in seed_files.names():
+    names = seed_files.names()
+    assert names
+    for name in names:
         run(python, archive, environment, tmp_path, "seed", name, "--database", str(tmp_path / f"{name}.db"))
         run(python, archive, environment, tmp_path, "verify", "--database", str(tmp_path / f"{name}.db"))
 

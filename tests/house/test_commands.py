@@ -9,7 +9,7 @@ import pytest
 import ledger_engine.cli
 import ledger_tui.cli
 
-PROGRAMS = {"ledger-engine": ledger_engine.cli.main, "ledger-tui": ledger_tui.cli.main}
+PROGRAMS = {"ledger-engine": ledger_engine.cli.main, "ledger-tui": ledger_tui.cli.command}
 
 
 def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:

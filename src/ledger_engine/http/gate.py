@@ -17,7 +17,14 @@ from ledger_engine.credentials import Credential
 from ledger_engine.engine import Engine
 from ledger_engine.errors import InvalidRequest, LedgerError, NotFound, StorageUnavailable
 from ledger_engine.http.auth import Authenticator
-from ledger_engine.http.errors import HeadersTooLarge, InternalError, UriTooLong, render, render_rate_limited
+from ledger_engine.http.errors import (
+    HeadersTooLarge,
+    InternalError,
+    Rendered,
+    UriTooLong,
+    render,
+    render_rate_limited,
+)
 from ledger_engine.http.intake import REFUSAL, ClientGone, read_body
 from ledger_engine.http.limits import Verdict, WallClock, Windows
 from ledger_engine.http.operations import CALL, Call
@@ -91,11 +98,13 @@ class Gate:
                 message["headers"] = [*message["headers"], *added]
             await send(message)
 
-        if refusal is not None:
-            await _refuse(refusal, scope["path"], receive, send_with_headers)
-            return
-        if verdict.wait:
-            await _answer(send_with_headers, 429, [_JSON], render_rate_limited(verdict.wait))
+        if verdict.wait or refusal is not None:
+            limited = (429, [_JSON], render_rate_limited(verdict.wait))
+            answer = limited if refusal is None or verdict.wait else render(refusal, scope["path"])
+            if refusal is None:
+                await _answer(send_with_headers, *answer)
+            else:
+                await _answer_unread(answer, receive, send_with_headers)
             return
         try:
             scope[CALL] = Call(self._engine, request_id, caller, body, headers)
@@ -164,9 +173,9 @@ def _check_head(scope: Scope, headers: dict[bytes, bytes]) -> None:
                 raise InvalidRequest("header_conflict", f"{name.decode().title()} is given more than once.")
 
 
-async def _refuse(error: LedgerError, path: str, receive: Receive, send: Send) -> None:
+async def _answer_unread(answer: Rendered, receive: Receive, send: Send) -> None:
     """Answer a request that is not read to its end. What follows on its connection is not read either."""
-    status, headers, body = render(error, path)
+    status, headers, body = answer
     # Hypercorn waits for somebody to take what still comes before it closes.
     rest = asyncio.ensure_future(_drop(receive))
     try:

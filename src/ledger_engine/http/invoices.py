@@ -1,0 +1,106 @@
+"""Routes of invoices."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, cast
+
+from pydantic import Field
+
+from ledger_engine import invoices
+from ledger_engine.http.bodies import Body
+from ledger_engine.http.lists import LedgerList
+from ledger_engine.http.operations import Call, Routes
+from ledger_engine.invoices import Invoice, InvoiceChanges
+from ledger_engine.money import MAX_AMOUNT
+from ledger_engine.pages import Page
+
+routes = Routes("invoices", "/v1")
+
+Amount = Annotated[int, Field(ge=1, le=MAX_AMOUNT)]
+Customer = Annotated[str, Field(min_length=1, max_length=invoices.CUSTOMER_MAX)]
+Description = Annotated[str, Field(max_length=invoices.DESCRIPTION_MAX)]
+
+
+class InvoiceLine(Body):
+    description: Annotated[str, Field(min_length=1, max_length=invoices.DESCRIPTION_MAX)]
+    quantity: Annotated[int, Field(ge=1, le=MAX_AMOUNT)]
+    unit_amount: Annotated[int, Field(ge=0, le=MAX_AMOUNT)]
+
+
+Lines = Annotated[list[InvoiceLine], Field(min_length=1, max_length=invoices.LINES_MAX)]
+
+
+class OptionalFields(Body):
+    amount: Amount | None = None
+    lines: Lines | None = None
+    due_date: str | None = None
+    description: Description | None = None
+    metadata: dict[str, str] | None = None
+
+
+class CreateInvoice(OptionalFields):
+    account: str
+    customer: Customer
+
+
+class ChangeInvoice(OptionalFields):
+    # Only the fields that were sent are looked at: these two may be left out, but not be null.
+    account: str = Field(default_factory=str)
+    customer: Customer = Field(default_factory=str)
+
+
+class ListInvoices(LedgerList):
+    status: Literal["draft", "open", "paid", "void"] | None = None
+    account: str | None = None
+
+
+@routes.add(
+    "GET",
+    "/invoices",
+    needs="read:projects",
+    query=ListInvoices,
+    answer=Invoice,
+    paged=True,
+    beyond_contract=True,
+)
+async def list_invoices(call: Call, query: ListInvoices) -> Page[Invoice]:
+    """List the invoices, newest first."""
+    return await call.read(invoices.page, query.page(), status=query.status, account=query.account)
+
+
+@routes.add("POST", "/invoices", needs="write:projects", body=CreateInvoice, answer=Invoice, status=201)
+async def create_invoice(call: Call, body: CreateInvoice) -> Invoice:
+    """Draft an invoice."""
+    given = body.model_dump(exclude_none=True)
+    return await call.write(invoices.create, invoices.NewInvoice(**given), call.idempotency_key)
+
+
+@routes.add("GET", "/invoices/<id>", needs="read:projects", answer=Invoice)
+async def get_invoice(call: Call, id: str) -> Invoice:
+    """Get one invoice."""
+    return await call.read(invoices.get, id)
+
+
+@routes.add("PATCH", "/invoices/<id>", needs="write:projects", body=ChangeInvoice, answer=Invoice)
+async def change_invoice(call: Call, id: str, body: ChangeInvoice) -> Invoice:
+    """Change fields of a draft."""
+    changes = cast(InvoiceChanges, body.model_dump(exclude_unset=True))
+    return await call.write(invoices.update, id, changes)
+
+
+@routes.add("DELETE", "/invoices/<id>", needs="write:projects", answer=Invoice)
+async def void_invoice(call: Call, id: str) -> Invoice:
+    """Void an open invoice."""
+    return await call.write(invoices.void, id)
+
+
+@routes.add("POST", "/invoices/<id>/finalize", needs="write:projects", answer=Invoice, beyond_contract=True)
+async def finalize_invoice(call: Call, id: str) -> Invoice:
+    """Open a draft and give it a number."""
+    return await call.write(invoices.finalize, id, call.idempotency_key)
+
+
+@routes.add("POST", "/invoices/<id>/pay", needs="write:projects", answer=Invoice, beyond_contract=True)
+async def pay_invoice(call: Call, id: str) -> Invoice:
+    """Pay an open invoice, crediting its account."""
+    return await call.write(invoices.pay, id, call.idempotency_key)

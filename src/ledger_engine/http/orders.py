@@ -1,0 +1,55 @@
+"""Routes of orders, on the directory surface."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ledger_engine import orders
+from ledger_engine.http.bodies import Body
+from ledger_engine.http.lists import GenericList
+from ledger_engine.http.operations import Call, Routes
+from ledger_engine.orders import Order
+from ledger_engine.pages import Page
+
+routes = Routes("orders", "/api")
+
+
+class PlaceOrder(Body):
+    user_id: str
+    items: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=orders.ITEMS_MAX)]
+
+
+class ListOrders(GenericList):
+    status: Literal["open", "paid", "shipped"] | None = None
+
+
+@routes.add("GET", "/orders", needs="read:projects", query=ListOrders, answer=Order, paged=True)
+async def list_orders(call: Call, query: ListOrders) -> Page[Order]:
+    """List the orders, newest first."""
+    return await call.read(orders.page, query.page(), status=query.status)
+
+
+@routes.add("POST", "/orders", needs="write:projects", body=PlaceOrder, answer=Order, status=201)
+async def place_order(call: Call, body: PlaceOrder) -> Order:
+    """Place an order for a user."""
+    return await call.write(orders.create, orders.NewOrder(body.user_id, body.items), call.idempotency_key)
+
+
+@routes.add("GET", "/orders/<id>", needs="read:projects", answer=Order, beyond_contract=True)
+async def get_order(call: Call, id: str) -> Order:
+    """Get one order."""
+    return await call.read(orders.get, id)
+
+
+@routes.add("POST", "/orders/<id>/pay", needs="write:projects", answer=Order, beyond_contract=True)
+async def pay_order(call: Call, id: str) -> Order:
+    """Mark an open order as paid."""
+    return await call.write(orders.pay, id, call.idempotency_key)
+
+
+@routes.add("POST", "/orders/<id>/ship", needs="write:projects", answer=Order, beyond_contract=True)
+async def ship_order(call: Call, id: str) -> Order:
+    """Mark a paid order as shipped."""
+    return await call.write(orders.ship, id, call.idempotency_key)

@@ -1,0 +1,82 @@
+"""Routes of users, on the directory surface."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ledger_engine import users
+from ledger_engine.http.bodies import Body, Query
+from ledger_engine.http.lists import DIGITS
+from ledger_engine.http.operations import Call, Routes, shown
+from ledger_engine.users import User
+
+routes = Routes("users", "/api")
+
+Role = Literal["member", "admin", "owner"]
+
+
+class CreateUser(Body):
+    name: Annotated[str, Field(min_length=1, max_length=users.NAME_MAX)]
+    email: Annotated[str, Field(max_length=users.EMAIL_MAX)]
+    role: Role = "member"
+
+
+class ListUsers(Query):
+    page: Annotated[int, Field(ge=1, le=users.PAGE_MAX), DIGITS] = 1
+    per_page: Annotated[int, Field(ge=1, le=users.PER_PAGE_MAX), DIGITS] = users.PER_PAGE_DEFAULT
+    role: Role | None = None
+
+
+@dataclass(slots=True)
+class UserPage:
+    """One numbered page; `total` and `total_pages` are of all that fit the filter."""
+
+    data: list[User]
+    page: int
+    per_page: int
+    total: int
+    total_pages: int
+
+
+@routes.add("GET", "/users", needs="read:users", query=ListUsers, answer=UserPage)
+async def list_users(call: Call, query: ListUsers) -> dict[str, Any]:
+    """List the users, newest first."""
+    page = await call.read(users.page, query.page, query.per_page, role=query.role)
+    return {
+        "data": [shown(user) for user in page.items],
+        "page": page.page,
+        "per_page": page.per_page,
+        "total": page.total,
+        "total_pages": page.total_pages,
+    }
+
+
+@routes.add("POST", "/users", needs="write:projects", body=CreateUser, answer=User, status=201)
+async def create_user(call: Call, body: CreateUser) -> User:
+    """Create a user."""
+    return await call.write(
+        users.create, users.NewUser(body.name, body.email, body.role), call.idempotency_key
+    )
+
+
+@routes.add("GET", "/users/<id>", needs="read:users", answer=User)
+async def get_user(call: Call, id: str) -> User:
+    """Get one user."""
+    return await call.read(users.get, id)
+
+
+@routes.add("DELETE", "/users/<id>", needs="write:projects", role="admin", answer=User)
+async def deactivate_user(call: Call, id: str) -> User:
+    """Deactivate a user."""
+    return await call.write(users.deactivate, id)
+
+
+@routes.add(
+    "POST", "/users/<id>/restore", needs="write:projects", role="admin", answer=User, beyond_contract=True
+)
+async def restore_user(call: Call, id: str) -> User:
+    """Restore a user within 30 days of the deactivation."""
+    return await call.write(users.restore, id, call.idempotency_key)

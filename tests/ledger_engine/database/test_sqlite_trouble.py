@@ -1,0 +1,144 @@
+"""When the disk is the matter: the callers are told so, nothing is half done, and it heals by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from ledger_engine.clock import ManualClock
+from ledger_engine.database import Unit
+from ledger_engine.engine import Engine, open_engine
+from ledger_engine.errors import StorageUnavailable
+from tests.ledger_engine.conftest import START
+from tests.ledger_engine.database.conftest import Hold, Seen, note, submit
+
+
+@contextmanager
+def files_cannot_grow_beyond(size: int) -> Iterator[None]:
+    """Writes beyond `size` bytes fail with EFBIG, which SQLite takes for an I/O error."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+async def test_a_commit_that_cannot_be_written_fails_the_whole_group_and_the_next_one_is_taken(
+    notes: Engine, hold: Hold, seen: Seen, tmp_path: Path
+) -> None:
+    heard: list[frozenset[str]] = []
+    notes.listen(heard.append)
+    log = tmp_path / "ledger.db-wal"
+    with ExitStack() as limits:
+        async with hold():
+            tasks = await submit(*(notes.write(note(name, topic="news")) for name in "abc"))
+            limits.enter_context(files_cannot_grow_beyond(log.stat().st_size))
+        outcome = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(error) for error in outcome] == [StorageUnavailable] * 3
+    assert seen() == []
+    assert heard == []
+    assert await notes.write(note("space again", topic="news")) == "space again"
+    assert seen() == ["space again"]
+
+
+async def test_a_full_database_refuses_and_takes_again_once_there_is_space(
+    notes: Engine, hold: Hold, seen: Seen
+) -> None:
+    """`max_page_count` makes SQLite itself say SQLITE_FULL, in the middle of a group."""
+
+    def fill_up(unit: Unit) -> None:
+        pages = unit.execute("PRAGMA page_count")[0][0]
+        unit.execute(f"PRAGMA max_page_count = {pages + 2}")
+
+    await notes.write(fill_up)
+    async with hold():
+        tasks = await submit(
+            notes.write(note("small")), notes.write(note("large" * 100_000)), notes.write(note("later"))
+        )
+    outcome = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(outcome[1], StorageUnavailable)
+    assert all(isinstance(each, (str, StorageUnavailable)) for each in outcome)
+    # What was acknowledged is there, what was refused is not.
+    assert seen() == [each for each in outcome if isinstance(each, str)]
+
+    def make_space(unit: Unit) -> None:
+        unit.execute("PRAGMA max_page_count = 1000000")
+
+    await notes.write(make_space)
+    assert await notes.write(note("large" * 100_000)) == "large" * 100_000
+
+
+async def test_a_lost_file_is_storage_unavailable_until_it_is_back(tmp_path: Path) -> None:
+    """A volume that goes away and comes back: its folder is moved aside for a while."""
+    folder = tmp_path / "volume"
+    folder.mkdir()
+    engine = open_engine(folder / "ledger.db", clock=ManualClock(START), serving=True)
+    await engine.write(lambda unit: unit.execute("CREATE TABLE notes (text TEXT)"))
+    # The connection is thrown away after an error such as this one.
+    with files_cannot_grow_beyond((folder / "ledger.db-wal").stat().st_size):
+        with pytest.raises(StorageUnavailable):
+            await engine.write(note("lost"))
+        folder.rename(tmp_path / "gone")
+        with pytest.raises(StorageUnavailable):
+            await engine.write(note("lost as well"))
+    (tmp_path / "gone").rename(folder)
+    assert await engine.write(note("found")) == "found"
+    await engine.close()
+    with closing(sqlite3.connect(folder / "ledger.db")) as other:
+        assert other.execute("SELECT text FROM notes").fetchall() == [("found",)]
+
+
+async def test_a_damaged_file_is_storage_unavailable_for_those_who_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    engine = open_engine(path, serving=True)
+    await engine.write(lambda unit: unit.execute("CREATE TABLE notes (text TEXT)"))
+    for number in range(50):
+        await engine.write(note(str(number) * 1000))
+    await engine.close()
+    with path.open("r+b") as file:
+        # The last pages hold notes alone; with the schema damaged the file would not even open.
+        file.seek(-10 * 4096, os.SEEK_END)
+        file.write(b"\xff" * 10 * 4096)
+    engine = open_engine(path, serving=True)
+    with pytest.raises(StorageUnavailable):
+        await engine.read(lambda unit: unit.execute("SELECT sum(length(text)) FROM notes"))
+    await engine.close()
+
+
+async def test_a_text_file_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    path.write_text("Dear diary, " * 1000)
+    with pytest.raises(StorageUnavailable, match="not a database"):
+        open_engine(path)
+    assert path.read_text() == "Dear diary, " * 1000
+
+
+async def test_a_folder_is_no_database(tmp_path: Path) -> None:
+    with pytest.raises(StorageUnavailable, match="unable to open"):
+        open_engine(tmp_path)
+
+
+async def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StorageUnavailable, match="nowhere"):
+        open_engine(tmp_path / "nowhere" / "ledger.db")
+
+
+async def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "photos.db"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE photos (id INTEGER PRIMARY KEY, name TEXT)")
+        other.commit()
+    with pytest.raises(StorageUnavailable, match="no ledger"):
+        open_engine(path)
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall() == [
+            ("photos",)
+        ]

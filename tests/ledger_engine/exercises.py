@@ -1,0 +1,249 @@
+"""How each operation of the application is used once: what the tests of all of them go by."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import httpx
+
+from ledger_engine.clock import ManualClock, iso
+from ledger_engine.engine import Engine
+from ledger_engine.http.app import ROOMS
+from ledger_engine.http.operations import Operation
+from tests.ledger_engine.conftest import START
+
+OPERATIONS = {f"{each.method} {each.path}": each for room in ROOMS for each in room.operations}
+
+
+@dataclass
+class World:
+    """A filled ledger and a client of its first project's test mode."""
+
+    engine: Engine
+    clock: ManualClock
+    client: httpx.AsyncClient
+    key: str
+    lists: dict[str, list[str]] = field(default_factory=dict)
+    number: Iterator[int] = field(default_factory=itertools.count)
+
+    async def ids(self, path: str) -> list[str]:
+        """Ids of the list at `path`, newest first."""
+        if path not in self.lists:
+            answer = await self.client.get(path)
+            assert answer.status_code == 200, answer.text
+            self.lists[path] = [item["id"] for item in answer.json()["data"]]
+        return self.lists[path]
+
+    async def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The answer, which must be a good one: a refusal would leave statements unseen."""
+        headers = {"Idempotency-Key": f"request {next(self.number)}"} if method == "POST" else {}
+        answer = await self.client.request(method, path, json=body, headers=headers)
+        assert answer.is_success, f"{method} {path}: {answer.text}"
+        result: dict[str, Any] = answer.json()
+        return result
+
+
+async def values(world: World, operation: Operation, parameter: str) -> list[str]:
+    """What a query parameter is tried with."""
+    if parameter in ("starting_after", "ending_before", "cursor"):
+        return [_middle(await world.ids(operation.path))]
+    if parameter == "account":
+        return [_middle(await world.ids("/v1/accounts"))]
+    known = {
+        "limit": ["5"],
+        "page": ["2"],
+        "per_page": ["5"],
+        "type": ["credit"],
+        "status": ["open"],
+        "role": ["member"],
+        "created_after": [iso(START)],
+        "at": [iso(START)],
+        "from": [iso(START)],
+        "to": [iso(START + 500)],
+    }
+    assert parameter in known, f"say here what {parameter} of {operation.path} is to be tried with"
+    return known[parameter]
+
+
+def _middle(ids: list[str]) -> str:
+    return ids[len(ids) // 2]
+
+
+async def read(world: World, operation: Operation) -> None:
+    """A GET with every combination of its parameters."""
+    path = operation.path
+    if "<id>" in path:
+        path = path.replace("<id>", _middle(await world.ids(path.partition("/<id>")[0])))
+    fields = operation.query.model_fields if operation.query else {}
+    names = [definition.alias or name for name, definition in fields.items()]
+    for count in range(len(names) + 1):
+        for chosen in itertools.combinations(names, count):
+            if {"starting_after", "ending_before"} <= set(chosen):
+                continue  # refused, see pages
+            given = {name: (await values(world, operation, name))[0] for name in chosen}
+            answer = await world.client.get(path, params=given)
+            assert answer.status_code == 200, f"{path} {given}: {answer.text}"
+
+
+async def account(world: World) -> str:
+    return (await world.ids("/v1/accounts"))[0]
+
+
+async def draft(world: World) -> str:
+    lines = [{"description": "Beans", "quantity": 2, "unit_amount": 5}]
+    body = {"account": await account(world), "customer": "Ada", "lines": lines}
+    return str((await world.send("POST", "/v1/invoices", body))["id"])
+
+
+async def opened(world: World) -> str:
+    id = await draft(world)
+    await world.send("POST", f"/v1/invoices/{id}/finalize")
+    return id
+
+
+async def user(world: World, email: str) -> str:
+    body = {"name": "Ada", "email": f"{email}@example.org"}
+    return str((await world.send("POST", "/api/users", body))["id"])
+
+
+async def order(world: World, email: str) -> str:
+    body = {"user_id": await user(world, email), "items": [{"quantity": 2, "unit_amount": 5}]}
+    return str((await world.send("POST", "/api/orders", body))["id"])
+
+
+async def create_account(world: World) -> None:
+    await world.send("POST", "/v1/accounts", {"name": "Till", "currency": "EUR", "metadata": {"a": "b"}})
+
+
+async def post_transaction(world: World) -> None:
+    first, second = (await world.ids("/v1/accounts"))[:2]
+    for more in ({}, {"destination": second}):
+        await world.send(
+            "POST", "/v1/transactions", {"account": first, "amount": 5, "type": "credit", **more}
+        )
+
+
+async def post_batch(world: World) -> None:
+    first, second = (await world.ids("/v1/accounts"))[:2]
+    batch = [
+        {"account": first, "amount": 5, "type": "credit"},
+        {"account": first, "amount": 5, "type": "debit", "destination": second},
+    ]
+    await world.send("POST", "/v1/transactions/batch", {"transactions": batch})
+
+
+async def reverse_transaction(world: World) -> None:
+    first, second = (await world.ids("/v1/accounts"))[:2]
+    for more in ({}, {"destination": second}):
+        body = {"account": first, "amount": 5, "type": "credit", **more}
+        posted = await world.send("POST", "/v1/transactions", body)
+        await world.send("POST", f"/v1/transactions/{posted['id']}/reverse")
+        again = await world.client.post(f"/v1/transactions/{posted['id']}/reverse")
+        assert again.status_code == 409
+
+
+async def change_invoice(world: World) -> None:
+    path = f"/v1/invoices/{await draft(world)}"
+    for body in ({}, {"customer": "Eve"}, {"account": await account(world), "amount": 7, "lines": None}):
+        await world.send("PATCH", path, body)
+
+
+async def void_invoice(world: World) -> None:
+    id = await opened(world)
+    await world.send("DELETE", f"/v1/invoices/{id}")
+    assert (await world.client.delete(f"/v1/invoices/{id}")).status_code == 409
+
+
+async def pay_invoice(world: World) -> None:
+    id = await opened(world)
+    await world.send("POST", f"/v1/invoices/{id}/pay")
+    assert (await world.client.post(f"/v1/invoices/{id}/pay")).status_code == 409
+
+
+async def create_user(world: World) -> None:
+    await user(world, "create")
+    taken = {"name": "Ada", "email": "create@example.org"}
+    assert (await world.client.post("/api/users", json=taken)).status_code == 409
+
+
+async def deactivate_user(world: World) -> None:
+    id = await user(world, "deactivate")
+    for _ in range(2):
+        await world.send("DELETE", f"/api/users/{id}")
+
+
+async def restore_user(world: World) -> None:
+    id = await user(world, "restore")
+    await world.send("DELETE", f"/api/users/{id}")
+    for _ in range(2):
+        await world.send("POST", f"/api/users/{id}/restore")
+
+
+async def ship_order(world: World) -> None:
+    id = await order(world, "ship")
+    assert (await world.client.post(f"/api/orders/{id}/ship")).status_code == 409
+    await world.send("POST", f"/api/orders/{id}/pay")
+    await world.send("POST", f"/api/orders/{id}/ship")
+
+
+async def issue_token(world: World) -> None:
+    body = {"grant_type": "api_key", "api_key": world.key}
+    pair = await world.send("POST", "/v1/auth/token", body)
+    spent = {"grant_type": "refresh_token", "refresh_token": pair["refresh_token"]}
+    await world.send("POST", "/v1/auth/token", spent)
+    assert (await world.client.post("/v1/auth/token", json=spent)).status_code == 401
+    bearer = {"Authorization": f"Bearer {pair['access_token']}"}
+    assert (await world.client.get("/v1/accounts", headers=bearer)).status_code == 200
+
+
+async def api_key(world: World) -> str:
+    return str((await world.send("POST", "/v1/api_keys", {"name": "Till", "scopes": ["read:users"]}))["id"])
+
+
+async def project(world: World) -> str:
+    return str((await world.send("POST", "/v1/projects", {"name": "Branch"}))["id"])
+
+
+EXERCISES: dict[str, Callable[[World], Awaitable[Any]]] = {
+    "POST /v1/accounts": create_account,
+    "POST /v1/transactions": post_transaction,
+    "POST /v1/transactions/batch": post_batch,
+    "POST /v1/transactions/<id>/reverse": reverse_transaction,
+    "POST /v1/invoices": draft,
+    "PATCH /v1/invoices/<id>": change_invoice,
+    "DELETE /v1/invoices/<id>": void_invoice,
+    "POST /v1/invoices/<id>/finalize": opened,
+    "POST /v1/invoices/<id>/pay": pay_invoice,
+    "POST /api/users": create_user,
+    "DELETE /api/users/<id>": deactivate_user,
+    "POST /api/users/<id>/restore": restore_user,
+    "POST /api/orders": partial(order, email="order"),
+    "POST /api/orders/<id>/pay": ship_order,
+    "POST /api/orders/<id>/ship": partial(order, email="pay"),
+    "POST /v1/auth/token": issue_token,
+    "POST /v1/api_keys": api_key,
+    "DELETE /v1/api_keys/<id>": lambda world: _on_new(world, "DELETE", "/v1/api_keys/{}", api_key),
+    "POST /v1/api_keys/<id>/roll": lambda world: _on_new(world, "POST", "/v1/api_keys/{}/roll", api_key),
+    "POST /v1/projects": project,
+    "PATCH /v1/projects/<id>": lambda world: _on_new(world, "PATCH", "/v1/projects/{}", project, name="B"),
+    "DELETE /v1/projects/<id>": lambda world: _on_new(world, "DELETE", "/v1/projects/{}", project),
+    "PATCH /v1/billing": lambda world: world.send("PATCH", "/v1/billing", {"plan": "enterprise"}),
+}
+
+
+async def _on_new(
+    world: World, method: str, path: str, make: Callable[[World], Awaitable[str]], **body: str
+) -> None:
+    await world.send(method, path.format(await make(world)), body or None)
+
+
+async def exercise(world: World, name: str) -> None:
+    """Use the operation in every way that leads to other statements."""
+    if name.startswith("GET "):
+        await read(world, OPERATIONS[name])
+    else:
+        await EXERCISES[name](world)

@@ -1,0 +1,407 @@
+"""Who may do what: every operation with every kind of credential, against a table written out here.
+
+The routes declare their scope and role themselves (http/operations.py). This table says the same a
+second time, by hand, from interface.md, Authentication, and decisions.md 4: a route that is not in
+it, or that lets in or keeps out another credential than it says, fails.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+from quart import Quart
+
+from ledger_engine import api_keys, projects
+from ledger_engine.clock import ManualClock
+from ledger_engine.engine import Engine
+from ledger_engine.http.app import ROOMS, create_app
+from ledger_engine.http.gate import AuthRateLimit
+from ledger_engine.projects import NewProject, Project
+from ledger_engine.scope import Scope
+
+ROLES = ("member", "admin", "owner")
+SCOPES = ("read:projects", "write:projects", "read:users", "admin:billing")
+READ, WRITE, USERS, BILLING = SCOPES
+
+Has = dict[str, str]  # the objects of a project, by what they are in the table below
+
+
+@dataclass
+class Row:
+    """An operation on the object that `on` names, with the body that is right for it.
+
+    `scope` is what a restricted credential needs, None for nothing; `role` the least role, None for
+    an operation that is public. `names` are the body's fields that hold the id of another object.
+    """
+
+    scope: str | None
+    role: str | None
+    on: str = ""
+    body: Callable[[Has], Any] | None = None
+    names: tuple[str, ...] = ()
+
+
+def post(has: Has) -> dict[str, Any]:
+    return {"account": has["account"], "amount": 5, "type": "credit", "destination": has["till"]}
+
+
+TABLE = {
+    "GET /api/health": Row(None, None),
+    "POST /v1/auth/token": Row(
+        None, None, body=lambda has: {"grant_type": "api_key", "api_key": has["value"]}
+    ),
+    "GET /v1/whoami": Row(None, "member"),
+    "GET /v1/accounts": Row(READ, "member"),
+    "POST /v1/accounts": Row(WRITE, "member", body=lambda has: {"name": "Till", "currency": "EUR"}),
+    "GET /v1/accounts/<id>": Row(READ, "member", "account"),
+    "GET /v1/accounts/<id>/balance": Row(READ, "member", "account"),
+    "GET /v1/accounts/<id>/statement": Row(READ, "member", "account"),
+    "GET /v1/transactions": Row(READ, "member"),
+    "POST /v1/transactions": Row(WRITE, "member", body=post, names=("account", "destination")),
+    "POST /v1/transactions/batch": Row(
+        WRITE,
+        "member",
+        body=lambda has: {"transactions": [post(has), post(has)]},
+        names=("transactions.0.account", "transactions.1.destination"),
+    ),
+    "GET /v1/transactions/<id>": Row(READ, "member", "transaction"),
+    "POST /v1/transactions/<id>/reverse": Row(WRITE, "member", "transaction"),
+    "GET /v1/invoices": Row(READ, "member"),
+    "POST /v1/invoices": Row(
+        WRITE,
+        "member",
+        body=lambda has: {"account": has["account"], "customer": "Ada", "amount": 5},
+        names=("account",),
+    ),
+    "GET /v1/invoices/<id>": Row(READ, "member", "draft"),
+    "PATCH /v1/invoices/<id>": Row(
+        WRITE, "member", "draft", body=lambda has: {"account": has["account"]}, names=("account",)
+    ),
+    "DELETE /v1/invoices/<id>": Row(WRITE, "member", "invoice"),
+    "POST /v1/invoices/<id>/finalize": Row(WRITE, "member", "draft"),
+    "POST /v1/invoices/<id>/pay": Row(WRITE, "member", "invoice"),
+    "GET /api/users": Row(USERS, "member"),
+    "POST /api/users": Row(
+        WRITE, "member", body=lambda has: {"name": "Bo", "email": f"{api_keys.new_secret('bo')}@example.com"}
+    ),
+    "GET /api/users/<id>": Row(USERS, "member", "user"),
+    "DELETE /api/users/<id>": Row(WRITE, "admin", "leaver"),
+    "POST /api/users/<id>/restore": Row(WRITE, "admin", "leaver"),
+    "GET /api/orders": Row(READ, "member"),
+    "POST /api/orders": Row(
+        WRITE, "member", body=lambda has: {"user_id": has["user"], "items": [{}]}, names=("user_id",)
+    ),
+    "GET /api/orders/<id>": Row(READ, "member", "order"),
+    "POST /api/orders/<id>/pay": Row(WRITE, "member", "order"),
+    "POST /api/orders/<id>/ship": Row(WRITE, "member", "order"),
+    "GET /v1/api_keys": Row(READ, "admin"),
+    "POST /v1/api_keys": Row(WRITE, "admin", body=lambda has: {"role": "member", "scopes": [WRITE]}),
+    "DELETE /v1/api_keys/<id>": Row(WRITE, "admin", "api_key"),
+    "POST /v1/api_keys/<id>/roll": Row(WRITE, "admin", "api_key"),
+    "GET /v1/projects": Row(READ, "member"),
+    "POST /v1/projects": Row(WRITE, "admin", body=lambda has: {"name": "Branch"}),
+    "GET /v1/projects/<id>": Row(READ, "member", "child"),
+    "PATCH /v1/projects/<id>": Row(WRITE, "admin", "child", body=lambda has: {"name": "Kiosk"}),
+    "DELETE /v1/projects/<id>": Row(WRITE, "admin", "child"),
+    "GET /v1/billing": Row(BILLING, "owner"),
+    "PATCH /v1/billing": Row(BILLING, "owner", body=lambda has: {"plan": "enterprise"}),
+}
+
+
+@pytest.fixture
+def app(engine: Engine) -> Quart:
+    """The application in which each request has a minute of its own, so that none is refused for its rate."""
+    return create_app(
+        engine,
+        auth_rate_limit=AuthRateLimit(1_000_000, 1_000_000),
+        wall_clock=partial(next, itertools.count(0, 60)),
+    )
+
+
+@pytest.fixture
+async def client(app: Quart) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://ledger.test") as client:
+        yield client
+
+
+async def furnish(client: httpx.AsyncClient, value: str) -> Has:
+    """One object of each kind that the table names, made with the key `value`."""
+    client.headers["Authorization"] = f"Bearer {value}"
+
+    async def make(path: str, body: Any = None) -> str:
+        answer = await client.post(path, json=body)
+        assert answer.is_success, answer.text
+        return str(answer.json()["id"])
+
+    has = {"value": value}
+    has["account"] = await make("/v1/accounts", {"name": "Bank", "currency": "EUR"})
+    has["till"] = await make("/v1/accounts", {"name": "Till", "currency": "EUR"})
+    has["transaction"] = await make(
+        "/v1/transactions", {"account": has["till"], "amount": 100, "type": "credit"}
+    )
+    for name in ("draft", "invoice"):
+        body = {"account": has["account"], "customer": "Ada", "amount": 7}
+        has[name] = await make("/v1/invoices", body)
+    await make(f"/v1/invoices/{has['invoice']}/finalize")
+    for name in ("user", "leaver"):
+        has[name] = await make("/api/users", {"name": name, "email": f"{name}@example.com"})
+    has["order"] = await make("/api/orders", {"user_id": has["user"], "items": [{}]})
+    has["api_key"] = await make("/v1/api_keys", {"role": "member", "scopes": [WRITE]})
+    has["child"] = await make("/v1/projects", {"name": "Branch"})
+    del client.headers["Authorization"]
+    return has
+
+
+async def token_of(client: httpx.AsyncClient, value: str) -> str:
+    answer = await client.post("/v1/auth/token", json={"grant_type": "api_key", "api_key": value})
+    return str(answer.json()["access_token"])
+
+
+async def ask(client: httpx.AsyncClient, name: str, has: Has, bearer: str | None) -> httpx.Response:
+    row = TABLE[name]
+    method, path = name.split()
+    return await client.request(
+        method,
+        path.replace("<id>", has.get(row.on, "")),
+        json=None if row.body is None else row.body(has),
+        headers={} if bearer is None else {"Authorization": bearer},
+    )
+
+
+def test_every_operation_has_its_row_and_every_row_its_operation() -> None:
+    operations = [f"{operation.method} {operation.path}" for room in ROOMS for operation in room.operations]
+    assert sorted(operations) == sorted(TABLE)
+
+
+def test_every_operation_declares_what_its_row_says() -> None:
+    declared = {
+        f"{operation.method} {operation.path}": (
+            operation.needs,
+            None if operation.public else operation.role,
+        )
+        for room in ROOMS
+        for operation in room.operations
+    }
+    assert declared == {name: (row.scope, row.role) for name, row in TABLE.items()}
+
+
+# 401: no credential that counts
+
+
+@pytest.fixture
+async def refused(
+    client: httpx.AsyncClient, engine: Engine, clock: ManualClock, project: Project, make_key: Any
+) -> dict[str, tuple[str | None, str]]:
+    """Bearers that are refused, with the code for each."""
+    good, leaked = await make_key(role="owner"), await make_key(role="owner")
+    archived = await engine.write(partial(projects.create, new=NewProject("Closed", "enterprise")))
+    closed = await make_key(of=archived.id, role="owner")
+    expired = await token_of(client, good)
+    clock.advance(3_600_000)
+    tokens = {name: await token_of(client, value) for name, value in (("leaked", leaked), ("closed", closed))}
+    whoami = await client.get("/v1/whoami", headers={"Authorization": f"Bearer {leaked}"})
+    scope = Scope(project.id, livemode=False)
+    await engine.write(partial(api_keys.revoke, scope=scope, id=whoami.json()["id"]))
+    await engine.write(partial(projects.archive, scope=Scope(archived.id, True), id=archived.id))
+    return {
+        "none": (None, "missing_credential"),
+        "malformed": (f"bearer {good}", "invalid_credential"),
+        "quoted": (f'Bearer "{good}"', "invalid_credential"),
+        "unknown key": (f"Bearer sk_test_{'A' * 32}", "invalid_credential"),
+        "unknown token": (f"Bearer at_{'A' * 32}", "invalid_credential"),
+        "expired token": (f"Bearer {expired}", "expired_credential"),
+        "revoked key": (f"Bearer {leaked}", "revoked_credential"),
+        "token of a revoked key": (f"Bearer {tokens['leaked']}", "revoked_credential"),
+        "key of an archived project": (f"Bearer {closed}", "revoked_credential"),
+        "token of an archived project": (f"Bearer {tokens['closed']}", "revoked_credential"),
+    }
+
+
+async def test_a_credential_that_does_not_count_is_401_everywhere(
+    client: httpx.AsyncClient, engine: Engine, make_key: Any, refused: dict[str, tuple[str | None, str]]
+) -> None:
+    has = await furnish(client, await make_key(role="owner"))
+    before = await everything(engine)
+    wrong = []
+    for name, row in TABLE.items():
+        for kind, (bearer, code) in refused.items():
+            answer = await ask(client, name, has, bearer)
+            if row.role is None:
+                as_told = answer.status_code == 200
+            else:
+                as_told = answer.status_code == 401 and code_of(answer) == code
+            if not as_told:
+                wrong.append((name, kind, answer.status_code, answer.text))
+    assert wrong == []
+    # The token endpoint is public, and gave its tokens for the good key in its body.
+    assert {**await everything(engine), "tokens": before["tokens"]} == before
+
+
+# 403: a good credential that may not
+
+
+async def test_each_role_and_each_scope_opens_what_the_table_says_and_nothing_else(
+    client: httpx.AsyncClient, make_key: Any
+) -> None:
+    bearers = []
+    for role, scope in itertools.product(ROLES, (None, *SCOPES)):
+        key = await make_key(role=role, scopes=None if scope is None else [scope])
+        for kind, value in (("key", key), ("token", await token_of(client, key))):
+            bearers.append((kind, role, scope, f"Bearer {value}"))
+    has = await furnish(client, await make_key(role="owner"))
+    wrong = []
+    for name, row in TABLE.items():
+        for kind, role, scope, bearer in bearers:
+            answer = await ask(client, name, has, bearer)
+            if not as_the_table_says(row, role, scope, answer):
+                wrong.append((name, kind, role, scope, answer.status_code, answer.text))
+    assert wrong == []
+
+
+def as_the_table_says(row: Row, role: str, scope: str | None, answer: httpx.Response) -> bool:
+    if row.role is not None and ROLES.index(role) < ROLES.index(row.role):
+        return answer.status_code == 403 and code_of(answer) == "missing_role"
+    if row.scope is not None and scope not in (None, row.scope):
+        return answer.status_code == 403 and code_of(answer) == "missing_scope"
+    # The first one let in changes the object's state, so the next may meet a conflict: they are let in too.
+    return answer.status_code in (200, 201, 409)
+
+
+# 404: another project's objects, or the other mode's
+
+
+@pytest.fixture(params=["another project", "the other mode"])
+async def stranger(request: pytest.FixtureRequest, engine: Engine, make_key: Any) -> str:
+    """An owner's key of another project or of the other mode."""
+    if request.param == "the other mode":
+        return str(await make_key(livemode=True, role="owner"))
+    other = await engine.write(partial(projects.create, new=NewProject("Other", "enterprise")))
+    return str(await make_key(of=other.id, role="owner"))
+
+
+async def everything(engine: Engine) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of every table."""
+
+    def read(unit: Any) -> dict[str, list[tuple[Any, ...]]]:
+        tables = [row["name"] for row in unit.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {table: [tuple(row) for row in unit.execute(f"SELECT * FROM {table}")] for table in tables}
+
+    return await engine.read(read)
+
+
+async def test_an_id_of_elsewhere_in_a_path_is_as_one_that_is_not_there(
+    client: httpx.AsyncClient, engine: Engine, make_key: Any, stranger: str
+) -> None:
+    theirs = await furnish(client, await make_key(role="owner"))
+    mine = await furnish(client, stranger)
+    for kind, value in (("key", stranger), ("token", await token_of(client, stranger))):
+        before = await everything(engine)
+        for name, row in TABLE.items():
+            # A project is no object of a mode: the other mode of the same project sees its child as well.
+            if not row.on or (row.on == "child" and value_is_live(stranger)):
+                continue
+            nowhere = f"{theirs[row.on].partition('_')[0]}_{'0' * 26}"
+            for id in (theirs[row.on], nowhere):
+                answer = await ask(client, name, mine | {row.on: id}, f"Bearer {value}")
+                assert (name, kind, answer.status_code, code_of(answer)) == (name, kind, 404, "not_found")
+                assert id in answer.text
+        assert await everything(engine) == before
+
+
+async def test_an_id_of_elsewhere_in_a_body_is_404_and_nothing_is_written(
+    client: httpx.AsyncClient, engine: Engine, make_key: Any, stranger: str
+) -> None:
+    theirs = await furnish(client, await make_key(role="owner"))
+    mine = await furnish(client, stranger)
+    before = await everything(engine)
+    tried = 0
+    for name, row in TABLE.items():
+        for field in row.names:
+            method, path = name.split()
+            assert row.body is not None
+            body = row.body(mine)
+            put(body, field, pick(row.body(theirs), field))
+            answer = await client.request(
+                method,
+                path.replace("<id>", mine.get(row.on, "")),
+                json=body,
+                headers={"Authorization": f"Bearer {stranger}", "Idempotency-Key": f"{name} {field}"},
+            )
+            assert (name, field, answer.status_code, code_of(answer)) == (name, field, 404, "not_found")
+            if not path.startswith("/api"):
+                assert answer.json()["error"]["param"] == field
+            tried += 1
+    assert tried == 7
+    assert await everything(engine) == before
+
+
+async def test_no_list_shows_or_takes_an_id_of_elsewhere(
+    client: httpx.AsyncClient, make_key: Any, stranger: str
+) -> None:
+    theirs = await furnish(client, await make_key(role="owner"))
+    headers = {"Authorization": f"Bearer {stranger}"}
+    hidden = {id for name, id in theirs.items() if name not in ("value", "child")}
+    lists = {
+        "/v1/accounts": "account",
+        "/v1/transactions": "transaction",
+        "/v1/invoices": "invoice",
+        "/api/users": None,
+        "/api/orders": "order",
+        "/v1/api_keys": "api_key",
+        "/v1/projects": None,
+    }
+    assert {name.split()[1] for name in TABLE if name.startswith("GET") and name.count("/") == 2} == {
+        *lists,
+        "/v1/whoami",
+        "/v1/billing",
+        "/api/health",
+    }
+    for path, kind in lists.items():
+        shown = (await client.get(path, headers=headers)).text
+        assert not any(id in shown for id in hidden)
+        if kind is None:
+            continue
+        cursor = (
+            "starting_after" if path in ("/v1/accounts", "/v1/transactions", "/v1/invoices") else "cursor"
+        )
+        answer = await client.get(path, params={cursor: theirs[kind]}, headers=headers)
+        assert (path, answer.status_code, code_of(answer)) == (path, 400, "invalid_cursor")
+    for path in ("/v1/transactions", "/v1/invoices"):
+        filtered = await client.get(path, params={"account": theirs["account"]}, headers=headers)
+        assert (filtered.status_code, filtered.json()["data"]) == (200, [])
+
+
+async def test_an_idempotency_key_of_elsewhere_is_not_taken_here(
+    client: httpx.AsyncClient, make_key: Any, stranger: str
+) -> None:
+    body = {"name": "Till", "currency": "EUR"}
+    for value in (await make_key(), stranger):
+        headers = {"Authorization": f"Bearer {value}", "Idempotency-Key": "once"}
+        assert (await client.post("/v1/accounts", json=body, headers=headers)).status_code == 201
+
+
+def code_of(answer: httpx.Response) -> str:
+    error = answer.json().get("error")
+    return str(error["code"] if isinstance(error, dict) else error)
+
+
+def value_is_live(value: str) -> bool:
+    return value.startswith("sk_live_")
+
+
+def pick(body: Any, field: str) -> Any:
+    for part in field.split("."):
+        body = body[int(part) if part.isdigit() else part]
+    return body
+
+
+def put(body: Any, field: str, value: Any) -> None:
+    place, _, last = field.rpartition(".")
+    (pick(body, place) if place else body)[last] = value

@@ -1,0 +1,225 @@
+"""Bodies are JSON objects, strictly read (decisions.md 1)."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+
+from ledger_engine.errors import InvalidRequest
+from ledger_engine.http.bodies import Body, NoBody, Query, parse_body, parse_object, parse_query
+
+
+class Inner(Body):
+    count: int
+
+
+class Sample(Body):
+    name: str
+    count: int = 0
+    inner: Inner | None = None
+    lines: list[Inner] = []
+    tags: dict[str, str] = {}
+
+
+class Filter(Query):
+    limit: int = 20
+    type: str | None = None
+
+
+def nested(depth: int) -> bytes:
+    """An object that is `depth` containers deep, itself counted."""
+    return b'{"name":' + b"[" * (depth - 1) + b"1" + b"]" * (depth - 1) + b"}"
+
+
+# What is no JSON text, or one that two readers could understand differently.
+UNREADABLE = {
+    "empty": b"",
+    "blank": b" \n",
+    "array": b"[]",
+    "string": b'"text"',
+    "number": b"1",
+    "null": b"null",
+    "two objects": b"{} {}",
+    "cut off": b'{"name": "T',
+    "text after": b'{"name": "Till"} x',
+    "single quotes": b"{'name': 'Till'}",
+    "trailing comma": b'{"name": "Till",}',
+    "comment": b'{"name": "Till" /* why */}',
+    "duplicate key": b'{"name": "Till", "name": "Tall"}',
+    "duplicate key, one escaped": b'{"name": "Till", "\\u006eame": "Tall"}',
+    "duplicate key inside": b'{"name": "Till", "tags": {"a": "1", "a": "2"}}',
+    "NaN": b'{"name": "Till", "count": NaN}',
+    "Infinity": b'{"name": "Till", "count": Infinity}',
+    "-Infinity": b'{"name": "Till", "count": -Infinity}',
+    "1e400": b'{"name": "Till", "count": 1e400}',
+    "-1e400": b'{"name": "Till", "count": -1e400}',
+    "10^5000": b'{"name": "Till", "count": 1' + b"0" * 5000 + b"}",
+    "leading zero": b'{"name": "Till", "count": 07}',
+    "plus": b'{"name": "Till", "count": +7}',
+    "hexadecimal": b'{"name": "Till", "count": 0x7}',
+    "bad UTF-8": b'{"name": "Till \xff"}',
+    "overlong UTF-8": b'{"name": "Till \xc0\xaf"}',
+    "surrogate in UTF-8": b'{"name": "Till \xed\xa0\x80"}',
+    "UTF-8 cut off": b'{"name": "Till \xe2\x98"}',
+    "byte order mark": b'\xef\xbb\xbf{"name": "Till"}',
+    "UTF-16": '{"name": "Till"}'.encode("utf-16"),
+    "lone high surrogate": b'{"name": "Till \\ud83d"}',
+    "lone low surrogate": b'{"name": "Till \\ude00"}',
+    "surrogates the wrong way round": b'{"name": "Till \\ude00\\ud83d"}',
+    "lone surrogate in a key": b'{"name": "Till", "tags": {"\\ud83d": "1"}}',
+    "lone surrogate deep inside": b'{"name": "Till", "lines": [{"count": ["\\ud83d"]}]}',
+    "NUL": b'{"name": "Till \\u0000"}',
+    "NUL in a key": b'{"name": "Till", "tags": {"\\u0000": "1"}}',
+    "raw NUL": b'{"name": "Till \x00"}',
+    "raw line break": b'{"name": "Till\n"}',
+    "33 deep": nested(33),
+    "900 deep": nested(900),
+    "30,000 deep": nested(30_000),
+    "30,000 objects deep": b'{"a":' * 30_000,
+    "200,000 deep": b"[" * 200_000,
+}
+
+# JSON, but not what the model says; with the code and the parameter that is named.
+NOT_THE_MODEL = {
+    "missing": (b"{}", "missing_field", "name"),
+    "unknown": (b'{"name": "Till", "colour": "red"}', "unknown_field", "colour"),
+    "unknown inside": (b'{"name": "Till", "inner": {"count": 1, "x": 1}}', "unknown_field", "inner.x"),
+    "missing inside": (b'{"name": "Till", "lines": [{"count": 1}, {}]}', "missing_field", "lines.1.count"),
+    "null": (b'{"name": null}', "invalid_value", "name"),
+    "number for text": (b'{"name": 5}', "invalid_value", "name"),
+    "1.0": (b'{"name": "Till", "count": 1.0}', "invalid_value", "count"),
+    "1.5": (b'{"name": "Till", "count": 1.5}', "invalid_value", "count"),
+    "1e2": (b'{"name": "Till", "count": 1e2}', "invalid_value", "count"),
+    "true": (b'{"name": "Till", "count": true}', "invalid_value", "count"),
+    "text for a number": (b'{"name": "Till", "count": "5"}', "invalid_value", "count"),
+    "object for a number": (b'{"name": "Till", "count": {}}', "invalid_value", "count"),
+    "array for an object": (b'{"name": "Till", "inner": [1]}', "invalid_value", "inner"),
+    "object for an array": (b'{"name": "Till", "lines": {"0": 1}}', "invalid_value", "lines"),
+    "number in a map of text": (b'{"name": "Till", "tags": {"a": 1}}', "invalid_value", "tags.a"),
+}
+
+
+@pytest.mark.parametrize("raw", UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_what_is_no_strict_json_object_is_invalid_json(raw: bytes) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parse_body(Sample, raw, "application/json")
+    assert (refused.value.code, refused.value.param) == ("invalid_json", None)
+
+
+@pytest.mark.parametrize(
+    ("raw", "code", "param"), [pytest.param(*row, id=name) for name, row in NOT_THE_MODEL.items()]
+)
+def test_the_first_field_at_fault_is_named(raw: bytes, code: str, param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parse_body(Sample, raw, "application/json")
+    assert (refused.value.code, refused.value.param) == (code, param)
+
+
+def test_a_good_body_is_read() -> None:
+    raw = b'{"name": "Caf\xc3\xa9 \\u2615 \\ud83d\\ude00", "count": -0,'
+    raw += b' "lines": [{"count": 7}], "tags": {"a": ""}}'
+    body = parse_body(Sample, raw, None)
+    assert (body.name, body.count, body.lines[0].count, body.tags) == ("Café ☕ 😀", 0, 7, {"a": ""})
+
+
+def test_exactly_32_levels_are_read() -> None:
+    read: object = parse_object(nested(32))
+    depth = 0
+    while isinstance(read, (dict, list)):
+        read = next(iter(read.values() if isinstance(read, dict) else read))
+        depth += 1
+    assert depth == 32
+
+
+def test_many_containers_beside_each_other_are_not_deep() -> None:
+    raw = json.dumps({"lines": [[{}] for _ in range(1000)], "text": "[[[[{{{{" * 20}).encode()
+    assert len(parse_object(raw)["lines"]) == 1000
+
+
+@pytest.mark.parametrize("type", [None, "application/json", "Application/JSON ; charset=utf-8"])
+def test_an_absent_content_type_is_taken_as_json(type: str | None) -> None:
+    assert parse_body(Sample, b'{"name": "Till"}', type).name == "Till"
+
+
+@pytest.mark.parametrize(
+    "type", ["", "text/plain", "application/x-www-form-urlencoded", "application/jsonx", "text/json", "json"]
+)
+def test_another_content_type_is_refused(type: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parse_body(Sample, b'{"name": "Till"}', type)
+    assert refused.value.code == "unsupported_content_type"
+
+
+def test_where_no_body_is_due_an_empty_object_will_do() -> None:
+    parse_body(NoBody, b"{}", None)
+    with pytest.raises(InvalidRequest) as refused:
+        parse_body(NoBody, b'{"amount": 5}', None)
+    assert (refused.value.code, refused.value.param) == ("unknown_field", "amount")
+
+
+def test_a_query_is_read_as_text() -> None:
+    query = parse_query(Filter, b"limit=5&type=a%20b+c%C3%A9")
+    assert (query.limit, query.type) == (5, "a b cé")
+    assert parse_query(Filter, b"").limit == 20
+
+
+@pytest.mark.parametrize(
+    ("raw", "code", "param"),
+    [
+        (b"colour=red", "unknown_field", "colour"),
+        (b"limit", "invalid_value", "limit"),
+        (b"limit=", "invalid_value", "limit"),
+        (b"limit=five", "invalid_value", "limit"),
+        (b"limit=1.5", "invalid_value", "limit"),
+        (b"limit=5&limit=5", "invalid_value", "limit"),
+        (b"limit=5&%6Cimit=6", "invalid_value", "limit"),
+        (b"type=%00", "invalid_value", "type"),
+        (b"type=%FF", "invalid_value", None),
+    ],
+)
+def test_a_query_at_fault_is_refused(raw: bytes, code: str, param: str | None) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parse_query(Filter, raw)
+    assert (refused.value.code, refused.value.param) == (code, param)
+
+
+@pytest.mark.parametrize("raw", UNREADABLE.values(), ids=UNREADABLE.keys())
+async def test_over_http_it_is_a_400_and_the_next_request_is_unharmed(
+    api: httpx.AsyncClient, raw: bytes
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = await api.post("/v1/accounts", content=raw, headers=headers)
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert (error["type"], error["code"], error["param"]) == ("invalid_request", "invalid_json", None)
+    assert (await api.get("/v1/accounts")).json()["data"] == []
+
+
+AMOUNTS = [
+    "true",
+    "1.5",
+    "1.0",
+    "1e2",
+    "1e400",
+    "NaN",
+    str(2**63),
+    str(2**53),
+    "-1",
+    "0",
+    '"1"',
+    "null",
+    "[]",
+]
+
+
+@pytest.mark.parametrize("amount", [*AMOUNTS, "1" + "0" * 4000, "1" + "0" * 5000])
+async def test_an_amount_that_is_no_positive_integer_is_a_400(api: httpx.AsyncClient, amount: str) -> None:
+    account = (await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})).json()["id"]
+    raw = f'{{"account": "{account}", "amount": {amount}, "type": "credit"}}'
+    answer = await api.post("/v1/transactions", content=raw)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] in ("amount", None)
+    assert (await api.get("/v1/transactions")).json()["data"] == []
+    assert (await api.get(f"/v1/accounts/{account}")).json()["balance"] == 0

@@ -1,0 +1,177 @@
+"""What a refusal looks like on the wire (interface.md, Errors; decisions.md 2)."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from ledger_engine import errors
+from ledger_engine.engine import Engine
+from ledger_engine.errors import (
+    AuthenticationError,
+    Conflict,
+    DuplicateIdempotencyKey,
+    InvalidRequest,
+    LedgerError,
+    NotFound,
+    PermissionDenied,
+    StorageUnavailable,
+)
+from ledger_engine.http.errors import (
+    HeadersTooLarge,
+    InternalError,
+    PayloadTooLarge,
+    UnsupportedMethod,
+    UriTooLong,
+    body_of,
+    from_status,
+    render,
+    render_rate_limited,
+    status_of,
+)
+
+REFUSALS: list[tuple[LedgerError, int, str]] = [
+    (InvalidRequest("missing_field", "currency is required.", "currency"), 400, "invalid_request"),
+    (AuthenticationError("missing_credential", "Send your key."), 401, "authentication_error"),
+    (PermissionDenied("missing_role", "This needs the role admin."), 403, "permission_error"),
+    (NotFound("account", "acc_1", "account"), 404, "not_found"),
+    (UnsupportedMethod(["GET", "POST"]), 405, "invalid_request"),
+    (Conflict("invoice_not_draft", "It is open."), 409, "conflict"),
+    (DuplicateIdempotencyKey("acc_1"), 409, "conflict"),
+    (PayloadTooLarge("The body is larger than 1 MB."), 413, "invalid_request"),
+    (UriTooLong("The URL is too long."), 414, "invalid_request"),
+    (HeadersTooLarge("The headers are too large."), 431, "invalid_request"),
+    (InternalError("req_1"), 500, "api_error"),
+    (StorageUnavailable("the disk is full"), 503, "api_error"),
+]
+# decisions.md 2, the whole list.
+CODES = {
+    "InvalidRequest": "missing_field unknown_field invalid_value invalid_json invalid_cursor"
+    " unsupported_content_type currency_mismatch insufficient_funds balance_out_of_range"
+    " unsupported_grant_type header_conflict",
+    "AuthenticationError": "missing_credential invalid_credential expired_credential revoked_credential",
+    "PermissionDenied": "missing_scope missing_role quota_exceeded",
+    "Conflict": "duplicate_idempotency_key invoice_not_draft invoice_not_open order_not_open"
+    " order_not_paid user_deactivated email_taken not_recoverable",
+}
+
+
+@pytest.mark.parametrize(("error", "status", "type"), REFUSALS, ids=lambda value: str(value)[:40])
+def test_a_refusal_of_the_ledger_has_type_code_message_and_param(
+    error: LedgerError, status: int, type: str
+) -> None:
+    answered, headers, body = render(error, "/v1/accounts")
+    assert answered == status
+    assert json.loads(body) == {
+        "error": {"type": type, "code": error.code, "message": error.message, "param": error.param}
+    }
+    assert (b"content-type", b"application/json") in headers
+
+
+@pytest.mark.parametrize(("error", "status", "type"), REFUSALS, ids=lambda value: str(value)[:40])
+def test_a_refusal_of_the_directory_has_error_and_message(error: LedgerError, status: int, type: str) -> None:
+    answered, _, body = render(error, "/api/users")
+    assert answered == status
+    assert json.loads(body) == {"error": error.code, "message": error.message}
+
+
+@pytest.mark.parametrize(("error", "status", "type"), REFUSALS, ids=lambda value: str(value)[:40])
+def test_a_refusal_of_oauth_has_the_form_of_rfc_6749(error: LedgerError, status: int, type: str) -> None:
+    answered, _, body = render(error, "/oauth/token")
+    assert answered == status
+    assert set(json.loads(body)) == {"error", "error_description"}
+
+
+@pytest.mark.parametrize(
+    ("path", "directory"),
+    [("/api", True), ("/api/users", True), ("/apis", False), ("/v1/api", False), ("/", False), ("", False)],
+)
+def test_the_path_says_which_surface_it_is(path: str, directory: bool) -> None:
+    assert ("message" in body_of(NotFound("path", path), path)) == directory
+
+
+def test_a_wrong_method_is_told_the_right_ones() -> None:
+    _, headers, _ = render(UnsupportedMethod(["GET", "POST"]), "/v1/accounts")
+    assert (b"allow", b"GET, POST") in headers
+
+
+def test_a_used_key_names_the_first_object_in_a_header_too() -> None:
+    _, headers, body = render(DuplicateIdempotencyKey("acc_1"), "/v1/accounts")
+    assert (b"idempotency-original", b"acc_1") in headers
+    assert "acc_1" in json.loads(body)["error"]["message"]
+
+
+def test_a_401_says_how_to_come_in() -> None:
+    _, headers, _ = render(AuthenticationError("missing_credential", "Send your key."), "/v1/accounts")
+    assert (b"www-authenticate", b"Bearer") in headers
+
+
+@pytest.mark.parametrize(("wait", "words"), [(1, "1 second."), (37, "37 seconds.")])
+def test_a_refusal_for_the_rate_says_how_long_to_wait(wait: int, words: str) -> None:
+    body = json.loads(render_rate_limited(wait))
+    assert body["error"] == "rate_limited"
+    assert body["message"].endswith(words)
+    assert set(body) == {"error", "message"}
+
+
+@pytest.mark.parametrize("status", [400, 404, 408, 413, 415, 499, 501])
+def test_what_the_framework_refuses_by_itself_has_our_form(status: int) -> None:
+    error = from_status(status, "/v1/nothing")
+    assert 400 <= status_of(error) < 500
+    assert error.message
+
+
+def test_an_id_of_any_length_is_cut_in_the_message() -> None:
+    assert len(NotFound("account", "x" * 100_000).message) < 200
+
+
+def test_every_kind_of_error_has_a_status() -> None:
+    kinds = [
+        kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, LedgerError)
+    ]
+    assert len(kinds) >= 8
+    statuses = {kind: status_of(kind.__new__(kind)) for kind in kinds}
+    assert {kind for kind, status in statuses.items() if status == 500} == {LedgerError}
+
+
+def test_no_code_is_raised_that_the_decisions_do_not_have() -> None:
+    found: dict[str, set[str]] = {kind: set() for kind in CODES}
+    for file in (Path(__file__).parents[3] / "src" / "ledger_engine").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CODES:
+                [first, *_] = node.args
+                if isinstance(first, ast.Constant):
+                    found[node.func.id].add(str(first.value))
+    assert found["InvalidRequest"]
+    invented = {kind: codes - set(CODES[kind].split()) for kind, codes in found.items()}
+    assert {kind: codes for kind, codes in invented.items() if codes} == {}
+
+
+async def test_a_failure_of_ours_tells_the_request_and_nothing_of_the_inside(
+    api: httpx.AsyncClient, engine: Engine
+) -> None:
+    await engine.write(lambda unit: unit.execute("ALTER TABLE accounts RENAME TO secret_plans"))
+    answer = await api.get("/v1/accounts")
+    assert answer.status_code == 500
+    error = answer.json()["error"]
+    assert (error["type"], error["code"], error["param"]) == ("api_error", "internal_error", None)
+    assert answer.headers["Request-Id"] in error["message"]
+    assert "accounts" not in answer.text
+    assert "sql" not in answer.text.lower()
+    assert "X-RateLimit-Limit" in answer.headers
+    answer = await api.get("/api/users")
+    assert answer.status_code == 200
+
+
+async def test_a_failure_of_the_directory_has_the_directorys_form(
+    api: httpx.AsyncClient, engine: Engine
+) -> None:
+    await engine.write(lambda unit: unit.execute("ALTER TABLE users RENAME TO secret_people"))
+    answer = await api.get("/api/users")
+    assert answer.status_code == 500
+    assert answer.json()["error"] == "internal_error"
+    assert answer.headers["Request-Id"] in answer.json()["message"]

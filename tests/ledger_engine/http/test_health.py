@@ -1,0 +1,62 @@
+"""GET /api/health (interface.md, Directory surface; decisions.md 9)."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import httpx
+import pytest
+
+from ledger_engine.engine import Engine
+
+
+async def test_a_server_that_can_do_its_work_says_ok_to_anyone(anyone: httpx.AsyncClient) -> None:
+    answer = await anyone.get("/api/health")
+    assert answer.status_code == 200
+    assert answer.json()["ok"] is True
+    assert answer.json()["version"] == "1.4.2"
+
+
+@pytest.mark.parametrize("header", ["Bearer nonsense", "nonsense", ""])
+async def test_a_bad_credential_does_not_matter(anyone: httpx.AsyncClient, header: str) -> None:
+    answer = await anyone.get("/api/health", headers={"Authorization": header})
+    assert answer.status_code == 200
+
+
+async def test_it_is_never_refused_for_its_rate(anyone: httpx.AsyncClient) -> None:
+    answers = [await anyone.get("/api/health") for _ in range(200)]
+    assert {answer.status_code for answer in answers} == {200}
+    assert {answer.headers["X-RateLimit-Limit"] for answer in answers} == {"60"}
+    assert {answer.headers["X-RateLimit-Remaining"] for answer in answers} == {"60"}
+
+
+async def test_a_lost_storage_is_told_until_it_is_back(
+    anyone: httpx.AsyncClient, engine: Engine, tmp_path: Path
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = (tmp_path / "ledger.db-wal").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        refused = await anyone.post("/v1/accounts", json={})
+        assert refused.status_code == 401
+        assert (await anyone.get("/api/health")).status_code == 200  # nobody has tried to write
+        with pytest.raises(Exception, match="cannot be used"):
+            await engine.write(lambda unit: unit.execute("CREATE TABLE more (text TEXT)"))
+        for _ in range(3):
+            answer = await anyone.get("/api/health")
+            assert answer.status_code == 503
+            assert answer.json()["ok"] is False
+            assert answer.json()["error"] == "storage_unavailable"
+            assert answer.json()["version"] == "1.4.2"
+            assert "X-RateLimit-Reset" in answer.headers
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    # Nobody writes in between: asking is enough to find out that all is well again.
+    assert (await anyone.get("/api/health")).status_code == 200
+
+
+async def test_a_closed_engine_is_not_healthy(anyone: httpx.AsyncClient, engine: Engine) -> None:
+    await engine.close()
+    answer = await anyone.get("/api/health")
+    assert (answer.status_code, answer.json()["ok"]) == (503, False)
