@@ -1,12 +1,13 @@
 # Every target makes what it needs first: a Python 3.11 or newer and make are enough to start.
-#   make run     the dashboard on a demo          make check   style, types, import rules, house rules
-#   make test    the tests                        make dist    dist/ledger.pyz, everything in one file
-#   make soak    the long fault runs              make bench   the benchmarks
-#   make lock    pin the dependencies anew        make clean   remove what can be made again
+#   make run     the dashboard on a demo            make check   style, types, import rules, house rules
+#   make test    the tests                          make dist    dist/ledger.pyz, everything in one file
+#   make soak    the random and fault tests, long   make bench   the benchmarks
+#   make lock    pin the dependencies anew          make clean   remove what can be made again
 
 PYTHON ?= python3
 PYTEST_ARGS ?= --numprocesses auto --dist loadfile
 SOAK ?= 50
+SOAK_ARGS ?=
 UV_ARGS ?=
 
 venv := .venv
@@ -32,7 +33,7 @@ dist: dev
 	$(bin)/python tools/build_archive.py
 
 soak: dev
-	$(bin)/python -m pytest tests/faults --soak $(SOAK) -s $(PYTEST_ARGS)
+	$(bin)/python -m pytest -m soak --soak $(SOAK) $(SOAK_ARGS)
 
 bench: dev
 	$(bin)/python -m bench

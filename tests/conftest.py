@@ -18,6 +18,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests whose length `--soak` sets, for `-m soak`; a long run has no time limit."""
+    for item in items:
+        if "soak" in getattr(item, "fixturenames", ()):
+            item.add_marker("soak")
+            if config.getoption("--soak") > 1:
+                item.add_marker(pytest.mark.timeout(0), append=False)
+
+
 @pytest.fixture
 def soak(request: pytest.FixtureRequest) -> int:
     """How many times its short length a fault run goes: 1, or what `--soak` says."""
