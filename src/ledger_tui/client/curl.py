@@ -1,0 +1,22 @@
+"""A request as a curl command that can be pasted into a shell. The key itself is never written out."""
+
+from __future__ import annotations
+
+import shlex
+
+from ledger_tui.state.traffic import Exchange
+
+KEY_VARIABLE = "LEDGER_API_KEY"
+
+
+def as_curl(exchange: Exchange) -> str:
+    """The command; the credential comes from the environment variable LEDGER_API_KEY."""
+    parts = ["curl"]
+    if exchange.method != "GET":
+        parts += ["-X", exchange.method]
+    parts += [shlex.quote(exchange.url), "-H", f'"Authorization: Bearer ${KEY_VARIABLE}"']
+    if exchange.idempotency_key is not None:
+        parts += ["-H", shlex.quote(f"Idempotency-Key: {exchange.idempotency_key}")]
+    if exchange.body is not None:
+        parts += ["-H", "'Content-Type: application/json'", "-d", shlex.quote(exchange.body)]
+    return " ".join(parts)

@@ -1,0 +1,125 @@
+"""What can go wrong on the way to the server, as a small tree.
+
+    ClientError
+    ├── Unreachable            no answer: refused, reset, timed out, not HTTP
+    └── Refusal                an answer that is not 2xx
+        ├── Invalid            400, 409, 413, 414 …: `code`, `param`, `message` of the server
+        │   └── AlreadyDone    409 duplicate idempotency key: `original` is the first object's id
+        ├── Unauthorized       401
+        ├── Forbidden          403
+        ├── NotFound           404
+        ├── RateLimited        429: `retry_after` seconds
+        ├── ServerError        5xx
+        └── NotOffered         a part beyond the interface that this server does not have
+
+The text of each is one sentence fit for the screen (after `literal`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_OBJECT_ID = re.compile(r"\b[a-z]{3}_[0-9a-zA-Z]{4,64}\b")
+
+
+class ClientError(Exception):
+    """Anything a call may raise."""
+
+
+class Unreachable(ClientError):
+    """No answer came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An error body of any of the four shapes (ledger, directory, rate limit, OAuth), read the same way."""
+
+    status: int
+    code: str
+    message: str
+    param: str | None
+    original: str | None = None
+
+
+class Refusal(ClientError):
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+        self.status = problem.status
+        self.code = problem.code
+        self.message = problem.message
+        self.param = problem.param
+
+
+class Invalid(Refusal):
+    """The request is at fault."""
+
+
+class AlreadyDone(Invalid):
+    """The idempotency key was used before: what it asked for exists as `original` (None if not told)."""
+
+    @property
+    def original(self) -> str | None:
+        return self.problem.original
+
+
+class Unauthorized(Refusal):
+    pass
+
+
+class Forbidden(Refusal):
+    pass
+
+
+class NotFound(Refusal):
+    pass
+
+
+class ServerError(Refusal):
+    pass
+
+
+class NotOffered(Refusal):
+    pass
+
+
+class RateLimited(Refusal):
+    def __init__(self, problem: Problem, retry_after: float) -> None:
+        super().__init__(problem)
+        self.retry_after = retry_after
+
+
+def read_problem(status: int, body: Any, headers: Mapping[str, str]) -> Problem:
+    """The problem an error answer tells of; a body of no known shape tells its status alone."""
+    code, message, param = "", "", None
+    if isinstance(body, dict):
+        inner = body.get("error")
+        if isinstance(inner, dict):  # the ledger's
+            code, message = str(inner.get("code") or inner.get("type") or ""), str(inner.get("message") or "")
+            param = inner.get("param") if isinstance(inner.get("param"), str) else None
+        elif isinstance(inner, str):  # the directory's, the rate limit's, OAuth's
+            code, message = inner, str(body.get("message") or body.get("error_description") or "")
+    original = headers.get("idempotency-original")
+    if original is None and status == 409:
+        found = _OBJECT_ID.search(message)
+        original = found.group() if found else None
+    return Problem(status, code, message or f"The server answered {status}.", param, original)
+
+
+def refusal(status: int, body: Any, headers: Mapping[str, str]) -> Refusal:
+    """The exception for an answer that is not 2xx."""
+    problem = read_problem(status, body, headers)
+    if status == 429:
+        return RateLimited(problem, _retry_after(headers))
+    if status == 409 and problem.code in ("duplicate_idempotency_key", ""):
+        return AlreadyDone(problem)
+    kinds: dict[int, type[Refusal]] = {401: Unauthorized, 403: Forbidden, 404: NotFound}
+    return kinds.get(status, ServerError if status >= 500 else Invalid)(problem)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    text = headers.get("retry-after", "")
+    return float(text) if text.isascii() and text.isdigit() else 1.0

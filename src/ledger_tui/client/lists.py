@@ -1,0 +1,59 @@
+"""Lists as pages: the three ways this interface pages, behind one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from ledger_tui.client.api import Answer, Api
+from ledger_tui.client.errors import ClientError
+from ledger_tui.state.window import Page, Record, Want
+
+Paging = Literal["starting_after", "cursor", "page"]
+
+
+class NotAList(ClientError):
+    """A 2xx answer that is no list: another program listens at this address."""
+
+
+async def fetch_page(
+    api: Api, path: str, paging: Paging, filters: Mapping[str, str], want: Want, part: str | None = None
+) -> Page:
+    """The page a window wants. Patient as `Api.read`; raises ClientError for a definite no."""
+    params = dict(filters)
+    if paging == "page":
+        # The size must not vary between the pages of a numbered list, or their edges would not meet.
+        params |= {"page": want.cursor or "1", "per_page": "100"}
+    else:
+        params["limit"] = str(min(100, max(1, want.limit)))
+        if want.cursor is not None:
+            params[paging] = want.cursor
+    return _page_of(await api.read(path, params, part=part), paging, want)
+
+
+def _page_of(answer: Answer, paging: Paging, want: Want) -> Page:
+    body = answer.body
+    if isinstance(body, list):  # a directory list's shape is not fixed by the interface
+        return Page(_records(body), None)
+    if not isinstance(body, dict) or not isinstance(body.get("data"), list):
+        raise NotAList("The answer is no ledger's. Is the address right?")
+    rows = _records(body["data"])
+    if paging == "page":
+        number, pages = int(want.cursor or "1"), body.get("total_pages")
+        more = isinstance(pages, int) and number < pages
+        total = body.get("total")
+        return Page(rows, str(number + 1) if more else None, total if isinstance(total, int) else None)
+    cursor = body.get("next_cursor")
+    if body.get("has_more") is True and not isinstance(cursor, str) and rows:
+        cursor = rows[-1].get("id")
+    return Page(rows, cursor if isinstance(cursor, str) and body.get("has_more") is not False else None)
+
+
+def _records(items: list[Any]) -> list[Record]:
+    """The objects of a list, each with its id as text: by it rows are told apart."""
+    records: list[Record] = []
+    for item in items:
+        if not isinstance(item, dict) or not isinstance(item.get("id"), str | int):
+            raise NotAList("The list holds something that is no object with an id.")
+        records.append(item if isinstance(item["id"], str) else {**item, "id": str(item["id"])})
+    return records

@@ -1,0 +1,118 @@
+"""The dashboard's own server, a process beside it.
+
+The only place that knows the server as a program: it is started as a subprocess, so that the two never
+share an interpreter lock, and it stops when its standard input closes, so that it cannot outlive us.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections import deque
+from typing import NamedTuple
+
+START_SECONDS = 30.0
+STOP_SECONDS = 5.0
+_STDERR_LINES_KEPT = 20
+
+
+class ServerDied(Exception):
+    """The server ended, or said something else, before it could serve; the message says why."""
+
+
+class Address(NamedTuple):
+    url: str
+    key: str
+
+
+class EmbeddedServer:
+    """`start` and `stop` block: call them from a thread."""
+
+    def __init__(self, database: str | None = None, *, demo: bool = False) -> None:
+        self._arguments = [
+            *(["--database", database] if database else []),
+            *(["--demo"] if demo else []),
+        ]
+        self._process: subprocess.Popen[str] | None = None
+        self._last_words: deque[str] = deque(maxlen=_STDERR_LINES_KEPT)
+        self._stopped = False
+
+    def start(self) -> Address:
+        """Start it and wait until it serves. Raises ServerDied."""
+        # sys.path goes along, so that the server is found where we were: also inside a one-file archive.
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "ledger_engine", "serve", "--embedded", *self._arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            text=True,
+            errors="replace",
+            start_new_session=True,  # the terminal's signals are ours; the server goes by its stdin
+        )
+        if self._stopped:  # stop() came while the process was being made
+            self.stop()
+        listener = threading.Thread(target=self._keep_last_words, name="server-stderr", daemon=True)
+        listener.start()
+        line = self._first_line()
+        try:
+            told = json.loads(line)
+            return Address(told["url"], told["key"])
+        except (ValueError, TypeError, KeyError):
+            self.stop()
+            listener.join(STOP_SECONDS)
+            raise ServerDied(self._why(line)) from None
+
+    def stop(self) -> None:
+        """Close its input and wait; what does not go by itself is ended."""
+        self._stopped = True
+        process = self._process
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        for end in (None, process.terminate, process.kill):
+            if end is not None:
+                end()
+            try:
+                process.wait(STOP_SECONDS)
+                return
+            except subprocess.TimeoutExpired:
+                continue
+
+    def _first_line(self) -> str:
+        assert self._process is not None
+        stdout = self._process.stdout
+        assert stdout is not None
+        lines: queue.Queue[str] = queue.Queue()
+
+        def read() -> None:
+            lines.put(stdout.readline())
+            for _line in stdout:  # drained, or a full pipe would stop the server
+                pass
+
+        threading.Thread(target=read, name="server-stdout", daemon=True).start()
+        try:
+            return lines.get(timeout=START_SECONDS)
+        except queue.Empty:
+            return ""
+
+    def _keep_last_words(self) -> None:
+        assert self._process is not None
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            if line.strip():
+                self._last_words.append(line.strip())
+
+    def _why(self, line: str) -> str:
+        if self._last_words:
+            return self._last_words[-1].removeprefix("Error: ")
+        if line.strip():
+            return f"the server said {line.strip()[:80]!r} instead of its address"
+        assert self._process is not None
+        return f"the server ended with exit code {self._process.returncode} and said nothing"

@@ -1,0 +1,1 @@
+"""One declarative file per screen: its columns, its list, its detail, its form."""

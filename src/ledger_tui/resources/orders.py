@@ -1,0 +1,115 @@
+"""Orders of the directory's users: open, paid, shipped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ledger_tui.resources.base import (
+    Action,
+    Cell,
+    Column,
+    Detail,
+    Fact,
+    Field,
+    Filter,
+    Filters,
+    Form,
+    Link,
+    Resource,
+    Section,
+    Tone,
+    mode_of,
+    status_of,
+    text_of,
+    time_of,
+)
+from ledger_tui.resources.filtering import one_of
+from ledger_tui.state.names import AccountNames
+from ledger_tui.state.text import literal
+from ledger_tui.state.window import Record
+
+_LOOKS: Mapping[str, tuple[str, Tone]] = {
+    "open": ("○", "accent"),
+    "paid": ("◐", "plus"),
+    "shipped": ("●", "dim"),
+}
+
+
+def _total(record: Record, _names: AccountNames) -> Cell:
+    # An order names no currency, so its total stays in the smallest unit.
+    total = record.get("total")
+    return Cell(f"{total:,}") if isinstance(total, int) else text_of(record, "total")
+
+
+def _items(record: Record) -> list[object]:
+    items = record.get("items")
+    return items if isinstance(items, list) else []
+
+
+def _item_fact(number: int, item: object) -> Fact:
+    if not isinstance(item, dict):
+        return Fact(f"{number}", Cell(literal(item)))
+    text = ", ".join(f"{literal(name)} {literal(value)}" for name, value in item.items())
+    return Fact(f"{number}", Cell(text))
+
+
+def _detail(record: Record, names: AccountNames) -> Detail:
+    facts = (
+        Fact("status", status_of(record, _LOOKS)),
+        Fact("total", _total(record, names)),
+        Fact("user", text_of(record, "user_id", "dim")),
+        Fact("created", time_of(record, "created")),
+        Fact("mode", mode_of(record)),
+        Fact("id", text_of(record, "id", "dim")),
+    )
+    items = tuple(_item_fact(number, item) for number, item in enumerate(_items(record), 1))
+    return Detail(
+        headline=Cell(f"Order of {len(items)} item{'s' if len(items) != 1 else ''}", "strong"),
+        sections=(Section("", facts), Section("items", items)),
+        links=(Link("Its user", "users", record_id=str(record.get("user_id"))),),
+    )
+
+
+def _prefill(record: Record | None, _filters: Filters) -> Mapping[str, str]:
+    user = (record or {}).get("user_id")
+    return {"user_id": user} if isinstance(user, str) else {}
+
+
+ORDERS = Resource(
+    kind="orders",
+    key="5",
+    title="Orders",
+    short="Orders",
+    singular="order",
+    path="/api/orders",
+    id_prefix="ord_",
+    paging="cursor",
+    columns=(
+        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), rank=1),
+        Column("status", 9, lambda r, _n: status_of(r, _LOOKS)),
+        Column("total", 9, _total, align="right"),
+        Column("items", 5, lambda r, _n: Cell(str(len(_items(r))), "dim"), align="right"),
+        Column("user", 12, lambda r, _n: text_of(r, "user_id", "dim"), grow=1),
+        Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
+    ),
+    detail=_detail,
+    filters=(Filter("status", "status", "open", lambda value: one_of(value, *_LOOKS)),),
+    form=Form(
+        title="Place an order",
+        verb="Place",
+        done="Placed",
+        path="/api/orders",
+        fields=(
+            Field("user_id", "User", hint="usr_…"),
+            Field("items", "Items", "items", hint="2 x Beans @ 1250; Filter"),
+        ),
+        prefill=_prefill,
+    ),
+    actions=(
+        Action("pay_order", "p", "pay", "Paid", lambda r: r.get("status") == "open", suffix="/pay"),
+        Action("ship", "s", "ship", "Shipped", lambda r: r.get("status") == "paid", suffix="/ship"),
+    ),
+    changes=True,
+    has_object_path=False,
+    empty="No orders here. Press n to place one.",
+)

@@ -1,0 +1,141 @@
+"""Transactions: every posting, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ledger_tui.resources.base import (
+    Cell,
+    Column,
+    Detail,
+    Fact,
+    Field,
+    Filter,
+    Filters,
+    Form,
+    Link,
+    Resource,
+    Section,
+    Tone,
+    mode_of,
+    text_of,
+    time_of,
+)
+from ledger_tui.resources.filtering import check_date, one_of
+from ledger_tui.state.money import MINUS, format_amount
+from ledger_tui.state.names import AccountNames
+from ledger_tui.state.text import literal
+from ledger_tui.state.window import Record
+
+# A glyph and a word each, so that the colour is never needed.
+_TYPES: dict[str, tuple[str, Tone]] = {"credit": ("▲ credit", "plus"), "debit": ("▼ debit", "minus")}
+
+
+def _type(record: Record, _names: AccountNames) -> Cell:
+    known = _TYPES.get(str(record.get("type")))
+    return Cell(*known) if known else text_of(record, "type")
+
+
+def _currency(record: Record, names: AccountNames) -> str | None:
+    own = record.get("currency")
+    return own if isinstance(own, str) else names.currency(record.get("account"))
+
+
+def _amount(record: Record, names: AccountNames) -> Cell:
+    amount = record.get("amount")
+    if not isinstance(amount, int):
+        return text_of(record, "amount")
+    text = format_amount(amount, _currency(record, names))
+    if record.get("type") == "debit":
+        return Cell(MINUS + text, "minus")
+    return Cell("+" + text, "plus")
+
+
+def _balance_after(record: Record, names: AccountNames) -> Cell:
+    balance = record.get("balance_after")
+    if not isinstance(balance, int):
+        return text_of(record, "balance_after")
+    return Cell(format_amount(balance, _currency(record, names)), "dim")
+
+
+def _account(record: Record, names: AccountNames) -> Cell:
+    known = names.get(record.get("account"))
+    return Cell(literal(known.name)) if known else text_of(record, "account", "dim")
+
+
+def _detail(record: Record, names: AccountNames) -> Detail:
+    amount, currency = _amount(record, names), _currency(record, names) or ""
+    links = [
+        Link("Its account", "accounts", record_id=str(record.get("account"))),
+        Link("All of this account", "transactions", filters={"account": str(record.get("account"))}),
+    ]
+    facts = [
+        Fact("type", _type(record, names)),
+        Fact("account", _account(record, names)),
+        Fact("description", text_of(record, "description")),
+        Fact("balance after", _balance_after(record, names)),
+        Fact("created", time_of(record, "created")),
+        Fact("mode", mode_of(record)),
+        Fact("id", text_of(record, "id", "dim")),
+        Fact("account id", text_of(record, "account", "dim")),
+    ]
+    if (destination := record.get("destination")) is not None:
+        other = names.get(destination)
+        facts.insert(2, Fact("other side", Cell(literal(other.name if other else destination))))
+        links.append(Link("Its other account", "accounts", record_id=str(destination)))
+    if (reversed_id := record.get("reverses")) is not None:
+        facts.append(Fact("reverses", text_of(record, "reverses", "dim")))
+        links.append(Link("What it reverses", "transactions", record_id=str(reversed_id)))
+    return Detail(
+        headline=Cell(f"{amount.text} {literal(currency)}", amount.tone),
+        sections=(Section("", tuple(facts)),),
+        links=tuple(links),
+    )
+
+
+def _prefill(record: Record | None, filters: Filters) -> Mapping[str, str]:
+    account = filters.get("account") or (record or {}).get("account")
+    return {"account": account} if isinstance(account, str) else {}
+
+
+TRANSACTIONS = Resource(
+    kind="transactions",
+    key="2",
+    title="Transactions",
+    short="Txns",
+    singular="transaction",
+    path="/v1/transactions",
+    id_prefix="txn_",
+    columns=(
+        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), rank=1),
+        Column("type", 8, _type),
+        Column("amount", 10, _amount, align="right"),
+        Column("cur", 3, lambda r, n: Cell(literal(_currency(r, n) or "?"), "dim")),
+        Column("account", 12, _account, grow=2),
+        Column("description", 8, lambda r, _n: text_of(r, "description"), grow=3, rank=2),
+        Column("balance after", 13, _balance_after, align="right", rank=3),
+        Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=4),
+    ),
+    detail=_detail,
+    filters=(
+        Filter("account", "account", "acc_…"),
+        Filter("type", "type", "credit|debit", lambda value: one_of(value, "credit", "debit")),
+        Filter("after", "created_after", "2026-11-20", check_date),
+    ),
+    form=Form(
+        title="Post a transaction",
+        verb="Post",
+        done="Posted",
+        path="/v1/transactions",
+        fields=(
+            Field("account", "Account", "account", hint="part of a name, or an id"),
+            Field("type", "Type", "choice", choices=(("credit", "▲ credit"), ("debit", "▼ debit"))),
+            Field("amount", "Amount", "amount", hint="12.50"),
+            Field("description", "Description", required=False, hint="shown on statements"),
+            Field("destination", "To account", "account", required=False, hint="a transfer, if given"),
+        ),
+        prefill=_prefill,
+    ),
+    empty="No transactions here. Press n to post one.",
+    account_ids=lambda record: (record.get("account"), record.get("destination")),
+)

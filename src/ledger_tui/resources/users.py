@@ -1,0 +1,97 @@
+"""Users of the directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ledger_tui.resources.base import (
+    Action,
+    Cell,
+    Column,
+    Detail,
+    Fact,
+    Field,
+    Filter,
+    Form,
+    Resource,
+    Section,
+    Tone,
+    mode_of,
+    status_of,
+    text_of,
+    time_of,
+)
+from ledger_tui.resources.filtering import one_of
+from ledger_tui.state.names import AccountNames
+from ledger_tui.state.window import Record
+
+_LOOKS: Mapping[str, tuple[str, Tone]] = {"active": ("●", "plus"), "deactivated": ("✕", "minus")}
+_ROLES = ("member", "admin", "owner")
+
+
+def _detail(record: Record, _names: AccountNames) -> Detail:
+    name = text_of(record, "name")
+    facts = [
+        Fact("status", status_of(record, _LOOKS)),
+        Fact("email", text_of(record, "email")),
+        Fact("role", text_of(record, "role")),
+        Fact("created", time_of(record, "created")),
+        Fact("deactivated", time_of(record, "deactivated_at")),
+        Fact("mode", mode_of(record)),
+        Fact("id", text_of(record, "id", "dim")),
+    ]
+    return Detail(headline=Cell(name.text, "strong"), sections=(Section("", tuple(facts)),))
+
+
+USERS = Resource(
+    kind="users",
+    key="4",
+    title="Users",
+    short="Users",
+    singular="user",
+    path="/api/users",
+    id_prefix="usr_",
+    paging="page",
+    columns=(
+        Column("name", 14, lambda r, _n: text_of(r, "name"), grow=1),
+        Column("email", 16, lambda r, _n: text_of(r, "email"), grow=1),
+        Column("role", 6, lambda r, _n: text_of(r, "role")),
+        Column("status", 13, lambda r, _n: status_of(r, _LOOKS)),
+        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), rank=1),
+        Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
+    ),
+    detail=_detail,
+    filters=(Filter("role", "role", "admin", lambda value: one_of(value, *_ROLES)),),
+    form=Form(
+        title="New user",
+        verb="Create",
+        done="Created",
+        path="/api/users",
+        fields=(
+            Field("name", "Name", hint="Ada Lovelace"),
+            Field("email", "Email", hint="ada@example.com"),
+            Field("role", "Role", "choice", choices=tuple((role, role) for role in _ROLES)),
+        ),
+    ),
+    actions=(
+        Action(
+            "deactivate",
+            "d",
+            "deactivate",
+            "Deactivated",
+            lambda r: r.get("status", "active") == "active",
+            "DELETE",
+            destructive=True,
+        ),
+        Action(
+            "restore",
+            "u",
+            "restore",
+            "Restored",
+            lambda r: r.get("status") == "deactivated",
+            suffix="/restore",
+        ),
+    ),
+    changes=True,
+    empty="No users here. Press n to create one.",
+)

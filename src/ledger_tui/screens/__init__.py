@@ -1,0 +1,1 @@
+"""Whole screens: the dashboard and the dialogs over it."""

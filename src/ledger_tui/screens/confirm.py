@@ -1,0 +1,58 @@
+"""Asking before what cannot be taken back. In live mode the object's id is typed."""
+
+from __future__ import annotations
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from ledger_tui.widgets.key_bar import KeyBar
+
+
+class ConfirmScreen(ModalScreen[bool]):
+    """True when it shall be done. `typed` is the text to type first, or None to ask for `y` alone."""
+
+    BINDINGS = [
+        Binding("y", "yes", "yes", show=True),
+        Binding("escape,n", "no", "no", show=True, key_display="esc"),
+    ]
+
+    def __init__(self, question: str, typed: str | None) -> None:
+        super().__init__()
+        self._question = question
+        self._typed = typed
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog", id="confirm") as box:
+            box.border_title = "◆ LIVE · sure?" if self._typed else "Sure?"
+            yield Static(Content(self._question))
+            if self._typed is not None:
+                yield Static(Content.assemble("\nType ", (self._typed, "bold"), " to do it, then enter."))
+                yield Input(compact=True)
+                yield Static(id="confirm-note")
+            yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.set_class(self._typed is not None, "-live")
+
+    def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
+        return action != "yes" or self._typed is None
+
+    @on(Input.Submitted)
+    def compare(self, event: Input.Submitted) -> None:
+        if event.value.strip() == self._typed:
+            self.dismiss(True)
+        else:
+            self.query_one("#confirm-note", Static).update(
+                Content.styled("✕ That is another id.", "bold $error")
+            )
+
+    def action_yes(self) -> None:
+        self.dismiss(True)
+
+    def action_no(self) -> None:
+        self.dismiss(False)

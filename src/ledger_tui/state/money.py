@@ -1,0 +1,64 @@
+"""Amounts as people write them: integers of the smallest unit on the wire, major units on the screen."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from functools import lru_cache
+
+LARGEST_AMOUNT = 2**53 - 1
+_AMOUNT = re.compile(r"\d+(?:\.\d*)?|\.\d+")
+MINUS = "−"  # U+2212, as wide as a plus
+
+
+class BadAmount(ValueError):
+    """The text is no amount of its currency; the message is a sentence for the person who typed it."""
+
+
+@lru_cache(maxsize=512)
+def decimals(currency: str) -> int | None:
+    """How many decimals a currency has (JPY 0, EUR 2, KWD 3), or None for one ISO 4217 does not list."""
+    import iso4217  # reads a table of 100 KB: not on the way to the first paint
+
+    entry = iso4217.raw_table.get(currency.upper())
+    units = str(entry["CcyMnrUnts"]) if entry else ""
+    return int(units) if units.isdigit() else None  # gold and the like have "N.A."
+
+
+def format_amount(minor: int, currency: str | None, *, sign: bool = False) -> str:
+    """`1250` EUR as `12.50`; an amount of an unknown currency stays in its smallest unit, marked `u`."""
+    places = decimals(currency) if currency else None
+    digits = str(abs(minor)).rjust((places or 0) + 1, "0")
+    whole = digits[: len(digits) - places] if places else digits
+    text = f"{int(whole):,}" + (f".{digits[-places:]}" if places else "")
+    if places is None:
+        text += "u"
+    if minor < 0:
+        return MINUS + text
+    return "+" + text if sign else text
+
+
+def parse_amount(text: str, currency: str) -> int:
+    """`12.50` EUR as `1250`, exactly. Raises BadAmount for anything else than a positive amount."""
+    written = text.strip()
+    places = decimals(currency)
+    if places is None:
+        raise BadAmount(f"The number of decimals of {currency} is not known.")
+    if not _AMOUNT.fullmatch(written) or not written.isascii():
+        raise BadAmount(f"Write an amount like {_example(places)}, without separators.")
+    if len(written.partition(".")[2]) > places:
+        raise BadAmount(f"{currency} has {_count(places)}.")
+    minor = int(Decimal(written).scaleb(places))
+    if minor < 1:
+        raise BadAmount("The amount must be more than zero.")
+    if minor > LARGEST_AMOUNT:
+        raise BadAmount(f"The largest amount is {format_amount(LARGEST_AMOUNT, currency)}.")
+    return minor
+
+
+def _example(places: int) -> str:
+    return "1250" if places == 0 else "12." + "50000"[:places]
+
+
+def _count(places: int) -> str:
+    return {0: "no decimals", 1: "one decimal"}.get(places, f"{places} decimals")

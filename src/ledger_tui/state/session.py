@@ -1,0 +1,147 @@
+"""The state of the connection: whose ledger this is, in which mode, and whether it answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any
+
+# A reader must not eat the plan it looks at: polling takes at most this share of the requests a minute.
+_POLL_SHARE = 0.25
+_FASTEST_POLL_SECONDS = 2.0
+_LIVE_PREFIX, _TEST_PREFIX = "sk_live_", "sk_test_"
+
+
+class Mode(Enum):
+    TEST = "test"
+    LIVE = "live"
+    UNKNOWN = "unknown"
+
+
+class Link(Enum):
+    """What is known of the way to the server."""
+
+    STARTING = "starting"  # the embedded server is on its way up
+    CONNECTING = "connecting"  # nothing answered yet
+    ONLINE = "online"
+    LOST = "lost"  # no answer; tried again by itself
+    REFUSED = "refused"  # 401: it answers, but not to this credential
+    FAILING = "failing"  # 5xx: it answers that it cannot
+
+
+class Session:
+    """One server seen with one credential. Every change calls `on_change`."""
+
+    def __init__(self, *, read_only: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        self.read_only = read_only
+        self.clock = clock
+        self.url = ""
+        self.link = Link.CONNECTING
+        self.sentence = ""
+        self.retries = 0
+        self.next_try_at = 0.0
+        self.wait_until = 0.0
+        self.limit: int | None = None
+        self.remaining: int | None = None
+        self.reset_at: int | None = None
+        self.lacking: set[str] = set()
+        self._key_mode = Mode.UNKNOWN
+        self._seen_mode = Mode.UNKNOWN
+        self.on_change: Callable[[], None] = lambda: None
+
+    # ------------------------------------------------------------------ mode
+
+    @property
+    def mode(self) -> Mode:
+        """LIVE if either the key or any record of the server says so: never call live money a test."""
+        modes = {self._key_mode, self._seen_mode}
+        if Mode.LIVE in modes:
+            return Mode.LIVE
+        return Mode.TEST if Mode.TEST in modes else Mode.UNKNOWN
+
+    def begin(self, url: str, credential: str | None) -> None:
+        """A server and a credential were chosen; nothing is known of them yet but the key's prefix."""
+        self.url = url
+        if credential and credential.startswith(_LIVE_PREFIX):
+            self._key_mode = Mode.LIVE
+        elif credential and credential.startswith(_TEST_PREFIX):
+            self._key_mode = Mode.TEST
+        self._to(Link.CONNECTING)
+
+    def starting(self) -> None:
+        self._to(Link.STARTING)
+
+    def saw_livemode(self, livemode: object) -> None:
+        """A record carried its mode."""
+        seen = {True: Mode.LIVE, False: Mode.TEST}.get(livemode) if isinstance(livemode, bool) else None
+        if seen is not None and self._seen_mode is not seen:
+            self._seen_mode = seen
+            self.on_change()
+
+    # ------------------------------------------------------------------ connection
+
+    def answered(self, status: int, headers: Mapping[str, str]) -> None:
+        """The server gave any answer at all."""
+        self._note_limits(headers)
+        if status == 401:
+            self._to(Link.REFUSED)
+        elif status >= 500:
+            self._to(Link.FAILING)
+        else:
+            self._to(Link.ONLINE)
+
+    def lost(self, sentence: str) -> None:
+        """A try got no answer."""
+        self.link, self.sentence = Link.LOST, sentence
+        self.on_change()
+
+    def will_retry(self, attempt: int, seconds: float) -> None:
+        """The next try comes by itself, the `attempt`th since the connection was lost."""
+        self.retries = attempt
+        self.next_try_at = self.clock() + seconds
+        self.on_change()
+
+    @property
+    def retry_seconds(self) -> float:
+        """How long until the next try."""
+        return max(0.0, self.next_try_at - self.clock())
+
+    def rate_limited(self, retry_after_seconds: float) -> None:
+        """The server asked to wait; nothing is sent until then."""
+        self.wait_until = max(self.wait_until, self.clock() + retry_after_seconds)
+        self.on_change()
+
+    def lacks(self, part: str) -> None:
+        """This server does not offer a part that goes beyond the interface."""
+        if part not in self.lacking:
+            self.lacking.add(part)
+            self.on_change()
+
+    @property
+    def waiting_seconds(self) -> float:
+        """How long the rate limit still asks to wait; 0 if it does not."""
+        return max(0.0, self.wait_until - self.clock())
+
+    @property
+    def poll_seconds(self) -> float:
+        """How often a list may be looked at again."""
+        if not self.limit:
+            return _FASTEST_POLL_SECONDS
+        return max(_FASTEST_POLL_SECONDS, 60 / (self.limit * _POLL_SHARE))
+
+    def _to(self, link: Link) -> None:
+        self.link = link
+        if link is not Link.LOST:
+            self.retries = 0
+            self.sentence = ""
+        self.on_change()
+
+    def _note_limits(self, headers: Mapping[str, str]) -> None:
+        self.limit = _whole_number(headers.get("x-ratelimit-limit"), self.limit)
+        self.remaining = _whole_number(headers.get("x-ratelimit-remaining"), self.remaining)
+        self.reset_at = _whole_number(headers.get("x-ratelimit-reset"), self.reset_at)
+
+
+def _whole_number(text: Any, otherwise: int | None) -> int | None:
+    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() else otherwise

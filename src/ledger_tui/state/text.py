@@ -1,0 +1,46 @@
+"""Text of the server made safe to draw.
+
+A terminal obeys control characters wherever they come from, and Textual passes them on even with
+markup off. So everything that came over the wire goes through `literal` on its way to the screen.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+from rich.cells import cell_len, set_cell_size
+
+# Cc: control (ESC, C1 …), Cf: format (bidi overrides, zero width …), Cs: lone surrogates, Zl/Zp: separators.
+_UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_CONTROL_PICTURES = 0x2400
+_SYMBOL_FOR_DELETE = "\N{SYMBOL FOR DELETE}"
+ELLIPSIS = "…"
+
+
+def literal(value: object) -> str:
+    """The text of `value` with each character a terminal would obey replaced by one that shows it."""
+    text = value if isinstance(value, str) else str(value)
+    if text.isprintable():
+        return text
+    return "".join(map(_visible, text))
+
+
+def _visible(character: str) -> str:
+    code = ord(character)
+    if code < 0x20:
+        return chr(_CONTROL_PICTURES + code)
+    if code == 0x7F:
+        return _SYMBOL_FOR_DELETE
+    if unicodedata.category(character) in _UNSAFE_CATEGORIES:
+        return _REPLACEMENT
+    return character
+
+
+def fit(text: str, width: int, align: str = "left") -> str:
+    """`text` in exactly `width` cells: padded, or cut with an ellipsis (wide characters counted as two)."""
+    length = cell_len(text)
+    if length > width:
+        return set_cell_size(text, width - 1) + ELLIPSIS if width > 0 else ""
+    padding = " " * (width - length)
+    return padding + text if align == "right" else text + padding

@@ -1,0 +1,322 @@
+"""A list of any length seen through a window of limited size.
+
+The server hands out a list newest first, page by page: each page is fetched with a cursor the page
+before it gave. The window remembers every page it met as a `Slot` (its cursor and how many rows it
+had), and keeps the rows of those near the eye. Rows far away are dropped and fetched again with the
+slot's cursor when the eye comes back, in either direction, on any server that has cursors. The
+first page is always kept: new rows join it on top, and it needs no cursor of its own.
+
+Row numbers are absolute: 0 is the newest row shown. Pure: no clock, no network, no widget.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, Literal
+
+Record = dict[str, Any]
+
+PAGE_SIZE = 100
+CAP = 5_000
+# A first page swollen by this many pages of followed news is taken anew rather than dragged along.
+_HEAD_PAGES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One answer of the server: rows newest first, and the cursor that goes on (None on the last page)."""
+
+    rows: Sequence[Record]
+    older: str | None
+    total: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """A page to fetch. `slot` is the place it fills; `generation` tells answers to older questions apart."""
+
+    generation: int
+    kind: Literal["page", "news"]
+    slot: int
+    cursor: str | None
+    limit: int = PAGE_SIZE
+
+
+@dataclass(slots=True)
+class Slot:
+    cursor: str | None
+    count: int
+    rows: list[Record] | None = field(default=None, repr=False)
+
+
+class Window:
+    """The rows known of one list, the row the cursor is on, and what to fetch next.
+
+    `following` means the cursor stays on the newest row and new ones are shown at once; otherwise the
+    cursor stays on its object and new rows are counted in `waiting`.
+    """
+
+    def __init__(self, *, page_size: int = PAGE_SIZE, cap: int = CAP) -> None:
+        self.page_size = page_size
+        self.cap = cap
+        self.generation = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything; answers still on their way become stale."""
+        self.generation += 1
+        self.slots: list[Slot] = []
+        self._at_hand: set[int] = set()  # numbers of the slots whose rows are kept: few, whatever the length
+        self._starts: list[int] = [0]  # _starts[i] is the first row of slot i; the last entry is len(self)
+        self.frontier: str | None = None
+        self.loaded = False
+        self.total: int | None = None
+        self.cursor = 0
+        self.following = True
+        self.waiting = 0
+        self.waiting_is_least = False
+        self.in_flight: Want | None = None
+
+    # ------------------------------------------------------------------ looking
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the end of the list is known."""
+        return self.loaded and self.frontier is None
+
+    def row(self, index: int) -> Record | None:
+        """The record at an absolute row number; None if it is not at hand (or there is none)."""
+        if not 0 <= index < len(self):
+            return None
+        slot = self._slot_at(index)
+        rows = self.slots[slot].rows
+        return rows[index - self._starts[slot]] if rows is not None else None
+
+    def rows_between(self, start: int, stop: int) -> Iterator[Record]:
+        """The records at hand in a range of row numbers."""
+        for index in range(max(0, start), min(stop, len(self))):
+            record = self.row(index)
+            if record is not None:
+                yield record
+
+    @property
+    def current(self) -> Record | None:
+        """The record under the cursor."""
+        return self.row(self.cursor)
+
+    def index_of(self, record_id: object) -> int | None:
+        """Where an object stands, if its row is at hand."""
+        for number in sorted(self._at_hand):
+            for offset, record in enumerate(self.slots[number].rows or ()):
+                if record.get("id") == record_id:
+                    return self._starts[number] + offset
+        return None
+
+    @property
+    def resident(self) -> int:
+        """How many rows are kept."""
+        return sum(self.slots[number].count for number in self._at_hand)
+
+    def position(self, top: int, height: int) -> str:
+        """The rows on screen out of how many, claiming no more than is known: `41–60 of > 200`."""
+        if not self.loaded:
+            return ""
+        if not len(self):
+            return "0"
+        last = min(top + height, len(self))
+        if self.complete:
+            of = f"{len(self):,}"
+        elif self.total is not None and self.total > len(self):
+            of = f"{self.total:,}"
+        else:
+            of = f"> {len(self):,}"
+        first = min(top + 1, last)
+        return f"{first:,}–{last:,} of {of}" if first < last else f"{last:,} of {of}"
+
+    # ------------------------------------------------------------------ moving
+
+    def move(self, index: int) -> None:
+        """Put the cursor on a row. On the newest it follows what comes in; elsewhere it holds its object."""
+        self.cursor = max(0, min(index, len(self) - 1))
+        self.following = self.cursor == 0
+
+    def follow(self) -> None:
+        """Go to the newest row and stay there."""
+        self.move(0)
+
+    def hold(self) -> None:
+        """Stay with the object under the cursor, whatever comes in on top."""
+        self.following = False
+
+    # ------------------------------------------------------------------ fetching
+
+    def want(self, top: int, height: int) -> Want | None:
+        """The next page to fetch for an eye on rows `top … top+height`, or None. One at a time."""
+        if self.in_flight is not None:
+            return None
+        if not self.loaded:
+            return self._send(Want(self.generation, "page", 0, None, self.page_size))
+        reach = 2 * height
+        if len(self):
+            first = self._slot_at(max(0, min(top - reach, len(self) - 1)))
+            last = self._slot_at(max(0, min(top + height + reach, len(self)) - 1))
+            middle = self._slot_at(max(0, min(top, len(self) - 1)))
+            missing = [n for n in range(first, last + 1) if self.slots[n].rows is None]
+            if missing:
+                number = min(missing, key=lambda n: abs(n - middle))
+                slot = self.slots[number]
+                return self._send(Want(self.generation, "page", number, slot.cursor, slot.count))
+        if self.frontier is not None and top + height + reach >= len(self):
+            return self._send(Want(self.generation, "page", len(self.slots), self.frontier, self.page_size))
+        return None
+
+    def want_news(self) -> Want | None:
+        """Ask for the newest page again: what is new on top, and what changed in it."""
+        if self.in_flight is not None or not self.loaded:
+            return None
+        return self._send(Want(self.generation, "news", 0, None, self.page_size))
+
+    def want_again(self, top: int, height: int) -> Want | None:
+        """Ask again for the page in the middle of the screen (its rows may have changed since)."""
+        if self.in_flight is not None or not len(self):
+            return None
+        number = self._slot_at(min(top + height // 2, len(self) - 1))
+        if number == 0:
+            return None
+        slot = self.slots[number]
+        return self._send(Want(self.generation, "page", number, slot.cursor, slot.count))
+
+    def _send(self, want: Want) -> Want:
+        self.in_flight = want
+        return want
+
+    def failed(self, want: Want) -> None:
+        """The page did not come; it may be wanted again."""
+        if self.in_flight == want:
+            self.in_flight = None
+
+    def apply(self, want: Want, page: Page, top: int = 0) -> int | None:
+        """Take an answer in. Returns by how many rows the cursor's object moved, or None if it was stale."""
+        if want != self.in_flight:
+            return None
+        self.in_flight = None
+        held = self.current
+        before = self.cursor
+        if page.total is not None:
+            self.total = page.total
+        if want.kind == "news":
+            self._take_news(page)
+        elif want.slot == len(self.slots):
+            self._append(want, page)
+        else:
+            self._refill(want.slot, page)
+        self._settle_cursor(held, before)
+        self._evict(top + (self.cursor - before))
+        return self.cursor - before
+
+    def replace(self, record: Record) -> bool:
+        """Show a newer state of one object where it stands; False if it is not at hand."""
+        index = self.index_of(record.get("id"))
+        if index is None:
+            return False
+        slot = self._slot_at(index)
+        rows = self.slots[slot].rows
+        assert rows is not None
+        rows[index - self._starts[slot]] = record
+        return True
+
+    # ------------------------------------------------------------------ inside
+
+    def _slot_at(self, index: int) -> int:
+        return min(bisect_right(self._starts, index), len(self.slots)) - 1
+
+    def _fill(self, number: int, rows: list[Record]) -> None:
+        slot = self.slots[number]
+        slot.rows = rows
+        self._at_hand.add(number)
+        if slot.count != len(rows):
+            slot.count = len(rows)
+            self._starts = [0, *accumulate(slot.count for slot in self.slots)]
+
+    def _append(self, want: Want, page: Page) -> None:
+        rows = self._without_known(page.rows)
+        self.loaded = True
+        self.frontier = page.older
+        self.slots.append(Slot(want.cursor, len(rows), rows))
+        self._at_hand.add(len(self.slots) - 1)
+        self._starts.append(len(self) + len(rows))
+
+    def _refill(self, number: int, page: Page) -> None:
+        self._at_hand.discard(number)
+        self._fill(number, self._without_known(page.rows))
+
+    def _without_known(self, rows: Sequence[Record]) -> list[Record]:
+        # A list paged by number moves under the reader: a row pushed down comes a second time.
+        known = {record.get("id") for n in self._at_hand for record in self.slots[n].rows or ()}
+        return [record for record in rows if record.get("id") not in known]
+
+    def _take_news(self, page: Page) -> None:
+        head = self.slots[0] if self.slots else None
+        if head is None or not head.rows or not page.rows:
+            self._begin_with(page)
+            return
+        fresh = {record.get("id"): record for record in page.rows}
+        meets = next((n for n, r in enumerate(page.rows) if r.get("id") in self._ids(head)), None)
+        if meets is None:  # a page and more of new rows: the two do not touch
+            if self.following or not page.older:
+                self._begin_with(page)
+            else:
+                self.waiting, self.waiting_is_least = len(page.rows), True
+            return
+        new = list(page.rows[:meets])
+        # Within the reach of the answer a known row that is missing has left the list.
+        reach = max(n for n, r in enumerate(head.rows) if r.get("id") in fresh)
+        kept = [
+            fresh.get(record.get("id"), record)
+            for n, record in enumerate(head.rows)
+            if n > reach or record.get("id") in fresh
+        ]
+        if self.following and len(new) + len(kept) > _HEAD_PAGES * self.page_size:
+            self._begin_with(page)
+            return
+        self.waiting, self.waiting_is_least = (0 if self.following else len(new)), False
+        self._fill(0, new + kept if self.following else kept)
+
+    @staticmethod
+    def _ids(slot: Slot) -> set[object]:
+        return {record.get("id") for record in slot.rows or ()}
+
+    def _begin_with(self, page: Page) -> None:
+        self.slots = [Slot(None, len(page.rows), list(page.rows))]
+        self._at_hand = {0}
+        self._starts = [0, len(page.rows)]
+        self.frontier = page.older
+        self.loaded = True
+        self.waiting, self.waiting_is_least = 0, False
+
+    def _settle_cursor(self, held: Record | None, before: int) -> None:
+        if self.following:
+            self.cursor = 0
+            return
+        found = self.index_of(held.get("id")) if held is not None else None
+        self.cursor = max(0, min(before if found is None else found, len(self) - 1))
+
+    def _evict(self, top: int) -> None:
+        """Drop the rows of the pages farthest from the eye, never the first page nor the eye's own."""
+        surplus = self.resident - self.cap
+        if surplus <= 0:
+            return
+        eye = self._slot_at(max(0, min(top, len(self) - 1)))
+        far = sorted(self._at_hand - {0}, key=lambda number: abs(number - eye), reverse=True)
+        for number in far:
+            if surplus <= 0 or abs(number - eye) <= 1:
+                return
+            surplus -= self.slots[number].count
+            self.slots[number].rows = None
+            self._at_hand.discard(number)

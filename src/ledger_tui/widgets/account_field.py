@@ -1,0 +1,104 @@
+"""An account chosen by typing part of its name, or given by its id."""
+
+from __future__ import annotations
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from ledger_tui.state.names import AccountName, AccountNames
+from ledger_tui.state.text import fit, literal
+
+_MOST_SHOWN = 5
+
+
+class AccountField(Vertical):
+    """An input with the matching accounts under it while it is being typed in."""
+
+    BINDINGS = [
+        Binding("down", "pick(1)", "next match", show=False),
+        Binding("up", "pick(-1)", "previous match", show=False),
+    ]
+
+    def __init__(self, names: AccountNames, value: str, hint: str, *, id: str) -> None:
+        super().__init__(id=id)
+        self._names = names
+        self._value = value
+        self._hint = hint
+        self._matches: list[AccountName] = []
+
+    def compose(self) -> ComposeResult:
+        yield Input(self._value, placeholder=self._hint, compact=True, select_on_focus=True)
+        matches = OptionList(markup=False, compact=True)
+        matches.can_focus = False
+        matches.display = False
+        yield matches
+        yield Static(classes="chosen")
+
+    def on_mount(self) -> None:
+        self._say_chosen()
+
+    def _say_chosen(self) -> None:
+        chosen = self._names.get(self.value)
+        line = self.query_one(".chosen", Static)
+        line.display = chosen is not None
+        if chosen is not None:
+            line.update(Content.styled(f"{literal(chosen.name)} · {literal(chosen.currency)}", "$muted"))
+
+    @property
+    def value(self) -> str:
+        """The id chosen, or what was typed."""
+        return self.query_one(Input).value.strip()
+
+    @on(Input.Changed)
+    def search(self, event: Input.Changed) -> None:
+        event.stop()
+        self._offer(self.value if self.has_focus_within else "")
+        self._say_chosen()
+
+    def _offer(self, text: str) -> None:
+        known = self._names.get(text)
+        matches = self._names.search(text, _MOST_SHOWN) if text and not known else []
+        if matches == self._matches:
+            return  # the highlight stays where it was moved to
+        self._matches = matches
+        options = self.query_one(OptionList)
+        options.clear_options()
+        options.add_options(Option(_line(match)) for match in matches)
+        options.display = bool(matches)
+        if matches:
+            options.highlighted = 0
+
+    def take_offered(self) -> bool:
+        """Choose the account that is highlighted; False if none is offered."""
+        self._offer(self.value)  # for what was typed last
+        highlighted = self.query_one(OptionList).highlighted
+        if not self._matches or highlighted is None:
+            return False
+        self._choose(highlighted)
+        return True
+
+    def action_pick(self, step: int) -> None:
+        options = self.query_one(OptionList)
+        if self._matches and options.highlighted is not None:
+            options.highlighted = (options.highlighted + step) % len(self._matches)
+
+    @on(OptionList.OptionSelected)
+    def clicked(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self._choose(event.option_index)
+        self.query_one(Input).focus()
+
+    def _choose(self, index: int) -> None:
+        self.query_one(Input).value = self._matches[index].id
+        self._offer("")
+
+
+def _line(match: AccountName) -> Content:
+    return Content.assemble(
+        fit(literal(match.name), 24), " ", literal(match.currency), "  ", (literal(match.id), "$muted")
+    )

@@ -1,0 +1,56 @@
+"""The line over a list: what is shown, how it is filtered, where the eye is, what waits on top."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+from textual.widget import Widget
+
+from ledger_tui.resources.filtering import filter_line
+from ledger_tui.state.text import literal
+
+if TYPE_CHECKING:
+    from ledger_tui.widgets.resource_view import ResourceView
+
+
+class Caption(Widget):
+    """Honest counts: what is not known is not claimed."""
+
+    def __init__(self, view: ResourceView) -> None:
+        super().__init__()
+        self._view = view
+
+    def render(self) -> Content:
+        view, window = self._view, self._view.window
+        left = Content.assemble(" ", (view.resource.title, "bold"))
+        if view.filters:
+            line = literal(filter_line(view.filters, view.resource.filters))
+            left = Content.assemble(left, "  ", (f" {line} ", "$tab-text on $tab"))
+        if view.problem:
+            left = Content.assemble(left, "  ", (f"✕ {view.problem}", "bold $error"))
+        elif not window.loaded:
+            left = Content.assemble(left, ("  loading…", "$muted"))
+        elif not len(window):
+            left = Content.assemble(left, (f"  {self._empty()}", "$muted"))
+        # Where the detail covers the list, what is shown is the one row under the cursor.
+        covered = view.opened and not view.wide
+        eye = (window.cursor, 1) if covered else (view.table.top, view.table.height_in_rows)
+        right = Content.assemble(self._news(), (window.position(*eye), ""), " ")
+        room = self.size.width - left.cell_length - right.cell_length
+        if room < 1:
+            left = left.truncate(max(0, self.size.width - right.cell_length - 1), ellipsis=True)
+            room = self.size.width - left.cell_length - right.cell_length
+        return Content.assemble(left, " " * max(1, room), right)
+
+    def _empty(self) -> str:
+        return "Nothing matches this filter." if self._view.filters else self._view.resource.empty
+
+    def _news(self) -> Content:
+        window = self._view.window
+        if window.waiting:
+            more = "+" if window.waiting_is_least else ""
+            return Content.styled(f"▲ {window.waiting}{more} new   ", "bold $accent")
+        if window.following and len(window):
+            return Content.assemble(("● ", "$plus"), ("following   ", "$muted"))
+        return Content("")

@@ -1,0 +1,207 @@
+"""A table over a window: draws the lines on screen and nothing else, however long the list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.widget import Widget
+
+from ledger_tui.actions import TABLE_KEYS
+from ledger_tui.resources.base import Column
+from ledger_tui.state.names import AccountNames
+from ledger_tui.state.text import fit
+from ledger_tui.state.window import Record, Window
+from ledger_tui.widgets.columns import GAP, MARGIN, Fitted, fit_columns
+
+TONES = ("plain", "dim", "strong", "plus", "minus", "warn", "bad", "accent")
+
+
+class TableHeader(Widget):
+    """The titles over a table, aligned as its columns are."""
+
+    columns: reactive[list[Fitted]] = reactive(list)
+
+    def render_line(self, y: int) -> Strip:
+        titles = [fit(fitted.column.title, fitted.width, fitted.column.align) for fitted in self.columns]
+        text = " " * MARGIN + (" " * GAP).join(titles)
+        return Strip([Segment(fit(text, self.size.width), self.rich_style)])
+
+
+class PagedTable(ScrollView, can_focus=True):
+    """Rows of a `Window` with a cursor. Says `Moved` when eye or cursor are elsewhere, `Opened` on enter."""
+
+    BINDINGS = TABLE_KEYS
+    COMPONENT_CLASSES = {"table--cursor", "table--cursor-idle", *(f"table--{tone}" for tone in TONES)}
+
+    class Moved(Message):
+        pass
+
+    class Opened(Message):
+        pass
+
+    class Fitted(Message):
+        def __init__(self, columns: list[Fitted]) -> None:
+            super().__init__()
+            self.columns = columns
+
+    def __init__(self, window: Window, columns: Sequence[Column], names: AccountNames) -> None:
+        super().__init__()
+        self.window = window
+        self._columns = columns
+        self._names = names
+        self._fitted: list[Fitted] = []
+        self._widest: dict[str, int] = {}
+        self._strips: dict[tuple[int, bool], tuple[Record, Strip]] = {}
+
+    # ------------------------------------------------------------------ the eye
+
+    @property
+    def top(self) -> int:
+        return round(self.scroll_y)
+
+    @property
+    def height_in_rows(self) -> int:
+        return max(1, self.size.height)
+
+    def on_resize(self, event: events.Resize) -> None:
+        if not event.size.height:  # covered by the detail: the eye comes back to where it was
+            return
+        self._fit()
+        self.repaint()
+        self._keep_cursor_in_view()
+        self.post_message(self.Moved())
+
+    def repaint(self, moved_by: int = 0) -> None:
+        """Draw what the window holds now; `moved_by` keeps the eye on rows that were pushed up or down."""
+        self._strips.clear()
+        self.virtual_size = Size(self.size.width, len(self.window) + (0 if self.window.complete else 1))
+        if self.window.following:
+            self._look_at(0)
+        elif moved_by:
+            self._look_at(self.top + moved_by)
+        self.refresh()
+
+    def make_room_for(self, rows: Sequence[Record]) -> None:
+        """Let the columns of numbers grow so that no number is ever cut (they never shrink under the eye)."""
+        before = dict(self._widest)
+        for column in self._columns:
+            if column.align == "right":
+                widest = max((len(column.cell(row, self._names).text) for row in rows), default=0)
+                self._widest[column.title] = max(column.width, widest, self._widest.get(column.title, 0))
+        if self._widest != before:
+            self._fit()
+
+    def _fit(self) -> None:
+        columns = [replace(c, width=self._widest.get(c.title, c.width)) for c in self._columns]
+        # The scrollbar's column stays free, shown or not, so that nothing jumps when it comes.
+        self._fitted = fit_columns(columns, self.size.width)
+        self.post_message(self.Fitted(self._fitted))
+
+    def notify_style_update(self) -> None:
+        self._strips.clear()
+        super().notify_style_update()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        # The wheel and the bar move the eye; the cursor comes along, so it is never out of sight.
+        bottom = self.top + self.height_in_rows - 1
+        held = max(self.top, min(self.window.cursor, bottom))
+        if held != self.window.cursor and len(self.window):
+            self.window.move(held)
+            self.refresh()
+        self.post_message(self.Moved())
+
+    def _look_at(self, row: int) -> None:
+        self.scroll_to(y=max(0, row), animate=False)
+
+    def _keep_cursor_in_view(self) -> None:
+        cursor, top, height = self.window.cursor, self.top, self.height_in_rows
+        if cursor < top:
+            self._look_at(cursor)
+        elif cursor >= top + height:
+            self._look_at(cursor - height + 1)
+
+    # ------------------------------------------------------------------ the cursor
+
+    def go_to(self, row: int) -> None:
+        """Put the cursor on a row and bring it into view."""
+        before = self.window.cursor
+        self.window.move(row)
+        self._keep_cursor_in_view()
+        for line in {before, self.window.cursor}:
+            self.refresh_line(line)
+        self.post_message(self.Moved())
+
+    def action_move(self, rows: int) -> None:
+        self.go_to(self.window.cursor + rows)
+
+    def action_move_pages(self, pages: int) -> None:
+        step = max(1, self.height_in_rows - 1)
+        top = self.top + pages * step
+        self.window.move(self.window.cursor + pages * step)
+        self._look_at(min(top, max(0, len(self.window) - self.height_in_rows)))
+        self._keep_cursor_in_view()
+        self.refresh()
+        self.post_message(self.Moved())
+
+    def action_newest(self) -> None:
+        self.go_to(0)
+
+    def action_oldest(self) -> None:
+        self.go_to(len(self.window) - 1)
+
+    def on_click(self, event: events.Click) -> None:
+        row = self.top + event.y
+        if row < len(self.window):
+            self.go_to(row)
+            if event.chain == 2:
+                self.post_message(self.Opened())
+
+    # ------------------------------------------------------------------ drawing
+
+    def render_line(self, y: int) -> Strip:
+        index = self.top + y
+        record = self.window.row(index)
+        if record is None:
+            return self._line_without_record(index)
+        on_cursor = index == self.window.cursor
+        key = (index, on_cursor and self.has_focus)
+        cached = self._strips.get(key)
+        if not on_cursor and cached is not None and cached[0] is record:
+            return cached[1]
+        strip = self._row_strip(record, on_cursor)
+        if not on_cursor:
+            if len(self._strips) > 8 * self.height_in_rows:
+                self._strips.clear()
+            self._strips[key] = (record, strip)
+        return strip
+
+    def _row_strip(self, record: Record, on_cursor: bool) -> Strip:
+        base = self.rich_style
+        if on_cursor:
+            name = "table--cursor" if self.has_focus else "table--cursor-idle"
+            base += self.get_component_rich_style(name, partial=True)
+        segments = [Segment(("▌" if on_cursor else " ") + " ", base + self._tone("accent"))]
+        for number, (column, width) in enumerate(self._fitted):
+            cell = column.cell(record, self._names)
+            if number:
+                segments.append(Segment(" " * GAP, base))
+            segments.append(Segment(fit(cell.text, width, column.align), base + self._tone(cell.tone)))
+        return Strip(segments).adjust_cell_length(self.size.width, base)
+
+    def _tone(self, tone: str) -> Style:
+        return self.get_component_rich_style(f"table--{tone}", partial=True)
+
+    def _line_without_record(self, index: int) -> Strip:
+        waits = index < len(self.window) or (index == len(self.window) and not self.window.complete)
+        text = "  ·····" if waits and self.window.loaded else ""
+        return Strip([Segment(fit(text, self.size.width), self.rich_style + self._tone("dim"))])

@@ -1,0 +1,164 @@
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from ledger_tui.client.api import Api, server_root
+from ledger_tui.client.errors import Invalid, NotFound, NotOffered, Unauthorized, Unreachable
+from ledger_tui.client.lists import NotAList, fetch_page
+from ledger_tui.state.session import Link, Mode, Session
+from ledger_tui.state.traffic import Traffic
+from ledger_tui.state.window import Want
+from tests.ledger_tui.contract_server import KEY, ContractServer
+from tests.ledger_tui.driving import until
+from tests.ledger_tui.line import Line
+
+
+@asynccontextmanager
+async def client(url: str, key: str = KEY) -> AsyncIterator[tuple[Api, Session, Traffic]]:
+    session, traffic = Session(), Traffic()
+    api = Api(session, traffic)
+    await api.open(url, key)
+    try:
+        yield api, session, traffic
+    finally:
+        await api.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "root"),
+    [
+        ("http://h:8700", "http://h:8700"),
+        ("http://h:8700/", "http://h:8700"),
+        ("https://h/v1", "https://h"),
+        ("https://h/prefix/v1/", "https://h/prefix"),
+    ],
+)
+def test_the_ledgers_base_address_and_the_servers_root_are_both_taken(given: str, root: str) -> None:
+    assert server_root(given) == root
+
+
+async def test_an_answer_carries_the_record_and_the_session_learns_the_limits(server: ContractServer) -> None:
+    account = server.add_account()
+    async with client(server.url) as (api, session, _traffic):
+        answer = await api.call("GET", f"/v1/accounts/{account['id']}")
+        assert answer.record == account
+        assert (session.link, session.limit, session.remaining) == (Link.ONLINE, 6000, 5999)
+        assert session.mode is Mode.TEST
+
+
+async def test_every_exchange_is_in_the_traffic_log_without_the_key(server: ContractServer) -> None:
+    async with client(server.url) as (api, _session, traffic):
+        await api.call("POST", "/v1/accounts", body={"name": "Till", "currency": "EUR"}, idempotency_key="k1")
+        with pytest.raises(NotFound):
+            await api.call("GET", "/v1/accounts/acc_none")
+        created, missing = traffic
+        assert (created.method, created.status, created.idempotency_key) == ("POST", 201, "k1")
+        assert created.body == '{"name": "Till", "currency": "EUR"}'
+        assert (missing.status, missing.duration_ms > 0) == (404, True)
+        assert KEY not in repr([*traffic])
+
+
+async def test_a_wrong_key_is_a_state_of_the_session(server: ContractServer) -> None:
+    async with client(server.url, "sk_test_wrong") as (api, session, _traffic):
+        with pytest.raises(Unauthorized):
+            await api.read("/v1/accounts")
+        assert session.link is Link.REFUSED
+
+
+async def test_a_rate_limit_is_waited_out_as_the_server_says(server: ContractServer) -> None:
+    limited = {"error": "rate_limited", "message": "Try again in 1 seconds"}
+    server.refuse(429, limited, {"Retry-After": "1", "X-RateLimit-Remaining": "0"})
+    async with client(server.url) as (api, session, _traffic):
+        reading = asyncio.create_task(api.read("/v1/accounts"))
+        await until(lambda: session.waiting_seconds > 0)
+        assert session.remaining == 0
+        assert (await reading).status == 200
+        assert session.waiting_seconds == 0
+
+
+async def test_while_the_server_asks_to_wait_nothing_is_sent(server: ContractServer) -> None:
+    async with client(server.url) as (api, session, _traffic):
+        session.rate_limited(0.3)
+        until_then = session.wait_until
+        await api.call("GET", "/v1/accounts")
+        assert session.clock() >= until_then
+
+
+async def test_a_reader_gets_its_answer_when_the_lost_server_is_back(server: ContractServer) -> None:
+    port = server.port
+    async with client(server.url) as (api, session, _traffic):
+        await api.read("/v1/accounts")
+        server.stop()
+        reading = asyncio.create_task(api.read("/v1/accounts"))
+        await until(lambda: session.link is Link.LOST and session.retries >= 2)
+        assert session.sentence in ("connection refused", "connection lost")
+        with ContractServer(port=port) as again:
+            again.add_account()
+            assert len((await reading).record["data"]) == 1
+        assert (session.link, session.retries) == (Link.ONLINE, 0)
+
+
+async def test_however_many_readers_wait_one_probe_asks(server: ContractServer) -> None:
+    async with Line(server.port) as line, client(line.url) as (api, session, traffic):
+        line.swallows_answers = True
+        readers = [asyncio.create_task(api.read("/v1/accounts")) for _ in range(5)]
+        await until(lambda: session.retries >= 2)
+        probes = [exchange for exchange in traffic if exchange.url.endswith("/api/health")]
+        assert len(probes) <= session.retries
+        line.swallows_answers = False
+        assert [answer.status for answer in await asyncio.gather(*readers)] == [200] * 5
+
+
+async def test_a_write_that_was_refused_for_its_rate_is_sent_again_with_its_key(
+    server: ContractServer,
+) -> None:
+    server.refuse(429, {"error": "rate_limited", "message": "Wait 1 seconds"}, {"Retry-After": "1"})
+    async with client(server.url) as (api, session, traffic):
+        writing = asyncio.create_task(
+            api.write("POST", "/v1/accounts", {"name": "A", "currency": "EUR"}, "k")
+        )
+        await until(lambda: session.waiting_seconds > 0)
+        assert (await writing).status == 201
+    assert [exchange.idempotency_key for exchange in traffic] == ["k", "k"]
+    assert len(server.accounts) == 1
+
+
+async def test_a_write_whose_answer_was_lost_is_not_sent_again_by_itself(server: ContractServer) -> None:
+    async with Line(server.port) as line, client(line.url) as (api, _session, _traffic):
+        line.swallows_answers = True
+        with pytest.raises(Unreachable):
+            await api.write("POST", "/v1/accounts", {"name": "A", "currency": "EUR"}, "k")
+    assert [method for method, _path, _args in server.requests].count("POST") == 1
+
+
+async def test_a_part_the_server_lacks_is_noted(server: ContractServer) -> None:
+    async with client(server.url) as (api, session, _traffic):
+        with pytest.raises(NotOffered):
+            await api.read("/v1/whoami", part="whoami")
+        assert session.lacking == {"whoami"}
+
+
+async def test_an_invalid_request_names_its_parameter(server: ContractServer) -> None:
+    async with client(server.url) as (api, _session, _traffic):
+        with pytest.raises(Invalid) as refused:
+            await api.call("POST", "/v1/accounts", body={"name": "Till"})
+        assert (refused.value.code, refused.value.param) == ("missing_field", "currency")
+
+
+async def test_a_list_is_paged_by_its_cursor(server: ContractServer) -> None:
+    for _ in range(25):
+        server.add_account()
+    async with client(server.url) as (api, _session, _traffic):
+        first = await fetch_page(api, "/v1/accounts", "starting_after", {}, Want(1, "page", 0, None, 20))
+        rest = await fetch_page(
+            api, "/v1/accounts", "starting_after", {}, Want(1, "page", 1, first.older, 20)
+        )
+    assert (len(first.rows), len(rest.rows), rest.older) == (20, 5, None)
+
+
+async def test_another_program_at_the_address_is_told_from_a_ledger(server: ContractServer) -> None:
+    async with client(server.url) as (api, _session, _traffic):
+        with pytest.raises(NotAList):
+            await fetch_page(api, "/api/health", "starting_after", {}, Want(1, "page", 0, None, 20))

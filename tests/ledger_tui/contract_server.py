@@ -1,0 +1,247 @@
+"""A ledger server with interface.md's endpoints and nothing more, in memory, on a real socket.
+
+It is what the dashboard must be able to live with: no `ending_before`, no single transaction, no
+idempotency header, records with the fields the interface fixes, 400 for a parameter it does not know.
+A test looks into it (`accounts`, `transactions`, `requests`) and makes it misbehave (`refuse`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+from quart import Quart, Response, jsonify, request
+
+KEY = "sk_test_0123456789abcdefghijklmnopqrstuv"
+READ_PARAMS = {"limit", "starting_after"}
+
+
+@dataclass
+class Misfortune:
+    """One answer given instead of the right one."""
+
+    status: int
+    body: dict[str, Any]
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class ContractServer:
+    """`with ContractServer() as server:` serves at `server.url` until the block ends."""
+
+    def __init__(self, *, key: str = KEY, port: int = 0) -> None:
+        self.key = key
+        self.accounts: list[dict[str, Any]] = []  # oldest first
+        self.transactions: list[dict[str, Any]] = []
+        self.requests: list[tuple[str, str, dict[str, str]]] = []
+        self.idempotency_keys: dict[str, str] = {}
+        self.misfortunes: deque[Misfortune] = deque()
+        self.limit = 6000
+        self._ids = 0
+        self._port = port
+        self._sockets: list[socket.socket] = []
+
+    # ------------------------------------------------------------------ running
+
+    def __enter__(self) -> ContractServer:
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", self._port))
+        listener.listen(64)
+        self._port = listener.getsockname()[1]
+        self._listener = listener
+        self._loop = asyncio.new_event_loop()
+        self._ended = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Go away, as a server does that is being restarted."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._ended.set)
+            self._thread.join(10)
+
+    def _run(self) -> None:
+        config = Config()
+        config.bind = [f"fd://{self._listener.detach()}"]
+        config.graceful_timeout = 0.1
+        config.shutdown_timeout = 0.1
+        config.errorlog = None
+        self._loop.run_until_complete(serve(self._app(), config, shutdown_trigger=self._ended.wait))
+        self._loop.close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def port(self) -> int:
+        return self._port
+
+    # ------------------------------------------------------------------ filling
+
+    def new_id(self, prefix: str) -> str:
+        self._ids += 1
+        return f"{prefix}_{self._ids:026d}"
+
+    def add_account(self, name: str = "Till", currency: str = "EUR", balance: int = 0) -> dict[str, Any]:
+        record = {
+            "id": self.new_id("acc"),
+            "object": "account",
+            "name": name,
+            "currency": currency,
+            "balance": balance,
+            "created": "2026-11-20T04:31:00.123Z",
+            "metadata": {},
+        }
+        self.accounts.append(record)
+        return record
+
+    def post(
+        self, account: dict[str, Any], amount: int, kind: str = "credit", description: str | None = None
+    ) -> dict[str, Any]:
+        record = {
+            "id": self.new_id("txn"),
+            "account": account["id"],
+            "amount": amount,
+            "type": kind,
+            "description": description,
+        }
+        account["balance"] += amount if kind == "credit" else -amount
+        self.transactions.append(record)
+        return record
+
+    def refuse(self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None) -> None:
+        """Answer the next request of the ledger with this."""
+        self.misfortunes.append(Misfortune(status, body, headers or {}))
+
+    # ------------------------------------------------------------------ answering
+
+    def _app(self) -> Quart:
+        app = Quart("contract")
+        app.add_url_rule("/api/health", view_func=self._health)
+        app.add_url_rule("/v1/accounts", view_func=self._list_accounts)
+        app.add_url_rule("/v1/accounts/<account_id>", view_func=self._one_account)
+        app.add_url_rule("/v1/accounts", view_func=self._create_account, methods=["POST"])
+        app.add_url_rule("/v1/transactions", view_func=self._list_transactions)
+        app.add_url_rule("/v1/transactions", view_func=self._create_transaction, methods=["POST"])
+        app.register_error_handler(404, lambda _error: _problem(404, "not_found", "No such thing.", None))
+        app.register_error_handler(405, lambda _error: _problem(405, "method_not_allowed", "Not so.", None))
+        app.before_request(self._meet)
+        app.after_request(self._limits)
+        return app
+
+    async def _meet(self) -> Response | None:
+        self.requests.append((request.method, request.path, request.args.to_dict()))
+        if request.path == "/api/health":
+            return None
+        if self.misfortunes:
+            misfortune = self.misfortunes.popleft()
+            answer = jsonify(misfortune.body)
+            answer.status_code = misfortune.status
+            answer.headers.update(misfortune.headers)
+            return answer
+        if request.headers.get("Authorization") != f"Bearer {self.key}":
+            return _problem(401, "invalid_credential", "The key is not known.", None)
+        return None
+
+    async def _limits(self, answer: Response) -> Response:
+        answer.headers.setdefault("X-RateLimit-Limit", str(self.limit))
+        answer.headers.setdefault("X-RateLimit-Remaining", str(max(0, self.limit - 1)))
+        answer.headers.setdefault("X-RateLimit-Reset", str(int(time.time()) // 60 * 60 + 60))
+        return answer
+
+    async def _health(self) -> Response:
+        return jsonify({"ok": True})
+
+    async def _list_accounts(self) -> Response:
+        return self._page(self.accounts, READ_PARAMS, lambda _record: True)
+
+    async def _one_account(self, account_id: str) -> Response:
+        for record in self.accounts:
+            if record["id"] == account_id:
+                return jsonify(record)
+        return _problem(404, "not_found", "There is no such account.", None)
+
+    async def _list_transactions(self) -> Response:
+        args = request.args
+        if args.get("type", "credit") not in ("credit", "debit"):
+            return _problem(400, "invalid_value", "The type is credit or debit.", "type")
+
+        def matches(record: dict[str, Any]) -> bool:
+            return args.get("account", record["account"]) == record["account"] and (
+                args.get("type", record["type"]) == record["type"]
+            )
+
+        return self._page(self.transactions, READ_PARAMS | {"account", "type", "created_after"}, matches)
+
+    def _page(
+        self, records: list[dict[str, Any]], params: set[str], matches: Callable[[dict[str, Any]], bool]
+    ) -> Response:
+        for name in request.args:
+            if name not in params:
+                return _problem(400, "unknown_field", f"There is no parameter {name}.", name)
+        limit = int(request.args.get("limit", "20"))
+        if not 1 <= limit <= 100:
+            return _problem(400, "invalid_value", "The limit is 1 to 100.", "limit")
+        rows = [record for record in reversed(records) if matches(record)]
+        after = request.args.get("starting_after")
+        if after is not None:
+            rows = [record for record in rows if record["id"] < after]
+        page = rows[:limit]
+        more = len(rows) > limit
+        return jsonify({"data": page, "has_more": more, "next_cursor": page[-1]["id"] if more else None})
+
+    async def _create_account(self) -> Response:
+        return await self._create("account", {"name", "currency"}, {"metadata"})
+
+    async def _create_transaction(self) -> Response:
+        return await self._create("transaction", {"account", "amount", "type"}, {"description"})
+
+    async def _create(self, kind: str, required: set[str], optional: set[str]) -> Response:
+        body = await request.get_json(force=True)
+        for name in sorted(required - body.keys()):
+            return _problem(400, "missing_field", f"{name} is needed.", name)
+        for name in sorted(body.keys() - required - optional):
+            return _problem(400, "unknown_field", f"There is no field {name}.", name)
+        key = request.headers.get("Idempotency-Key")
+        if key in self.idempotency_keys:
+            first = self.idempotency_keys[key]
+            return _problem(409, "duplicate_idempotency_key", f"The key was used for {first}.", None)
+        if kind == "account":
+            if len(body["currency"]) != 3 or body["currency"] == "XXY":
+                return _problem(400, "invalid_value", "That is no currency.", "currency")
+            record = self.add_account(body["name"], body["currency"])
+            record["metadata"] = body.get("metadata", {})
+        else:
+            account = next((a for a in self.accounts if a["id"] == body["account"]), None)
+            if account is None:
+                return _problem(404, "not_found", "There is no such account.", "account")
+            record = self.post(account, body["amount"], body["type"], body.get("description"))
+        if key is not None:
+            self.idempotency_keys[key] = record["id"]
+        answer = jsonify(record)
+        answer.status_code = 201
+        return answer
+
+
+def _problem(status: int, code: str, message: str, param: str | None) -> Response:
+    kinds = {401: "authentication_error", 404: "not_found", 409: "conflict"}
+    kind = kinds.get(status, "invalid_request")
+    answer = jsonify({"error": {"type": kind, "code": code, "message": message, "param": param}})
+    answer.status_code = status
+    return answer

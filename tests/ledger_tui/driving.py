@@ -1,0 +1,68 @@
+"""Looking at a running dashboard and pressing its keys."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from functools import partial
+
+from textual.pilot import Pilot
+from textual.widget import Widget
+
+from ledger_tui.app import LedgerApp
+from ledger_tui.widgets.resource_view import ResourceView
+
+PATIENCE_SECONDS = 10.0
+
+
+async def until(condition: Callable[[], object], what: str = "") -> None:
+    """Wait until a condition holds; fail if it never does."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"never came: {what or condition}")
+        await asyncio.sleep(0.005)
+
+
+class Driver:
+    """One dashboard under test."""
+
+    def __init__(self, app: LedgerApp, pilot: Pilot[int]) -> None:
+        self.app = app
+        self.pilot = pilot
+
+    @property
+    def view(self) -> ResourceView:
+        return self.app.dashboard.view
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    async def type(self, text: str) -> None:
+        await self.press(*("space" if character == " " else character for character in text))
+
+    def text(self, of: Widget | None = None) -> str:
+        """What stands on the screen, as lines of plain text."""
+        screen = of or self.app.screen
+        strips = self.app.screen._compositor.render_strips()
+        if of is not None:
+            region = screen.region
+            strips = [strip.crop(region.x, region.right) for strip in strips[region.y : region.bottom]]
+        return "\n".join("".join(segment.text for segment in strip) for strip in strips)
+
+    async def sees(self, *texts: str) -> None:
+        """Wait until each text stands on the screen."""
+        for text in texts:
+            try:
+                await until(partial(self._stands, text))
+            except AssertionError:
+                raise AssertionError(f"{text!r} never came to stand on\n{self.text()}") from None
+
+    def _stands(self, text: str) -> bool:
+        return text in self.text()
+
+    async def sees_no_more(self, text: str) -> None:
+        """Wait until a text is gone."""
+        await until(lambda: text not in self.text(), f"{text!r} going away")

@@ -1,0 +1,163 @@
+"""Doing things with an object, on the server that has them all."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from ledger_tui.app import LedgerApp, Options
+from ledger_tui.embedded import EmbeddedServer
+from ledger_tui.screens.confirm import ConfirmScreen
+from ledger_tui.state.session import Mode
+from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import Driver, until
+
+
+@pytest.fixture
+async def driver(tmp_path: Path) -> AsyncIterator[Driver]:
+    """A dashboard on a real server with one account, Till in EUR."""
+    async with dashboard_on_a_server(tmp_path) as opened:
+        await opened.sees("● online")
+        await opened.app.api.write("POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
+        await opened.sees("Till")
+        yield opened
+
+
+@asynccontextmanager
+async def dashboard_on_a_server(folder: Path) -> AsyncIterator[Driver]:
+    server = EmbeddedServer(str(folder / "ledger.db"))
+    address = server.start()
+    try:
+        app = LedgerApp(Options(url=address.url, key=address.key))
+        async with app.run_test(size=(100, 30), notifications=True) as pilot:
+            yield Driver(app, pilot)
+    finally:
+        server.stop()
+
+
+async def draft_an_invoice(driver: Driver) -> None:
+    await until(lambda: driver.app.names.search("till"))
+    await driver.press("3", "n")
+    await driver.type("till")
+    await driver.press("enter")
+    await driver.type("Ada")
+    await driver.press("tab")
+    await driver.type("12.50")
+    await driver.press("ctrl+s")
+    await driver.sees("Drafted inv_", "○ draft", "12.50  EUR  Ada")
+
+
+async def test_an_invoice_goes_from_draft_over_open_to_paid_and_its_account_is_credited(
+    driver: Driver,
+) -> None:
+    await draft_an_invoice(driver)
+    await driver.press("p")  # not while it is a draft
+    await driver.press("o")
+    await driver.sees("Opened inv_", "◐ open", "INV-000001")
+    await driver.press("p")
+    await driver.sees("Paid inv_", "● paid")
+    await driver.press("enter")
+    await driver.sees("○ draft → ◐ open → [● paid]", "→ Its payment")
+    await driver.press("escape", "1")
+    await driver.sees("12.50  EUR")
+
+
+async def test_what_the_state_forbids_is_greyed_and_does_nothing(driver: Driver) -> None:
+    await draft_an_invoice(driver)
+    assert driver.view.check_action("act", ("finalize",)) is True
+    assert driver.view.check_action("act", ("pay",)) is None
+    assert driver.view.check_action("act", ("ship",)) is False
+
+
+async def test_voiding_an_invoice_asks_first(driver: Driver) -> None:
+    await draft_an_invoice(driver)
+    await driver.press("o")
+    await driver.sees("◐ open")
+    await driver.press("v")
+    await driver.sees("Void invoice inv_")
+    await driver.press("escape")
+    await driver.sees("◐ open")
+    await driver.press("v", "y")
+    await driver.sees("Voided inv_", "✕ void")
+
+
+async def test_a_user_is_created_deactivated_and_restored(driver: Driver) -> None:
+    await driver.press("4", "n")
+    await driver.type("Ada")
+    await driver.press("tab")
+    await driver.type("ada@example.com")
+    await driver.press("ctrl+s")
+    await driver.sees("Created usr_", "ada@example.com", "● active")
+    await driver.press("d", "y")
+    await driver.sees("✕ deactivated")
+    await driver.press("u")
+    await driver.sees("Restored usr_", "● active")
+
+
+async def test_an_email_that_is_taken_is_told_in_the_form(driver: Driver) -> None:
+    body = {"name": "Ada", "email": "ada@example.com", "role": "member"}
+    await driver.app.api.write("POST", "/api/users", body, None)
+    await driver.press("4", "n")
+    await driver.type("Ada")
+    await driver.press("tab")
+    await driver.type("ADA@example.com")
+    await driver.press("ctrl+s")
+    await driver.sees("✕ ", "email")
+    assert len(driver.app.screen_stack) == 2
+
+
+async def test_an_order_is_placed_paid_and_shipped(driver: Driver) -> None:
+    body = {"name": "Ada", "email": "ada@example.com", "role": "member"}
+    user = (await driver.app.api.write("POST", "/api/users", body, None)).record
+    await driver.press("5", "n")
+    await driver.type(user["id"])
+    await driver.press("tab")
+    await driver.type("2 x Beans @ 1250; Filter")
+    await driver.press("ctrl+s")
+    await driver.sees("Placed ord_", "○ open", "2,500")
+    await driver.press("p")
+    await driver.sees("◐ paid")
+    await driver.press("s")
+    await driver.sees("● shipped")
+    await driver.press("enter")
+    await driver.sees("name Beans, quantity 2, unit_amount 1250")
+
+
+async def test_an_action_the_server_refuses_is_told(driver: Driver) -> None:
+    await draft_an_invoice(driver)
+    invoice = driver.view.selected
+    assert invoice is not None
+    await driver.app.api.write("POST", f"/v1/invoices/{invoice['id']}/finalize", None, None)
+    driver.view.show_changed(invoice)  # the screen still holds the draft
+    await driver.press("o")
+    await driver.sees("Could not open: ")
+
+
+async def test_in_live_mode_a_destructive_action_asks_for_the_id(driver: Driver) -> None:
+    await draft_an_invoice(driver)
+    await driver.press("o")
+    await driver.sees("◐ open")
+    driver.app.session.saw_livemode(True)
+    assert driver.app.session.mode is Mode.LIVE
+    invoice = driver.view.selected
+    assert invoice is not None
+    await driver.press("v")
+    await driver.sees("◆ LIVE · sure?", f"Type {invoice['id']}")
+    await driver.type("yes")
+    await driver.press("enter")
+    await driver.sees("✕ That is another id.")
+    assert isinstance(driver.app.screen, ConfirmScreen)
+    await driver.press("home", "shift+end")
+    await driver.type(invoice["id"])
+    await driver.press("enter")
+    await driver.sees("✕ void")
+
+
+async def test_a_server_without_a_list_of_invoices_says_so(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open() as contract_driver:
+        await contract_driver.press("3")
+        await contract_driver.sees("This server has no list of invoices; / opens one by its id.")

@@ -1,0 +1,219 @@
+"""Creating: forms, errors at their fields, once per opening."""
+
+from textual import events
+from textual.widgets import Input
+
+from ledger_tui.app import LedgerApp, Options
+from ledger_tui.screens.form import FormScreen
+from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import Driver, until
+from tests.ledger_tui.line import Line
+
+
+async def test_an_account_is_created_from_the_keyboard(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open() as driver:
+        await driver.press("n")
+        await driver.sees("New account", "test mode")
+        await driver.type("Beans")
+        await driver.press("enter")
+        await driver.type("eur")
+        await driver.press("enter")
+        await driver.type("team=north")
+        await driver.press("enter")
+        await driver.sees("Created acc_", "Beans", "0.00  EUR")
+    assert [(a["name"], a["currency"], a["metadata"]) for a in server.accounts] == [
+        ("Beans", "EUR", {"team": "north"})
+    ]
+    assert len(server.idempotency_keys) == 1
+
+
+async def test_a_transaction_is_posted_to_an_account_found_by_its_name(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Beans, Berlin", "EUR")
+    server.add_account("Kuwait branch", "KWD")
+    async with dashboards.open() as driver:
+        await until(lambda: driver.app.names.search("kuwait"))
+        await driver.press("2", "n")
+        await driver.type("kuw")
+        await driver.sees("Kuwait branch            KWD")
+        await driver.press("enter")
+        await driver.sees("Kuwait branch · KWD")
+        await driver.press("right", "tab")
+        await driver.type("12.5")
+        await driver.press("ctrl+s")
+        await driver.sees("Posted txn_", "−12.500  KWD")
+    assert [(t["amount"], t["type"], t["account"]) for t in server.transactions] == [
+        (12500, "debit", server.accounts[1]["id"])
+    ]
+
+
+async def test_keys_that_come_in_one_bunch_each_reach_their_field(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open() as driver:
+        await driver.press("n")
+        await driver.sees("New account")
+        for key in [
+            "B",
+            "e",
+            "a",
+            "n",
+            "s",
+            "tab",
+            "e",
+            "u",
+            "r",
+            "enter",
+            "a",
+            "equals_sign",
+            "1",
+            "ctrl+s",
+        ]:
+            character = {"equals_sign": "="}.get(key, key if len(key) == 1 else None)
+            driver.app.post_message(events.Key(key, character))
+        await driver.sees("Created acc_")
+    assert [(a["name"], a["currency"], a["metadata"]) for a in server.accounts] == [
+        ("Beans", "EUR", {"a": "1"})
+    ]
+
+
+async def test_what_is_missing_stands_at_its_field_and_nothing_is_sent(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open() as driver:
+        await driver.press("n", "ctrl+s")
+        await driver.sees("✕ Name is needed.", "✕ Currency is needed.")
+    assert "POST" not in [method for method, _path, _args in server.requests]
+
+
+async def test_what_the_server_refuses_stands_at_the_field_it_names(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open() as driver:
+        await driver.press("n")
+        await driver.type("Beans")
+        await driver.press("tab")
+        await driver.type("xxy")
+        await driver.press("ctrl+s")
+        await driver.sees("✕ That is no currency.")
+        assert driver.app.focused is driver.app.screen.query_one("#field-currency")
+        # The refused try took no key: the same form goes through once it is right.
+        await driver.press("home", "shift+end")
+        await driver.type("eur")
+        await driver.press("ctrl+s")
+        await driver.sees("Created acc_")
+
+
+async def test_an_amount_the_currency_cannot_hold_is_refused_before_sending(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.post(server.add_account("Tokyo shop", "JPY"), 100)
+    async with dashboards.open() as driver:
+        await driver.press("2")
+        await driver.sees("Tokyo shop")
+        await driver.press("n")
+        await driver.sees("Tokyo shop · JPY")
+        await driver.type("12.50")
+        await driver.press("ctrl+s")
+        await driver.sees("✕ JPY has no decimals.")
+    assert len(server.transactions) == 1
+
+
+async def test_an_account_nobody_has_is_told_at_its_field(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open() as driver:
+        await driver.press("2", "n")
+        await driver.type("acc_nobody")
+        await driver.press("tab", "tab")
+        await driver.type("5")
+        await driver.press("ctrl+s")
+        await driver.sees("✕ There is no such account.")
+    assert not server.transactions
+
+
+async def test_a_part_this_server_lacks_is_told_at_its_field(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    source, target = server.add_account("Source"), server.add_account("Target")
+    server.post(source, 100)
+    async with dashboards.open() as driver:
+        await driver.press("2")
+        await driver.sees("Source")
+        await driver.press("n")
+        await driver.type("5")
+        driver.app.screen.query_one("#field-destination").query_one(Input).value = str(target["id"])
+        await driver.press("ctrl+s")
+        await driver.sees("✕ There is no field destination.")
+    assert len(server.transactions) == 1
+
+
+async def test_a_lost_answer_and_a_second_try_post_once(server: ContractServer) -> None:
+    account = server.add_account("Till", "EUR")
+    async with Line(server.port) as line:
+        app = LedgerApp(Options(url=line.url, key=server.key))
+        async with app.run_test(notifications=True) as pilot:
+            driver = Driver(app, pilot)
+            await until(lambda: app.names.get(account["id"]))
+            await driver.press("2", "n")
+            await driver.type("till")
+            await driver.press("enter", "tab")
+            await driver.type("7.50")
+            line.swallows_answers = True
+            await driver.press("ctrl+s")
+            await driver.sees("Sending again is safe")
+            line.swallows_answers = False
+            await driver.press("ctrl+s")
+            await driver.sees(f"Already done: {server.transactions[0]['id']}", "+7.50  EUR")
+    assert [t["amount"] for t in server.transactions] == [750]
+
+
+async def test_sending_twice_at_once_sends_once(server: ContractServer) -> None:
+    async with Line(server.port) as line:
+        app = LedgerApp(Options(url=line.url, key=server.key))
+        async with app.run_test(notifications=True) as pilot:
+            driver = Driver(app, pilot)
+            await until(lambda: driver.view.window.loaded)
+            await driver.press("n")
+            await driver.type("Till")
+            await driver.press("tab")
+            await driver.type("EUR")
+            line.hold.clear()
+            await driver.press("ctrl+s", "ctrl+s", "ctrl+s")
+            line.hold.set()
+            await driver.sees("Created acc_")
+    assert [method for method, _path, _args in server.requests].count("POST") == 1
+
+
+async def test_each_opening_of_a_form_has_a_key_of_its_own(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open() as driver:
+        keys = set()
+        for _ in range(2):
+            await driver.press("n")
+            form = driver.app.screen
+            assert isinstance(form, FormScreen)
+            keys.add(form.idempotency_key)
+            await driver.press("escape")
+        assert len(keys) == 2
+
+
+async def test_nothing_can_be_created_when_only_reading(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open(read_only=True) as driver:
+        await driver.sees("read-only")
+        await driver.press("n")
+        assert not isinstance(driver.app.screen, FormScreen)
+
+
+async def test_live_mode_shows_on_the_form(server: ContractServer, dashboards: Dashboards) -> None:
+    server.key = "sk_live_0123456789abcdefghijklmnopqrstuv"
+    async with dashboards.open() as driver:
+        await driver.press("n")
+        await driver.sees("New account · ◆ LIVE")

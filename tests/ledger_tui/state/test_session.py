@@ -1,0 +1,54 @@
+from ledger_tui.state.session import Link, Mode, Session
+
+
+def test_the_key_tells_the_mode() -> None:
+    session = Session()
+    session.begin("http://127.0.0.1:8700", "sk_live_x")
+    assert session.mode is Mode.LIVE
+
+
+def test_a_record_of_the_live_mode_outweighs_the_key() -> None:
+    session = Session()
+    session.begin("http://127.0.0.1:8700", "sk_test_x")
+    session.saw_livemode(True)
+    assert session.mode is Mode.LIVE
+
+
+def test_without_key_or_record_the_mode_is_unknown() -> None:
+    session = Session()
+    session.begin("http://127.0.0.1:8700", "at_x")
+    session.saw_livemode(None)
+    assert session.mode is Mode.UNKNOWN
+
+
+def test_an_answer_ends_a_lost_connection() -> None:
+    session = Session()
+    session.lost("connection refused")
+    session.will_retry(3, 2.0)
+    assert (session.link, session.retries) == (Link.LOST, 3)
+    session.answered(200, {})
+    assert (session.link, session.retries, session.sentence) == (Link.ONLINE, 0, "")
+
+
+def test_the_rate_limit_is_read_from_any_answer_and_nonsense_is_ignored() -> None:
+    session = Session()
+    session.answered(404, {"x-ratelimit-limit": "600", "x-ratelimit-remaining": "7"})
+    session.answered(200, {"x-ratelimit-limit": "-1", "x-ratelimit-remaining": "²"})
+    assert (session.limit, session.remaining) == (600, 7)
+
+
+def test_a_wait_lasts_as_long_as_was_asked() -> None:
+    now = 100.0
+    session = Session(clock=lambda: now)
+    session.rate_limited(12)
+    assert session.waiting_seconds == 12
+    now = 113.0
+    assert session.waiting_seconds == 0
+
+
+def test_looking_takes_at_most_a_quarter_of_the_plan() -> None:
+    session = Session()
+    session.answered(200, {"x-ratelimit-limit": "60"})
+    assert 60 / session.poll_seconds <= 60 / 4
+    session.answered(200, {"x-ratelimit-limit": "6000"})
+    assert session.poll_seconds == 2.0

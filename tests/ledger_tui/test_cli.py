@@ -1,0 +1,128 @@
+"""The command as a program: exit codes, one line on stderr, and the picture in a real terminal."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.ledger_tui.contract_server import KEY, ContractServer
+
+COMMAND = [sys.executable, "-m", "ledger_tui"]
+PATIENCE_SECONDS = 30.0
+
+
+def run(*arguments: str, key: str | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "LEDGER_API_KEY"}
+    if key is not None:
+        environment["LEDGER_API_KEY"] = key
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=60, env=environment, check=False
+    )
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_names_every_option(option: str) -> None:
+    answer = run(option)
+    assert answer.returncode == 0
+    for name in ("--demo", "--url", "--key", "--database", "--read-only", "--version", "LEDGER_API_KEY"):
+        assert name in answer.stdout
+
+
+def test_the_version_is_said() -> None:
+    answer = run("--version")
+    assert (answer.returncode, answer.stdout.split()[0]) == (0, "ledger-tui")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--url", "http://127.0.0.1:1"], "needs a key"),
+        (["--url", "127.0.0.1:8700", "--key", "k"], "no address"),
+        (["--url", "ftp://h", "--key", "k"], "no address"),
+        (["--url", "http://h:port", "--key", "k"], "no address"),
+        (["--url", "http://h", "--key", "k\nX: y"], "characters that no key has"),
+        (["--url", "http://h", "--demo", "--key", "k"], "own one"),
+        (["--demo", "--database", "f"], "leave out --database"),
+        (["--key", "k"], "--key goes with --url"),
+        (["--colour"], "No such option"),
+        (["extra"], "unexpected extra argument"),
+    ],
+)
+def test_a_wrong_call_is_exit_2_and_one_line(arguments: list[str], sentence: str) -> None:
+    answer = run(*arguments)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert sentence in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
+
+
+def test_without_a_terminal_it_says_so_and_ends() -> None:
+    answer = run("--url", "http://127.0.0.1:1", key=KEY)
+    assert answer.returncode == 1
+    assert answer.stderr == "Error: ledger-tui draws on a terminal, and this is none.\n"
+
+
+class Terminal:
+    """A real terminal, by tmux, of a size, with a command in it."""
+
+    def __init__(self, folder: Path, columns: int, rows: int) -> None:
+        self._tmux = ["tmux", "-S", str(folder / "tmux"), "-f", "/dev/null"]
+        self._size = ["-x", str(columns), "-y", str(rows)]
+
+    def start(self, command: list[str], **environment: str) -> None:
+        settings = [part for name, value in environment.items() for part in ("-e", f"{name}={value}")]
+        self._do("new-session", "-d", *self._size, *settings, *command)
+        self._do("set-option", "remain-on-exit", "on")
+
+    def press(self, *keys: str) -> None:
+        self._do("send-keys", *keys)
+
+    def text(self) -> str:
+        return self._do("capture-pane", "-p")
+
+    def sees(self, text: str) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while text not in self.text():
+            assert time.monotonic() < deadline, f"{text!r} never came to stand on\n{self.text()}"
+            time.sleep(0.02)
+
+    def exit_code(self) -> int:
+        """Wait until the command has ended."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while (told := self._do("display-message", "-p", "#{pane_dead} #{pane_dead_status}").split())[
+            0
+        ] != "1":
+            assert time.monotonic() < deadline, f"it does not end\n{self.text()}"
+            time.sleep(0.02)
+        return int(told[1])
+
+    def end(self) -> None:
+        subprocess.run([*self._tmux, "kill-server"], capture_output=True, check=False)
+
+    def _do(self, *words: str) -> str:
+        return subprocess.run([*self._tmux, *words], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    if shutil.which("tmux") is None:
+        pytest.skip("needs tmux for a real terminal; on Debian and Ubuntu: apt install tmux")
+    opened = Terminal(tmp_path, 80, 24)
+    yield opened
+    opened.end()
+
+
+def test_in_a_real_terminal_it_is_seen_driven_and_left(server: ContractServer, terminal: Terminal) -> None:
+    server.add_account("Kuwait branch \x1b]0;owned\x07", "KWD", 1500)
+    terminal.start([*COMMAND, "--url", server.url], LEDGER_API_KEY=KEY)
+    terminal.sees("Kuwait branch ␛]0;owned␇")
+    terminal.sees("1.500  KWD")
+    assert " TEST " in terminal.text()
+    terminal.press("2")
+    terminal.sees("No transactions here.")
+    terminal.press("q")
+    assert terminal.exit_code() == 0

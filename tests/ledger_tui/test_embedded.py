@@ -1,0 +1,126 @@
+"""The dashboard's own server: started as a process, gone when the dashboard is, however it goes."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from ledger_tui.app import LedgerApp, Options
+from ledger_tui.embedded import EmbeddedServer, ServerDied
+from tests.ledger_tui.driving import PATIENCE_SECONDS, Driver, until
+
+STARTER = """
+import json, sys, time
+from ledger_tui.embedded import EmbeddedServer
+server = EmbeddedServer(sys.argv[1])
+print(json.dumps(server.start()), flush=True)
+sys.stdin.read()
+"""
+
+
+def serves(url: str) -> bool:
+    parts = urlsplit(url)
+    try:
+        socket.create_connection((parts.hostname or "", parts.port or 0), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_it_serves_until_it_is_stopped(tmp_path: Path) -> None:
+    server = EmbeddedServer(str(tmp_path / "ledger.db"))
+    address = server.start()
+    assert address.key.startswith("sk_test_")
+    assert serves(address.url)
+    server.stop()
+    assert not serves(address.url)
+    assert (tmp_path / "ledger.db").exists()
+
+
+def test_it_does_not_outlive_a_dashboard_that_was_killed(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTER, str(tmp_path / "ledger.db")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as starter:
+        assert starter.stdout is not None
+        url, _key = json.loads(starter.stdout.readline())
+        assert serves(url)
+        starter.kill()
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while serves(url):
+        assert time.monotonic() < deadline, "the server outlived the dashboard"
+        time.sleep(0.02)
+
+
+def test_a_server_that_cannot_start_says_why_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ServerDied) as died:
+        EmbeddedServer(str(tmp_path / "folder")).start()
+    assert len(str(died.value).splitlines()) == 1
+    assert str(died.value)
+
+
+async def test_a_dashboard_whose_server_cannot_start_ends_with_1(tmp_path: Path) -> None:
+    app = LedgerApp(Options(database=str(tmp_path)))
+    async with app.run_test():
+        await until(lambda: app.failure)
+    assert app.failure.startswith("The server did not start: ")
+    assert app.return_code == 1
+
+
+async def test_the_whole_way_on_a_server_of_its_own_and_again_after_a_restart(tmp_path: Path) -> None:
+    options = Options(database=str(tmp_path / "ledger.db"))
+    app = LedgerApp(options)
+    async with app.run_test(notifications=True) as pilot:
+        driver = Driver(app, pilot)
+        await driver.sees("No accounts yet.", " TEST ", "● online")
+        await driver.press("n")
+        await driver.type("Kuwait branch")
+        await driver.press("tab")
+        await driver.type("kwd")
+        await driver.press("ctrl+s")
+        await driver.sees("Created acc_", "0.000  KWD")
+        await driver.press("2", "n")
+        await driver.type("kuw")
+        await driver.press("enter", "tab")
+        await driver.type("12.5")
+        await driver.press("enter")
+        await driver.type("Opening float")
+        await driver.press("ctrl+s")
+        await driver.sees("Posted txn_", "+12.500  KWD", "Opening float")
+        await driver.press("enter")
+        await driver.sees("balance after 12.500", "mode          test")
+
+    app = LedgerApp(options)
+    async with app.run_test() as pilot:
+        await Driver(app, pilot).sees("Kuwait branch", "12.500  KWD")
+
+
+async def test_a_transfer_is_one_form_on_a_server_that_has_transfers(tmp_path: Path) -> None:
+    app = LedgerApp(Options(database=str(tmp_path / "ledger.db")))
+    async with app.run_test(notifications=True) as pilot:
+        driver = Driver(app, pilot)
+        for name in ("Source", "Target"):
+            await driver.sees("● online")
+            await driver.press("n")
+            await driver.sees("New account")
+            await driver.type(name)
+            await driver.press("tab")
+            await driver.type("EUR")
+            await driver.press("ctrl+s")
+            await driver.sees(f"{name}  ")
+        await driver.press("2", "n")
+        await driver.type("source")
+        await driver.press("enter", "right", "tab")
+        await driver.type("3")
+        await driver.press("tab", "tab")
+        await driver.type("target")
+        await driver.press("enter", "ctrl+s")
+        await driver.sees("−3.00  EUR  Source", "+3.00  EUR  Target")
