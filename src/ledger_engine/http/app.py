@@ -16,14 +16,19 @@ from ledger_engine.http import (
     api_keys,
     billing,
     documentation,
+    events,
     health,
     invoices,
+    oauth,
     orders,
     projects,
+    requests_log,
+    sign_in,
     statements,
     tokens,
     transactions,
     users,
+    webhooks,
     whoami,
 )
 from ledger_engine.http.bodies import BODY_MAX
@@ -32,6 +37,7 @@ from ledger_engine.http.errors import InternalError, UnsupportedMethod, from_sta
 from ledger_engine.http.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit, Gate
 from ledger_engine.http.limits import WallClock
 from ledger_engine.http.operations import Routes, call_of
+from ledger_engine.request_recorder import RequestRecorder
 
 log = logging.getLogger("ledger_engine.http")
 
@@ -44,10 +50,14 @@ ROOMS: list[Routes] = [
     users.routes,
     orders.routes,
     tokens.routes,
+    oauth.routes,
     whoami.routes,
     api_keys.routes,
     projects.routes,
     billing.routes,
+    webhooks.routes,
+    events.routes,
+    requests_log.routes,
 ]
 
 
@@ -66,16 +76,18 @@ def create_app(
     *,
     auth_rate_limit: AuthRateLimit = DEFAULT_AUTH_RATE_LIMIT,
     wall_clock: WallClock = time.time,
+    recorder: RequestRecorder | None = None,
 ) -> Quart:
-    """The ASGI application that serves this engine."""
+    """The ASGI application that serves this engine; `recorder` writes the request log."""
     app = LedgerApp(__name__, static_folder=None)
-    app.gate = Gate(super(LedgerApp, app).asgi_app, engine, auth_rate_limit, wall_clock)
+    app.gate = Gate(super(LedgerApp, app).asgi_app, engine, auth_rate_limit, wall_clock, recorder)
     app.config["MAX_CONTENT_LENGTH"] = BODY_MAX
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.merge_slashes = False
     for room in ROOMS:
         app.register_blueprint(room.blueprint)
     app.register_blueprint(documentation.pages(ROOMS))
+    app.register_blueprint(sign_in.SignInPages().blueprint())
     app.matcher = app.url_map.bind("")
     app.register_error_handler(LedgerError, _show_error)
     app.register_error_handler(HTTPException, _show_http_error)

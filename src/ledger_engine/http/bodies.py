@@ -8,19 +8,35 @@ from collections.abc import Iterable
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from ledger_engine.errors import InvalidRequest
 
 BODY_MAX = 1024 * 1024  # bytes (interface.md, Request size)
 DEPTH_MAX = 32
+FORM = "application/x-www-form-urlencoded"
+PARAMETERS_MAX = 100  # of a query or a form; none has as many
 
 
 class Body(BaseModel):
     """A request body: no field that is not declared, and no value taken for another type."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class FormOrJson(Body):
+    """A body that may come as a form too, as OAuth's do.
+
+    What is not declared is passed over, and what has no value is as if it were not there (RFC 6749, 3.2).
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in given.items() if value != ""}
 
 
 class Query(BaseModel):
@@ -42,24 +58,39 @@ M = TypeVar("M", bound=BaseModel)
 
 def parse_body(model: type[M], raw: bytes, content_type: str | None) -> M:
     """The body as `model`; raises InvalidRequest naming the first field at fault."""
+    if issubclass(model, FormOrJson) and _media_type(content_type) == FORM:
+        return validate(model, parse_pairs(raw))
     _require_json(content_type)
     return validate(model, parse_object(raw))
 
 
 def parse_query(model: type[M], raw: bytes) -> M:
     """The query string as `model`; raises InvalidRequest naming the first parameter at fault."""
-    try:
-        pairs = parse_qsl(raw.decode("latin-1"), keep_blank_values=True, errors="strict") if raw else []
-    except UnicodeDecodeError:
-        raise InvalidRequest("invalid_value", "The query is not UTF-8.") from None
+    return validate(model, parse_pairs(raw))
+
+
+def parse_pairs(raw: bytes) -> dict[str, str]:
+    """The parameters of a query string or a form; raises InvalidRequest for one that is given twice."""
     given: dict[str, str] = {}
-    for name, value in pairs:
+    for name, value in pairs_of(raw):
         if name in given:
             raise InvalidRequest("invalid_value", f"{name} is given more than once.", name)
         if "\x00" in value:
             raise InvalidRequest("invalid_value", f"{name} must not contain U+0000.", name)
         given[name] = value
-    return validate(model, given)
+    return given
+
+
+def pairs_of(raw: bytes) -> list[tuple[str, str]]:
+    """Names and values of a query string or a form, in their order; raises InvalidRequest."""
+    if not raw:
+        return []
+    try:
+        return parse_qsl(raw.decode(), keep_blank_values=True, errors="strict", max_num_fields=PARAMETERS_MAX)
+    except UnicodeDecodeError:
+        raise InvalidRequest("invalid_value", "The parameters are not UTF-8.") from None
+    except ValueError:
+        raise InvalidRequest("invalid_value", f"There are more than {PARAMETERS_MAX} parameters.") from None
 
 
 def parse_object(raw: bytes) -> dict[str, Any]:
@@ -93,11 +124,12 @@ def validate(model: type[M], value: object) -> M:
 
 
 def _require_json(content_type: str | None) -> None:
-    if content_type is None:
-        return
-    media_type = content_type.partition(";")[0].strip().lower()
-    if media_type != "application/json":
+    if _media_type(content_type) not in (None, "application/json"):
         raise InvalidRequest("unsupported_content_type", "Send the body as application/json.", "Content-Type")
+
+
+def _media_type(content_type: str | None) -> str | None:
+    return None if content_type is None else content_type.partition(";")[0].strip().lower()
 
 
 def _told(detail: ErrorDetails) -> InvalidRequest:

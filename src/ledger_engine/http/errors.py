@@ -11,6 +11,7 @@ from ledger_engine.errors import (
     InvalidRequest,
     LedgerError,
     NotFound,
+    OAuthRefusal,
     PermissionDenied,
     StorageUnavailable,
 )
@@ -118,6 +119,15 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
 }
 
 
+# What OAuth's endpoints can answer in `error` (RFC 6749, 5.2), by status.
+OAUTH_CODES: dict[int, tuple[str, ...]] = {
+    400: ("invalid_request", "invalid_grant", "invalid_scope", "unsupported_grant_type"),
+    401: ("invalid_client",),
+    500: ("server_error",),
+    503: ("temporarily_unavailable",),
+}
+
+
 def status_of(error: LedgerError) -> int:
     """The status an error is answered with."""
     return next(status for kind, status in _STATUS if isinstance(error, kind))
@@ -171,7 +181,9 @@ def _is_under(path: str, root: str) -> bool:
 
 
 def _oauth_code(error: LedgerError) -> str:
-    """The nearest code of RFC 6749, 5.2, for an error that is not OAuth's own."""
+    """The code of RFC 6749, 5.2; the nearest one for an error that is not OAuth's own."""
+    if isinstance(error, OAuthRefusal):
+        return error.code
     if isinstance(error, AuthenticationError):
         return "invalid_client"
     if isinstance(error, StorageUnavailable):

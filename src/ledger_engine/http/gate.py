@@ -16,20 +16,15 @@ from typing import Any
 from ledger_engine.credentials import Credential
 from ledger_engine.engine import Engine
 from ledger_engine.errors import InvalidRequest, LedgerError, NotFound, StorageUnavailable
+from ledger_engine.http import pages
 from ledger_engine.http.auth import Authenticator
-from ledger_engine.http.errors import (
-    HeadersTooLarge,
-    InternalError,
-    Rendered,
-    UriTooLong,
-    render,
-    render_rate_limited,
-)
+from ledger_engine.http.errors import HeadersTooLarge, InternalError, UriTooLong, render, render_rate_limited
 from ledger_engine.http.intake import REFUSAL, ClientGone, read_body
 from ledger_engine.http.limits import Verdict, WallClock, Windows
 from ledger_engine.http.operations import CALL, Call
 from ledger_engine.ids import IdSource
 from ledger_engine.limits import PLANS
+from ledger_engine.request_recorder import BODY_MAX, Note, RequestRecorder
 
 URL_MAX = 8 * 1024  # bytes (interface.md, Request size)
 HEADERS_MAX = 16 * 1024
@@ -60,7 +55,12 @@ class Gate:
     """Wraps an ASGI application."""
 
     def __init__(
-        self, app: Asgi, engine: Engine, auth_rate_limit: AuthRateLimit, wall_clock: WallClock = time.time
+        self,
+        app: Asgi,
+        engine: Engine,
+        auth_rate_limit: AuthRateLimit,
+        wall_clock: WallClock = time.time,
+        recorder: RequestRecorder | None = None,
     ) -> None:
         self._app = app
         self._engine = engine
@@ -68,12 +68,14 @@ class Gate:
         self._authenticator = Authenticator(engine)
         self._windows = Windows(wall_clock)
         self._ids = IdSource()
+        self._recorder = recorder
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = self._ids.new("req", self._engine.clock.now())
+        began, now = time.perf_counter(), self._engine.clock.now()
+        request_id = self._ids.new("req", now)
         headers = dict(scope["headers"])
         body, refusal = b"", None
         try:
@@ -89,31 +91,35 @@ class Gate:
             refusal = caller
         verdict = self._count(scope, caller)
         added = [(b"request-id", request_id.encode()), *verdict.headers()]
-        started = False
+        status, answer = 0, b""
 
         async def send_with_headers(message: dict[str, Any]) -> None:
-            nonlocal started
+            nonlocal status, answer
             if message["type"] == "http.response.start":
-                started = True
+                status = message["status"]
                 message["headers"] = [*message["headers"], *added]
+            elif len(answer) < BODY_MAX:
+                answer += message["body"][:BODY_MAX]
             await send(message)
 
-        if verdict.wait or refusal is not None:
-            limited = (429, [_JSON], render_rate_limited(verdict.wait))
-            answer = limited if refusal is None or verdict.wait else render(refusal, scope["path"])
-            if refusal is None:
-                await _answer(send_with_headers, *answer)
-            else:
-                await _answer_unread(answer, receive, send_with_headers)
-            return
         try:
+            if verdict.wait or refusal is not None:
+                accept = headers.get(b"accept", b"")
+                await _turn_away(refusal, verdict, scope["path"], accept, receive, send_with_headers)
+                return
             scope[CALL] = Call(self._engine, request_id, caller, body, headers)
             await self._app(scope, receive, send_with_headers)
         except Exception:
             log.exception("request %s failed", request_id)
-            if started:
+            if status:
                 raise
             await _answer(send_with_headers, *render(InternalError(request_id), scope["path"]))
+        finally:
+            if self._recorder is not None and isinstance(caller, Credential):
+                seconds = time.perf_counter() - began
+                self._recorder.note(
+                    Note(request_id, now, seconds, caller, scope, headers, body, status, answer)
+                )
 
     async def _caller(self, header: bytes | None, request_id: str) -> Credential | LedgerError:
         text = None if header is None else header.decode("latin-1")
@@ -173,10 +179,21 @@ def _check_head(scope: Scope, headers: dict[bytes, bytes]) -> None:
                 raise InvalidRequest("header_conflict", f"{name.decode().title()} is given more than once.")
 
 
-async def _answer_unread(answer: Rendered, receive: Receive, send: Send) -> None:
-    """Answer a request that is not read to its end. What follows on its connection is not read either."""
-    status, headers, body = answer
-    # Hypercorn waits for somebody to take what still comes before it closes.
+async def _turn_away(
+    refusal: LedgerError | None, verdict: Verdict, path: str, accept: bytes, receive: Receive, send: Send
+) -> None:
+    """Answer a request that comes no further: over its rate, or refused and then not read to its end."""
+    if refusal is None or verdict.wait:
+        status, headers, body = 429, [_JSON], render_rate_limited(verdict.wait)
+        if path.startswith("/oauth/") and b"text/html" in accept:
+            status, headers, body = pages.rate_limited(verdict.wait)
+    else:
+        status, headers, body = render(refusal, path)
+    if refusal is None:
+        await _answer(send, status, headers, body)
+        return
+    # What follows on the connection is not read as a request either, so it ends. Hypercorn waits for
+    # somebody to take what still comes before it closes.
     rest = asyncio.ensure_future(_drop(receive))
     try:
         await _answer(send, status, [*headers, (b"connection", b"close")], body)

@@ -17,7 +17,7 @@ from ledger_engine import idempotency
 from ledger_engine.credentials import Credential
 from ledger_engine.database import T, Unit
 from ledger_engine.engine import Engine
-from ledger_engine.errors import LedgerError
+from ledger_engine.errors import LedgerError, PermissionDenied
 from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, parse_query
 from ledger_engine.http.errors import Rendered
 from ledger_engine.pages import Page
@@ -50,6 +50,13 @@ class Call:
         self.scope = self.caller.scope(self.request_id)
         return self.scope
 
+    def require_no_app(self) -> None:
+        """Raise PermissionDenied when an app asks on behalf of a user."""
+        if isinstance(self.caller, Credential) and self.caller.user is not None:
+            raise PermissionDenied(
+                "missing_scope", "No scope allows this to an app: it would outlast what the user allowed."
+            )
+
     def header(self, name: bytes) -> str | None:
         """The value of a header, named in lower case."""
         value = self.headers.get(name)
@@ -79,9 +86,10 @@ class Operation:
     """What is declared of a route; `path` is Quart's form of it.
 
     `needs` is the scope a restricted credential must have, `role` the least role. A `public` operation
-    takes no credential. `answer` is the record's class, `paged` if it comes in the list envelope, and
-    `also_as` are the media types it can be had in besides JSON. `beyond_contract` marks what
-    interface.md does not have.
+    takes no credential. What a `lasting` one makes goes on by itself, so an app may not use it: it
+    would outlast what the user allowed. `answer` is the record's class, `paged` if it comes in the list
+    envelope, and `also_as` are the media types it can be had in besides JSON. `beyond_contract` marks
+    what interface.md does not have.
     """
 
     method: str
@@ -91,6 +99,7 @@ class Operation:
     needs: str | None = None
     role: str = "member"
     public: bool = False
+    lasting: bool = False
     body: type[Body] | None = None
     query: type[Query] | None = None
     answer: type[Any] | None = None
@@ -149,6 +158,8 @@ class Route:
             scope.require_role(operation.role)
             if operation.needs is not None:
                 scope.require_scope(operation.needs)
+            if operation.lasting:
+                call.require_no_app()
         if operation.query is not None:
             arguments["query"] = parse_query(operation.query, query_string)
         elif query_string:

@@ -29,14 +29,14 @@ from ledger_engine.errors import AuthenticationError, InvalidRequest, LedgerErro
 from ledger_engine.http.errors import HeadersTooLarge, UnsupportedMethod, UriTooLong
 from ledger_engine.http.intake import REFUSAL
 
-HEAD_MAX = 256 * 1024  # bytes of request line and headers that are read; the gate refuses them far below
+HEAD_MAX = 64 * 1024  # bytes of request line and headers that are read; the gate takes far fewer
 LINGER_S = 2  # for a client to read its last answer before the connection is closed under it
 SEND_TIMEOUT_S = 60  # for a client to take what was sent to it
 WAITS_FROM = 32 * 1024  # bytes not yet sent; with fewer, sending never waits for the client
+CHUNKS_MAX = 100_000  # of one body: each costs as much to read as a kilobyte
 METHODS = ["DELETE", "GET", "HEAD", "PATCH", "POST"]
 _ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 _CONFLICTS = ("multiple Host", "conflicting Content-Length", "multiple Transfer-Encoding")
-_BROKEN_BODY = InvalidRequest("invalid_json", "The body cannot be read: it is not framed as HTTP/1.1 asks.")
 
 
 def make_strict(config: Config) -> None:
@@ -52,7 +52,12 @@ class Peer(TCPServer):
 
     Closing a socket with data unread resets it, and a reset can take the answer along that the client
     has not read yet. So we end our side first, and let go once the client ends its own or has had its time.
+
+    One task watches over the time a connection may stand idle. Hypercorn would start and cancel one for
+    each request, which costs a tenth of it.
     """
+
+    _idle_since: float | None = 0.0  # by the loop's clock; None while a request is under way
 
     async def protocol_send(self, event: Event) -> None:
         if isinstance(event, RawData):
@@ -65,8 +70,28 @@ class Peer(TCPServer):
             if not self.writer.is_closing():
                 self.writer.write_eof()
                 self.loop.call_later(LINGER_S, self.writer.close)
+        elif isinstance(event, Updated):
+            self._idle_since = self.loop.time() if event.idle else None
         else:
             await super().protocol_send(event)
+
+    async def run(self) -> None:
+        # Here and not in the task that watches: a request may have come before that runs first.
+        self._idle_since = self.loop.time()
+        await super().run()
+
+    async def _idle_timeout(self) -> None:
+        while (left := self._idle_left()) > 0:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.context.terminated.wait(), left)
+                if self._idle_since is None:
+                    return  # the server stops, and the connection closes with the answer under way
+                break
+        await asyncio.shield(self._initiate_server_close())
+
+    def _idle_left(self) -> float:
+        whole = float(self.config.keep_alive_timeout)
+        return whole if self._idle_since is None else self._idle_since + whole - self.loop.time()
 
     async def _send(self, event: RawData) -> None:
         if len(event.data) + self.writer.transport.get_write_buffer_size() < WAITS_FROM:
@@ -92,12 +117,17 @@ class Http1(H11Protocol):
     """HTTP/1.1 on one connection: no upgrade to anything, and no message that leaves a doubt."""
 
     connection: h11.Connection
+    stream: HTTPStream | None
     _held = b""
     _holds = False
+    _is_gone = False  # the client, or the sense of reading what else it sends
+    _chunks = 0  # of the body so far
     _length_left = 0  # bytes of the body still to come; negative when the length is not known
 
     async def handle(self, event: Event) -> None:
-        if isinstance(event, RawData) and self._is_over():
+        if isinstance(event, Closed):
+            self._is_gone = True
+        elif self._is_gone or self._is_over():
             return
         await super().handle(event)
 
@@ -133,7 +163,8 @@ class Http1(H11Protocol):
         )
 
     async def _handle_events(self) -> None:
-        while True:
+        parts: list[bytes] = []  # of the body, handed on together: a chunk may have a single byte
+        while not self._is_gone:
             if self.connection.they_are_waiting_for_100_continue:
                 await self._send_h11_event(h11.InformationalResponse(status_code=100, headers=[]))
             try:
@@ -141,6 +172,16 @@ class Http1(H11Protocol):
             except h11.RemoteProtocolError as error:
                 await self._refuse(error)
                 return
+            if isinstance(event, h11.Data):
+                parts.append(event.data)
+                self._chunks += event.chunk_start
+                if self._chunks > CHUNKS_MAX and self.stream is not None:
+                    self._is_gone = True
+                    await self._break_off(self.stream, f"it comes in more than {CHUNKS_MAX:,} chunks")
+                continue
+            if parts and self.stream is not None:
+                await self.stream.handle(Body(STREAM_ID, b"".join(parts)))
+                parts = []
             if event is h11.NEED_DATA:
                 return
             if event is h11.PAUSED:
@@ -151,8 +192,6 @@ class Http1(H11Protocol):
                 await self._take(event)
             elif isinstance(event, h11.ConnectionClosed) or self.stream is None:
                 return
-            elif isinstance(event, h11.Data):
-                await self.stream.handle(Body(STREAM_ID, event.data))
             elif isinstance(event, h11.EndOfMessage):
                 await self.stream.handle(EndBody(STREAM_ID))
 
@@ -163,7 +202,8 @@ class Http1(H11Protocol):
         refusal: LedgerError | None = None
         if version not in ("1.0", "1.1"):
             refusal = InvalidRequest("invalid_value", "This server speaks HTTP/1.1.")
-        elif method == "CONNECT":
+        elif method == "CONNECT" or not method.isupper():
+            # Methods are told apart by case (RFC 9110, 9.1); the URL map would take `get` for `GET`.
             refusal = UnsupportedMethod(METHODS)
         elif path[:1] in (b"", b"?"):
             path = b"/" + path
@@ -174,12 +214,17 @@ class Http1(H11Protocol):
     async def _refuse(self, error: h11.RemoteProtocolError) -> None:
         """Have the gate answer what cannot be read; nothing after it on this connection can be trusted."""
         if self.stream is not None:
-            tell = cast(Callable[[dict[str, Any]], Awaitable[None]], self.stream.app_put)
-            await tell({"type": "http.disconnect", REFUSAL: _BROKEN_BODY})
+            await self._break_off(self.stream, "it is not framed as HTTP/1.1 asks")
         elif self.connection.our_state is h11.IDLE:
             await self._begin("", b"/", "1.1", [], _told(error, self.connection.trailing_data[0]))
         else:
             await self.send(Closed())
+
+    async def _break_off(self, stream: HTTPStream, reason: str) -> None:
+        """Tell the gate that the rest of the body will not come."""
+        tell = cast(Callable[[dict[str, Any]], Awaitable[None]], stream.app_put)
+        broken = InvalidRequest("invalid_json", f"The body cannot be read: {reason}.")
+        await tell({"type": "http.disconnect", REFUSAL: broken})
 
     async def _begin(
         self,
@@ -190,6 +235,7 @@ class Http1(H11Protocol):
         refusal: LedgerError | None,
     ) -> None:
         await self.send(Updated(idle=False))
+        self._chunks = 0
         self.stream = HTTPStream(
             self.app,
             self.config,

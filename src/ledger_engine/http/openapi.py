@@ -1,0 +1,296 @@
+"""The OpenAPI 3.1 document, written from what the operations declare."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from ledger_engine import __version__
+from ledger_engine.http import examples, schemas
+from ledger_engine.http.bodies import FORM, FormOrJson
+from ledger_engine.http.errors import CODES, OAUTH_CODES
+from ledger_engine.http.operations import Operation, Routes
+from ledger_engine.http.schemas import Records, Schema
+from ledger_engine.http.terms import TERMS, explain
+
+_SURFACES = {"v1": "Ledger", "api": "Directory", "oauth": "OAuth"}
+_PART = re.compile(r"<(\w+)>")
+_REASONS = {
+    400: "A body, a field or a parameter breaks a rule.",
+    401: "No credential, or none that counts.",
+    403: "The credential may not do this, or the plan's quota is used up.",
+    404: "There is no such object for this project and mode.",
+    408: "The body did not arrive in time.",
+    409: "The state of the object, or a used idempotency key, forbids it.",
+    413: "The body is larger than 1 MB, or a file than 25 MB.",
+    414: "The URL is longer than 8 KB.",
+    431: "The headers are larger than 16 KB.",
+    500: "Something went wrong on the server's side.",
+    503: "The database cannot take or give data now; nothing was changed.",
+}
+_TAGS = {
+    "accounts": "An account holds a balance in one currency.",
+    "statements": "What happened on an account over a time.",
+    "transactions": "A transaction moves one amount on one account; the books always sum to zero.",
+    "invoices": "An invoice requests payment: draft, open, paid or void.",
+    "users": "The members of the directory.",
+    "orders": "Orders of the directory's users: open, paid, shipped.",
+    "tokens": "Short-lived access tokens in exchange for a key.",
+    "whoami": "The credential that asks.",
+    "api_keys": "Long-lived credentials of one project and mode.",
+    "projects": "A project owns everything; its plan sets the limits.",
+    "billing": "The plan, and what is used of it.",
+    "webhook_endpoints": "Where events are sent, signed.",
+    "events": "What happened, as it was told.",
+    "requests": "What was asked of the server in the last 7 days.",
+    "oauth": "Acting on behalf of a user, with what the user allowed (RFC 6749).",
+    "health": "Whether the server can do its work.",
+}
+_ABOUT = """\
+A ledger over HTTP: accounts, transactions, invoices, users and orders.
+
+* Send `Authorization: Bearer <key>`. Keys that start with `sk_test_` see test objects, those that start
+  with `sk_live_` live ones.
+* Amounts are integers in the currency's smallest unit; times are ISO 8601 in UTC.
+* Send an `Idempotency-Key` with everything you create: a second use is a 409, and nothing is made twice.
+* Operations marked *beyond the contract* are this server's own.
+"""
+
+
+def document(rooms: Iterable[Routes]) -> dict[str, Any]:
+    """The whole document, as JSON's objects."""
+    rooms = list(rooms)
+    records = Records()
+    paths: dict[str, dict[str, Any]] = {}
+    for room in rooms:
+        for operation in room.operations:
+            path = _PART.sub(r"{\1}", operation.path)
+            paths.setdefault(path, {})[operation.method.lower()] = _operation(room, operation, records)
+    bodies = [operation.body for room in rooms for operation in room.operations if operation.body]
+    components = {**schemas.of_bodies(bodies), **records.components, **_error_schemas()}
+    for name, schema in components.items():
+        explain(name, schema)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Ledger", "version": __version__, "description": _ABOUT},
+        "servers": [{"url": "/", "description": "This server"}],
+        "security": [{"bearer": []}],
+        "tags": [{"name": room.name, "description": _TAGS.get(room.name, "")} for room in rooms],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "responses": {
+                **{
+                    f"{surface}{status}": _error(status, surface)
+                    for surface in _SURFACES.values()
+                    for status in _REASONS
+                },
+                "RateLimited": _rate_limited(),
+            },
+            "parameters": {"IdempotencyKey": _IDEMPOTENCY_KEY},
+            "headers": _HEADERS,
+            "securitySchemes": {"bearer": _BEARER},
+        },
+    }
+
+
+def _operation(room: Routes, operation: Operation, records: Records) -> dict[str, Any]:
+    parameters: list[Schema] = [
+        {
+            "name": part,
+            "in": "path",
+            "required": True,
+            "schema": {"type": "string"},
+            "description": TERMS[part],
+        }
+        for part in _PART.findall(operation.path)
+    ]
+    if operation.query is not None:
+        parameters += schemas.of_query(operation.query, f"{operation.method} {operation.path}")
+    if operation.method == "POST" and not operation.public:
+        parameters.append({"$ref": "#/components/parameters/IdempotencyKey"})
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "tags": [room.name],
+        "summary": operation.summary,
+        "description": _description(operation),
+        "responses": _responses(operation, records),
+    }
+    if parameters:
+        described["parameters"] = parameters
+    if operation.body is not None:
+        example = examples.BODIES.get(operation.body.__name__)
+        content = _json(schemas.name_of(operation.body), example)
+        if issubclass(operation.body, FormOrJson):
+            content = {FORM: content["application/json"], **content}
+        described["requestBody"] = {"required": True, "content": content}
+    if operation.public:
+        described["security"] = []
+    else:
+        described["x-required-role"] = operation.role
+        if operation.needs is not None:
+            described["x-required-scope"] = operation.needs
+    if operation.beyond_contract:
+        described["x-beyond-contract"] = True
+    return described
+
+
+def _description(operation: Operation) -> str:
+    if operation.public:
+        told = "Takes no credential."
+    else:
+        scope = f"the scope `{operation.needs}` and " if operation.needs else ""
+        told = f"Needs {scope}the role `{operation.role}` or higher."
+    return f"{told} *Beyond the contract.*" if operation.beyond_contract else told
+
+
+def _responses(operation: Operation, records: Records) -> dict[str, Any]:
+    responses: dict[str, Any] = {str(operation.status): _success(operation, records)}
+    surface = _SURFACES.get(operation.path.split("/")[1], "Ledger")
+    for status in _REASONS:
+        if status == 409 and operation.method == "GET":
+            continue
+        if status in (401, 403) and operation.public and operation.body is None:
+            continue
+        responses.setdefault(str(status), {"$ref": f"#/components/responses/{surface}{status}"})
+    responses["429"] = {"$ref": "#/components/responses/RateLimited"}
+    return responses
+
+
+def _success(operation: Operation, records: Records) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    if operation.answer is not None:
+        one = records.refer(operation.answer)
+        example = examples.RECORDS.get(operation.answer.__name__)
+        if operation.paged:
+            one = _page_of(one)
+            example = example and {"data": [example], "has_more": False, "next_cursor": None}
+        content |= _json(one, example)
+    for media_type in operation.also_as:
+        content[media_type] = {"schema": {"type": "string"}}
+    return {
+        "description": "Created." if operation.status == 201 else "Done.",
+        "headers": _headers(_EVERYWHERE),
+        "content": content,
+    }
+
+
+def _json(schema: Schema, example: Schema | None) -> dict[str, Any]:
+    content: dict[str, Any] = {"schema": schema}
+    if example is not None:
+        content["examples"] = {"Example": {"value": example}}
+    return {"application/json": content}
+
+
+def _page_of(item: Schema) -> Schema:
+    """The list envelope (interface.md, List envelope)."""
+    page: Schema = {
+        "type": "object",
+        "properties": {
+            "data": {"type": "array", "items": item},
+            "has_more": {"type": "boolean"},
+            "next_cursor": {"type": ["string", "null"]},
+        },
+        "required": ["data", "has_more", "next_cursor"],
+        "additionalProperties": False,
+    }
+    explain("", page)
+    return page
+
+
+def _error(status: int, surface: str) -> dict[str, Any]:
+    kind, codes = CODES[status]
+    if surface == "OAuth":
+        codes = OAUTH_CODES.get(status, ("invalid_request",))
+        told: Schema = {"error": {"enum": list(codes)}}
+        example: Schema = {"error": codes[0], "error_description": _REASONS[status]}
+    elif surface == "Directory":
+        told = {"error": {"enum": list(codes)}}
+        example = {"error": codes[0], "message": _REASONS[status]}
+    else:
+        told = {"error": {"properties": {"type": {"const": kind}, "code": {"enum": list(codes)}}}}
+        example = {"error": {"type": kind, "code": codes[0], "message": _REASONS[status], "param": None}}
+    reference: Schema = {"$ref": f"#/components/schemas/{surface}Error"}
+    names = [*_EVERYWHERE, "Idempotency-Original"] if status == 409 else _EVERYWHERE
+    return {
+        "description": _REASONS[status],
+        "headers": _headers(names),
+        "content": _json({"allOf": [reference, {"properties": told}]}, example),
+    }
+
+
+def _rate_limited() -> dict[str, Any]:
+    return {
+        "description": "Too many requests; wait for `Retry-After`.",
+        "headers": _headers([*_EVERYWHERE, "Retry-After"]),
+        "content": _json(
+            {"$ref": "#/components/schemas/RateLimitedError"},
+            {"error": "rate_limited", "message": "Too many requests. Try again in 1 second."},
+        ),
+    }
+
+
+def _error_schemas() -> dict[str, Schema]:
+    text: Schema = {"type": "string"}
+    codes = sorted({code for _, codes in CODES.values() for code in codes})
+    fields: Schema = {
+        "type": {
+            "type": "string",
+            "enum": sorted({kind for kind, _ in CODES.values()}),
+            "description": "The kind of error.",
+        },
+        "code": {"type": "string", "enum": codes},
+        "message": text,
+        "param": {"type": ["string", "null"]},
+    }
+    return {
+        "LedgerError": _closed({"error": _closed(fields)}),
+        "DirectoryError": {
+            **_closed({"error": {"type": "string", "enum": codes}, "message": text}),
+            "additionalProperties": True,
+        },
+        "OAuthError": _closed({"error": text, "error_description": text}),
+        "RateLimitedError": _closed({"error": {"const": "rate_limited"}, "message": text}),
+    }
+
+
+def _closed(fields: dict[str, Schema]) -> Schema:
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+
+
+def _headers(names: Iterable[str]) -> dict[str, Any]:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_HEADERS: dict[str, Any] = {
+    "Request-Id": {
+        "description": "Names this request, in the server's log too.",
+        "schema": {"type": "string", "pattern": "^req_[0-9a-z]{26}$"},
+    },
+    "X-RateLimit-Limit": {"description": "Requests allowed in the window.", "schema": _COUNT},
+    "X-RateLimit-Remaining": {"description": "Requests left in the window.", "schema": _COUNT},
+    "X-RateLimit-Reset": {
+        "description": "When the window resets: Unix time in seconds.",
+        "schema": _COUNT,
+    },
+    "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}},
+    "Idempotency-Original": {
+        "description": "The object the idempotency key made before. *Beyond the contract.*",
+        "schema": {"type": "string"},
+    },
+}
+_EVERYWHERE = ["Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"]
+_IDEMPOTENCY_KEY: dict[str, Any] = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "Makes a retry safe: a key creates one object, once and for ever.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
+}
+_BEARER: dict[str, Any] = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "An API key (`sk_test_…`, `sk_live_…`) or an access token (`at_…`).",
+}

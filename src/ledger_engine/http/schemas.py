@@ -1,0 +1,144 @@
+"""JSON Schemas of what goes over the wire: of records from their dataclasses, of the rest from pydantic."""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from ledger_engine.http.bodies import Body, Query
+from ledger_engine.http.terms import meaning
+from ledger_engine.records import Moment, OneOf
+
+Schema = dict[str, Any]
+REFERENCE = "#/components/schemas/{model}"
+
+MOMENT: Schema = {
+    "type": "string",
+    "format": "date-time",
+    "pattern": r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$",
+}
+_NULL: Schema = {"type": "null"}
+_PLAIN: dict[Any, Schema] = {
+    str: {"type": "string"},
+    int: {"type": "integer", "format": "int64"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    types.NoneType: _NULL,
+    Any: {},
+    Moment: MOMENT,
+}
+
+
+class Records:
+    """The schemas of the records that are referred to, by name; `refer` adds to them."""
+
+    def __init__(self) -> None:
+        self.components: dict[str, Schema] = {}
+
+    def refer(self, kind: type[Any]) -> Schema:
+        """A reference to the kind's schema."""
+        if kind.__name__ not in self.components:
+            self.components[kind.__name__] = {}  # against going in circles
+            self.components[kind.__name__] = self._object(kind)
+        return {"$ref": REFERENCE.format(model=kind.__name__)}
+
+    def _object(self, kind: type[Any]) -> Schema:
+        hints = get_type_hints(kind, include_extras=True)
+        if is_dataclass(kind):
+            hints = {field.name: hints[field.name] for field in fields(kind)}
+        members = {name: self._value(hint) for name, hint in hints.items()}
+        if hasattr(kind, "OBJECT"):
+            members = {"id": members["id"], "object": {"const": kind.OBJECT}, **members}
+        schema: Schema = {"type": "object"}
+        # A class without a docstring of its own has one that dataclass or TypedDict made up.
+        if kind.__doc__ and not kind.__doc__.startswith((kind.__name__ + "(", "dict(")):
+            # What Python calls None is null in JSON.
+            schema["description"] = re.sub(r"\bNone\b", "null", " ".join(kind.__doc__.split()))
+        return {**schema, "properties": members, "required": list(members), "additionalProperties": False}
+
+    def _value(self, hint: Any) -> Schema:
+        if hint in _PLAIN:
+            return dict(_PLAIN[hint])
+        origin, parts = get_origin(hint), get_args(hint)
+        if origin is Annotated:
+            choices = next((extra for extra in parts[1:] if isinstance(extra, OneOf)), None)
+            schema = self._value(parts[0])
+            return {**schema, "enum": list(choices.values)} if choices else schema
+        if origin is Literal:
+            return {"type": "string", "enum": list(parts)}
+        if origin in (Union, types.UnionType):
+            return with_null({"anyOf": [self._value(part) for part in parts]})
+        if origin is list:
+            return {"type": "array", "items": self._value(parts[0])}
+        if origin is not None and issubclass(origin, Mapping):
+            return {"type": "object", "additionalProperties": self._value(parts[1]) or True}
+        if hasattr(hint, "OBJECT"):
+            return self.refer(hint)
+        if is_dataclass(hint) or is_typeddict(hint):
+            return self._object(hint)
+        raise TypeError(f"no schema is known for {hint!r}")
+
+
+def with_null(schema: Schema) -> Schema:
+    """One choice or null as one schema, which readers and tools take in better than an `anyOf`."""
+    choices = [choice for choice in schema.get("anyOf", []) if choice != _NULL]
+    if (
+        len(choices) != 1
+        or len(choices) == len(schema["anyOf"])
+        or not isinstance(choices[0].get("type"), str)
+    ):
+        return schema
+    rest = {name: value for name, value in schema.items() if name != "anyOf"}
+    made = {**rest, **choices[0], "type": [choices[0]["type"], "null"]}
+    return {**made, "enum": [*made["enum"], None]} if "enum" in made else made
+
+
+def of_bodies(models: list[type[Body]]) -> dict[str, Schema]:
+    """The schemas of request bodies and what they are made of, by name."""
+    if not models:
+        return {}
+    _, made = models_json_schema([(model, "validation") for model in models], ref_template=REFERENCE)
+    components: dict[str, Schema] = made["$defs"]
+    return {name: _tidy(schema) for name, schema in components.items()}
+
+
+def of_query(model: type[Query], operation: str) -> list[Schema]:
+    """The parameters of a query of this operation, for instance of `GET /v1/accounts`."""
+    schema = _tidy(model.model_json_schema(by_alias=True))
+    required = schema.get("required", [])
+    parameters = []
+    for name, declared in schema.get("properties", {}).items():
+        parameter = {"name": name, "in": "query", "required": name in required, "schema": _given(declared)}
+        told = meaning(operation, name)
+        parameters.append(parameter if told is None else {**parameter, "description": told})
+    return parameters
+
+
+def _given(declared: Schema) -> Schema:
+    """A parameter is there or not; it is never null, whatever stands for its absence inside."""
+    if isinstance(declared.get("type"), list):
+        declared = {**declared, "type": declared["type"][0]}
+        if "enum" in declared:
+            declared["enum"] = [value for value in declared["enum"] if value is not None]
+    return {name: value for name, value in declared.items() if name != "default" or value is not None}
+
+
+def _tidy(schema: Any) -> Any:
+    """Without the titles pydantic makes of the names, and with `with_null` everywhere."""
+    if isinstance(schema, list):
+        return [_tidy(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {name: part for name, part in schema.items() if name != "title" or not isinstance(part, str)}
+    return with_null({name: _tidy(part) for name, part in kept.items()})
+
+
+def name_of(model: type[BaseModel]) -> Schema:
+    """A reference to the schema of a request body."""
+    return {"$ref": REFERENCE.format(model=model.__name__)}

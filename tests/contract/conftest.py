@@ -1,0 +1,220 @@
+"""The server as its clients see it: a process of its own, spoken to over sockets.
+
+Requests without a credential count on the client's address, so each test comes from one of its own;
+127.0.0.0/8 has enough of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.contract.clockwork import Clockwork
+from tests.contract.documented import Documented
+from tests.contract.raw import Wire
+
+Cli = Callable[..., Any]
+PATIENCE_S = 30
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "contract(*rules): the rules of tests/contract/rules.py it shows")
+
+
+@dataclass
+class Server:
+    url: str
+    database: Path
+    process: subprocess.Popen[str]
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+
+@dataclass
+class Project:
+    """A project, and a client with an owner's key of its test mode."""
+
+    id: str
+    key: str
+    api: httpx.Client
+
+
+def ledger_engine(*arguments: str, database: Path) -> Any:
+    """Run a command of the server's own command line, and give the JSON it prints."""
+    command = [sys.executable, "-m", "ledger_engine", *arguments, "--database", str(database), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def start_server(database: Path, *options: str) -> Server:
+    command = [sys.executable, "-m", "ledger_engine", "serve", "--port", "0", "--database", str(database)]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("Listening on "):
+            return Server(line.removeprefix("Listening on ").strip(), database, process)
+    raise AssertionError(f"the server ended with {process.wait()} before it could serve")
+
+
+def stop_server(server: Server) -> None:
+    server.process.terminate()
+    assert server.process.wait(timeout=PATIENCE_S) == 0
+    assert server.process.stdout is not None
+    server.process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    running = start_server(tmp_path_factory.mktemp("contract") / "ledger.db")
+    yield running
+    stop_server(running)
+
+
+@pytest.fixture(scope="session")
+def cli(server: Server) -> Cli:
+    """Administration beside the running server."""
+    return lambda *arguments: ledger_engine(*arguments, database=server.database)
+
+
+MakeClient = Callable[..., httpx.Client]
+
+
+@pytest.fixture(scope="session")
+def make_client(server: Server) -> Iterator[MakeClient]:
+    """Make a client whose every answer must be as the server's own document says."""
+    documented = Documented(httpx.get(f"{server.url}/openapi.json").json())
+    clients: list[httpx.Client] = []
+
+    def make(key: str | None = None, address: str | None = None) -> httpx.Client:
+        clients.append(
+            httpx.Client(
+                base_url=server.url,
+                headers={} if key is None else {"Authorization": f"Bearer {key}"},
+                transport=httpx.HTTPTransport(local_address=address),
+                event_hooks={"response": [documented.check]},
+            )
+        )
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture(scope="session")
+def parent(make_client: MakeClient, cli: Cli) -> Project:
+    """The project the others are made from: without limits that a test could meet."""
+    made = cli(
+        "projects",
+        "create",
+        "Contract",
+        "--plan",
+        "enterprise",
+        "--rate-limit",
+        "1000000",
+        "--burst",
+        "1000000",
+    )
+    key = cli("keys", "create", "--project", made["id"], "--mode", "test", "--role", "owner")["key"]
+    return Project(made["id"], key, make_client(key))
+
+
+MakeProject = Callable[..., Project]
+
+
+@pytest.fixture
+def make_project(make_client: MakeClient, parent: Project) -> MakeProject:
+    def make(**fields: Any) -> Project:
+        answer = parent.api.post("/v1/projects", json={"name": "Roastery", **fields})
+        assert answer.status_code == 201, answer.text
+        key = answer.json()["api_key"]["key"]
+        return Project(answer.json()["id"], key, make_client(key))
+
+    return make
+
+
+@pytest.fixture
+def project(make_project: MakeProject) -> Project:
+    """A project with nothing in it."""
+    return make_project()
+
+
+@pytest.fixture
+def api(project: Project) -> httpx.Client:
+    """A client with an owner's key of the test mode of an empty project."""
+    return project.api
+
+
+@pytest.fixture
+def live(make_client: MakeClient, project: Project, cli: Cli) -> httpx.Client:
+    """A client with an owner's key of the live mode of the same project."""
+    key = cli("keys", "create", "--project", project.id, "--mode", "live", "--role", "owner")["key"]
+    return make_client(key)
+
+
+MakeKey = Callable[..., httpx.Client]
+
+
+@pytest.fixture
+def with_key(make_client: MakeClient, api: httpx.Client) -> MakeKey:
+    """Make a client with a key of the same project, with this role and these scopes."""
+
+    def make(role: str = "member", scopes: list[str] | None = None) -> httpx.Client:
+        body = {"role": role} if scopes is None else {"role": role, "scopes": scopes}
+        answer = api.post("/v1/api_keys", json=body)
+        assert answer.status_code == 201, answer.text
+        return make_client(answer.json()["key"])
+
+    return make
+
+
+_ADDRESSES = itertools.count(1)
+
+
+@pytest.fixture
+def address() -> str:
+    """An address of this machine that no other test comes from."""
+    number = next(_ADDRESSES)
+    chosen = f"127.{1 + os.getpid() % 200}.{number // 250}.{1 + number % 250}"
+    with socket.socket() as probe:
+        try:
+            probe.bind((chosen, 0))
+        except OSError:
+            pytest.skip("needs the loopback network 127.0.0.0/8, as Linux has it")
+    return chosen
+
+
+@pytest.fixture
+def anyone(make_client: MakeClient, address: str) -> httpx.Client:
+    """A client without a credential."""
+    return make_client(address=address)
+
+
+@pytest.fixture
+def wire(server: Server, address: str, project: Project) -> Iterator[Wire]:
+    """Raw connections to the server."""
+    wire = Wire(server.port, address, project.key)
+    yield wire
+    wire.close()
+
+
+@pytest.fixture
+def clockwork(tmp_path: Path) -> Iterator[Clockwork]:
+    """A server on a real socket whose clocks the test moves."""
+    with Clockwork(tmp_path / "ledger.db") as running:
+        yield running

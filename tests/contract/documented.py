@@ -1,0 +1,90 @@
+"""Whether an answer is as /openapi.json says."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT202012
+
+DOCUMENT = "urn:ledger:openapi"
+
+
+class Documented:
+    """The document, and the operations whose success was seen."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.document = document
+        self.seen: set[str] = set()
+        resource = Resource.from_contents(document, default_specification=DRAFT202012)
+        self._registry = Registry().with_resource(DOCUMENT, resource)
+        self._paths = [
+            (re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(path))), path, methods)
+            # A path without parts in braces goes before one with them.
+            for path, methods in sorted(document["paths"].items(), key=lambda item: item[0].count("{"))
+        ]
+
+    @property
+    def operations(self) -> set[str]:
+        """The ids of all operations."""
+        return {
+            operation["operationId"]
+            for methods in self.document["paths"].values()
+            for operation in methods.values()
+        }
+
+    def check(self, response: httpx.Response) -> None:
+        """Fail unless the answer to a request for a documented operation is documented too."""
+        found = self._find(response.request)
+        if found is None:
+            return
+        pointer, operation = found
+        status = str(response.status_code)
+        assert status in operation["responses"], f"{operation['operationId']}: {status} is not documented"
+        pointer, described = self._follow(f"{pointer}/responses/{status}", operation["responses"][status])
+        self._check_headers(response, described)
+        media_type = response.headers["Content-Type"].partition(";")[0]
+        assert media_type in described["content"], f"{pointer}: {media_type} is not documented"
+        if media_type == "application/json":
+            response.read()
+            self.validate(f"{pointer}/content/{_escaped(media_type)}/schema", response.json())
+        if response.is_success:
+            self.seen.add(operation["operationId"])
+
+    def validate(self, pointer: str, value: Any) -> None:
+        """Fail unless the value fits the schema at this place of the document."""
+        Draft202012Validator({"$ref": f"{DOCUMENT}#{pointer}"}, registry=self._registry).validate(value)
+
+    def _find(self, request: httpx.Request) -> tuple[str, Any] | None:
+        path = unquote(request.url.path)
+        for pattern, template, methods in self._paths:
+            if pattern.fullmatch(path):
+                operation = methods.get(request.method.lower())
+                return operation and (f"/paths/{_escaped(template)}/{request.method.lower()}", operation)
+        return None
+
+    def _follow(self, pointer: str, described: Any) -> tuple[str, Any]:
+        while "$ref" in described:
+            pointer = described["$ref"].removeprefix("#")
+            described = self.document
+            for step in pointer.strip("/").split("/"):
+                described = described[step.replace("~1", "/").replace("~0", "~")]
+        return pointer, described
+
+    def _check_headers(self, response: httpx.Response, described: Any) -> None:
+        for name in described.get("headers", {}):
+            if name == "Idempotency-Original" and name not in response.headers:
+                continue
+            value: Any = response.headers[name]
+            schema = self.document["components"]["headers"][name]["schema"]
+            self.validate(
+                f"/components/headers/{name}/schema", int(value) if schema["type"] == "integer" else value
+            )
+
+
+def _escaped(step: str) -> str:
+    return step.replace("~", "~0").replace("/", "~1").replace("{", "%7B").replace("}", "%7D")

@@ -1,0 +1,174 @@
+"""interface.md, Account and its endpoints; decisions.md 1, 6, 7."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.contract.rules import holds
+from tests.contract.test_service import TIME
+
+NEW = {"name": "Till", "currency": "EUR"}
+
+
+def create(api: httpx.Client, **fields: Any) -> Any:
+    answer = api.post("/v1/accounts", json={**NEW, **fields})
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def refusal(api: httpx.Client, body: Any) -> tuple[str, str | None]:
+    """The code and the param of the 400 that creating an account with this body gives."""
+    answer = api.post("/v1/accounts", json=body)
+    assert answer.status_code == 400, answer.text
+    error = answer.json()["error"]
+    assert error["type"] == "invalid_request"
+    return error["code"], error["param"]
+
+
+@holds(
+    "POST /accounts",
+    "account.id",
+    "account.object",
+    "account.name",
+    "account.iso-4217",
+    "account.balance",
+    "account.created",
+    "account.metadata",
+    "account.currency",
+)
+def test_a_created_account_has_the_fields_of_the_contract(api: httpx.Client) -> None:
+    account = create(api)
+    assert list(account) == ["id", "object", "name", "currency", "balance", "created", "livemode", "metadata"]
+    assert account["id"].startswith("acc_")
+    assert account["object"] == "account"
+    assert account["name"] == "Till"
+    assert account["currency"] == "EUR"
+    assert account["balance"] == 0
+    assert isinstance(account["balance"], int)
+    assert TIME.fullmatch(account["created"])
+    assert account["metadata"] == {}
+
+
+@holds("GET /accounts/{id}")
+def test_an_account_can_be_read(api: httpx.Client) -> None:
+    account = create(api, metadata={"shop": "harbour"})
+    answer = api.get(f"/v1/accounts/{account['id']}")
+    assert (answer.status_code, answer.json()) == (200, account)
+
+
+@holds("GET /accounts", "list.envelope")
+def test_accounts_are_listed_newest_first(api: httpx.Client) -> None:
+    made = [create(api, name=str(number)) for number in range(3)]
+    listed = api.get("/v1/accounts").json()
+    assert listed == {"data": made[::-1], "has_more": False, "next_cursor": None}
+
+
+@holds("POST /accounts.name", "POST /accounts.currency", "errors.missing-field")
+@pytest.mark.parametrize("field", ["name", "currency"])
+def test_a_missing_parameter_is_named(api: httpx.Client, field: str) -> None:
+    assert refusal(api, {name: value for name, value in NEW.items() if name != field}) == (
+        "missing_field",
+        field,
+    )
+
+
+@holds("POST /accounts.name", "7.name")
+@pytest.mark.parametrize("name", ["", "x" * 256, None, 7, ["Till"]])
+def test_a_name_is_a_text_of_1_to_255_characters(api: httpx.Client, name: object) -> None:
+    assert refusal(api, {**NEW, "name": name}) == ("invalid_value", "name")
+
+
+@holds("7.name")
+def test_a_name_may_have_255_characters_of_any_script(api: httpx.Client) -> None:
+    assert create(api, name="Käsekuchen 🧀" + "ß" * 243)["name"].startswith("Käsekuchen 🧀")
+
+
+@holds("POST /accounts.currency", "7.currency", "account.iso-4217")
+@pytest.mark.parametrize("currency", ["", "EU", "EURO", "XXX", "DEM", "ZZZ", "€", 978, None, "ＥＵＲ"])
+def test_a_currency_is_an_active_iso_4217_code(api: httpx.Client, currency: object) -> None:
+    assert refusal(api, {**NEW, "currency": currency}) == ("invalid_value", "currency")
+
+
+@holds("7.currency")
+@pytest.mark.parametrize("currency", ["eur", "Eur", "EUR"])
+def test_a_currency_is_taken_in_any_case_and_shown_in_upper_case(api: httpx.Client, currency: str) -> None:
+    assert create(api, currency=currency)["currency"] == "EUR"
+
+
+@holds("POST /accounts.metadata", "account.metadata", "7.metadata")
+def test_metadata_holds_20_pairs_of_text(api: httpx.Client) -> None:
+    metadata = {f"{number:064}": "v" * 1024 for number in range(20)}
+    account = create(api, metadata=metadata)
+    assert account["metadata"] == metadata
+    assert api.get(f"/v1/accounts/{account['id']}").json()["metadata"] == metadata
+
+
+@holds("POST /accounts.metadata", "account.metadata", "7.metadata", "2.param")
+@pytest.mark.parametrize(
+    ("metadata", "param"),
+    [
+        ({str(number): "v" for number in range(21)}, "metadata"),
+        ({"": "v"}, "metadata"),
+        ({"k" * 65: "v"}, "metadata"),
+        ({"k": "v" * 1025}, "metadata.k"),
+        ({"k": 1}, "metadata.k"),
+        ({"k": None}, "metadata.k"),
+        ({"k": {"nested": "v"}}, "metadata.k"),
+        ([], "metadata"),
+        (None, "metadata"),
+    ],
+)
+def test_other_metadata_is_refused(api: httpx.Client, metadata: object, param: str) -> None:
+    assert refusal(api, {**NEW, "metadata": metadata}) == ("invalid_value", param)
+
+
+@holds("1.strict")
+@pytest.mark.parametrize(
+    "field", ["balance", "livemode", "project", "id", "object", "created", "status", "role"]
+)
+def test_what_is_not_a_parameter_is_refused(api: httpx.Client, field: str) -> None:
+    assert refusal(api, {**NEW, field: 1}) == ("unknown_field", field)
+    assert api.get("/v1/accounts").json()["data"] == []
+
+
+@holds("7.balance-at")
+def test_the_balance_at_a_time_counts_what_was_posted_until_then(api: httpx.Client) -> None:
+    account = create(api)
+    path = f"/v1/accounts/{account['id']}/balance"
+    posting = {"account": account["id"], "amount": 250, "type": "credit"}
+    posted = api.post("/v1/transactions", json=posting).json()
+    assert api.get(path, params={"at": "2020-01-01"}).json() == {
+        "balance": 0,
+        "currency": "EUR",
+        "at": "2020-01-01T00:00:00.000Z",
+    }
+    assert api.get(path, params={"at": posted["created"]}).json()["balance"] == 250
+    assert api.get(path).json()["balance"] == 250
+    assert api.get(path, params={"at": "yesterday"}).json()["error"]["param"] == "at"
+
+
+@holds("7.statement", "transaction.description")
+def test_a_statement_leads_from_the_opening_to_the_closing_balance(api: httpx.Client) -> None:
+    account = create(api)["id"]
+    for amount, kind, description in [(1000, "credit", "=1+1"), (300, "debit", None)]:
+        body = {"account": account, "amount": amount, "type": kind, "description": description}
+        assert api.post("/v1/transactions", json=body).status_code == 201
+    statement = api.get(f"/v1/accounts/{account}/statement").json()
+    assert (statement["opening_balance"], statement["closing_balance"]) == (0, 700)
+    assert [
+        (line["description"], line["amount"], line["running_balance"]) for line in statement["lines"]
+    ] == [("=1+1", 1000, 1000), (None, -300, 700)]
+    sheet = api.get(f"/v1/accounts/{account}/statement", headers={"Accept": "text/csv"})
+    assert sheet.headers["Content-Type"].startswith("text/csv")
+    assert "'=1+1,1000,1000" in sheet.text
+
+
+@holds("7.statement")
+def test_a_statement_of_an_earlier_time_is_empty(api: httpx.Client) -> None:
+    account = create(api)["id"]
+    period = {"from": "2020-01-01", "to": "2020-01-31"}
+    statement = api.get(f"/v1/accounts/{account}/statement", params=period).json()
+    assert (statement["opening_balance"], statement["closing_balance"], statement["lines"]) == (0, 0, [])

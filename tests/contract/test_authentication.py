@@ -1,0 +1,365 @@
+"""interface.md, Authentication and the token surface; decisions.md 4."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from ledger_engine.http.gate import AuthRateLimit
+from tests.contract.clockwork import Clockwork
+from tests.contract.conftest import MakeKey, MakeProject, Project
+from tests.contract.raw import Wire
+from tests.contract.rules import holds
+
+KEY = re.compile(r"sk_(test|live)_[A-Za-z0-9]{32}")
+
+
+def code_of(answer: httpx.Response) -> tuple[int, str]:
+    error = answer.json()["error"]
+    return answer.status_code, error if isinstance(error, str) else error["code"]
+
+
+def exchange(anyone: httpx.Client, value: str, grant: str = "api_key") -> httpx.Response:
+    return anyone.post("/v1/auth/token", json={"grant_type": grant, grant: value})
+
+
+def bearer(value: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {value}"}
+
+
+@holds("auth.bearer", "4.authorization", "auth.401", "errors.401")
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"Bearer  KEY",
+        b"bearer KEY",
+        b"BEARER KEY",
+        b'Bearer "KEY"',
+        b"Bearer 'KEY'",
+        b"Bearer\tKEY",
+        b"Bearer KEY x",
+        b"Bearer KEY,",
+        b"Bearer",
+        b"Bearer ",
+        b"KEY",
+        b"Basic KEY",
+        b"Token KEY",
+        b"Bearer k\xc3\xa9y",
+        b"Bearer KEY\xff",
+        b"Bearer sk_test_" + b"0" * 32,
+        b"Bearer " + b"k" * 9000,
+    ],
+)
+def test_anything_but_bearer_one_space_and_the_key_is_401(wire: Wire, header: bytes) -> None:
+    line = b"Authorization: " + header.replace(b"KEY", wire.key.encode()) + b"\r\n"
+    for path, shape in (("/v1/accounts", dict), ("/api/users", str)):
+        head = wire.head("GET", path, key="")
+        answer = wire.ask(head.replace(b"\r\n\r\n", b"\r\n" + line + b"\r\n"))
+        assert answer.status == 401
+        assert isinstance(answer.json()["error"], shape)
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+@holds("auth.bearer", "4.authorization")
+@pytest.mark.parametrize("size", [20_000, 1_000_000])
+def test_a_key_of_any_size_is_401(wire: Wire, size: int) -> None:
+    assert wire.ask(wire.head("GET", "/v1/accounts", key="k" * size)).status == 401
+    assert wire.ask(wire.head("GET", "/v1/accounts")).status == 200
+
+
+@holds("auth.bearer")
+def test_a_key_in_the_query_is_no_credential(wire: Wire) -> None:
+    answer = wire.ask(wire.head("GET", f"/v1/accounts?api_key={wire.key}", key=""))
+    assert (answer.status, answer.json()["error"]["code"]) == (401, "missing_credential")
+
+
+@holds("auth.401", "errors.401", "auth.directory")
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/accounts"),
+        ("POST", "/v1/accounts"),
+        ("GET", "/v1/transactions"),
+        ("POST", "/v1/transactions"),
+        ("GET", "/v1/invoices/inv_none"),
+        ("DELETE", "/v1/invoices/inv_none"),
+        ("GET", "/api/users"),
+        ("POST", "/api/users"),
+        ("DELETE", "/api/users/usr_none"),
+        ("GET", "/api/orders"),
+        ("POST", "/api/orders"),
+    ],
+)
+def test_without_a_credential_it_is_401(anyone: httpx.Client, method: str, path: str) -> None:
+    assert code_of(anyone.request(method, path)) == (401, "missing_credential")
+
+
+@holds("auth.one-project", "2.foreign", "errors.404")
+def test_a_key_sees_its_own_project_alone(api: httpx.Client, make_project: MakeProject) -> None:
+    stranger = make_project().api
+    account = api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"}).json()["id"]
+    user = api.post("/api/users", json={"name": "Ada", "email": "ada@example.com"}).json()["id"]
+    posting = api.post("/v1/transactions", json={"account": account, "amount": 1, "type": "credit"}).json()[
+        "id"
+    ]
+    invoice = api.post("/v1/invoices", json={"account": account, "customer": "C", "amount": 1}).json()["id"]
+    order = api.post("/api/orders", json={"user_id": user, "items": [{}]}).json()["id"]
+    for method, path, id in [
+        ("GET", "/v1/accounts/{}", account),
+        ("GET", "/v1/accounts/{}/balance", account),
+        ("GET", "/v1/accounts/{}/statement", account),
+        ("GET", "/v1/transactions/{}", posting),
+        ("POST", "/v1/transactions/{}/reverse", posting),
+        ("GET", "/v1/invoices/{}", invoice),
+        ("PATCH", "/v1/invoices/{}", invoice),
+        ("DELETE", "/v1/invoices/{}", invoice),
+        ("POST", "/v1/invoices/{}/finalize", invoice),
+        ("POST", "/v1/invoices/{}/pay", invoice),
+        ("GET", "/api/users/{}", user),
+        ("DELETE", "/api/users/{}", user),
+        ("POST", "/api/users/{}/restore", user),
+        ("GET", "/api/orders/{}", order),
+        ("POST", "/api/orders/{}/pay", order),
+        ("POST", "/api/orders/{}/ship", order),
+    ]:
+        body: Any = {} if method == "PATCH" else None
+        foreign = stranger.request(method, path.format(id), json=body)
+        prefix = id.partition("_")[0]
+        unknown = stranger.request(method, path.format(f"{prefix}_{'0' * 26}"), json=body)
+        assert foreign.status_code == unknown.status_code == 404, path
+        assert foreign.text.replace(id, "") == unknown.text.replace(f"{prefix}_{'0' * 26}", "")
+    for path, body in [
+        ("/v1/transactions", {"account": account, "amount": 1, "type": "credit"}),
+        ("/v1/invoices", {"account": account, "customer": "C", "amount": 1}),
+        ("/api/orders", {"user_id": user, "items": [{}]}),
+    ]:
+        assert stranger.post(path, json=body).status_code == 404, path
+    assert api.get(f"/v1/accounts/{account}").json()["balance"] == 1
+
+
+@holds(
+    "POST /v1/auth/token api_key",
+    "POST /v1/auth/token json",
+    "token.access_token",
+    "token.token_type",
+    "token.expires_in",
+    "auth.access-token",
+    "4.tokens",
+    "4.token-open",
+)
+def test_a_key_is_exchanged_for_tokens(anyone: httpx.Client, project: Project) -> None:
+    answer = exchange(anyone, project.key)
+    assert answer.status_code == 200
+    tokens = answer.json()
+    assert list(tokens) == ["access_token", "token_type", "expires_in", "refresh_token"]
+    assert tokens["access_token"].startswith("at_")
+    assert tokens["refresh_token"].startswith("rt_")
+    assert (tokens["token_type"], tokens["expires_in"]) == ("Bearer", 3600)
+    assert anyone.get("/v1/accounts", headers=bearer(tokens["access_token"])).status_code == 200
+
+
+@holds("POST /v1/auth/token refresh_token", "auth.refresh-once", "token.refresh_token", "4.refresh-used")
+def test_a_refresh_token_works_once_and_the_newer_one_goes_on(anyone: httpx.Client, project: Project) -> None:
+    first = exchange(anyone, project.key).json()
+    second = exchange(anyone, first["refresh_token"], "refresh_token")
+    assert second.status_code == 200
+    assert second.json()["refresh_token"] != first["refresh_token"]
+    assert second.json()["access_token"] != first["access_token"]
+    assert exchange(anyone, first["refresh_token"], "refresh_token").status_code == 401
+    assert exchange(anyone, second.json()["refresh_token"], "refresh_token").status_code == 200
+
+
+@holds("auth.refresh-once")
+def test_of_twenty_uses_of_a_refresh_token_at_once_one_succeeds(tmp_path: Path) -> None:
+    with Clockwork(tmp_path / "ledger.db", auth_rate_limit=AuthRateLimit(1000, 1000)) as clockwork:
+        anyone = clockwork.client()
+        refresh = exchange(anyone, clockwork.key(clockwork.project())).json()["refresh_token"]
+
+        def use(_: int) -> int:
+            return exchange(anyone, refresh, "refresh_token").status_code
+
+        with ThreadPoolExecutor(20) as callers:
+            statuses = sorted(callers.map(use, range(20)))
+    assert statuses == [200] + [401] * 19
+
+
+@holds("4.token-open", "2.codes", "POST /v1/auth/token json")
+@pytest.mark.parametrize(
+    ("body", "status", "code", "param"),
+    [
+        ({"grant_type": "api_key", "api_key": "sk_test_" + "0" * 32}, 401, "invalid_credential", "api_key"),
+        (
+            {"grant_type": "refresh_token", "refresh_token": "rt_x"},
+            401,
+            "invalid_credential",
+            "refresh_token",
+        ),
+        ({"grant_type": "password", "password": "x"}, 400, "unsupported_grant_type", "grant_type"),
+        ({"api_key": "x"}, 400, "missing_field", "grant_type"),
+        ({"grant_type": "api_key"}, 400, "missing_field", "api_key"),
+        ({"grant_type": "refresh_token"}, 400, "missing_field", "refresh_token"),
+        ({"grant_type": "api_key", "api_key": 5}, 400, "invalid_value", "api_key"),
+    ],
+)
+def test_another_exchange_is_refused(
+    anyone: httpx.Client, body: dict[str, Any], status: int, code: str, param: str
+) -> None:
+    answer = anyone.post("/v1/auth/token", json=body)
+    assert code_of(answer) == (status, code)
+    assert answer.json()["error"]["param"] in (param, None if status == 401 else param)
+
+
+@holds("POST /v1/auth/token json")
+def test_a_form_is_no_json(anyone: httpx.Client, project: Project) -> None:
+    answer = anyone.post("/v1/auth/token", data={"grant_type": "api_key", "api_key": project.key})
+    assert code_of(answer) == (400, "unsupported_content_type")
+
+
+@holds("auth.access-token-expiry", "auth.401", "2.codes")
+def test_an_access_token_expires_after_3600_seconds(clockwork: Clockwork) -> None:
+    anyone = clockwork.client()
+    tokens = exchange(anyone, clockwork.key(clockwork.project())).json()
+    clockwork.advance(3599)
+    assert anyone.get("/v1/accounts", headers=bearer(tokens["access_token"])).status_code == 200
+    clockwork.advance(1)
+    expired = anyone.get("/v1/accounts", headers=bearer(tokens["access_token"]))
+    assert code_of(expired) == (401, "expired_credential")
+    assert exchange(anyone, tokens["refresh_token"], "refresh_token").status_code == 200
+
+
+@holds("4.token-rights")
+def test_a_token_may_what_its_key_may(anyone: httpx.Client, api: httpx.Client) -> None:
+    made = api.post("/v1/api_keys", json={"role": "member", "scopes": ["read:projects"]}).json()
+    token = exchange(anyone, made["key"]).json()["access_token"]
+    told = anyone.get("/v1/whoami", headers=bearer(token)).json()
+    assert (told["kind"], told["role"], told["scopes"]) == ("access_token", "member", ["read:projects"])
+    assert (told["id"], told["livemode"]) == (made["id"], False)
+    body = {"name": "Till", "currency": "EUR"}
+    assert code_of(anyone.post("/v1/accounts", json=body, headers=bearer(token))) == (403, "missing_scope")
+
+
+@holds("auth.leaked-key", "4.token-revoked", "4.api_keys", "2.codes")
+def test_a_revoked_key_ends_at_once_with_its_tokens(anyone: httpx.Client, api: httpx.Client) -> None:
+    made = api.post("/v1/api_keys", json={}).json()
+    token = exchange(anyone, made["key"]).json()["access_token"]
+    for value in (made["key"], token):
+        assert anyone.get("/v1/accounts", headers=bearer(value)).status_code == 200
+    assert api.delete(f"/v1/api_keys/{made['id']}").json()["revoked_at"] is not None
+    for value in (made["key"], token):
+        assert code_of(anyone.get("/v1/accounts", headers=bearer(value))) == (401, "revoked_credential")
+    assert exchange(anyone, made["key"]).status_code == 401
+
+
+@holds("auth.leaked-key", "4.api_keys")
+def test_a_rolled_key_is_replaced_by_one_of_the_same_rights(anyone: httpx.Client, api: httpx.Client) -> None:
+    old = api.post("/v1/api_keys", json={"name": "till", "role": "member", "scopes": ["read:users"]}).json()
+    new = api.post(f"/v1/api_keys/{old['id']}/roll").json()
+    assert (new["name"], new["role"], new["scopes"]) == ("till", "member", ["read:users"])
+    assert new["key"] != old["key"]
+    assert anyone.get("/api/users", headers=bearer(old["key"])).status_code == 401
+    assert anyone.get("/api/users", headers=bearer(new["key"])).status_code == 200
+
+
+@holds("4.key", "4.api_keys")
+def test_a_keys_value_is_shown_once(api: httpx.Client) -> None:
+    made = api.post("/v1/api_keys", json={}).json()
+    assert KEY.fullmatch(made["key"])
+    assert made["role"] == "admin"
+    listed = api.get("/v1/api_keys")
+    assert made["key"] not in listed.text
+    assert made["id"] in [key["id"] for key in listed.json()["data"]]
+
+
+@holds("4.api_keys", "2.codes")
+def test_a_key_makes_none_with_more_rights_than_its_own(with_key: MakeKey) -> None:
+    assert code_of(with_key("member").post("/v1/api_keys", json={})) == (403, "missing_role")
+    admin = with_key("admin")
+    assert admin.post("/v1/api_keys", json={"role": "owner"}).status_code == 403
+    restricted = with_key("admin", ["write:projects", "read:users"])
+    assert restricted.post("/v1/api_keys", json={}).status_code == 403
+    assert restricted.post("/v1/api_keys", json={"scopes": ["admin:billing"]}).status_code == 403
+    assert restricted.post("/v1/api_keys", json={"scopes": ["read:users"]}).status_code == 201
+
+
+@holds(
+    "4.scopes",
+    "auth.scopes.read:projects",
+    "auth.scopes.write:projects",
+    "auth.scopes.read:users",
+    "auth.scopes.admin:billing",
+    "auth.403",
+    "errors.403",
+)
+@pytest.mark.parametrize(
+    ("scope", "method", "path", "body"),
+    [
+        ("read:projects", "GET", "/v1/projects", None),
+        ("read:projects", "GET", "/v1/accounts", None),
+        ("read:projects", "GET", "/v1/transactions", None),
+        ("read:projects", "GET", "/v1/invoices", None),
+        ("read:projects", "GET", "/api/orders", None),
+        ("write:projects", "POST", "/v1/projects", {"name": "Harbour"}),
+        ("write:projects", "POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}),
+        ("write:projects", "POST", "/api/users", {"name": "Ada", "email": "ada@example.com"}),
+        ("read:users", "GET", "/api/users", None),
+        ("admin:billing", "GET", "/v1/billing", None),
+        ("admin:billing", "PATCH", "/v1/billing", {}),
+    ],
+)
+def test_a_restricted_key_needs_the_operations_own_scope(
+    with_key: MakeKey, scope: str, method: str, path: str, body: Any
+) -> None:
+    everything = ["read:projects", "write:projects", "read:users", "admin:billing"]
+    others = with_key("owner", [name for name in everything if name != scope])
+    assert code_of(others.request(method, path, json=body)) == (403, "missing_scope")
+    assert with_key("owner", [scope]).request(method, path, json=body).status_code in (200, 201)
+
+
+@holds("auth.scopes.admin:billing", "4.billing")
+def test_billing_is_for_owners(with_key: MakeKey, project: Project) -> None:
+    assert code_of(with_key("admin").get("/v1/billing")) == (403, "missing_role")
+    answer = project.api.get("/v1/billing").json()
+    assert (answer["object"], answer["plan"]) == ("billing", "enterprise")
+    assert project.api.patch("/v1/billing", json={"plan": "pro"}).json()["plan"] == "pro"
+    assert project.api.get("/v1/whoami").json()["plan"] == "pro"
+
+
+@holds("4.user-role")
+def test_who_creates_an_admin_or_owner_is_at_least_that(with_key: MakeKey) -> None:
+    for role, may in [("member", {"member"}), ("admin", {"member", "admin"})]:
+        client = with_key(role)
+        for wanted in ("member", "admin", "owner"):
+            body = {"name": "Ada", "email": f"{role}.{wanted}@example.com", "role": wanted}
+            assert (client.post("/api/users", json=body).status_code == 201) == (wanted in may)
+
+
+@holds("4.whoami")
+def test_a_credential_can_ask_what_it_is(project: Project) -> None:
+    told = project.api.get("/v1/whoami").json()
+    assert told["project"] == project.id
+    assert (told["kind"], told["mode"], told["role"], told["scopes"]) == ("api_key", "test", "owner", None)
+    assert (told["plan"], told["rate_limit"], told["burst"]) == ("enterprise", 1_000_000, 1_000_000)
+    assert told["expires_at"] is None
+
+
+@holds("4.projects", "auth.scopes.read:projects", "auth.scopes.write:projects")
+def test_projects_are_created_changed_listed_and_archived(anyone: httpx.Client, api: httpx.Client) -> None:
+    made = api.post("/v1/projects", json={"name": "Harbour", "plan": "free", "overdraft": "refuse"})
+    assert made.status_code == 201
+    path, key = f"/v1/projects/{made.json()['id']}", made.json()["api_key"]["key"]
+    assert (made.json()["object"], made.json()["plan"], made.json()["overdraft"]) == (
+        "project",
+        "free",
+        "refuse",
+    )
+    assert api.get(path).json()["name"] == "Harbour"
+    assert api.patch(path, json={"name": "Harbours"}).json()["name"] == "Harbours"
+    assert made.json()["id"] in [project["id"] for project in api.get("/v1/projects").json()["data"]]
+    assert anyone.get("/v1/accounts", headers=bearer(key)).status_code == 200
+    assert api.delete(path).json()["archived_at"] is not None
+    assert anyone.get("/v1/accounts", headers=bearer(key)).status_code == 401

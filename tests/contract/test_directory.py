@@ -1,0 +1,221 @@
+"""interface.md, the directory surface; decisions.md 9."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.contract.clockwork import Clockwork
+from tests.contract.conftest import MakeKey
+from tests.contract.rules import holds
+
+DAY_S = 86_400
+
+
+def create(api: httpx.Client, name: str = "Ada", **fields: Any) -> Any:
+    body = {"name": name, "email": f"{name.lower()}@example.com", **fields}
+    answer = api.post("/api/users", json=body)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def refusal(answer: httpx.Response) -> tuple[int, str]:
+    body = answer.json()
+    assert set(body) == {"error", "message"}
+    return answer.status_code, body["error"]
+
+
+@holds("POST /api/users", "user.body", "9.user")
+def test_a_created_user_is_an_active_member(api: httpx.Client) -> None:
+    user = create(api)
+    assert user.pop("id").startswith("usr_")
+    assert user.pop("created").endswith("Z")
+    assert user == {
+        "object": "user",
+        "name": "Ada",
+        "email": "ada@example.com",
+        "role": "member",
+        "status": "active",
+        "deactivated_at": None,
+        "livemode": False,
+    }
+    assert create(api, "Grace", role="admin")["role"] == "admin"
+
+
+@holds("POST /api/users", "user.body")
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"name": ...}, "missing_field"),
+        ({"email": ...}, "missing_field"),
+        ({"name": ""}, "invalid_value"),
+        ({"email": "ada"}, "invalid_value"),
+        ({"email": "ada@"}, "invalid_value"),
+        ({"role": "root"}, "invalid_value"),
+        ({"status": "deactivated"}, "unknown_field"),
+    ],
+)
+def test_another_user_is_refused(api: httpx.Client, fields: dict[str, Any], code: str) -> None:
+    body = {"name": "Ada", "email": "ada@example.com", "role": "member", **fields}
+    answer = api.post("/api/users", json={name: value for name, value in body.items() if value is not ...})
+    assert refusal(answer) == (400, code)
+
+
+@holds("9.user", "2.codes")
+def test_an_email_belongs_to_one_active_user_whatever_its_case(api: httpx.Client) -> None:
+    first = create(api)
+    answer = api.post("/api/users", json={"name": "Other", "email": "ADA@Example.com"})
+    assert refusal(answer) == (409, "email_taken")
+    api.delete(f"/api/users/{first['id']}")
+    assert create(api)["id"] != first["id"]
+
+
+@holds("GET /api/users/{id}")
+def test_a_user_can_be_read(api: httpx.Client) -> None:
+    user = create(api)
+    assert api.get(f"/api/users/{user['id']}").json() == user
+    assert refusal(api.get("/api/users/usr_none")) == (404, "not_found")
+
+
+@holds("GET /api/users", "pages.users", "6.users")
+def test_users_are_listed_by_number_of_page(api: httpx.Client) -> None:
+    users = [create(api, f"User{number}", role="admin" if number == 3 else "member") for number in range(5)]
+    page = api.get("/api/users", params={"page": 2, "per_page": 2}).json()
+    assert page == {"data": [users[2], users[1]], "page": 2, "per_page": 2, "total": 5, "total_pages": 3}
+    assert api.get("/api/users").json()["per_page"] == 20
+    admins = api.get("/api/users", params={"role": "admin"}).json()
+    assert (admins["data"], admins["total"]) == ([users[3]], 1)
+    assert api.get("/api/users", params={"page": 9}).json()["data"] == []
+    for bad in ({"page": 0}, {"per_page": 0}, {"per_page": 101}, {"role": "root"}, {"cursor": "x"}):
+        assert api.get("/api/users", params=bad).status_code == 400, bad
+
+
+@holds("DELETE /api/users/{id}", "user.deactivate", "9.deactivate-twice")
+def test_deleting_a_user_deactivates_it_and_twice_likewise(api: httpx.Client) -> None:
+    user = create(api)
+    gone = api.delete(f"/api/users/{user['id']}")
+    assert (gone.status_code, gone.json()["status"]) == (200, "deactivated")
+    assert gone.json()["deactivated_at"].endswith("Z")
+    again = api.delete(f"/api/users/{user['id']}")
+    assert (again.status_code, again.json()) == (200, gone.json())
+    assert api.get(f"/api/users/{user['id']}").json() == gone.json()
+
+
+@holds("user.deactivate", "errors.403", "auth.403")
+def test_deactivating_a_user_needs_an_admin(api: httpx.Client, with_key: MakeKey) -> None:
+    user = create(api)
+    assert refusal(with_key("member").delete(f"/api/users/{user['id']}")) == (403, "missing_role")
+    assert api.get(f"/api/users/{user['id']}").json()["status"] == "active"
+    assert with_key("admin").delete(f"/api/users/{user['id']}").status_code == 200
+
+
+@holds("9.restore", "quotas.recoverable")
+def test_a_user_can_be_restored_for_30_days_and_is_erased_then(clockwork: Clockwork) -> None:
+    api = clockwork.client(clockwork.key(clockwork.project()))
+    ada, bob = create(api, "Ada"), create(api, "Bob")
+    for user in (ada, bob):
+        api.delete(f"/api/users/{user['id']}")
+    clockwork.advance(30 * DAY_S - 1)
+    restored = api.post(f"/api/users/{ada['id']}/restore")
+    assert (restored.status_code, restored.json()) == (200, ada)
+    clockwork.advance(2)
+    assert refusal(api.post(f"/api/users/{bob['id']}/restore")) == (409, "not_recoverable")
+    kept = api.get(f"/api/users/{bob['id']}").json()
+    assert kept["id"] == bob["id"]
+
+
+@holds("POST /api/orders", "order.body", "9.order", "order.status")
+def test_a_placed_order_is_open_and_keeps_its_items(api: httpx.Client) -> None:
+    user = create(api)
+    items = [
+        {"name": "beans", "quantity": 2, "unit_amount": 1890, "gift": True},
+        {"name": "card"},
+        {"unit_amount": 5},
+    ]
+    answer = api.post("/api/orders", json={"user_id": user["id"], "items": items})
+    assert answer.status_code == 201
+    order = answer.json()
+    assert order.pop("id").startswith("ord_")
+    assert order.pop("created").endswith("Z")
+    assert order == {
+        "object": "order",
+        "user_id": user["id"],
+        "items": items,
+        "total": 3785,
+        "status": "open",
+        "paid_at": None,
+        "shipped_at": None,
+        "livemode": False,
+    }
+
+
+@holds("order.body", "9.order")
+@pytest.mark.parametrize(
+    ("fields", "status", "code"),
+    [
+        ({"user_id": ...}, 400, "missing_field"),
+        ({"items": ...}, 400, "missing_field"),
+        ({"user_id": "usr_none"}, 404, "not_found"),
+        ({"items": []}, 400, "invalid_value"),
+        ({"items": [{}] * 101}, 400, "invalid_value"),
+        ({"items": ["beans"]}, 400, "invalid_value"),
+        ({"items": [{"quantity": 0}]}, 400, "invalid_value"),
+        ({"items": [{"quantity": 1.0}]}, 400, "invalid_value"),
+        ({"items": [{"unit_amount": -1}]}, 400, "invalid_value"),
+        ({"items": [{"unit_amount": 2**53}]}, 400, "invalid_value"),
+        ({"total": 1}, 400, "unknown_field"),
+    ],
+)
+def test_another_order_is_refused(api: httpx.Client, fields: dict[str, Any], status: int, code: str) -> None:
+    body = {"user_id": create(api)["id"], "items": [{}], **fields}
+    answer = api.post("/api/orders", json={name: value for name, value in body.items() if value is not ...})
+    assert refusal(answer) == (status, code)
+    assert api.get("/api/orders").json()["data"] == []
+
+
+@holds("9.order", "2.codes")
+def test_a_deactivated_user_orders_nothing(api: httpx.Client) -> None:
+    user = create(api)
+    api.delete(f"/api/users/{user['id']}")
+    answer = api.post("/api/orders", json={"user_id": user["id"], "items": [{}]})
+    assert refusal(answer) == (409, "user_deactivated")
+
+
+@holds("GET /api/orders", "order.status", "9.order-moves", "2.codes")
+def test_an_order_goes_from_open_to_paid_to_shipped(api: httpx.Client) -> None:
+    body = {"user_id": create(api)["id"], "items": [{}]}
+    paths = [f"/api/orders/{api.post('/api/orders', json=body).json()['id']}" for _ in range(3)]
+    assert refusal(api.post(paths[0] + "/ship")) == (409, "order_not_paid")
+    for path in paths[:2]:
+        assert api.post(path + "/pay").json()["status"] == "paid"
+    assert refusal(api.post(paths[0] + "/pay")) == (409, "order_not_open")
+    shipped = api.post(paths[0] + "/ship")
+    assert (shipped.status_code, shipped.json()["status"]) == (200, "shipped")
+    assert api.get(paths[0]).json() == shipped.json()
+    for status, path in zip(("shipped", "paid", "open"), paths, strict=True):
+        listed = api.get("/api/orders", params={"status": status}).json()
+        assert [f"/api/orders/{order['id']}" for order in listed["data"]] == [path]
+    assert api.get("/api/orders", params={"status": "lost"}).status_code == 400
+
+
+@holds("GET /api/health")
+def test_the_health_check_looks_at_no_credential(anyone: httpx.Client) -> None:
+    assert anyone.get("/api/health", headers={"Authorization": "Bearer nonsense"}).json()["ok"] is True
+
+
+@holds("9.health")
+def test_the_health_check_is_never_refused_for_its_rate(clockwork: Clockwork) -> None:
+    anyone = clockwork.client()
+    assert {anyone.get("/api/health").status_code for _ in range(100)} == {200}
+    assert anyone.get("/api/users").status_code == 401
+
+
+@holds("9.modes", "3.modes")
+def test_users_and_orders_obey_the_mode(api: httpx.Client, live: httpx.Client) -> None:
+    user = create(api)
+    assert live.get(f"/api/users/{user['id']}").status_code == 404
+    assert live.get("/api/users").json()["total"] == 0
+    assert live.post("/api/orders", json={"user_id": user["id"], "items": [{}]}).status_code == 404
+    assert create(live)["livemode"] is True

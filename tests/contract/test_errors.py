@@ -1,0 +1,209 @@
+"""interface.md, Errors; decisions.md 1 and 2."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import ledger_engine
+from ledger_engine.http.errors import CODES
+from tests.contract.clockwork import Clockwork
+from tests.contract.raw import Wire
+from tests.contract.rules import holds
+
+TILL = '"name": "Till", "currency": "EUR"'
+
+
+def deep(levels: int) -> str:
+    return "[" * levels + "]" * levels
+
+
+@holds("errors.json", "errors.ledger-body", "2.shapes", "errors.404")
+def test_the_ledgers_error_has_these_members(api: httpx.Client) -> None:
+    for answer in (api.get("/v1/accounts/acc_none"), api.post("/v1/accounts", content="{")):
+        assert answer.headers["Content-Type"] == "application/json"
+        body = answer.json()
+        assert list(body) == ["error"]
+        assert list(body["error"]) == ["type", "code", "message", "param"]
+        assert body["error"]["param"] is None
+        assert body["error"]["message"].endswith(".")
+
+
+@holds("errors.json", "errors.directory-body")
+def test_the_directorys_error_is_a_code_and_a_message(api: httpx.Client) -> None:
+    for answer, status, code in [
+        (api.get("/api/users/usr_none"), 404, "not_found"),
+        (api.get("/api/nothing"), 404, "not_found"),
+        (api.put("/api/users"), 405, "method_not_allowed"),
+        (api.post("/api/users", content="{"), 400, "invalid_json"),
+        (api.get("/api/users", headers={"Authorization": "no"}), 401, "invalid_credential"),
+    ]:
+        assert answer.status_code == status
+        assert answer.headers["Content-Type"] == "application/json"
+        assert set(answer.json()) == {"error", "message"}
+        assert answer.json()["error"] == code
+
+
+@holds("errors.missing-field", "errors.400", "POST /accounts.currency")
+def test_the_contracts_own_example(api: httpx.Client) -> None:
+    answer = api.post("/v1/accounts", json={"name": "Till"})
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert (error["type"], error["code"], error["param"]) == ("invalid_request", "missing_field", "currency")
+
+
+@holds("1.strict", "errors.400", "2.codes")
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "null",
+        "[]",
+        '"text"',
+        "5",
+        "{",
+        "{" + TILL,
+        "{" + TILL + "}}",
+        "{" + TILL + ",}",
+        "{'name': 'Till'}",
+        "{" + TILL + ', "name": "Other"}',
+        "{" + TILL + ', "metadata": {"k": "a", "k": "b"}}',
+        "{" + TILL + ', "metadata": NaN}',
+        "{" + TILL + ', "metadata": Infinity}',
+        "{" + TILL + ', "metadata": -Infinity}',
+        "{" + TILL + ', "metadata": 1e400}',
+        "{" + TILL + ', "metadata": ' + "9" * 5000 + "}",
+        "{" + TILL + ', "metadata": ' + deep(32) + "}",
+        "{" + TILL + ', "metadata": ' + deep(30_000) + "}",
+        deep(400_000),
+        '{"a":' * 30_000,
+        '{"name": "\\ud800", "currency": "EUR"}',
+        '{"name": "\\udc00\\ud800", "currency": "EUR"}',
+        '{"name": "Ti\\u0000ll", "currency": "EUR"}',
+        '{"name": "Till", "currency": "EUR", "metadata": {"\\u0000": "v"}}',
+        '{"name": "Ti\nll", "currency": "EUR"}',
+        "\ufeff{" + TILL + "}",
+        "{" + TILL + "} // comment",
+    ],
+)
+def test_a_body_is_one_strict_json_object(api: httpx.Client, body: str) -> None:
+    answer = api.post("/v1/accounts", content=body.encode())
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_json")
+    assert api.get("/v1/accounts").json()["data"] == []
+
+
+@holds("1.strict")
+@pytest.mark.parametrize(
+    "body", [b'{"name": "\xff", "currency": "EUR"}', b'{"name": "\xed\xa0\x80"}', b"\xff\xfe{\x00}\x00"]
+)
+def test_a_body_is_utf_8(api: httpx.Client, body: bytes) -> None:
+    assert api.post("/v1/accounts", content=body).json()["error"]["code"] == "invalid_json"
+
+
+@holds("1.strict")
+def test_a_body_may_be_nested_32_deep(api: httpx.Client) -> None:
+    user = api.post("/api/users", json={"name": "Ada", "email": "ada@example.com"}).json()["id"]
+    for levels, status in [(29, 201), (30, 400)]:
+        body = '{"user_id": "' + user + '", "items": [{"x": ' + deep(levels) + "}]}"
+        assert api.post("/api/orders", content=body).status_code == status
+
+
+@holds("1.strict")
+@pytest.mark.parametrize("text", ["\\ud83e\\uddc0", "🧀", "\u2028", "\x7f", "ﷺ", "\u202eabc"])
+def test_any_other_text_comes_back_as_it_was_sent(api: httpx.Client, text: str) -> None:
+    body = '{"name": "' + text + '", "currency": "EUR"}'
+    answer = api.post("/v1/accounts", content=body.encode())
+    assert answer.status_code == 201
+    expected = "🧀" if text.startswith("\\") else text
+    assert answer.json()["name"] == expected
+    assert api.get(f"/v1/accounts/{answer.json()['id']}").json()["name"] == expected
+
+
+@holds("1.content-type", "2.codes")
+@pytest.mark.parametrize(
+    ("content_type", "status"),
+    [
+        (None, 201),
+        ("application/json", 201),
+        ("application/json; charset=utf-8", 201),
+        ("Application/JSON ;charset=UTF-8", 201),
+        ("text/plain", 400),
+        ("application/x-www-form-urlencoded", 400),
+        ("application/jsonp", 400),
+        ("", 400),
+        (";", 400),
+    ],
+)
+def test_a_body_is_json_unless_its_type_says_otherwise(
+    wire: Wire, content_type: str | None, status: int
+) -> None:
+    body = ("{" + TILL + "}").encode()
+    lines = [] if content_type is None else [f"Content-Type: {content_type}"]
+    answer = wire.ask(wire.head("POST", "/v1/accounts", f"Content-Length: {len(body)}", *lines) + body)
+    assert answer.status == status
+    if status == 400:
+        assert answer.json()["error"]["code"] == "unsupported_content_type"
+
+
+@holds("2.param")
+def test_param_is_the_dotted_path_of_a_nested_field(api: httpx.Client) -> None:
+    account = api.post("/v1/accounts", content="{" + TILL + "}").json()["id"]
+    line = {"description": "Beans", "quantity": "1", "unit_amount": 5}
+    answer = api.post("/v1/invoices", json={"account": account, "customer": "C", "lines": [line]})
+    assert answer.json()["error"]["param"] == "lines.0.quantity"
+
+
+@holds("2.codes")
+def test_every_code_in_the_sources_is_one_of_the_table() -> None:
+    raising = re.compile(
+        r"(?:InvalidRequest|AuthenticationError|PermissionDenied|Conflict|_malformed)\(\s*\"([a-z_]+)\""
+        r"|super\(\)\.__init__\(\s*\"([a-z_]+)\""
+    )
+    sources = Path(ledger_engine.__file__).parent.rglob("*.py")
+    raised = {
+        first or second
+        for source in sources
+        for first, second in raising.findall(source.read_text(encoding="utf-8"))
+    }
+    assert len(raised) > 20
+    assert raised <= {code for _, codes in CODES.values() for code in codes}
+
+
+@holds("errors.500", "2.500", "2.codes", "rates.headers")
+def test_a_500_tells_the_request_and_nothing_of_the_inside(
+    clockwork: Clockwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = clockwork.client(clockwork.key(clockwork.project()))
+    assert api.get("/v1/accounts").status_code == 200
+
+    async def fail(_: Any) -> None:
+        raise RuntimeError("secret of the inside")
+
+    monkeypatch.setattr(clockwork.engine, "read", fail)
+    for path in ("/v1/accounts", "/api/orders"):
+        answer = api.get(path)
+        assert answer.status_code == 500
+        assert "secret" not in answer.text
+        assert answer.headers["Request-Id"] in answer.text
+        assert answer.headers["X-RateLimit-Limit"] == "6000"
+        error = answer.json()["error"]
+        assert (error if isinstance(error, str) else error["code"]) == "internal_error"
+
+
+@holds("errors.json")
+def test_even_a_credential_that_cannot_be_looked_up_is_answered_in_full(
+    clockwork: Clockwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = clockwork.client(clockwork.key(clockwork.project()))
+
+    async def fail(_: Any) -> None:
+        raise RuntimeError("secret of the inside")
+
+    monkeypatch.setattr(clockwork.engine, "read", fail)
+    answer = api.get("/v1/accounts")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal_error")
+    assert answer.headers["X-RateLimit-Limit"] == "60"

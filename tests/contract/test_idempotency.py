@@ -1,0 +1,121 @@
+"""interface.md, Endpoints 1 and 3; decisions.md 5."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.contract.clockwork import Clockwork
+from tests.contract.raw import Wire
+from tests.contract.rules import holds
+
+TILL = {"name": "Till", "currency": "EUR"}
+
+
+def with_key(key: str) -> dict[str, str]:
+    return {"Idempotency-Key": key}
+
+
+@holds("create.idempotency", "create.duplicate", "5.second", "2.param", "errors.409", "2.codes")
+def test_a_second_use_is_409_and_names_the_first_object(api: httpx.Client) -> None:
+    first = api.post("/v1/accounts", json=TILL, headers=with_key("a-1"))
+    assert first.status_code == 201
+    second = api.post("/v1/accounts", json=TILL, headers=with_key("a-1"))
+    assert second.status_code == 409
+    error = second.json()["error"]
+    assert (error["type"], error["code"]) == ("conflict", "duplicate_idempotency_key")
+    assert error["param"] == "Idempotency-Key"
+    assert first.json()["id"] in error["message"]
+    assert second.headers["Idempotency-Original"] == first.json()["id"]
+    assert len(api.get("/v1/accounts").json()["data"]) == 1
+
+
+@holds("create.idempotency")
+def test_without_a_key_each_request_creates(api: httpx.Client) -> None:
+    assert api.post("/v1/accounts", json=TILL).status_code == 201
+    assert api.post("/v1/accounts", json=TILL).status_code == 201
+
+
+@holds("5.space", "create.duplicate")
+def test_one_key_serves_one_create_of_any_kind(api: httpx.Client) -> None:
+    account = api.post("/v1/accounts", json=TILL).json()["id"]
+    user = api.post("/api/users", json={"name": "Ada", "email": "ada@example.com"}).json()["id"]
+    posting = {"account": account, "amount": 1, "type": "credit"}
+    posted = api.post("/v1/transactions", json=posting, headers=with_key("k")).json()["id"]
+    invoice = api.post("/v1/invoices", json={"account": account, "customer": "C", "amount": 1}).json()["id"]
+    for path, body in [
+        ("/v1/accounts", TILL),
+        ("/v1/transactions", posting),
+        ("/v1/transactions/batch", {"transactions": [posting]}),
+        (f"/v1/transactions/{posted}/reverse", None),
+        ("/v1/invoices", {"account": account, "customer": "C", "amount": 1}),
+        (f"/v1/invoices/{invoice}/finalize", None),
+        ("/api/users", {"name": "Bob", "email": "bob@example.com"}),
+        ("/api/orders", {"user_id": user, "items": [{}]}),
+        ("/v1/api_keys", {}),
+        ("/v1/projects", {"name": "Harbour"}),
+    ]:
+        answer = api.post(path, json=body, headers=with_key("k"))
+        assert answer.status_code == 409, path
+        assert answer.headers["Idempotency-Original"] == posted
+        error = answer.json()["error"]
+        assert (error if isinstance(error, str) else error["code"]) == "duplicate_idempotency_key"
+
+
+@holds("5.space", "3.modes")
+def test_each_mode_and_project_has_keys_of_its_own(
+    api: httpx.Client, live: httpx.Client, make_project: Any
+) -> None:
+    for client in (api, live, make_project().api):
+        assert client.post("/v1/accounts", json=TILL, headers=with_key("k")).status_code == 201
+
+
+@holds("5.failed")
+def test_a_request_that_failed_takes_no_key(api: httpx.Client) -> None:
+    assert api.post("/v1/accounts", json={"name": "Till"}, headers=with_key("k")).status_code == 400
+    unknown = {"account": "acc_none", "amount": 1, "type": "credit"}
+    assert api.post("/v1/transactions", json=unknown, headers=with_key("k")).status_code == 404
+    assert api.post("/v1/accounts", json=TILL, headers=with_key("k")).status_code == 201
+
+
+@holds("5.key", "2.param")
+@pytest.mark.parametrize("key", [b"", b"k" * 256, b"caf\xe9", b"a\tb", "schlüssel".encode()])
+def test_a_key_is_1_to_255_printable_ascii_characters(wire: Wire, key: bytes) -> None:
+    post = wire.post("/v1/accounts", b'{"name": "Till", "currency": "EUR"}', "Idempotency-Key: KEY")
+    answer = wire.ask(post.replace(b"KEY", key))
+    assert answer.status == 400
+    assert answer.json()["error"]["param"] == "Idempotency-Key"
+    assert wire.ask(wire.head("GET", "/v1/accounts")).json()["data"] == []
+
+
+@holds("5.key")
+@pytest.mark.parametrize("key", ["k", "k" * 255, "with space", "!~{}'\"\\"])
+def test_any_printable_ascii_is_a_key(api: httpx.Client, key: str) -> None:
+    assert api.post("/v1/accounts", json=TILL, headers=with_key(key)).status_code == 201
+    assert api.post("/v1/accounts", json=TILL, headers=with_key(key)).status_code == 409
+
+
+@holds("5.race", "create.idempotency")
+def test_fifty_creates_at_once_with_one_key_make_one(api: httpx.Client) -> None:
+    account = api.post("/v1/accounts", json=TILL).json()["id"]
+    body = {"account": account, "amount": 7, "type": "credit"}
+
+    def post(_: int) -> int:
+        return api.post("/v1/transactions", json=body, headers=with_key("race")).status_code
+
+    with ThreadPoolExecutor(50) as callers:
+        statuses = sorted(callers.map(post, range(50)))
+    assert statuses == [201] + [409] * 49
+    assert api.get(f"/v1/accounts/{account}").json()["balance"] == 7
+    assert len(api.get("/v1/transactions").json()["data"]) == 1
+
+
+@holds("5.for-ever")
+def test_keys_do_not_expire(clockwork: Clockwork) -> None:
+    api = clockwork.client(clockwork.key(clockwork.project()))
+    assert api.post("/v1/accounts", json=TILL, headers=with_key("k")).status_code == 201
+    clockwork.advance(10 * 365 * 86_400)
+    assert api.post("/v1/accounts", json=TILL, headers=with_key("k")).status_code == 409

@@ -1,0 +1,230 @@
+"""interface.md, Invoice, its states and endpoints; decisions.md 8."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.contract.rules import holds
+
+LINE = {"description": "Beans", "quantity": 3, "unit_amount": 1500}
+
+
+@pytest.fixture
+def account(api: httpx.Client) -> str:
+    return str(api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"}).json()["id"])
+
+
+def draft(api: httpx.Client, account: str, **fields: Any) -> Any:
+    body = {"account": account, "customer": "Café Nord", "amount": 4500, **fields}
+    answer = api.post("/v1/invoices", json={name: value for name, value in body.items() if value is not ...})
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def opened(api: httpx.Client, account: str) -> Any:
+    return api.post(f"/v1/invoices/{draft(api, account)['id']}/finalize").json()
+
+
+def refusal(answer: httpx.Response) -> tuple[int, str, str | None]:
+    error = answer.json()["error"]
+    return answer.status_code, error["code"], error["param"]
+
+
+@holds("POST /invoices", "8.create", "8.record", "invoice.states")
+def test_a_created_invoice_is_a_draft_with_these_fields(api: httpx.Client, account: str) -> None:
+    invoice = draft(api, account, amount=..., lines=[LINE], due_date="2026-12-20", metadata={"po": "7"})
+    assert invoice.pop("id").startswith("inv_")
+    assert invoice.pop("created").endswith("Z")
+    assert invoice == {
+        "object": "invoice",
+        "account": account,
+        "customer": "Café Nord",
+        "currency": "EUR",
+        "amount": 4500,
+        "lines": [LINE],
+        "due_date": "2026-12-20",
+        "description": None,
+        "metadata": {"po": "7"},
+        "status": "draft",
+        "number": None,
+        "transaction": None,
+        "opened_at": None,
+        "paid_at": None,
+        "voided_at": None,
+        "livemode": False,
+    }
+
+
+@holds("8.create")
+@pytest.mark.parametrize(
+    ("fields", "status", "code", "param"),
+    [
+        ({"account": ...}, 400, "missing_field", "account"),
+        ({"customer": ...}, 400, "missing_field", "customer"),
+        ({"customer": ""}, 400, "invalid_value", "customer"),
+        ({"customer": "c" * 256}, 400, "invalid_value", "customer"),
+        ({"account": "acc_none"}, 404, "not_found", "account"),
+        ({"amount": 0}, 400, "invalid_value", "amount"),
+        ({"amount": ..., "lines": []}, 400, "invalid_value", "lines"),
+        ({"amount": ..., "lines": [LINE] * 101}, 400, "invalid_value", "lines"),
+        ({"amount": ..., "lines": [LINE, {**LINE, "quantity": 0}]}, 400, "invalid_value", "lines.1.quantity"),
+        (
+            {"amount": ..., "lines": [{**LINE, "unit_amount": -1}]},
+            400,
+            "invalid_value",
+            "lines.0.unit_amount",
+        ),
+        ({"amount": ..., "lines": [{**LINE, "tax": 1}]}, 400, "unknown_field", "lines.0.tax"),
+        ({"due_date": "2026-02-30"}, 400, "invalid_value", "due_date"),
+        ({"due_date": "2026-12-20T00:00:00Z"}, 400, "invalid_value", "due_date"),
+        ({"metadata": {str(number): "v" for number in range(21)}}, 400, "invalid_value", "metadata"),
+        ({"status": "paid"}, 400, "unknown_field", "status"),
+    ],
+)
+def test_another_invoice_is_refused(
+    api: httpx.Client, account: str, fields: dict[str, Any], status: int, code: str, param: str
+) -> None:
+    body = {"account": account, "customer": "Café Nord", "amount": 4500, **fields}
+    answer = api.post("/v1/invoices", json={name: value for name, value in body.items() if value is not ...})
+    assert refusal(answer) == (status, code, param)
+    assert api.get("/v1/invoices").json()["data"] == []
+
+
+@holds("8.create")
+@pytest.mark.parametrize("amounts", [{}, {"amount": 1, "lines": [LINE]}])
+def test_an_invoice_has_an_amount_or_lines(api: httpx.Client, account: str, amounts: dict[str, Any]) -> None:
+    answer = api.post("/v1/invoices", json={"account": account, "customer": "Café Nord", **amounts})
+    assert answer.status_code == 400
+
+
+@holds("GET /invoices/{id}")
+def test_an_invoice_can_be_read(api: httpx.Client, account: str) -> None:
+    invoice = draft(api, account)
+    assert api.get(f"/v1/invoices/{invoice['id']}").json() == invoice
+    assert api.get("/v1/invoices/inv_none").status_code == 404
+
+
+@holds("PATCH /invoices/{id}", "invoice.patch")
+def test_a_change_of_a_draft_touches_only_what_is_sent(api: httpx.Client, account: str) -> None:
+    invoice = draft(api, account, description="November", metadata={"po": "7"})
+    changed = api.patch(f"/v1/invoices/{invoice['id']}", json={"customer": "Café Süd"})
+    assert changed.status_code == 200
+    assert changed.json() == {**invoice, "customer": "Café Süd"}
+    assert api.get(f"/v1/invoices/{invoice['id']}").json()["status"] == "draft"
+
+
+@holds("8.patch")
+def test_null_clears_and_metadata_is_replaced_and_nothing_changes_nothing(
+    api: httpx.Client, account: str
+) -> None:
+    invoice = draft(
+        api, account, description="November", due_date="2026-12-20", metadata={"po": "7", "x": "y"}
+    )
+    path = f"/v1/invoices/{invoice['id']}"
+    assert api.patch(path, json={}).json() == invoice
+    cleared = api.patch(path, json={"description": None, "due_date": None, "metadata": {"po": "8"}}).json()
+    assert (cleared["description"], cleared["due_date"], cleared["metadata"]) == (None, None, {"po": "8"})
+    for name in ("customer", "account"):
+        assert refusal(api.patch(path, json={name: None})) == (400, "invalid_value", name)
+    assert refusal(api.patch(path, json={"status": "paid"})) == (400, "unknown_field", "status")
+
+
+@holds("8.patch", "8.create")
+def test_amount_and_lines_take_each_others_place(api: httpx.Client, account: str) -> None:
+    path = f"/v1/invoices/{draft(api, account)['id']}"
+    changed = api.patch(path, json={"amount": None, "lines": [LINE, LINE]}).json()
+    assert (changed["amount"], changed["lines"]) == (9000, [LINE, LINE])
+
+
+@holds("invoice.patch-draft-only", "8.final")
+@pytest.mark.parametrize("state", ["open", "paid", "void"])
+def test_only_a_draft_can_be_changed(api: httpx.Client, account: str, state: str) -> None:
+    invoice = opened(api, account)
+    path = f"/v1/invoices/{invoice['id']}"
+    if state == "paid":
+        api.post(path + "/pay")
+    if state == "void":
+        api.delete(path)
+    assert refusal(api.patch(path, json={"customer": "Café Süd"})) == (409, "invoice_not_draft", None)
+    assert api.get(path).json()["customer"] == "Café Nord"
+
+
+@holds("8.finalize", "8.number", "invoice.states")
+def test_finalizing_opens_a_draft_and_numbers_it(api: httpx.Client, account: str) -> None:
+    drafts = [draft(api, account) for _ in range(3)]
+    numbers = []
+    for invoice in reversed(drafts):
+        answer = api.post(f"/v1/invoices/{invoice['id']}/finalize")
+        assert answer.status_code == 200
+        assert answer.json()["status"] == "open"
+        assert answer.json()["opened_at"].endswith("Z")
+        numbers.append(answer.json()["number"])
+    assert numbers == ["INV-000001", "INV-000002", "INV-000003"]
+    again = api.post(f"/v1/invoices/{drafts[0]['id']}/finalize")
+    assert refusal(again) == (409, "invoice_not_draft", None)
+    assert api.post(f"/v1/invoices/{draft(api, account)['id']}/finalize").json()["number"] == "INV-000004"
+
+
+@holds("8.pay", "invoice.states")
+def test_paying_an_open_invoice_credits_its_account(api: httpx.Client, account: str) -> None:
+    invoice = opened(api, account)
+    paid = api.post(f"/v1/invoices/{invoice['id']}/pay")
+    assert (paid.status_code, paid.json()["status"]) == (200, "paid")
+    payment = api.get(f"/v1/transactions/{paid.json()['transaction']}").json()
+    assert (payment["account"], payment["amount"], payment["type"]) == (account, 4500, "credit")
+    assert api.get(f"/v1/accounts/{account}").json()["balance"] == 4500
+
+
+@holds("8.pay-race")
+def test_twelve_pays_at_once_pay_once(api: httpx.Client, account: str) -> None:
+    path = f"/v1/invoices/{opened(api, account)['id']}/pay"
+    with ThreadPoolExecutor(12) as callers:
+        statuses = sorted(callers.map(lambda _: api.post(path).status_code, range(12)))
+    assert statuses == [200] + [409] * 11
+    assert api.get(f"/v1/accounts/{account}").json()["balance"] == 4500
+    assert len(api.get("/v1/transactions").json()["data"]) == 1
+
+
+@holds("DELETE /invoices/{id}", "invoice.void", "invoice.void-kept", "invoice.states")
+def test_deleting_an_open_invoice_voids_and_keeps_it(api: httpx.Client, account: str) -> None:
+    invoice = opened(api, account)
+    path = f"/v1/invoices/{invoice['id']}"
+    voided = api.delete(path)
+    assert (voided.status_code, voided.json()["status"]) == (200, "void")
+    assert voided.json()["voided_at"].endswith("Z")
+    kept = api.get(path)
+    assert (kept.status_code, kept.json()) == (200, voided.json())
+    assert kept.json()["number"] == invoice["number"]
+    assert api.get("/v1/invoices").json()["data"] == [voided.json()]
+
+
+@holds("8.final", "errors.409")
+def test_only_an_open_invoice_can_be_voided_or_paid(api: httpx.Client, account: str) -> None:
+    paid, void = opened(api, account), opened(api, account)
+    api.post(f"/v1/invoices/{paid['id']}/pay")
+    api.delete(f"/v1/invoices/{void['id']}")
+    for invoice in (draft(api, account), paid, void):
+        path = f"/v1/invoices/{invoice['id']}"
+        before = api.get(path).json()
+        assert refusal(api.delete(path)) == (409, "invoice_not_open", None)
+        assert refusal(api.post(path + "/pay")) == (409, "invoice_not_open", None)
+        assert api.get(path).json() == before
+
+
+@holds("8.list")
+def test_invoices_are_listed_by_status_and_account(api: httpx.Client, account: str) -> None:
+    other = str(api.post("/v1/accounts", json={"name": "Other", "currency": "EUR"}).json()["id"])
+    first, second, third = draft(api, account), opened(api, account), draft(api, other)
+
+    def found(**filters: str) -> list[str]:
+        return [item["id"] for item in api.get("/v1/invoices", params=filters).json()["data"]]
+
+    assert found() == [third["id"], second["id"], first["id"]]
+    assert found(status="draft") == [third["id"], first["id"]]
+    assert found(status="draft", account=account) == [first["id"]]
+    assert found(status="void") == []
+    assert api.get("/v1/invoices", params={"status": "late"}).status_code == 400

@@ -1,0 +1,151 @@
+"""interface.md, Pagination and List envelope; decisions.md 6."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.contract.conftest import MakeProject
+from tests.contract.rules import holds
+
+LEDGER_LISTS = ["/v1/accounts", "/v1/transactions", "/v1/invoices"]
+GENERIC_LISTS = ["/api/orders", "/v1/api_keys", "/v1/projects"]
+
+
+def fill(api: httpx.Client, count: int) -> None:
+    """As many objects in each list; the project's first key and the project itself count too."""
+    accounts = [{"name": str(number), "currency": "EUR"} for number in range(count)]
+    ids = [api.post("/v1/accounts", json=body).json()["id"] for body in accounts]
+    user = api.post("/api/users", json={"name": "Ada", "email": "ada@example.com"}).json()["id"]
+    posting = {"account": ids[0], "amount": 1, "type": "credit"}
+    api.post("/v1/transactions/batch", json={"transactions": [posting] * count})
+    for number in range(count):
+        api.post("/v1/invoices", json={"account": ids[0], "customer": "C", "amount": 1})
+        api.post("/api/orders", json={"user_id": user, "items": [{}]})
+        if number:
+            api.post("/v1/api_keys", json={})
+            api.post("/v1/projects", json={"name": "Harbour"})
+
+
+@pytest.fixture
+def filled(make_project: MakeProject) -> httpx.Client:
+    api = make_project().api
+    fill(api, 23)
+    return api
+
+
+def ids(page: Any) -> list[str]:
+    return [item["id"] for item in page["data"]]
+
+
+@holds(
+    "lists.cursors",
+    "pages.limit",
+    "pages.starting_after",
+    "pages.generic",
+    "list.envelope",
+    "6.cursor",
+    "6.generic",
+)
+def test_every_list_is_read_page_by_page_newest_first(filled: httpx.Client) -> None:
+    for path in LEDGER_LISTS + GENERIC_LISTS:
+        cursor = "starting_after" if path in LEDGER_LISTS else "cursor"
+        first = filled.get(path).json()
+        assert set(first) == {"data", "has_more", "next_cursor"}, path
+        assert (len(first["data"]), first["has_more"]) == (20, True), path
+        assert first["next_cursor"] == first["data"][-1]["id"], path
+        rest = filled.get(path, params={cursor: first["next_cursor"]}).json()
+        assert (len(rest["data"]), rest["has_more"], rest["next_cursor"]) == (3, False, None), path
+        together = ids(first) + ids(rest)
+        assert together == sorted(set(together), reverse=True), path
+        assert ids(filled.get(path, params={"limit": 100}).json()) == together, path
+        assert len(filled.get(path, params={"limit": 1}).json()["data"]) == 1, path
+        exact = filled.get(path, params={"limit": 23}).json()
+        assert (exact["has_more"], exact["next_cursor"]) == (False, None), path
+
+
+@holds("pages.limit", "pages.generic", "1.query")
+@pytest.mark.parametrize("path", LEDGER_LISTS + GENERIC_LISTS)
+@pytest.mark.parametrize("limit", ["0", "101", "-1", "1.0", "", "ten", "1_0", "%2B5", "5&limit=5", "٣"])
+def test_a_bad_limit_is_refused_and_not_clamped(api: httpx.Client, path: str, limit: str) -> None:
+    answer = api.get(f"{path}?limit={limit}")
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error == "invalid_value" if isinstance(error, str) else error["param"] == "limit"
+
+
+@holds("6.cursor", "2.codes", "2.foreign")
+def test_a_cursor_is_of_this_list_project_and_mode(
+    filled: httpx.Client, live: httpx.Client, make_project: MakeProject
+) -> None:
+    stranger = make_project().api
+    for path in LEDGER_LISTS + GENERIC_LISTS:
+        cursor = "starting_after" if path in LEDGER_LISTS else "cursor"
+        known = ids(filled.get(path).json())[0]
+        foreign = "/v1/accounts" if path != "/v1/accounts" else "/v1/transactions"
+        of_another_list = ids(filled.get(foreign).json())[0]
+        callers = [(filled, "nonsense"), (filled, ""), (filled, of_another_list)]
+        callers += [(stranger, known)] if path != "/v1/projects" else []
+        for client, value in callers:
+            answer = client.get(path, params={cursor: value})
+            assert answer.status_code == 400, (path, value)
+            error = answer.json()["error"]
+            told = error if isinstance(error, str) else error["code"]
+            assert told == "invalid_cursor", (path, value)
+
+
+@holds("6.while-writing")
+def test_reading_on_while_others_write_gives_every_earlier_object_once(filled: httpx.Client) -> None:
+    path = "/v1/accounts"
+    before = ids(filled.get(path, params={"limit": 100}).json())
+    seen: list[str] = []
+    page: Any = {"has_more": True, "next_cursor": None}
+    while page["has_more"]:
+        after = {"starting_after": page["next_cursor"]} if page["next_cursor"] else {}
+        page = filled.get(path, params={"limit": 4, **after}).json()
+        seen += ids(page)
+        filled.post(path, json={"name": "newer", "currency": "EUR"})
+    assert seen == before
+
+
+@holds("6.ending_before")
+@pytest.mark.parametrize("path", LEDGER_LISTS)
+def test_scrolling_back_gives_the_page_just_newer(filled: httpx.Client, path: str) -> None:
+    everything = ids(filled.get(path, params={"limit": 100}).json())
+    page = filled.get(path, params={"limit": 5, "ending_before": everything[10]}).json()
+    assert ids(page) == everything[5:10]
+    assert page["has_more"] is True
+    newest = filled.get(path, params={"limit": 10, "ending_before": everything[10]}).json()
+    assert (ids(newest), newest["has_more"]) == (everything[:10], False)
+    assert filled.get(path, params={"ending_before": everything[0]}).json()["data"] == []
+    both = {"ending_before": everything[0], "starting_after": everything[1]}
+    assert filled.get(path, params=both).status_code == 400
+
+
+@holds("1.query", "2.codes")
+@pytest.mark.parametrize(
+    "path", [*LEDGER_LISTS, *GENERIC_LISTS, "/api/users", "/v1/accounts/acc_x", "/api/health", "/v1/whoami"]
+)
+def test_an_unknown_parameter_is_refused(api: httpx.Client, path: str) -> None:
+    answer = api.get(path, params={"acount": "x"})
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert (error if isinstance(error, str) else error["code"]) == "unknown_field"
+
+
+@holds("1.query", "errors.400")
+@pytest.mark.parametrize("query", ["account=%ff", "account=%00", "%00=1", "type=%C3%28", "account=%ED%A0%80"])
+def test_a_query_that_is_no_text_is_400(api: httpx.Client, query: str) -> None:
+    assert api.get(f"/v1/transactions?{query}").status_code == 400
+
+
+@holds("pages.users", "6.users")
+def test_users_are_newest_first_and_counted(api: httpx.Client) -> None:
+    made = [
+        api.post("/api/users", json={"name": "U", "email": f"u{number}@example.com"}).json()
+        for number in range(3)
+    ]
+    page = api.get("/api/users").json()
+    assert page == {"data": made[::-1], "page": 1, "per_page": 20, "total": 3, "total_pages": 1}

@@ -1,0 +1,232 @@
+"""The reference: a valid document, of every route, that every answer keeps to.
+
+The clients of the whole contract suite hold each answer they get against it (conftest.py).
+"""
+
+from __future__ import annotations
+
+import gzip
+import html.parser
+from typing import Any
+
+import httpx
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from ledger_engine.http import examples
+from ledger_engine.http.app import ROOMS, create_app
+from ledger_engine.http.documentation import SCRIPT
+from ledger_engine.http.openapi import document
+from ledger_engine.http.terms import TERMS
+from tests.contract.clockwork import Clockwork
+from tests.contract.documented import Documented
+from tests.contract.rules import holds
+
+# What is for browsers, and not for programs that read this document.
+PAGES = ("/docs", "/openapi.json", "/oauth/", "/.well-known/")
+
+
+@pytest.fixture(scope="module")
+def reference() -> dict[str, Any]:
+    return document(ROOMS)
+
+
+def test_the_document_is_valid_openapi_3_1(reference: dict[str, Any]) -> None:
+    assert reference["openapi"].startswith("3.1.")
+    OpenAPIV31SpecValidator(reference).validate()
+
+
+def test_the_document_is_served_to_anybody(anyone: httpx.Client, reference: dict[str, Any]) -> None:
+    answer = anyone.get("/openapi.json")
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/json")
+    assert answer.json() == reference
+
+
+def test_every_route_is_in_the_document(clockwork: Clockwork, reference: dict[str, Any]) -> None:
+    routes = {
+        (method, rule.rule.replace("<", "{").replace(">", "}"))
+        for rule in create_app(clockwork.engine).url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD"}
+        if not rule.rule.startswith(PAGES)
+    }
+    documented = {
+        (method.upper(), path)
+        for path, methods in reference["paths"].items()
+        for method in methods
+        if not path.startswith(PAGES)
+    }
+    assert routes == documented
+    assert len(documented) >= 35
+
+
+def test_operations_have_names_of_their_own(reference: dict[str, Any]) -> None:
+    names = [op["operationId"] for methods in reference["paths"].values() for op in methods.values()]
+    assert len(names) == len(set(names))
+
+
+def test_each_operation_says_what_it_needs(reference: dict[str, Any]) -> None:
+    for room in ROOMS:
+        for operation in room.operations:
+            path = operation.path.replace("<", "{").replace(">", "}")
+            told = reference["paths"][path][operation.method.lower()]
+            assert told["summary"]
+            assert told.get("x-required-scope") == operation.needs
+            assert told.get("x-required-role") == (None if operation.public else operation.role)
+            assert told.get("x-beyond-contract", False) is operation.beyond_contract
+            assert (told.get("security") == []) is operation.public
+            headers = {"$ref": "#/components/parameters/IdempotencyKey"} in told.get("parameters", [])
+            assert headers is (operation.method == "POST" and not operation.public)
+            if operation.needs is not None:
+                assert operation.needs in told["description"]
+
+
+def test_every_field_and_parameter_is_explained_and_nothing_else(reference: dict[str, Any]) -> None:
+    unexplained: set[str] = set()
+    met: set[str] = set()
+
+    def meet(place: str, name: str, described: dict[str, Any]) -> None:
+        met.update({name, f"{place}.{name}"})
+        if not {"description", "$ref", "const"} & set(described):
+            unexplained.add(f"{place}.{name}")
+
+    def walk(place: str, schema: dict[str, Any]) -> None:
+        for name, member in schema.get("properties", {}).items():
+            meet(place, name, member)
+            walk(place, member)
+        if isinstance(schema.get("items"), dict):
+            walk(place, schema["items"])
+
+    for name, schema in reference["components"]["schemas"].items():
+        walk(name, schema)
+    for path, methods in reference["paths"].items():
+        for method, operation in methods.items():
+            for parameter in operation.get("parameters", []):
+                if "name" in parameter:
+                    meet(f"{method.upper()} {path}", parameter["name"], parameter)
+    assert unexplained == set()
+    assert set(TERMS) - met - {"data", "has_more", "next_cursor"} == set()
+
+
+@pytest.mark.parametrize("name", [*examples.BODIES, *examples.RECORDS])
+def test_each_example_fits_its_schema(reference: dict[str, Any], name: str) -> None:
+    example = {**examples.BODIES, **examples.RECORDS}[name]
+    Documented(reference).validate(f"/components/schemas/{name}", example)
+
+
+def test_what_does_not_fit_is_noticed(reference: dict[str, Any]) -> None:
+    documented = Documented(reference)
+    for name, example in examples.RECORDS.items():
+        with pytest.raises(Exception, match=r"was unexpected"):
+            documented.validate(f"/components/schemas/{name}", {**example, "surplus": 1})
+    account = examples.RECORDS["Account"]
+    for wrong in ({"balance": "0"}, {"created": "2026-11-20"}, {"object": "invoice"}, {"metadata": {"k": 1}}):
+        with pytest.raises(Exception, match=r"is not of type|does not match|was expected"):
+            documented.validate("/components/schemas/Account", {**account, **wrong})
+
+
+@holds("service.json")
+def test_the_success_of_every_operation_is_as_documented(
+    api: httpx.Client, anyone: httpx.Client, reference: dict[str, Any]
+) -> None:
+    documented = Documented(reference)
+    key = api.headers["Authorization"].removeprefix("Bearer ")
+
+    def do(method: str, path: str, body: Any = None, *, client: httpx.Client = api) -> Any:
+        answer = client.request(method, path, json=body)
+        assert answer.is_success, answer.text
+        documented.check(answer)
+        return answer.json()
+
+    account = do("POST", "/v1/accounts", examples.BODIES["CreateAccount"])["id"]
+    posting = {"account": account, "amount": 5, "type": "credit"}
+    posted = do("POST", "/v1/transactions", posting)["id"]
+    do("POST", "/v1/transactions/batch", {"transactions": [posting]})
+    do("POST", f"/v1/transactions/{posted}/reverse")
+    lines = [{"description": "d", "quantity": 1, "unit_amount": 1}]
+    invoice = {"account": account, "customer": "C", "lines": lines}
+    invoices = [f"/v1/invoices/{do('POST', '/v1/invoices', invoice)['id']}" for _ in range(2)]
+    do("PATCH", invoices[0], {"customer": "D"})
+    for path in invoices:
+        do("POST", path + "/finalize")
+    do("POST", invoices[0] + "/pay")
+    do("DELETE", invoices[1])
+    user = do("POST", "/api/users", examples.BODIES["CreateUser"])["id"]
+    order = do("POST", "/api/orders", {"user_id": user, "items": [{"quantity": 1, "unit_amount": 5}]})["id"]
+    do("POST", f"/api/orders/{order}/pay")
+    do("POST", f"/api/orders/{order}/ship")
+    for path in [
+        *["/v1/accounts", f"/v1/accounts/{account}", f"/v1/accounts/{account}/balance"],
+        *[f"/v1/accounts/{account}/statement", "/v1/transactions", f"/v1/transactions/{posted}"],
+        *["/v1/invoices", invoices[0], "/v1/whoami", "/v1/billing", "/api/health"],
+        *["/api/users", f"/api/users/{user}", "/api/orders", f"/api/orders/{order}"],
+    ]:
+        do("GET", path)
+    do("DELETE", f"/api/users/{user}")
+    do("POST", f"/api/users/{user}/restore")
+    do("POST", "/v1/auth/token", {"grant_type": "api_key", "api_key": key}, client=anyone)
+    made = do("POST", "/v1/api_keys", {"scopes": ["read:users"]})["id"]
+    rolled = do("POST", f"/v1/api_keys/{made}/roll")["id"]
+    do("GET", "/v1/api_keys")
+    do("DELETE", f"/v1/api_keys/{rolled}")
+    child = do("POST", "/v1/projects", examples.BODIES["CreateProject"])["id"]
+    do("GET", "/v1/projects")
+    do("GET", f"/v1/projects/{child}")
+    do("PATCH", f"/v1/projects/{child}", {"name": "Harbours"})
+    do("DELETE", f"/v1/projects/{child}")
+    do("PATCH", "/v1/billing", {})
+    rooms = {"webhook_endpoints", "events", "requests", "oauth"}
+    shown_elsewhere = {op.name for room in ROOMS if room.name in rooms for op in room.operations}
+    assert documented.operations - documented.seen == shown_elsewhere
+
+
+def test_a_statement_is_documented_as_csv_too(api: httpx.Client, reference: dict[str, Any]) -> None:
+    account = api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"}).json()["id"]
+    answer = api.get(f"/v1/accounts/{account}/statement", headers={"Accept": "text/csv"})
+    assert answer.headers["Content-Type"].startswith("text/csv")
+    Documented(reference).check(answer)
+
+
+class _Links(html.parser.HTMLParser):
+    """Everything a page loads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        for name, value in attributes:
+            if name in ("src", "spec-url") or (tag == "link" and name == "href"):
+                self.found.append(value or "")
+
+
+def test_the_page_needs_nothing_but_this_server(anyone: httpx.Client) -> None:
+    page = anyone.get("/docs")
+    assert page.headers["Content-Type"] == "text/html; charset=utf-8"
+    policy = page.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self';" in policy
+    assert "http" not in policy
+    links = _Links()
+    links.feed(page.text)
+    loaded = [link for link in links.found if not link.startswith("data:")]
+    assert len(loaded) == 3
+    for link in loaded:
+        assert "//" not in link
+        answer = anyone.get("/" + link)
+        assert answer.status_code == 200
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_the_pages_script_is_the_same_with_and_without_compression(anyone: httpx.Client) -> None:
+    plain = anyone.get(f"/docs/{SCRIPT}", headers={"Accept-Encoding": "identity"})
+    assert "Content-Encoding" not in plain.headers
+    with anyone.stream("GET", f"/docs/{SCRIPT}", headers={"Accept-Encoding": "gzip"}) as packed:
+        assert packed.headers["Content-Encoding"] == "gzip"
+        assert gzip.decompress(b"".join(packed.iter_raw())) == plain.content
+    assert b"RapiDoc" in plain.content[:200]
+
+
+def test_the_page_looks_at_no_credential_and_is_not_framed(anyone: httpx.Client) -> None:
+    answer = anyone.get("/docs", headers={"Authorization": "Bearer nonsense"})
+    assert answer.status_code == 200
+    assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]

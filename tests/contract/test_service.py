@@ -1,0 +1,169 @@
+"""interface.md, What the service does, and Versioning; decisions.md 1."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import ssl
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.contract.conftest import Project, start_server, stop_server
+from tests.contract.rules import holds
+
+TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z")
+ID = re.compile(r"[a-z]{3}_[0-9a-hjkmnp-tv-z]{26}")
+
+
+def create_all(api: httpx.Client) -> dict[str, httpx.Response]:
+    """One object of each kind, by its prefix."""
+    account = api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})
+    id = account.json()["id"]
+    posting = {"account": id, "amount": 100, "type": "credit"}
+    user = api.post("/api/users", json={"name": "Ada", "email": "ada@example.com", "role": "member"})
+    return {
+        "acc": account,
+        "txn": api.post("/v1/transactions", json=posting),
+        "inv": api.post("/v1/invoices", json={"account": id, "customer": "Café Nord", "amount": 500}),
+        "usr": user,
+        "ord": api.post("/api/orders", json={"user_id": user.json()["id"], "items": [{"name": "beans"}]}),
+        "key": api.post("/v1/api_keys", json={}),
+        "prj": api.post("/v1/projects", json={"name": "Harbour shop"}),
+    }
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """A certificate for localhost that is its own authority, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    certfile, keyfile = tmp_path / "cert.pem", tmp_path / "key.pem"
+    certfile.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    keyfile.write_bytes(key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain))
+    return certfile, keyfile
+
+
+@holds("service.https")
+def test_the_service_is_spoken_to_over_tls(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
+    certfile, keyfile = certificate
+    server = start_server(tmp_path / "tls.db", "--certfile", str(certfile), "--keyfile", str(keyfile))
+    try:
+        assert server.url.startswith("https://")
+        trusting = ssl.create_default_context(cafile=certfile)
+        with httpx.Client(base_url=f"https://localhost:{server.port}", verify=trusting) as client:
+            assert client.get("/api/health").json()["ok"] is True
+            refused = client.get("/v1/accounts")
+            assert refused.status_code == 401
+            assert refused.headers["Request-Id"].startswith("req_")
+    finally:
+        stop_server(server)
+
+
+@holds("service.https", "service.v1", "service.api", "version.path")
+def test_each_surface_is_under_its_path(api: httpx.Client) -> None:
+    for kind, created in create_all(api).items():
+        path = created.request.url.path
+        assert created.status_code == 201, created.text
+        assert path.startswith("/api/" if kind in ("usr", "ord") else "/v1/")
+    for path in ("/accounts", "/v2/accounts", "/users", "/v1/users", "/api/accounts"):
+        assert api.get(path).status_code == 404
+
+
+@holds("service.json")
+@pytest.mark.parametrize("path", ["/v1/accounts", "/api/users", "/api/health", "/v1/nothing", "/nothing"])
+def test_answers_are_json(api: httpx.Client, path: str) -> None:
+    answer = api.get(path)
+    assert answer.headers["Content-Type"] == "application/json"
+    assert isinstance(answer.json(), dict)
+
+
+@holds("1.success")
+def test_a_post_that_creates_is_201_and_everything_else_200(api: httpx.Client) -> None:
+    created = create_all(api)
+    assert {answer.status_code for answer in created.values()} == {201}
+    invoice = f"/v1/invoices/{created['inv'].json()['id']}"
+    for method, path in [
+        ("PATCH", invoice),
+        ("POST", invoice + "/finalize"),
+        ("POST", invoice + "/pay"),
+        ("GET", invoice),
+        ("GET", "/v1/invoices"),
+        ("DELETE", f"/api/users/{created['usr'].json()['id']}"),
+    ]:
+        assert api.request(method, path, json={} if method == "PATCH" else None).status_code == 200, path
+
+
+@holds("service.times", "1.times", "1.ids", "1.objects")
+def test_every_object_tells_its_id_kind_time_and_mode(api: httpx.Client) -> None:
+    kinds = {
+        "acc": "account",
+        "txn": "transaction",
+        "inv": "invoice",
+        "usr": "user",
+        "ord": "order",
+        "key": "api_key",
+        "prj": "project",
+    }
+    for prefix, answer in create_all(api).items():
+        made = answer.json()
+        assert ID.fullmatch(made["id"]), made
+        assert made["id"].startswith(prefix + "_")
+        assert made["object"] == kinds[prefix]
+        assert TIME.fullmatch(made["created"])
+        assert made["livemode"] is False
+
+
+@holds("1.ids")
+def test_ids_sort_by_time(api: httpx.Client) -> None:
+    body = {"name": "Till", "currency": "EUR"}
+    ids = [api.post("/v1/accounts", json=body).json()["id"] for _ in range(5)]
+    assert ids == sorted(ids)
+
+
+@holds("service.amounts")
+def test_amounts_are_integers(api: httpx.Client) -> None:
+    account = api.post("/v1/accounts", json={"name": "Till", "currency": "JPY"}).json()["id"]
+    posted = api.post("/v1/transactions", json={"account": account, "amount": 1250, "type": "credit"})
+    assert posted.json()["amount"] == 1250
+    assert '"amount":1250,' in posted.text
+    assert '"balance":1250,' in api.get(f"/v1/accounts/{account}").text
+
+
+@holds("service.test-keys", "service.live-keys", "3.modes")
+def test_a_test_key_moves_no_live_balance(api: httpx.Client, project: Project, live: httpx.Client) -> None:
+    assert project.key.startswith("sk_test_")
+    assert live.headers["Authorization"].startswith("Bearer sk_live_")
+    account = live.post("/v1/accounts", json={"name": "Real", "currency": "EUR"}).json()
+    assert account["livemode"] is True
+    posting = {"account": account["id"], "amount": 100, "type": "credit"}
+    assert api.post("/v1/transactions", json=posting).status_code == 404
+    assert live.get(f"/v1/accounts/{account['id']}").json()["balance"] == 0
+    assert api.get("/v1/accounts").json()["data"] == []
+
+
+@holds("version.directory", "GET /api/health", "9.health")
+def test_the_directory_tells_its_version(anyone: httpx.Client) -> None:
+    answer = anyone.get("/api/health")
+    assert answer.status_code == 200
+    assert answer.json()["ok"] is True
+    assert answer.json()["version"] == "1.4.2"

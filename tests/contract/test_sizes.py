@@ -1,0 +1,186 @@
+"""interface.md, Request size; decisions.md 1 and 10."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.conftest import Server
+from tests.contract.raw import Wire, chunked
+from tests.contract.rules import holds
+
+MB = 1024 * 1024
+TILL = b'{"name": "Till", "currency": "EUR"}'
+
+
+def padded(size: int) -> bytes:
+    """A good body of exactly this size."""
+    return TILL[:-1] + b" " * (size - len(TILL)) + b"}"
+
+
+def files(*sizes: int) -> bytes:
+    """A multipart body with files of these sizes."""
+    disposition = b'Content-Disposition: form-data; name="file"; filename="a.bin"\r\n'
+    parts = [
+        b"--frontier\r\n" + disposition + b"\r\n" + b"\r\n--" * (size // 4) + b"x" * (size % 4) + b"\r\n"
+        for size in sizes
+    ]
+    return b"".join(parts) + b"--frontier--\r\n"
+
+
+MULTIPART = "Content-Type: multipart/form-data; boundary=frontier"
+
+
+def code(answer_json: object) -> str:
+    assert isinstance(answer_json, dict)
+    return str(answer_json["error"]["code"])
+
+
+@holds("sizes.json")
+@pytest.mark.parametrize("in_chunks", [False, True])
+def test_a_json_body_may_have_1_mb(wire: Wire, in_chunks: bool) -> None:
+    if in_chunks:
+        head = wire.head("POST", "/v1/accounts", "Transfer-Encoding: chunked")
+        assert wire.ask(head, chunked(padded(MB))).status == 201
+    else:
+        assert wire.ask(wire.post("/v1/accounts", padded(MB))).status == 201
+
+
+@holds("sizes.json", "errors.413", "2.codes")
+@pytest.mark.parametrize("key", [None, ""], ids=["with a key", "without one"])
+@pytest.mark.parametrize("size", [MB + 1, 8 * MB])
+@pytest.mark.parametrize("in_chunks", [False, True])
+def test_a_larger_json_body_is_413(wire: Wire, in_chunks: bool, size: int, key: str | None) -> None:
+    if in_chunks:
+        head = wire.head("POST", "/v1/accounts", "Transfer-Encoding: chunked", key=key)
+        answer = wire.ask(head, chunked(padded(size)))
+    else:
+        answer = wire.ask(wire.post("/v1/accounts", padded(size), key=key))
+    assert (answer.status, code(answer.json())) == (413, "payload_too_large")
+    assert answer.headers["connection"] == "close"
+    assert wire.ask(wire.head("GET", "/v1/accounts")).json()["data"] == []
+
+
+@holds("sizes.json", "errors.413")
+def test_a_body_said_to_be_too_large_is_refused_before_it_comes(wire: Wire) -> None:
+    answer = wire.ask(wire.head("POST", "/v1/accounts", f"Content-Length: {2**60}"))
+    assert answer.status == 413
+
+
+@holds("sizes.json", "errors.413")
+def test_the_directory_tells_it_in_its_own_shape(wire: Wire) -> None:
+    answer = wire.ask(wire.post("/api/users", padded(MB + 1)))
+    assert (answer.status, answer.json()["error"]) == (413, "payload_too_large")
+
+
+@holds("sizes.file", "10.multipart", "2.codes")
+@pytest.mark.parametrize("in_chunks", [False, True])
+@pytest.mark.parametrize("sizes", [(24 * MB,), (25 * MB,), (20 * MB, 20 * MB)], ids=str)
+def test_a_file_may_have_25_mb_and_is_no_json(wire: Wire, sizes: tuple[int, ...], in_chunks: bool) -> None:
+    body = files(*sizes)
+    framing = "Transfer-Encoding: chunked" if in_chunks else f"Content-Length: {len(body)}"
+    head = wire.head("POST", "/v1/accounts", MULTIPART, framing)
+    answer = wire.ask(head, chunked(body) if in_chunks else body)
+    assert (answer.status, code(answer.json())) == (400, "unsupported_content_type")
+    assert "connection" not in answer.headers
+
+
+@holds("sizes.file", "errors.413")
+@pytest.mark.parametrize("in_chunks", [False, True])
+@pytest.mark.parametrize("sizes", [(25 * MB + 1,), (MB, 26 * MB)], ids=str)
+def test_a_larger_file_is_413(wire: Wire, sizes: tuple[int, ...], in_chunks: bool) -> None:
+    body = files(*sizes)
+    framing = "Transfer-Encoding: chunked" if in_chunks else f"Content-Length: {len(body)}"
+    head = wire.head("POST", "/v1/accounts", MULTIPART, framing)
+    answer = wire.ask(head, chunked(body) if in_chunks else body)
+    assert (answer.status, code(answer.json())) == (413, "payload_too_large")
+    assert wire.ask(wire.head("GET", "/v1/accounts")).status == 200
+
+
+@holds("sizes.file", "sizes.json")
+def test_the_fields_of_a_form_together_have_1_mb(wire: Wire) -> None:
+    field = b'--frontier\r\nContent-Disposition: form-data; name="f"\r\n\r\n' + b"v" * 400_000 + b"\r\n"
+    for count, status in [(2, 400), (3, 413)]:
+        body = field * count + b"--frontier--\r\n"
+        answer = wire.ask(wire.head("POST", "/v1/accounts", MULTIPART, f"Content-Length: {len(body)}"), body)
+        assert answer.status == status
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"no boundary at all", b"--frontier\r\n\r\nno disposition\r\n--frontier--\r\n", files(10)[:-20]],
+)
+@holds("10.multipart")
+def test_a_broken_form_is_400(wire: Wire, body: bytes) -> None:
+    head = wire.head("POST", "/v1/accounts", MULTIPART, f"Content-Length: {len(body)}")
+    answer = wire.ask(head, body)
+    assert (answer.status, code(answer.json())) == (400, "unsupported_content_type")
+
+
+@pytest.fixture
+def peak_kb(server: Server) -> Iterator[None]:
+    """The test may not make the server's memory grow by what it sends."""
+
+    def resident() -> int:
+        with open(f"/proc/{server.process.pid}/status", encoding="ascii") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
+    try:
+        before = resident()
+    except OSError:
+        pytest.skip("needs /proc, as Linux has it")
+    yield
+    assert resident() - before < 40_000
+
+
+@holds("sizes.file")
+@pytest.mark.usefixtures("peak_kb")
+def test_files_take_no_memory(wire: Wire) -> None:
+    body = files(*[25 * MB] * 4)
+    head = wire.head("POST", "/v1/accounts", MULTIPART, f"Content-Length: {len(body)}")
+    assert wire.ask(head, body).status == 400
+
+
+@holds("sizes.url", "errors.414", "2.codes")
+@pytest.mark.parametrize(
+    ("size", "status"), [(8192, 400), (8193, 414), (40_000, 414), (300_000, 414), (3_000_000, 414)]
+)
+def test_a_url_may_have_8_kb(wire: Wire, size: int, status: int) -> None:
+    target = "/v1/accounts?x="
+    answer = wire.ask(wire.head("GET", target + "x" * (size - len(target))))
+    assert answer.status == status
+    assert code(answer.json()) == ("unknown_field" if status == 400 else "uri_too_long")
+    assert wire.ask(wire.head("GET", "/v1/accounts")).status == 200
+
+
+@holds("sizes.url", "errors.414")
+def test_a_url_that_never_ends_is_414(wire: Wire) -> None:
+    connection = wire.connect()
+    connection.send(b"GET /", *[b"x" * 50_000] * 10)
+    assert connection.receive().status == 414
+    assert connection.is_closed()
+
+
+@holds("sizes.headers", "1.431", "2.codes")
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [f"X-{number}: v" for number in range(2000)],
+        ["X: " + "x" * 16_384],
+        ["X: " + "x" * 250_000],
+        ["X: " + "x" * 2_000_000],
+        [f"X-{number}: {'v' * 1000}" for number in range(1000)],
+    ],
+    ids=["2,000 headers", "one of 16 KB", "one of 250 KB", "one of 2 MB", "1 MB of them"],
+)
+def test_headers_over_16_kb_are_431(wire: Wire, lines: list[str]) -> None:
+    answer = wire.ask(wire.head("GET", "/v1/accounts", *lines))
+    assert (answer.status, code(answer.json())) == (431, "headers_too_large")
+    assert wire.ask(wire.head("GET", "/v1/accounts")).status == 200
+
+
+@holds("sizes.headers")
+def test_headers_may_have_16_kb(wire: Wire) -> None:
+    lines = [f"X-{number}: {'v' * 1000}" for number in range(15)]
+    assert wire.ask(wire.head("GET", "/v1/accounts", *lines)).status == 200

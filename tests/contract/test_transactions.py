@@ -1,0 +1,278 @@
+"""interface.md, Transaction and its endpoints; decisions.md 7."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.contract.rules import holds
+
+MOST = 2**53 - 1
+
+
+@pytest.fixture
+def account(api: httpx.Client) -> str:
+    return open_account(api)
+
+
+def open_account(api: httpx.Client, currency: str = "EUR") -> str:
+    return str(api.post("/v1/accounts", json={"name": "Till", "currency": currency}).json()["id"])
+
+
+def post(api: httpx.Client, account: str, amount: int, type: str = "credit", **fields: Any) -> Any:
+    body = {"account": account, "amount": amount, "type": type, **fields}
+    answer = api.post("/v1/transactions", json=body)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def balance(api: httpx.Client, account: str) -> int:
+    return int(api.get(f"/v1/accounts/{account}").json()["balance"])
+
+
+def refusal(api: httpx.Client, body: Any, path: str = "/v1/transactions") -> tuple[int, str, str | None]:
+    answer = api.post(path, json=body)
+    error = answer.json()["error"]
+    return answer.status_code, error["code"], error["param"]
+
+
+@holds("POST /transactions", "7.transaction", "transaction.account", "transaction.amount", "transaction.type")
+def test_a_posted_transaction_has_these_fields(api: httpx.Client, account: str) -> None:
+    posted = post(api, account, 1250, description="Two bags")
+    created = posted.pop("created")
+    assert created.endswith("Z")
+    assert posted.pop("id").startswith("txn_")
+    assert posted == {
+        "object": "transaction",
+        "account": account,
+        "amount": 1250,
+        "type": "credit",
+        "description": "Two bags",
+        "balance_after": 1250,
+        "livemode": False,
+        "destination": None,
+        "transfer": None,
+        "reverses": None,
+    }
+
+
+@holds("transaction.moves", "transaction.type", "7.direction")
+def test_a_credit_adds_and_a_debit_takes(api: httpx.Client, account: str) -> None:
+    assert post(api, account, 1000, "credit")["balance_after"] == 1000
+    assert post(api, account, 300, "debit")["balance_after"] == 700
+    assert balance(api, account) == 700
+
+
+@holds("3.overdraft")
+def test_a_debit_may_go_below_zero_unless_the_project_refuses_it(
+    api: httpx.Client, account: str, make_project: Any
+) -> None:
+    assert post(api, account, 1, "debit")["balance_after"] == -1
+    careful = make_project(overdraft="refuse").api
+    till = open_account(careful)
+    post(careful, till, 5)
+    body = {"account": till, "amount": 6, "type": "debit"}
+    assert refusal(careful, body) == (400, "insufficient_funds", "amount")
+    assert balance(careful, till) == 5
+    assert post(careful, till, 5, "debit")["balance_after"] == 0
+
+
+@holds("transaction.amount", "7.amount")
+@pytest.mark.parametrize(
+    "amount",
+    [
+        "true",
+        "1.5",
+        "1.0",
+        "1e3",
+        "NaN",
+        "Infinity",
+        "9223372036854775808",
+        str(MOST + 1),
+        "-1",
+        "0",
+        '"1"',
+        "null",
+        "[1]",
+    ],
+)
+def test_an_amount_is_a_positive_integer_up_to_2_to_the_53(
+    api: httpx.Client, account: str, amount: str
+) -> None:
+    body = f'{{"account": "{account}", "type": "credit", "amount": {amount}}}'
+    answer = api.post("/v1/transactions", content=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == ("invalid_json" if amount[0] in "NI" else "invalid_value")
+    assert balance(api, account) == 0
+
+
+@holds("7.amount", "7.range", "2.codes")
+def test_a_balance_stays_within_2_to_the_53(api: httpx.Client, account: str) -> None:
+    assert post(api, account, MOST)["balance_after"] == MOST
+    body = {"account": account, "amount": 1, "type": "credit"}
+    assert refusal(api, body) == (400, "balance_out_of_range", "amount")
+    assert balance(api, account) == MOST
+
+
+@holds("transaction.type", "7.filters")
+@pytest.mark.parametrize("type", ["Credit", "", "transfer", None, 1])
+def test_a_type_is_credit_or_debit(api: httpx.Client, account: str, type: object) -> None:
+    body = {"account": account, "amount": 1, "type": type}
+    assert refusal(api, body) == (400, "invalid_value", "type")
+
+
+@holds("transaction.account", "transaction.amount", "transaction.type", "errors.missing-field")
+@pytest.mark.parametrize("field", ["account", "amount", "type"])
+def test_account_amount_and_type_are_required(api: httpx.Client, account: str, field: str) -> None:
+    body = {"account": account, "amount": 1, "type": "credit"}
+    del body[field]
+    assert refusal(api, body) == (400, "missing_field", field)
+
+
+@holds("transaction.description", "7.amount")
+def test_a_description_is_optional_and_has_up_to_500_characters(api: httpx.Client, account: str) -> None:
+    assert post(api, account, 1)["description"] is None
+    assert post(api, account, 1, description=None)["description"] is None
+    assert post(api, account, 1, description="d" * 500)["description"] == "d" * 500
+    body = {"account": account, "amount": 1, "type": "credit", "description": "d" * 501}
+    assert refusal(api, body) == (400, "invalid_value", "description")
+
+
+@holds("7.unknown-account", "errors.404")
+@pytest.mark.parametrize("id", ["acc_01kafzq8yrew4r2h6sfvcm0x5t", "acc_", "", "x' OR 1=1 --"])
+def test_an_unknown_account_is_404_and_named(api: httpx.Client, id: str) -> None:
+    assert refusal(api, {"account": id, "amount": 1, "type": "credit"}) == (404, "not_found", "account")
+
+
+@holds("GET /transactions", "7.settlement")
+def test_transactions_are_listed_newest_first_and_without_their_other_side(
+    api: httpx.Client, account: str
+) -> None:
+    posted = [post(api, account, amount) for amount in (1, 2, 3)]
+    listed = api.get("/v1/transactions").json()
+    assert listed == {"data": posted[::-1], "has_more": False, "next_cursor": None}
+    assert [item["id"] for item in api.get("/v1/accounts").json()["data"]] == [account]
+
+
+@holds("GET /transactions", "7.filters")
+def test_transactions_are_filtered_by_account_and_type(api: httpx.Client, account: str) -> None:
+    other = open_account(api)
+    first = post(api, account, 5, "credit")
+    second = post(api, account, 3, "debit")
+    post(api, other, 9, "debit")
+
+    def found(**filters: str) -> list[str]:
+        return [item["id"] for item in api.get("/v1/transactions", params=filters).json()["data"]]
+
+    assert found(account=account) == [second["id"], first["id"]]
+    assert found(account=account, type="credit") == [first["id"]]
+    assert len(found(type="debit")) == 2
+    assert found(account="acc_01kafzq8yrew4r2h6sfvcm0x5t") == []
+    assert api.get("/v1/transactions", params={"type": "both"}).json()["error"]["param"] == "type"
+
+
+@holds("GET /transactions", "7.created_after")
+def test_created_after_is_strict_and_takes_dates_and_offsets(api: httpx.Client, account: str) -> None:
+    first = post(api, account, 1)
+    while (second := post(api, account, 2))["created"] == first["created"]:
+        pass
+
+    def found(after: str) -> list[str]:
+        answer = api.get("/v1/transactions", params={"created_after": after})
+        assert answer.status_code == 200, answer.text
+        return [item["id"] for item in answer.json()["data"]]
+
+    assert second["id"] in found(first["created"])
+    assert first["id"] not in found(first["created"])
+    assert found(second["created"]) == []
+    assert first["id"] in found("2020-01-01")
+    assert first["id"] in found("2020-01-01T05:00:00+05:00")
+    assert found("2999-01-01T00:00") == []
+    assert first["id"] in found(first["created"][:10])
+
+
+@holds("7.created_after")
+@pytest.mark.parametrize(
+    "time", ["", "yesterday", "2026-13-01", "2026-02-30", "20261120", "1795176000", "2026-W01"]
+)
+def test_another_created_after_is_refused(api: httpx.Client, time: str) -> None:
+    answer = api.get("/v1/transactions", params={"created_after": time})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "created_after"
+
+
+@holds("7.get")
+def test_a_transaction_can_be_read(api: httpx.Client, account: str) -> None:
+    posted = post(api, account, 7)
+    assert api.get(f"/v1/transactions/{posted['id']}").json() == posted
+    assert api.get("/v1/transactions/txn_none").status_code == 404
+
+
+@holds("7.destination")
+def test_a_transfer_is_two_transactions_that_share_it(api: httpx.Client, account: str) -> None:
+    savings = open_account(api)
+    source = post(api, account, 400, "debit", destination=savings)
+    assert (source["account"], source["destination"], source["type"]) == (account, savings, "debit")
+    both = api.get("/v1/transactions").json()["data"]
+    assert len(both) == 2
+    assert {item["transfer"] for item in both} == {source["transfer"]}
+    assert source["transfer"] is not None
+    assert {item["type"] for item in both} == {"credit", "debit"}
+    assert (balance(api, account), balance(api, savings)) == (-400, 400)
+
+
+@holds("7.destination", "2.codes")
+def test_a_destination_has_the_same_currency_and_is_known(api: httpx.Client, account: str) -> None:
+    yen = open_account(api, "JPY")
+    body = {"account": account, "amount": 1, "type": "debit", "destination": yen}
+    assert refusal(api, body)[:2] == (400, "currency_mismatch")
+    assert refusal(api, {**body, "destination": "acc_none"}) == (404, "not_found", "destination")
+    assert (balance(api, account), balance(api, yen)) == (0, 0)
+
+
+@holds("7.reverse")
+def test_a_transaction_is_reversed_once(api: httpx.Client, account: str) -> None:
+    posted = post(api, account, 90)
+    undone = api.post(f"/v1/transactions/{posted['id']}/reverse")
+    assert undone.status_code == 201
+    assert undone.json()["reverses"] == posted["id"]
+    assert (undone.json()["type"], undone.json()["amount"]) == ("debit", 90)
+    assert balance(api, account) == 0
+    assert api.post(f"/v1/transactions/{posted['id']}/reverse").status_code == 409
+    assert balance(api, account) == 0
+
+
+@holds("7.batch")
+def test_a_batch_is_posted_in_its_order(api: httpx.Client, account: str) -> None:
+    batch = [{"account": account, "amount": amount, "type": "credit"} for amount in (1, 2, 3)]
+    answer = api.post("/v1/transactions/batch", json={"transactions": batch})
+    assert answer.status_code == 201
+    assert [item["balance_after"] for item in answer.json()["data"]] == [1, 3, 6]
+
+
+@holds("7.batch", "2.param")
+def test_a_batch_is_posted_whole_or_not_at_all(api: httpx.Client, account: str) -> None:
+    good = {"account": account, "amount": 1, "type": "credit"}
+    path = "/v1/transactions/batch"
+    for bad, status, code, param in [
+        ({**good, "amount": 0}, 400, "invalid_value", "transactions.2.amount"),
+        ({**good, "account": "acc_none"}, 404, "not_found", "transactions.2.account"),
+        ({"account": account, "amount": 1}, 400, "missing_field", "transactions.2.type"),
+        ({**good, "note": "x"}, 400, "unknown_field", "transactions.2.note"),
+    ]:
+        assert refusal(api, {"transactions": [good, good, bad]}, path) == (status, code, param)
+    assert balance(api, account) == 0
+    assert api.get("/v1/transactions").json()["data"] == []
+
+
+@holds("7.batch")
+def test_a_batch_has_1_to_1000_transactions(api: httpx.Client, account: str) -> None:
+    good = {"account": account, "amount": 1, "type": "credit"}
+    path = "/v1/transactions/batch"
+    assert refusal(api, {"transactions": []}, path) == (400, "invalid_value", "transactions")
+    assert refusal(api, {"transactions": [good] * 1001}, path) == (400, "invalid_value", "transactions")
+    answer = api.post(path, json={"transactions": [good] * 1000})
+    assert len(answer.json()["data"]) == 1000
+    assert balance(api, account) == 1000
