@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -12,9 +13,12 @@ from pathlib import Path
 
 from ledger_engine.clock import SystemClock
 from ledger_engine.database import T, Work
-from ledger_engine.database.sqlite import BUSY_TIMEOUT_MS, SqliteUnit, make_private
+from ledger_engine.database.connection import BUSY_TIMEOUT_MS, make_private
+from ledger_engine.database.sqlite import SqliteUnit
 from ledger_engine.errors import StorageUnavailable
 from ledger_engine.ids import IdSource
+
+_CACHE_KB = 65_536  # with less an audit of a large file reads the same pages over and over
 
 
 @contextmanager
@@ -52,7 +56,12 @@ def look(file: Path, work: Work[T]) -> T:
 
 
 def put_in_place(file: Path, target: Path, *, overwrite: bool) -> None:
-    """Give `file` the name `target`, in one step and durably; raises FileExistsError or overwrites."""
+    """Give `file` the name `target`, in one step and durably.
+
+    Raises FileExistsError unless it may overwrite, and StorageUnavailable for a file that is still open.
+    """
+    if any(each.exists() and each.stat().st_size for each in _with_companions(file)[1:]):
+        raise StorageUnavailable(f"{file} was not closed, and part of it is in its log")
     if overwrite:
         _sync(file)
         file.replace(target)
@@ -77,20 +86,35 @@ def set_aside(database: Path, aside: Path) -> None:
     For a process that holds the serving lock. Raises StorageUnavailable while anyone else uses the file.
     A file so damaged that it cannot be opened is kept as it is, with its write-ahead log.
     """
+    names = list(zip(_with_companions(database), _with_companions(aside), strict=True))
+    # Before the file is opened: SQLite throws away a log that does not seem to belong to it.
+    linked = [_keep(file, kept) for file, kept in names if file.exists()]
     try:
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
             # Folds the write-ahead log into the file, which takes that nobody else has it open.
             connection.execute("PRAGMA journal_mode=DELETE")
+        superfluous = [kept for _, kept in names[1:]] if all(linked) else []
     except sqlite3.OperationalError as error:
+        for _, kept in names:
+            kept.unlink(missing_ok=True)
         raise StorageUnavailable(f"{database} is in use: {error}") from error
     except sqlite3.DatabaseError:
-        pass
-    for file, kept in zip(_with_companions(database), _with_companions(aside), strict=True):
-        if file.exists():
-            os.link(file, kept)
-    # A log that is left would be taken for the new file's.
-    for file in _with_companions(database)[1:]:
+        # A log that is left would be taken for that of the file which comes into this one's place.
+        superfluous = [file for file, _ in names[1:]]
+    for file in superfluous:
         file.unlink(missing_ok=True)
+
+
+def _keep(file: Path, kept: Path) -> bool:
+    """Give a file a second name, or make a copy of it where that cannot be: False then."""
+    try:
+        os.link(file, kept)
+    except FileExistsError:
+        raise
+    except OSError:
+        shutil.copy2(file, kept)
+        return False
+    return True
 
 
 def _open(file: Path) -> sqlite3.Connection:
@@ -102,6 +126,7 @@ def _open(file: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA wal_autocheckpoint=0")
     connection.execute("PRAGMA query_only=ON")
     connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
     return connection
 
 
@@ -113,7 +138,7 @@ def _sync(path: Path) -> None:
     """Have the system write it to the disk; a folder, so that the names in it last."""
     if sys.platform == "win32" and path.is_dir():
         return
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 GROUP_MAX = 128  # works that are enough for one commit: more gain nothing and let the first ones wait
-QUIET_TURNS = 8  # turns of the loop without a new work, after which none is expected
+QUIET_TURNS = 20  # turns of the loop without a new work, after which none is expected
 
 J = TypeVar("J")
 

@@ -67,6 +67,15 @@ def lock_file(database: Path) -> Path:
     return database.with_name(database.name + ".lock")
 
 
+def served_at(database: Path) -> str | None:
+    """The URL of the server that noted it serves this database last; None without one."""
+    try:
+        url = json.loads(lock_file(database.resolve()).read_text(encoding="utf-8"))["url"]
+        return url if isinstance(url, str) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def _holder(file: Path) -> str:
     try:
         holder = json.loads(file.read_text(encoding="utf-8"))

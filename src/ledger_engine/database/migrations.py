@@ -138,7 +138,7 @@ CREATE TABLE transactions (
     transfer TEXT,
     reverses TEXT REFERENCES transactions (id),
     created INTEGER NOT NULL
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX transactions_by_project ON transactions (project, livemode, id);
 CREATE INDEX transactions_by_type ON transactions (project, livemode, type, id);
 CREATE INDEX transactions_by_account ON transactions (project, livemode, account, id);
@@ -333,7 +333,6 @@ CREATE TABLE delivery_attempts (
 
 @ledger()
 def m007_requests(database: Database) -> None:
-    # One tree and no index beside it: each request adds a row, and what is read is the newest.
     _run(
         database,
         """
@@ -346,16 +345,73 @@ CREATE TABLE requests (
     query TEXT NOT NULL,
     status INTEGER NOT NULL,
     duration_us INTEGER NOT NULL,
-    api_key TEXT,
-    credential TEXT,
-    address TEXT,
+    api_key TEXT NOT NULL,
+    credential TEXT NOT NULL,
+    address TEXT NOT NULL,
     error_code TEXT,
     idempotency_key TEXT,
     request_body TEXT,
     response_body TEXT,
     created INTEGER NOT NULL,
-    ended INTEGER NOT NULL,
     PRIMARY KEY (project, livemode, id)
-) STRICT, WITHOUT ROWID
+) STRICT, WITHOUT ROWID;
+CREATE INDEX requests_by_status ON requests (project, livemode, status, id);
+CREATE INDEX requests_by_method ON requests (project, livemode, method, id);
+CREATE INDEX requests_by_path ON requests (project, livemode, path, id)
+""",
+    )
+
+
+@ledger()
+def m008_oauth(database: Database) -> None:
+    # A grant is what one user allowed one app once: it begins as a code and is the family of its tokens.
+    _run(
+        database,
+        """
+CREATE TABLE apps (
+    id TEXT PRIMARY KEY,
+    project TEXT NOT NULL REFERENCES projects (id),
+    livemode INTEGER NOT NULL CHECK (livemode IN (0, 1)),
+    name TEXT NOT NULL,
+    redirect_uris TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    deleted_at INTEGER
+) STRICT;
+CREATE INDEX apps_by_project ON apps (project, livemode, id);
+CREATE TABLE sign_ins (
+    hash TEXT PRIMARY KEY,
+    user_id TEXT NOT NULL REFERENCES users (id),
+    created INTEGER NOT NULL,
+    expires INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX sign_ins_by_user ON sign_ins (user_id);
+CREATE INDEX sign_ins_by_expiry ON sign_ins (expires);
+CREATE TABLE grants (
+    id TEXT PRIMARY KEY,
+    app TEXT NOT NULL REFERENCES apps (id),
+    user_id TEXT NOT NULL REFERENCES users (id),
+    scopes TEXT NOT NULL,
+    redirect_uri TEXT NOT NULL,
+    code_hash TEXT NOT NULL UNIQUE,
+    code_challenge TEXT NOT NULL,
+    code_expires INTEGER NOT NULL,
+    redeemed_at INTEGER,
+    revoked_at INTEGER,
+    created INTEGER NOT NULL,
+    expires INTEGER NOT NULL
+) STRICT;
+CREATE INDEX grants_by_user ON grants (user_id);
+CREATE INDEX grants_by_expiry ON grants (expires);
+CREATE TABLE oauth_tokens (
+    hash TEXT PRIMARY KEY,
+    kind TEXT NOT NULL CHECK (kind IN ('access', 'refresh')),
+    grant_id TEXT NOT NULL REFERENCES grants (id),
+    scopes TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    expires INTEGER NOT NULL,
+    used_at INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX oauth_tokens_by_grant ON oauth_tokens (grant_id);
+CREATE INDEX oauth_tokens_by_expiry ON oauth_tokens (expires)
 """,
     )

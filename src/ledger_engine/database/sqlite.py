@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import queue
 import sqlite3
 import threading
@@ -21,34 +20,25 @@ from typing import Any, cast
 
 from ledger_engine.clock import Clock
 from ledger_engine.database import Listener, Parameters, Row, T, Unit, Value, Work, migrations
+from ledger_engine.database.connection import (
+    FATAL,
+    Identity,
+    code_of,
+    connect,
+    identity,
+    make_private,
+    reason_of,
+    told,
+)
 from ledger_engine.database.gathering import Gathering
-from ledger_engine.errors import LedgerError, StorageUnavailable
+from ledger_engine.errors import StorageUnavailable
 from ledger_engine.ids import IdSource, moment_of
 
 WAITING_MAX = 4096  # works waiting for the writer or the readers; more are refused, not piled up
 READERS = 3
-BUSY_TIMEOUT_MS = 5000
 FAULTS_MAX = 10  # one is enough to know; more than these help nobody
 
-_PRAGMAS = (
-    "PRAGMA journal_mode=WAL",
-    "PRAGMA synchronous=FULL",
-    "PRAGMA foreign_keys=ON",
-    f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",
-    "PRAGMA trusted_schema=OFF",
-    "PRAGMA cell_size_check=ON",
-    "PRAGMA journal_size_limit=67108864",
-)
-# After one of these the connection's own state cannot be relied on: it is opened anew.
-_FATAL = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN}
 _NOTHING: Parameters = {}  # a dict: sqlite3 takes no read-only view of one
-_OUR_MISTAKES = {
-    None,
-    sqlite3.SQLITE_ERROR,
-    sqlite3.SQLITE_CONSTRAINT,
-    sqlite3.SQLITE_MISMATCH,
-    sqlite3.SQLITE_MISUSE,
-}
 
 
 class SqliteUnit:
@@ -137,8 +127,12 @@ class SqliteDatabase:
         self._closing = False
         self._lost = False
         self._seen_version = -1
+        make_private(path)
         self._writer: sqlite3.Connection | None = connect(path, checkpoints=checkpoints)
+        self._file = identity(path)
         migrations.apply(self._writer)
+        # Before the first read: a machine set back while nobody served must not revive what has expired.
+        self._follow_other_writers(self._writer)
         self._threads = [threading.Thread(target=self._write_until_closed, name="ledger-writer", daemon=True)]
         for number in range(READERS):
             name = f"ledger-reader-{number}"
@@ -206,14 +200,21 @@ class SqliteDatabase:
     def _write_group(self, group: list[_Job]) -> None:
         topics: set[str] = set()
         try:
-            if self._writer is None:
-                self._writer = connect(self._path, checkpoints=self._checkpoints)
-            topics = self._commit(self._writer, group)
+            topics = self._commit(self._sound_writer(), group)
             self._lost = False
         except Exception as error:  # whatever it is: without this thread nothing is ever written again
             self._lost = True
             self._give_up(group, error)
         self._settle(group, frozenset(topics))
+
+    def _sound_writer(self) -> sqlite3.Connection:
+        """The connection to the file that has our name now: what is written into one that is gone is lost."""
+        if self._writer is None:
+            self._writer = connect(self._path, checkpoints=self._checkpoints)
+            self._file = identity(self._path)
+        elif identity(self._path) != self._file:
+            raise OSError("the file was moved or replaced")
+        return self._writer
 
     def _commit(self, connection: sqlite3.Connection, group: list[_Job]) -> set[str]:
         """Run the works in one transaction; raises sqlite3.Error when none of them counts."""
@@ -228,10 +229,10 @@ class SqliteDatabase:
                 job.answer = job.work(unit)
             except BaseException as error:
                 # A full disk rolls back the whole transaction behind our back, earlier works included.
-                if not connection.in_transaction or _code(error) in _FATAL:
+                if not connection.in_transaction or code_of(error) in FATAL:
                     raise sqlite3.OperationalError(str(error)) from error
                 connection.execute("ROLLBACK TO work")
-                job.error = _told(error)
+                job.error = told(error)
             else:
                 topics |= unit.topics()
             connection.execute("RELEASE work")
@@ -250,12 +251,27 @@ class SqliteDatabase:
     def _give_up(self, group: list[_Job], error: Exception) -> None:
         """Nothing of the group was committed: say so to all of it, and get the connection sound again."""
         for job in group:
-            job.answer, job.error = None, StorageUnavailable(_reason(error))
+            job.answer, job.error = None, StorageUnavailable(reason_of(error))
         connection, self._writer = self._writer, None
         self._seen_version = -1
         if connection is not None:
-            # Closing rolls back what is open; the next group opens the file anew.
-            connection.close()
+            connection.close()  # rolls back what is open
+        if code_of(error) != sqlite3.SQLITE_BUSY:
+            self._mend()
+
+    def _mend(self) -> None:
+        """Open the file anew and commit nothing.
+
+        A commit that failed in its last moment may have left all its pages in the log. They do not count
+        now, but after a crash they would, unless something is written over them.
+        """
+        try:
+            _touch(SqliteUnit(self._sound_writer(), self._clock, self._ids))
+            self._lost = False
+        except (sqlite3.Error, OSError):
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
 
     def _settle(self, jobs: list[_Job], topics: frozenset[str]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
@@ -278,15 +294,20 @@ class SqliteDatabase:
 
     def _read_until_closed(self) -> None:
         connection: sqlite3.Connection | None = None
+        file: Identity | None = None
         while (job := self._reads.get()) is not None:
             try:
+                if connection is not None and identity(self._path) != file:
+                    connection.close()
+                    connection = None
                 if connection is None:
                     connection = connect(self._path, checkpoints=False, query_only=True)
+                    file = identity(self._path)
                 connection.execute("BEGIN")
                 job.answer = job.work(SqliteUnit(connection, self._clock, self._ids))
                 connection.execute("COMMIT")
             except BaseException as error:
-                job.error = _told(error)
+                job.error = told(error)
                 if connection is not None and isinstance(error, sqlite3.Error):
                     connection.close()
                     connection = None
@@ -307,24 +328,7 @@ def open_database(path: Path, clock: Clock, *, checkpoints: bool) -> SqliteDatab
     try:
         return SqliteDatabase(path, clock, checkpoints=checkpoints)
     except (sqlite3.Error, OSError) as error:
-        raise StorageUnavailable(f"{path}: {_reason(error)}") from error
-
-
-def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlite3.Connection:
-    """A connection with this project's settings; the file is made with mode 0600 if it is not there."""
-    if not query_only:
-        make_private(path)
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=512)
-    try:
-        for pragma in _PRAGMAS:
-            connection.execute(pragma)
-        connection.execute(f"PRAGMA wal_autocheckpoint={1000 if checkpoints else 0}")
-        connection.execute(f"PRAGMA query_only={'ON' if query_only else 'OFF'}")
-    except BaseException:
-        connection.close()
-        raise
-    connection.row_factory = sqlite3.Row
-    return connection
+        raise StorageUnavailable(f"{path}: {reason_of(error)}") from error
 
 
 def _look(unit: Unit) -> None:
@@ -334,32 +338,6 @@ def _look(unit: Unit) -> None:
 def _touch(unit: Unit) -> None:
     """Write a page without changing anything: nobody uses this number."""
     unit.execute("PRAGMA user_version = 0")
-
-
-def make_private(path: Path) -> None:
-    """Make an empty file that only its owner can read, unless there is a file already."""
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-
-
-def _code(error: BaseException) -> int | None:
-    code = getattr(error, "sqlite_errorcode", None)
-    return None if code is None else code & 0xFF
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, LedgerError):
-        return error.message
-    return (str(error) or type(error).__name__).rstrip(".")
-
-
-def _told(error: BaseException) -> BaseException:
-    """The error as the caller should see it: the storage's trouble is named so, our mistake stays one."""
-    if isinstance(error, OSError):
-        return StorageUnavailable(_reason(error))
-    if isinstance(error, sqlite3.DatabaseError) and _code(error) not in _OUR_MISTAKES:
-        return StorageUnavailable(_reason(error))
-    return error
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:

@@ -95,7 +95,10 @@ class Peer(TCPServer):
 
     async def _send(self, event: RawData) -> None:
         if len(event.data) + self.writer.transport.get_write_buffer_size() < WAITS_FROM:
-            await super().protocol_send(event)
+            try:
+                self.writer.write(event.data)
+            except (ConnectionError, RuntimeError):
+                await self.protocol.handle(Closed())
             return
         try:
             async with asyncio.timeout(SEND_TIMEOUT_S):

@@ -12,11 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ledger_engine.clock import ManualClock
 from ledger_engine.database import Unit
 from ledger_engine.engine import Engine, open_engine
 from ledger_engine.errors import StorageUnavailable
-from tests.ledger_engine.conftest import START
 from tests.ledger_engine.database.conftest import Hold, Seen, note, submit
 
 
@@ -76,24 +74,35 @@ async def test_a_full_database_refuses_and_takes_again_once_there_is_space(
     assert await notes.write(note("large" * 100_000)) == "large" * 100_000
 
 
-async def test_a_lost_file_is_storage_unavailable_until_it_is_back(tmp_path: Path) -> None:
-    """A volume that goes away and comes back: its folder is moved aside for a while."""
-    folder = tmp_path / "volume"
-    folder.mkdir()
-    engine = open_engine(folder / "ledger.db", clock=ManualClock(START), serving=True)
-    await engine.write(lambda unit: unit.execute("CREATE TABLE notes (text TEXT)"))
-    # The connection is thrown away after an error such as this one.
-    with files_cannot_grow_beyond((folder / "ledger.db-wal").stat().st_size):
+async def test_nothing_is_written_into_a_file_that_lost_its_name(notes: Engine, tmp_path: Path) -> None:
+    """It could be written to, but who would find it again? The same goes for what is read from it."""
+    path, aside = tmp_path / "ledger.db", tmp_path / "aside.db"
+    await notes.write(note("before"))
+    path.rename(aside)
+    for _ in range(2):
         with pytest.raises(StorageUnavailable):
-            await engine.write(note("lost"))
-        folder.rename(tmp_path / "gone")
+            await notes.write(note("lost"))
         with pytest.raises(StorageUnavailable):
-            await engine.write(note("lost as well"))
-    (tmp_path / "gone").rename(folder)
-    assert await engine.write(note("found")) == "found"
-    await engine.close()
-    with closing(sqlite3.connect(folder / "ledger.db")) as other:
-        assert other.execute("SELECT text FROM notes").fetchall() == [("found",)]
+            await notes.read(lambda unit: unit.execute("SELECT * FROM notes"))
+        with pytest.raises(StorageUnavailable):
+            await notes.check()
+    assert not path.exists()
+    aside.rename(path)
+    await notes.check()
+    assert await notes.write(note("after")) == "after"
+    rows = await notes.read(lambda unit: unit.execute("SELECT text FROM notes ORDER BY rowid"))
+    assert [row["text"] for row in rows] == ["before", "after"]
+
+
+async def test_a_deleted_file_is_not_made_again_by_itself(notes: Engine, tmp_path: Path) -> None:
+    for file in tmp_path.glob("ledger.db*"):
+        file.unlink()
+    with pytest.raises(StorageUnavailable) as refused:
+        await notes.write(note("lost"))
+    assert str(tmp_path) not in refused.value.message
+    with pytest.raises(StorageUnavailable):
+        await notes.check()
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_a_damaged_file_is_storage_unavailable_for_those_who_read_it(tmp_path: Path) -> None:

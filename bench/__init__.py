@@ -1,0 +1,1 @@
+"""What the speed claims are measured with: `python -m bench`, see README.md."""

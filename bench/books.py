@@ -1,0 +1,46 @@
+"""The database a measurement starts from: one project without limits and some accounts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from ledger_engine import accounts, api_keys, projects
+from ledger_engine.engine import Engine, open_engine
+from ledger_engine.scope import Scope
+
+NO_LIMIT = 1_000_000_000  # requests
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """A database file, a key for it, and the ids of its accounts."""
+
+    path: Path
+    scope: Scope
+    key: str
+    accounts: list[str]
+
+
+async def make_books(path: Path, account_count: int = 100) -> Books:
+    """Make the file at `path`."""
+    engine = open_engine(path, serving=True)
+    try:
+        return await fill_books(engine, path, account_count)
+    finally:
+        await engine.close()
+
+
+async def fill_books(engine: Engine, path: Path, account_count: int) -> Books:
+    """The same in an engine that is open."""
+    new = projects.NewProject("Bench", "enterprise", rate_limit=NO_LIMIT, burst=NO_LIMIT)
+    project = await engine.write(partial(projects.create, new=new))
+    scope = Scope(project.id, livemode=False)
+    key = api_keys.new_value(livemode=False)
+    await engine.write(partial(api_keys.create, scope=scope, new=api_keys.NewApiKey(), value=key))
+    ids = []
+    for number in range(account_count):
+        account = accounts.NewAccount(f"Account {number}", "EUR", {})
+        ids.append((await engine.write(partial(accounts.create, scope=scope, new=account))).id)
+    return Books(path, scope, key, ids)

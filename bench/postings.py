@@ -1,0 +1,162 @@
+"""Postings in process: the engine against the statements it runs, in bare sqlite3.
+
+The bare side has all its values at hand: it makes no id, no event text, no record and answers nobody.
+It commits as many postings at once as the engine did on average in the turn before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from bench.books import Books, make_books
+from bench.runs import Result, compare, say
+from ledger_engine import transactions
+from ledger_engine.database import Parameters, Row, Unit, Value
+from ledger_engine.database.connection import connect
+from ledger_engine.engine import Engine, open_engine
+from ledger_engine.transactions import NewTransaction
+
+WORKERS = 64
+NO_PARAMETERS: Parameters = {}
+Statements = list[tuple[str, Parameters]]
+
+
+class RecordingUnit:
+    """Runs a work on a unit and keeps its statements."""
+
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
+        self.statements: Statements = []
+
+    @property
+    def now(self) -> int:
+        return self._unit.now
+
+    def execute(self, sql: str, parameters: Parameters = NO_PARAMETERS, /) -> list[Row]:
+        self.statements.append((sql, parameters))
+        return self._unit.execute(sql, parameters)
+
+    def first(self, sql: str, parameters: Parameters = NO_PARAMETERS, /) -> Row | None:
+        self.statements.append((sql, parameters))
+        return self._unit.first(sql, parameters)
+
+    def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
+        self.statements.extend((sql, row) for row in rows)
+        self._unit.execute_many(sql, rows)
+
+    def new_id(self, prefix: str) -> str:
+        return self._unit.new_id(prefix)
+
+    def inspect(self) -> list[str]:
+        return self._unit.inspect()
+
+    def announce(self, topic: str) -> None:
+        self._unit.announce(topic)
+
+
+@dataclass(slots=True)
+class Postings:
+    """Both sides of the comparison, each on a fresh copy of the same books."""
+
+    books: Books
+    folder: Path
+    count: int
+    group: int = WORKERS
+    groups_seen: list[int] = field(default_factory=list)
+
+    def by_engine(self) -> float:
+        """Postings a second through `engine.write`, from as many tasks as the group is meant to be large."""
+        rate, commits = asyncio.run(self._run_engine(self._copy("engine.db")))
+        self.group = max(1, round(self.count / commits))
+        self.groups_seen.append(self.group)
+        return rate
+
+    def by_hand(self) -> float:
+        """Postings a second of the same statements in sqlite3, in transactions of the same size."""
+        statements = asyncio.run(self._record(self._copy("recorded.db")))
+        connection = connect(self._copy("bare.db"), checkpoints=True)
+        try:
+            started = time.perf_counter()
+            for first in range(0, self.count, self.group):
+                connection.execute("BEGIN IMMEDIATE")
+                for posting in statements[first : first + self.group]:
+                    for sql, parameters in posting:
+                        connection.execute(sql, parameters).fetchall()
+                connection.execute("COMMIT")
+            return self.count / (time.perf_counter() - started)
+        finally:
+            connection.close()
+
+    def _copy(self, name: str) -> Path:
+        path = self.folder / name
+        for ending in ("", "-wal", "-shm"):
+            path.with_name(path.name + ending).unlink(missing_ok=True)
+        shutil.copyfile(self.books.path, path)
+        return path
+
+    def _new(self, number: int) -> NewTransaction:
+        account = self.books.accounts[number % len(self.books.accounts)]
+        return NewTransaction(
+            account, 1 + number % 1000, "debit" if number % 3 == 0 else "credit", "Espresso"
+        )
+
+    async def _run_engine(self, path: Path) -> tuple[float, int]:
+        engine = open_engine(path, serving=True)
+        commits = 0
+
+        def count(_: frozenset[str]) -> None:
+            nonlocal commits
+            commits += 1
+
+        engine.listen(count)
+        try:
+            started = time.perf_counter()
+            async with asyncio.TaskGroup() as tasks:
+                for worker in range(WORKERS):
+                    tasks.create_task(self._post(engine, range(worker, self.count, WORKERS)))
+            return self.count / (time.perf_counter() - started), commits
+        finally:
+            await engine.close()
+
+    async def _post(self, engine: Engine, numbers: range) -> None:
+        for number in numbers:
+            await engine.write(partial(transactions.post, scope=self.books.scope, new=self._new(number)))
+
+    async def _record(self, path: Path) -> list[Statements]:
+        engine = open_engine(path, serving=True)
+
+        def record_all(unit: Unit) -> list[Statements]:
+            recorded = []
+            for number in range(self.count):
+                recorder = RecordingUnit(unit)
+                transactions.post(recorder, self.books.scope, self._new(number))
+                recorded.append(recorder.statements)
+            return recorded
+
+        try:
+            return await engine.write(record_all)
+        finally:
+            await engine.close()
+
+
+def measure(folder: Path, rounds: int, tell: Callable[[str], None] = say) -> list[Result]:
+    """The engine's share of bare sqlite3's pace."""
+    books = asyncio.run(make_books(folder / "books.db"))
+    postings = Postings(books, folder, count=10_000)
+    result = compare(
+        "engine in process / bare sqlite3",
+        postings.by_engine,
+        postings.by_hand,
+        rounds=rounds,
+        unit_measured="postings/s",
+        bound=">=",
+        target=0.6,
+    )
+    tell(f"  postings in one commit: {', '.join(map(str, postings.groups_seen))}")
+    return [result]

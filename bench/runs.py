@@ -1,0 +1,127 @@
+"""How a claim is measured: two things in turns, in one run, as the median of their ratios."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One line of the report. `value` is a ratio or seconds; `ours` and `other` are what it was made from.
+
+    `bound` is `>=` or `<=` with its `target`, or None for a line that claims nothing.
+    """
+
+    name: str
+    value: float
+    unit: str
+    ours: float
+    other: float | None
+    unit_measured: str
+    bound: str | None
+    target: float | None
+    low: float
+    high: float
+    rounds: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim is met."""
+        if self.bound is None or self.target is None:
+            return True
+        return self.value >= self.target if self.bound == ">=" else self.value <= self.target
+
+
+def compare(
+    name: str,
+    ours: Callable[[], float],
+    other: Callable[[], float],
+    *,
+    rounds: int,
+    unit_measured: str,
+    bound: str | None = None,
+    target: float | None = None,
+) -> Result:
+    """Measure both in turns, each first in every other round, and give the median of ours / other.
+
+    The machine's pace changes from minute to minute; what is measured side by side changes alike.
+    """
+    pairs: list[tuple[float, float]] = []
+    for number in range(rounds):
+        if number % 2:
+            denominator = other()
+            numerator = ours()
+        else:
+            numerator = ours()
+            denominator = other()
+        pairs.append((numerator, denominator))
+        say(
+            f"  {name}: {numerator:,.5g} / {denominator:,.5g} {unit_measured} = {numerator / denominator:.3f}"
+        )
+    ratios = [numerator / denominator for numerator, denominator in pairs]
+    return Result(
+        name=name,
+        value=statistics.median(ratios),
+        unit="x",
+        ours=statistics.median(pair[0] for pair in pairs),
+        other=statistics.median(pair[1] for pair in pairs),
+        unit_measured=unit_measured,
+        bound=bound,
+        target=target,
+        low=min(ratios),
+        high=max(ratios),
+        rounds=rounds,
+    )
+
+
+def time_out(name: str, measure: Callable[[], float], *, rounds: int, target: float | None = None) -> Result:
+    """The median of some seconds, which must not be over the target where there is one."""
+    seconds = [measure() for _ in range(rounds)]
+    say(f"  {name}: {', '.join(f'{value:.3f}' for value in seconds)} s")
+    return Result(
+        name=name,
+        value=statistics.median(seconds),
+        unit="s",
+        ours=statistics.median(seconds),
+        other=None,
+        unit_measured="s",
+        bound=None if target is None else "<=",
+        target=target,
+        low=min(seconds),
+        high=max(seconds),
+        rounds=rounds,
+    )
+
+
+def say(line: str) -> None:
+    """Progress and the table are for people: they go to stderr, stdout is for the JSON alone."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def table(results: list[Result]) -> str:
+    """The results in columns."""
+    rows = [("", "measured", "claim", "lowest", "highest", "ours", "against")]
+    for result in results:
+        claim = "" if result.bound is None else f"{result.bound} {result.target:g} {result.unit}"
+        rows.append(
+            (
+                result.name + ("" if result.holds else "  MISSED"),
+                f"{result.value:.3f} {result.unit}",
+                claim,
+                f"{result.low:.3f}",
+                f"{result.high:.3f}",
+                f"{result.ours:,.5g} {result.unit_measured}",
+                "" if result.other is None else f"{result.other:,.5g} {result.unit_measured}",
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )

@@ -1,0 +1,79 @@
+"""Servers in processes of their own: the ledger as it is shipped, and applications that do nothing.
+
+`python -m bench.servers plain` is an empty handler on Hypercorn as the library comes; with `wire` it
+is on Hypercorn with the ledger's own settings and protocol classes. Both print `Listening on http://…`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SERVE = [sys.executable, "-m", "ledger_engine", "serve", "--port", "0", "--database"]
+
+
+@contextmanager
+def ledger(database: Path) -> Iterator[str]:
+    """The URL of a ledger server on this file, which is killed at the end."""
+    with _running([*SERVE, str(database)]) as url:
+        yield url
+
+
+@contextmanager
+def empty(kind: str) -> Iterator[str]:
+    """The URL of a server whose only handler answers nothing; `kind` is `plain` or `wire`."""
+    with _running([sys.executable, "-m", "bench.servers", kind]) as url:
+        yield url
+
+
+@contextmanager
+def _running(command: list[str]) -> Iterator[str]:
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("Listening on "):
+                yield line.removeprefix("Listening on ").strip()
+                return
+        raise RuntimeError(f"{' '.join(command)} ended before it served")
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def _serve_nothing(kind: str) -> None:
+    from hypercorn.asyncio import serve
+    from hypercorn.config import Config
+    from quart import Quart
+
+    from ledger_engine.http.wire import make_strict
+
+    app = Quart("empty")
+
+    @app.post("/v1/transactions")
+    async def answer() -> str:
+        return ""
+
+    listening = socket.socket()
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    listening.bind(("127.0.0.1", 0))
+    print(f"Listening on http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
+    config = Config()
+    config.bind = [f"fd://{listening.fileno()}"]
+    config.errorlog = None
+    if kind == "wire":
+        make_strict(config)
+    await serve(app, config, shutdown_trigger=asyncio.Event().wait)
+
+
+if __name__ == "__main__":
+    import uvloop
+
+    uvloop.run(_serve_nothing(sys.argv[1]))

@@ -1,0 +1,64 @@
+"""From the start of a process until it is of use: the server answers, the dashboard has drawn itself."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+import urllib.request
+from functools import partial
+from pathlib import Path
+
+from bench.books import make_books
+from bench.runs import Result, time_out
+from bench.servers import SERVE, ledger
+from bench.terminal import Terminal
+
+PATIENCE_S = 30
+TITLE = "Accounts"  # of the first screen
+FIRST_ROW = "Account 99"  # the newest account, on top of the list
+
+
+def measure(folder: Path, rounds: int) -> list[Result]:
+    """The server on a new file and on one that is there; the dashboard, and its first data."""
+    books = asyncio.run(make_books(folder / "ledger.db"))
+    results = [
+        time_out("server ready", partial(_serve_until_healthy, books.path), rounds=rounds, target=0.5),
+        time_out("  on a new file", partial(_serve_new, folder), rounds=rounds),
+    ]
+    with ledger(books.path) as url:
+        dashboard = [sys.executable, "-m", "ledger_tui", "--url", url, "--key", books.key]
+        results += [
+            time_out("dashboard's first paint", partial(_draw, dashboard, TITLE), rounds=rounds, target=0.5),
+            time_out("  its first rows", partial(_draw, dashboard, FIRST_ROW), rounds=rounds),
+        ]
+    embedded = [sys.executable, "-m", "ledger_tui", "--database", str(folder / "embedded.db")]
+    results.append(time_out("  with a server of its own", partial(_draw, embedded, TITLE), rounds=rounds))
+    return results
+
+
+def _serve_until_healthy(database: Path) -> float:
+    """Seconds until /api/health was answered."""
+    started = time.perf_counter()
+    process = subprocess.Popen([*SERVE, str(database)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().removeprefix("Listening on ").strip()
+        with urllib.request.urlopen(f"{url}/api/health", timeout=PATIENCE_S) as answer:
+            assert answer.status == 200
+        return time.perf_counter() - started
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _serve_new(folder: Path) -> float:
+    database = folder / f"new {time.time_ns()}.db"
+    return _serve_until_healthy(database)
+
+
+def _draw(command: list[str], text: str) -> float:
+    """Seconds until the command's terminal, 120 × 40, was sent this text."""
+    with Terminal(command, 120, 40, {}) as terminal:
+        return terminal.until(text) - terminal.started

@@ -1,0 +1,108 @@
+"""A real terminal to measure in: a pseudo-terminal, a program in it, and a clock at the wire."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+
+PATIENCE_SECONDS = 20.0
+_QUIET_SECONDS = 0.005  # a frame is written in one go; this long without a byte and it is over
+
+
+class Terminal:
+    """`with Terminal(command, columns, rows) as terminal:` runs the command until the block ends."""
+
+    def __init__(
+        self, command: Sequence[str], columns: int, rows: int, environment: Mapping[str, str]
+    ) -> None:
+        self._command = list(command)
+        self._size = (rows, columns)
+        self._environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **environment}
+        self.seen = b""  # everything that was written since the last `forget`
+
+    def __enter__(self) -> Terminal:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *self._size, 0, 0))
+        self.started = time.perf_counter()
+        self.process = subprocess.Popen(
+            self._command,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env=self._environment,
+            start_new_session=True,
+        )
+        os.close(slave)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.terminate()
+        try:
+            deadline = time.monotonic() + 5
+            while self.process.poll() is None and time.monotonic() < deadline:
+                self.read(0.05)  # it says goodbye; a full terminal would hold it back
+        finally:
+            self.process.kill()
+            self.process.wait()
+            os.close(self._master)
+
+    def read(self, seconds: float) -> bytes:
+        """What is written within a time; empty if nothing is."""
+        ready, _, _ = select.select([self._master], [], [], max(0.0, seconds))
+        if not ready:
+            return b""
+        try:
+            data = os.read(self._master, 1 << 20)
+        except OSError:  # the program has ended
+            return b""
+        self.seen += data
+        return data
+
+    def forget(self) -> None:
+        self.seen = b""
+
+    def until(self, text: str) -> float:
+        """Wait for a text; the moment at which it stood there."""
+        wanted = text.encode()
+        deadline = time.perf_counter() + PATIENCE_SECONDS
+        while wanted not in self.seen:
+            if time.perf_counter() > deadline or self.process.poll() is not None:
+                raise RuntimeError(f"{text!r} never came; at last there was {self.seen[-2000:]!r}")
+            self.read(0.05)
+        return time.perf_counter()
+
+    def settle(self, seconds: float = 0.15) -> None:
+        """Read on until nothing is written for a while."""
+        deadline = time.perf_counter() + PATIENCE_SECONDS
+        while self.read(seconds) and time.perf_counter() < deadline:
+            pass
+
+    def press(self, key: str) -> float:
+        """Press a key; the moment at which it was pressed."""
+        while self.read(_QUIET_SECONDS):  # what is on its way now is no answer to this key
+            pass
+        os.write(self._master, key.encode())
+        return time.perf_counter()
+
+    def key_to_first_byte_ms(self, key: str) -> float:
+        """Press a key and wait for the first byte that is written after it."""
+        pressed = self.press(key)
+        if not self.read(PATIENCE_SECONDS):
+            raise RuntimeError("a key had no answer")
+        return (time.perf_counter() - pressed) * 1000
+
+    def peak_memory_mb(self) -> float:
+        """The largest resident size the program has had."""
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
+            line = next(line for line in status if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024 / 1e6

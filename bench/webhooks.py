@@ -1,0 +1,108 @@
+"""Posting while every posting is delivered to a webhook endpoint, against posting without one."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from urllib.request import urlopen
+
+from bench.books import Books, make_books
+from bench.load import requests_per_second
+from bench.posts import bodies_of
+from bench.receiver import receiving
+from bench.runs import Result, compare
+from ledger_engine import webhooks
+from ledger_engine.engine import open_engine
+
+SECONDS = 4
+
+
+def measure(folder: Path, rounds: int) -> list[Result]:
+    """How much of its rate posting keeps, and how much is delivered meanwhile."""
+    quiet = asyncio.run(make_books(folder / "quiet.db"))
+    told = asyncio.run(make_books(folder / "told.db"))
+    delivered: list[float] = []
+    with receiving() as receiver, serving(quiet.path) as without, serving(told.path) as with_endpoint:
+        asyncio.run(_register(told, f"{receiver}/hook"))
+
+        def rate(url: str, books: Books) -> float:
+            return requests_per_second(
+                f"{url}/v1/transactions", books.key, bodies_of(books), SECONDS, keys=False
+            )
+
+        def rate_while_delivering() -> float:
+            before, began = _received(receiver), time.perf_counter()
+            posted = rate(with_endpoint, told)
+            delivered.append((_received(receiver) - before) / (time.perf_counter() - began))
+            _wait_until_quiet(receiver)
+            return posted
+
+        rate(without, quiet), rate_while_delivering()  # warm
+        delivered.clear()
+        posting = compare(
+            "POST with a webhook endpoint / without",
+            rate_while_delivering,
+            lambda: rate(without, quiet),
+            rounds=rounds,
+            unit_measured="requests/s",
+            bound=">=",
+            target=0.8,
+        )
+    return [posting, _deliveries(delivered)]
+
+
+def _deliveries(rates: list[float]) -> Result:
+    rates = sorted(rates)
+    return Result(
+        name="deliveries to one receiver meanwhile",
+        value=rates[len(rates) // 2],
+        unit="/s",
+        ours=rates[len(rates) // 2],
+        other=None,
+        unit_measured="/s",
+        bound=">=",
+        target=500,
+        low=rates[0],
+        high=rates[-1],
+        rounds=len(rates),
+    )
+
+
+@contextmanager
+def serving(database: Path) -> Iterator[str]:
+    """The URL of `ledger-engine serve` on this database, which is killed at the end."""
+    command = [sys.executable, "-m", "ledger_engine", "serve", "--database", str(database), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().decode().removeprefix("Listening on ").strip()
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def _register(books: Books, url: str) -> None:
+    engine = open_engine(books.path)
+    secret = webhooks.new_secret()
+    new = webhooks.NewEndpoint(url, [webhooks.EVERY])
+    await engine.write(partial(webhooks.create, scope=books.scope, new=new, secret=secret, sealed=secret))
+    await engine.close()
+
+
+def _received(receiver: str) -> int:
+    with urlopen(receiver) as answer:
+        return int(answer.read())
+
+
+def _wait_until_quiet(receiver: str) -> None:
+    """Until nothing more arrives for half a second: what is left over must not slow the other side."""
+    seen = -1
+    while seen != (now := _received(receiver)):
+        seen = now
+        time.sleep(0.5)

@@ -1,0 +1,29 @@
+"""`ledger-engine`: the server and its administration, one module for each kind of command."""
+
+import click
+
+from ledger_engine import __version__
+from ledger_engine.cli import apps, data, events, keys, listen, projects, serve, users, webhooks
+from ledger_engine.cli.group import OneLineErrors
+
+
+@click.group(
+    cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(__version__, prog_name="ledger-engine", message="%(prog)s %(version)s")
+def main() -> None:
+    """A ledger on one SQLite file: serve it over HTTP, and look after it."""
+
+
+main.add_command(serve.serve)
+main.add_command(projects.projects)
+main.add_command(keys.keys)
+main.add_command(users.users)
+main.add_command(apps.apps)
+main.add_command(webhooks.webhooks)
+main.add_command(events.events)
+main.add_command(listen.listen)
+main.add_command(data.seed)
+main.add_command(data.verify)
+main.add_command(data.backup)
+main.add_command(data.restore)

@@ -1,0 +1,101 @@
+"""`ledger-engine events`: what happened, and sending it again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ledger_engine import deliveries
+from ledger_engine import events as room
+from ledger_engine.cli import options
+from ledger_engine.cli.running import known_project, print_json, print_table, read, shown, write
+from ledger_engine.clock import iso, parse_moment
+from ledger_engine.database import Unit
+from ledger_engine.deliveries import Delivery
+from ledger_engine.events import Event
+from ledger_engine.pages import LIMIT_DEFAULT, LIMIT_MAX, PageRequest
+from ledger_engine.scope import Scope
+
+
+@click.group()
+def events() -> None:
+    """List events, and send them to the webhook endpoints again."""
+
+
+@events.command("list")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, LIMIT_MAX),
+    default=LIMIT_DEFAULT,
+    show_default=True,
+    metavar="N",
+    help="How many, the newest first.",
+)
+@options.mode
+@options.project
+@options.database
+@options.as_json
+def list_events(limit: int, mode: str, project: str | None, database: Path, as_json: bool) -> None:
+    """List the newest events."""
+
+    def find(unit: Unit) -> list[Event]:
+        scope = Scope(known_project(unit, project).id, mode == "live")
+        return room.page(unit, scope, PageRequest(limit)).items
+
+    found = read(database, find)
+    if as_json:
+        print_json([shown(event) for event in found])
+        return
+    print_table(
+        ("ID", "KIND", "CREATED", "OBJECT"),
+        [(event.id, event.type, iso(event.created), event.data["object"]["id"]) for event in found],
+    )
+
+
+@events.command()
+@click.argument("id", required=False)
+@click.option(
+    "--failed-since", metavar="TIME", help="Instead of ID: everything last attempted since then that failed."
+)
+@click.option("--endpoint", metavar="ID", help="To this endpoint only.")
+@options.mode
+@options.project
+@options.database
+@options.as_json
+def resend(
+    id: str | None,
+    failed_since: str | None,
+    endpoint: str | None,
+    mode: str,
+    project: str | None,
+    database: Path,
+    as_json: bool,
+) -> None:
+    """Send the event ID again, now, to the enabled endpoints that want its kind.
+
+    A running server does it within a second; without one it is done when one starts.
+    """
+    if (id is None) == (failed_since is None):
+        raise click.UsageError("Give the ID of an event, or --failed-since.")
+    if failed_since is not None:
+        since = parse_moment(failed_since, "--failed-since")
+
+        def resend_failed(unit: Unit) -> int:
+            scope = Scope(known_project(unit, project).id, mode == "live")
+            return deliveries.resend_failed(unit, scope, since, endpoint)
+
+        _tell(write(database, resend_failed), as_json)
+        return
+
+    def resend_one(unit: Unit) -> list[Delivery]:
+        return deliveries.resend(unit, room.scope_of(unit, str(id)), str(id), endpoint)
+
+    _tell(len(write(database, resend_one)), as_json)
+
+
+def _tell(count: int, as_json: bool) -> None:
+    if as_json:
+        print_json({"deliveries": count})
+    else:
+        click.echo(f"{count} {'delivery is' if count == 1 else 'deliveries are'} sent again.")

@@ -1,0 +1,136 @@
+"""`ledger-engine keys`: the API keys of a project."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from ledger_engine import api_keys
+from ledger_engine.api_keys import ApiKey, NewApiKey
+from ledger_engine.cli import options
+from ledger_engine.cli.running import (
+    known_project,
+    print_json,
+    print_table,
+    project_or_first,
+    read,
+    shown,
+    write,
+)
+from ledger_engine.clock import iso
+from ledger_engine.database import Unit
+from ledger_engine.scope import ROLES, SCOPES, Scope
+
+
+@click.group()
+def keys() -> None:
+    """Make, list, revoke and roll API keys."""
+
+
+@keys.command()
+@options.project
+@click.option("--mode", type=click.Choice(["test", "live"]), required=True, help="Which data it sees.")
+@click.option("--role", type=click.Choice(ROLES), default="admin", show_default=True, help="What it may do.")
+@click.option(
+    "--scope",
+    "scopes",
+    type=click.Choice(SCOPES),
+    multiple=True,
+    help="Restrict the key to this scope; give it several times for several.",
+)
+@click.option("--name", help="What the key is for.")
+@options.database
+@options.as_json
+def create(
+    project: str | None,
+    mode: str,
+    role: str,
+    scopes: tuple[str, ...],
+    name: str | None,
+    database: Path,
+    as_json: bool,
+) -> None:
+    """Make an API key. Its value is printed this once and cannot be had again."""
+    value = api_keys.new_value(mode == "live")
+    new = NewApiKey(name, role, list(scopes) or None)
+
+    def make(unit: Unit) -> tuple[ApiKey, str]:
+        owner = project_or_first(unit, project)
+        return api_keys.create(unit, Scope(owner.id, mode == "live"), new, value), owner.id
+
+    key, owner = write(database, make, make=True)
+    _tell(key, value, owner, as_json)
+
+
+@keys.command("list")
+@options.project
+@click.option("--all", "revoked_too", is_flag=True, help="List the revoked ones too.")
+@options.database
+@options.as_json
+def list_keys(project: str | None, revoked_too: bool, database: Path, as_json: bool) -> None:
+    """List the keys of a project, newest first; their values are not kept."""
+
+    def find(unit: Unit) -> tuple[list[ApiKey], str]:
+        owner = known_project(unit, project)
+        return api_keys.every(unit, owner.id), owner.id
+
+    found, owner = read(database, find)
+    listed = [key for key in found if revoked_too or key.revoked_at is None]
+    if as_json:
+        print_json([shown(key, project=owner) for key in listed])
+        return
+    print_table(
+        ("ID", "VALUE", "ROLE", "SCOPES", "CREATED", "REVOKED", "NAME"),
+        [
+            (
+                key.id,
+                f"sk_{_mode(key)}_…{key.last4}",
+                key.role,
+                "all" if key.scopes is None else ",".join(key.scopes),
+                iso(key.created),
+                "" if key.revoked_at is None else iso(key.revoked_at),
+                key.name or "",
+            )
+            for key in listed
+        ],
+    )
+
+
+@keys.command()
+@click.argument("id")
+@options.database
+@options.as_json
+def revoke(id: str, database: Path, as_json: bool) -> None:
+    """End the key ID and its tokens for good. A running server refuses it within a second."""
+    key = write(database, lambda unit: api_keys.revoke(unit, api_keys.scope_of(unit, id), id))
+    if as_json:
+        print_json(shown(key))
+    else:
+        click.echo(f"{key.id} is revoked.")
+
+
+@keys.command()
+@click.argument("id")
+@options.database
+@options.as_json
+def roll(id: str, database: Path, as_json: bool) -> None:
+    """Revoke the key ID and make one with the same rights in its place, printed this once."""
+    scope = read(database, partial(api_keys.scope_of, id=id))
+    value = api_keys.new_value(scope.livemode)
+    key = write(database, partial(api_keys.roll, scope=scope, id=id, value=value))
+    _tell(key, value, scope.project, as_json)
+
+
+def _tell(key: ApiKey, value: str, project: str, as_json: bool) -> None:
+    if as_json:
+        print_json(shown(key, project=project, key=value))
+        return
+    # The value alone on stdout, so that it can go straight into a variable or a secret store.
+    click.echo(value)
+    click.echo(f"{key.id}: {_mode(key)} mode, role {key.role}, project {project}. Shown this once.", err=True)
+
+
+def _mode(key: ApiKey) -> str:
+    return "live" if key.livemode else "test"

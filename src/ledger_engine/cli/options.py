@@ -1,0 +1,29 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ledger_engine.settings import default_database
+
+database = click.option(
+    "--database",
+    envvar="LEDGER_DATABASE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=default_database,
+    show_default="ledger.db in your data directory",
+    help="The SQLite file; LEDGER_DATABASE names it too.",
+)
+project = click.option(
+    "--project", metavar="ID", help="The project; the database's first one when this is left out."
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for a program to read.")
+mode = click.option(
+    "--mode",
+    type=click.Choice(["test", "live"]),
+    default="test",
+    show_default=True,
+    help="Whose data: that of the test or of the live mode.",
+)

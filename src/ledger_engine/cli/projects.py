@@ -1,0 +1,112 @@
+"""`ledger-engine projects`: who owns what is in a ledger, and what their plan allows."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from ledger_engine import projects as room
+from ledger_engine.cli import options
+from ledger_engine.cli.running import print_json, print_table, read, shown, write
+from ledger_engine.limits import PLANS
+from ledger_engine.projects import Changes, NewProject, Project
+
+_rate_limit = click.option(
+    "--rate-limit", type=click.IntRange(1), metavar="N", help="Requests a minute per key (enterprise)."
+)
+_burst = click.option(
+    "--burst", type=click.IntRange(1), metavar="N", help="Requests in one second per key (enterprise)."
+)
+
+
+@click.group()
+def projects() -> None:
+    """Make, list and change projects."""
+
+
+@projects.command()
+@click.argument("name")
+@click.option("--plan", type=click.Choice(list(PLANS)), default="free", show_default=True, help="Its plan.")
+@_rate_limit
+@_burst
+@click.option(
+    "--overdraft",
+    type=click.Choice(room.OVERDRAFT),
+    default="allow",
+    show_default=True,
+    help="Whether a debit may take a balance below zero.",
+)
+@options.database
+@options.as_json
+def create(
+    name: str,
+    plan: str,
+    rate_limit: int | None,
+    burst: int | None,
+    overdraft: str,
+    database: Path,
+    as_json: bool,
+) -> None:
+    """Make a project called NAME."""
+    new = NewProject(name, plan, rate_limit, burst, overdraft)
+    _tell(write(database, partial(room.create, new=new), make=True), as_json)
+
+
+@projects.command("list")
+@options.database
+@options.as_json
+def list_projects(database: Path, as_json: bool) -> None:
+    """List the projects, the first one first."""
+    every = read(database, room.every)
+    if as_json:
+        print_json([shown(project) for project in every])
+        return
+    print_table(
+        ("ID", "PLAN", "A MINUTE", "A SECOND", "OVERDRAFT", "NAME"),
+        [
+            (
+                project.id,
+                project.plan,
+                str(project.limits.requests_per_minute),
+                str(project.limits.burst),
+                project.overdraft,
+                project.name + (" (archived)" if project.archived_at is not None else ""),
+            )
+            for project in every
+        ],
+    )
+
+
+@projects.command()
+@click.argument("id")
+@click.option("--name", help="A new name.")
+@click.option("--plan", type=click.Choice(list(PLANS)), help="Another plan.")
+@_rate_limit
+@_burst
+@click.option(
+    "--overdraft", type=click.Choice(room.OVERDRAFT), help="Whether a debit may take a balance below zero."
+)
+@options.database
+@options.as_json
+def update(
+    id: str,
+    name: str | None,
+    plan: str | None,
+    rate_limit: int | None,
+    burst: int | None,
+    overdraft: str | None,
+    database: Path,
+    as_json: bool,
+) -> None:
+    """Change the project ID; what is not given stays. A running server heeds it within a second."""
+    changes = Changes(name, plan, rate_limit, burst, overdraft)
+    _tell(write(database, partial(room.update, id=id, changes=changes)), as_json)
+
+
+def _tell(project: Project, as_json: bool) -> None:
+    if as_json:
+        print_json(shown(project))
+    else:
+        click.echo(f"{project.id} {project.name}: {project.plan}, overdraft {project.overdraft}")

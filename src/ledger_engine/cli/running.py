@@ -1,0 +1,85 @@
+"""How a command reaches the ledger: open the database, run one work, close it; a server may run beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ledger_engine import projects
+from ledger_engine.database import T, Unit, Work
+from ledger_engine.engine import Engine, open_engine
+from ledger_engine.errors import Conflict, NotFound
+from ledger_engine.projects import Project
+from ledger_engine.records import Record, as_json
+from ledger_engine.settings import make_folder
+
+
+def read(database: Path, work: Work[T]) -> T:
+    """Run a work that changes nothing on a database that must be there."""
+    _require(database)
+    return asyncio.run(using(database, lambda engine: engine.read(work)))
+
+
+def write(database: Path, work: Work[T], *, make: bool = False) -> T:
+    """Run a work as one transaction; `make` makes a database that is not there."""
+    if not make:
+        _require(database)
+    return asyncio.run(using(database, lambda engine: engine.write(work)))
+
+
+async def using(database: Path, use: Callable[[Engine], Awaitable[T]]) -> T:
+    """Open the database, made if it is not there, for as long as `use` takes."""
+    make_folder(database)
+    engine = open_engine(database)
+    try:
+        return await use(engine)
+    finally:
+        await engine.close()
+
+
+def project_or_first(unit: Unit, id: str | None) -> Project:
+    """The project with this id, or the database's first one, made if there is none.
+
+    Raises NotFound, and Conflict for one that is archived: what is put there nobody could see.
+    """
+    project = projects.first_or_new(unit)[0] if id is None else projects.get(unit, id)
+    if project.archived_at is not None:
+        raise Conflict("not_recoverable", f"The project {project.id} is archived.")
+    return project
+
+
+def known_project(unit: Unit, id: str | None) -> Project:
+    """The project with this id, or the database's first one; raises NotFound."""
+    project = projects.first(unit) if id is None else projects.get(unit, id)
+    if project is None:
+        raise NotFound("project", "the first one")
+    return project
+
+
+def shown(record: Record, **more: Any) -> dict[str, Any]:
+    """A record as JSON shows it, with fields of the command's own."""
+    return {**as_json(record), **more}
+
+
+def print_json(value: object) -> None:
+    """One JSON document on stdout."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+    """Columns as wide as what is in them; nothing but the heads when there are no rows."""
+    table = [heads, *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(len(heads))]
+    for row in table:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo(line.rstrip())
+
+
+def _require(database: Path) -> None:
+    if not database.is_file():
+        raise click.ClickException(f"There is no database {database}; `ledger-engine serve` makes one.")

@@ -1,0 +1,57 @@
+"""`ledger-engine users`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from ledger_engine.cli import options
+from ledger_engine.cli.running import known_project, print_json, write
+from ledger_engine.database import Unit
+from ledger_engine.scope import Scope
+
+
+@click.group()
+def users() -> None:
+    """Look after the people of a project."""
+
+
+@users.command("set-password")
+@click.argument("email")
+@options.project
+@click.option(
+    "--mode",
+    type=click.Choice(["test", "live"]),
+    default="test",
+    show_default=True,
+    help="Whose users: those of the test or of the live mode.",
+)
+@click.option("--password-stdin", is_flag=True, help="Read the password from stdin instead of asking for it.")
+@options.database
+@options.as_json
+def set_password(
+    email: str, project: str | None, mode: str, password_stdin: bool, database: Path, as_json: bool
+) -> None:
+    """Give the user with the address EMAIL a password to sign in with."""
+    from ledger_engine import passwords
+
+    hashed = passwords.hash_password(_read_password(password_stdin))
+
+    def work(unit: Unit) -> str:
+        scope = Scope(known_project(unit, project).id, mode == "live")
+        return passwords.set_password(unit, scope, email, hashed)
+
+    id = write(database, work)
+    if as_json:
+        print_json({"id": id, "email": email})
+    else:
+        click.echo(f"{id} has a new password.")
+
+
+def _read_password(from_stdin: bool) -> str:
+    if not from_stdin:
+        return str(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
+    # One line end belongs to `echo`, not to the password.
+    return sys.stdin.read().removesuffix("\n").removesuffix("\r")

@@ -1,0 +1,90 @@
+"""A connection to the SQLite file: how one is opened, and what an error of it means."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+
+from ledger_engine.errors import LedgerError, StorageUnavailable
+
+BUSY_TIMEOUT_MS = 5000
+
+_PRAGMAS = (
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=FULL",
+    "PRAGMA foreign_keys=ON",
+    f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",
+    "PRAGMA trusted_schema=OFF",
+    "PRAGMA cell_size_check=ON",
+    "PRAGMA journal_size_limit=67108864",
+)
+# After one of these the connection's own state cannot be relied on: it is opened anew.
+FATAL = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN}
+_OUR_MISTAKES = {
+    None,
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_MISUSE,
+}
+
+Identity = tuple[int, int]  # device and inode
+
+
+def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlite3.Connection:
+    """A connection with this project's settings to a file that is there."""
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=512,
+    )
+    try:
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+        connection.execute(f"PRAGMA wal_autocheckpoint={1000 if checkpoints else 0}")
+        connection.execute(f"PRAGMA query_only={'ON' if query_only else 'OFF'}")
+    except BaseException:
+        connection.close()
+        raise
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+def make_private(path: Path) -> None:
+    """Make an empty file that only its owner can read, unless there is a file already."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def identity(path: Path) -> Identity:
+    """Which file has this name now; raises OSError when none has."""
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
+def code_of(error: BaseException) -> int | None:
+    """SQLite's primary code of the error, None for an error that is not SQLite's."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+def reason_of(error: BaseException) -> str:
+    """The error in words, for the middle of a sentence."""
+    if isinstance(error, LedgerError):
+        return error.message
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()  # without the file's path, which is none of a client's business
+    return (str(error) or type(error).__name__).rstrip(".")
+
+
+def told(error: BaseException) -> BaseException:
+    """The error as the caller should see it: the storage's trouble is named so, our mistake stays one."""
+    if isinstance(error, OSError):
+        return StorageUnavailable(reason_of(error))
+    if isinstance(error, sqlite3.DatabaseError) and code_of(error) not in _OUR_MISTAKES:
+        return StorageUnavailable(reason_of(error))
+    return error

@@ -1,0 +1,54 @@
+"""Behind proxies the client's address is what they say it is (decisions.md 1).
+
+Hypercorn has a middleware for this too; it copies the whole scope deeply for each request and takes any
+text for an address.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+Asgi = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+class BehindProxies:
+    """Wraps an ASGI application that stands behind `hops` proxies.
+
+    Each of them appends the address it was called from to `X-Forwarded-For`, so the client's is the
+    one `hops` from the right; what stands further left the client may have made up. A request with
+    fewer entries did not come through all of them and keeps the address it was made from.
+    """
+
+    def __init__(self, app: Asgi, hops: int) -> None:
+        self._app = app
+        self._hops = hops
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            address = parse_address(self._told(scope["headers"], b"x-forwarded-for"))
+            if address is not None:
+                scope = {**scope, "client": (address, 0)}
+            scheme = self._told(scope["headers"], b"x-forwarded-proto")
+            if scheme in ("http", "https"):
+                scope = {**scope, "scheme": scheme}
+        await self._app(scope, receive, send)
+
+    def _told(self, headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
+        told = [
+            part.strip() for header, value in headers if header.lower() == name for part in value.split(b",")
+        ]
+        return told[-self._hops].decode("latin-1") if len(told) >= self._hops else ""
+
+
+def parse_address(text: str) -> str | None:
+    """The IP address in `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1` or `[2001:db8::1]:80`, else None."""
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        return None

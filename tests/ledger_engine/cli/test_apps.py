@@ -1,0 +1,69 @@
+"""`ledger-engine apps`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.ledger_engine.cli.conftest import Command, only_line
+
+Told = Callable[..., Any]
+REDIRECT = "https://app.example/callback"
+
+
+def test_an_app_is_registered_with_its_addresses(told: Told) -> None:
+    made = told(
+        "apps", "create", "Planner", "--redirect-uri", REDIRECT, "--redirect-uri", "http://127.0.0.1/cb"
+    )
+    assert made["client_id"] == made["id"]
+    assert made["client_id"].startswith("app_")
+    assert (made["name"], made["livemode"]) == ("Planner", False)
+    assert made["redirect_uris"] == [REDIRECT, "http://127.0.0.1/cb"]
+    (project,) = told("projects", "list")
+    assert made["project"] == project["id"]
+
+
+@pytest.mark.parametrize(("mode", "livemode"), [("test", False), ("live", True)])
+def test_an_app_is_of_the_project_and_mode_that_are_named(told: Told, mode: str, livemode: bool) -> None:
+    told("projects", "create", "Roastery")
+    other = told("projects", "create", "Bakery")["id"]
+    words = ("apps", "create", "Planner", "--redirect-uri", REDIRECT)
+    made = told(*words, "--project", other, "--mode", mode)
+    assert (made["project"], made["livemode"]) == (other, livemode)
+    assert [app["client_id"] for app in told("apps", "list", "--project", other)] == [made["client_id"]]
+    assert told("apps", "list") == []
+
+
+def test_the_client_id_alone_is_on_stdout(command: Command) -> None:
+    done = command("apps", "create", "Planner", "--redirect-uri", REDIRECT)
+    assert only_line(done.stdout).startswith("app_")
+    assert "Planner: test mode" in only_line(done.stderr)
+
+
+def test_a_list_shows_each_app_in_a_line(command: Command, told: Told) -> None:
+    made = told("apps", "create", "Planner", "--redirect-uri", REDIRECT)
+    heads, line = command("apps", "list").stdout.splitlines()
+    assert heads.split()[:2] == ["CLIENT", "ID"]
+    for text in (made["client_id"], "test", "Planner", REDIRECT):
+        assert text in line
+
+
+def test_a_deleted_app_is_gone(command: Command, told: Told) -> None:
+    id = told("apps", "create", "Planner", "--redirect-uri", REDIRECT)["client_id"]
+    assert only_line(command("apps", "delete", id).stdout) == f"{id} is deleted."
+    assert told("apps", "list") == []
+    assert id in only_line(command("apps", "delete", id, status=1).stderr)
+
+
+def test_an_address_that_cannot_be_is_told_in_one_line(command: Command) -> None:
+    done = command("apps", "create", "Planner", "--redirect-uri", "http://app.example/callback", status=1)
+    assert "https://" in only_line(done.stderr)
+
+
+@pytest.mark.parametrize(
+    "words", [("create", "Planner"), ("create", "--redirect-uri", REDIRECT), ("delete",)]
+)
+def test_what_is_left_out_is_asked_for(command: Command, words: tuple[str, ...]) -> None:
+    assert "Missing" in only_line(command("apps", *words, status=2).stderr)

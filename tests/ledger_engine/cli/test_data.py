@@ -1,0 +1,123 @@
+"""`ledger-engine seed`, `verify`, `backup` and `restore`; what they rest on has tests of its own."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger_engine import seed_files
+from tests.ledger_engine.cli.conftest import Command, only_line
+
+Told = Callable[..., Any]
+
+
+def change(database: Path, sql: str) -> None:
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute(sql)
+
+
+@pytest.mark.parametrize("name", seed_files.names())
+def test_every_data_set_that_comes_with_the_program_loads_and_verifies(told: Told, name: str) -> None:
+    loaded = told("seed", name)
+    report = told("verify")
+    assert report["ok"] is True
+    assert report["transactions"] == loaded["transactions"] > 0
+    assert {"accounts", "invoices", "users", "orders"} <= set(loaded)
+
+
+def test_a_data_set_makes_the_first_project_or_goes_into_the_one_named(told: Told) -> None:
+    first = told("seed", "minimal")["project"]
+    assert [project["id"] for project in told("projects", "list")] == [first]
+    other = told("projects", "create", "Bakery")["id"]
+    assert told("seed", "minimal", "--project", other)["project"] == other
+
+
+def test_a_data_set_says_what_it_loaded(command: Command) -> None:
+    done = command("seed", "minimal")
+    assert only_line(done.stdout).startswith(
+        "A first ledger: 2 accounts, 16 transactions, 2 invoices, 1 user"
+    )
+    assert "Loading minimal" in done.stderr
+
+
+def test_a_data_set_is_loaded_once(command: Command, told: Told) -> None:
+    command("seed", "minimal")
+    before = told("verify")
+    done = command("seed", "minimal", status=1)
+    assert "was loaded into" in done.stderr.splitlines()[-1]
+    assert told("verify") == before
+
+
+def test_an_unknown_data_set_is_told_with_those_there_are(command: Command, database: Path) -> None:
+    done = command("seed", "nonsense", status=1)
+    assert "roastery" in only_line(done.stderr)
+    assert not database.exists()
+
+
+def test_a_mistake_in_a_data_set_is_told_with_its_place_and_loads_nothing(
+    command: Command, told: Told, tmp_path: Path
+) -> None:
+    account = {"ref": "a", "name": "A", "currency": "EUR"}
+    bad = {"title": "Bad", "days": 3, "accounts": [account, {"ref": "b", "name": "B", "currency": "XYZ"}]}
+    file = tmp_path / "bad.json"
+    file.write_text(json.dumps(bad))
+    command("projects", "create", "Roastery")
+    done = command("seed", str(file), status=1)
+    assert "accounts[1].currency: " in done.stderr.splitlines()[-1]
+    assert told("verify")["accounts"] == 0
+
+
+def test_right_books_are_0_and_wrong_ones_1_with_the_first_bad_row(command: Command, database: Path) -> None:
+    command("seed", "minimal")
+    assert only_line(command("verify").stdout).startswith("The books are right: 2 accounts")
+    change(database, "UPDATE accounts SET balance = balance + 1 WHERE name = 'Bank'")
+    done = command("verify", status=1)
+    assert "acc_" in only_line(done.stderr)
+    assert done.stdout == ""
+
+
+def test_what_is_wrong_is_told_to_a_program_too(command: Command, database: Path) -> None:
+    command("seed", "minimal")
+    change(database, "UPDATE accounts SET balance = balance + 1 WHERE name = 'Bank'")
+    report = json.loads(command("verify", "--json", status=1).stdout)
+    assert report["ok"] is False
+    assert report["fault"]["id"].startswith("acc_")
+    assert report["fault"]["check"] == "an account holds what its last transaction says"
+
+
+def test_a_file_that_cannot_be_read_is_told_to_a_program_too(command: Command, database: Path) -> None:
+    database.write_text("dear diary, " * 100)
+    report = json.loads(command("verify", "--json", status=1).stdout)
+    assert report["ok"] is False
+    assert report["fault"]["check"] == "the storage is sound"
+
+
+def test_a_ledger_comes_back_from_its_backup(command: Command, told: Told, tmp_path: Path) -> None:
+    command("seed", "minimal")
+    copy = tmp_path / "copy.db"
+    assert told("backup", str(copy))["transactions"] == 16
+    lost = tmp_path / "ledger.db"
+    change(lost, "DELETE FROM transactions")
+    restored = told("restore", str(copy))
+    assert restored["transactions"] == 16
+    assert told("verify")["ok"] is True
+    kept = Path(restored["kept"])
+    assert kept.parent == tmp_path
+    with closing(sqlite3.connect(kept)) as connection:
+        assert connection.execute("SELECT count(*) FROM transactions").fetchone() == (0,)
+
+
+def test_a_backup_never_overwrites_unless_told_to(command: Command, tmp_path: Path) -> None:
+    command("seed", "minimal")
+    there = tmp_path / "there.txt"
+    there.write_text("precious")
+    assert "--overwrite" in only_line(command("backup", str(there), status=1).stderr)
+    assert there.read_text() == "precious"
+    command("backup", str(there), "--overwrite")
+    assert "checked" in command("restore", str(there)).stdout

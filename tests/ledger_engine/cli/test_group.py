@@ -1,0 +1,102 @@
+"""How every command ends, and what it says then."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ledger_engine import __version__
+from tests.ledger_engine.cli.conftest import Command, only_line
+
+ON_A_DATABASE_THAT_IS_THERE = (
+    ("verify",),
+    ("projects", "list"),
+    ("projects", "update", "prj_x", "--plan", "pro"),
+    ("keys", "list"),
+    ("keys", "revoke", "key_x"),
+    ("keys", "roll", "key_x"),
+)
+
+
+def test_the_version_is_told(command: Command) -> None:
+    assert command("--version").stdout == f"ledger-engine {__version__}\n"
+
+
+def test_no_command_shows_the_commands_and_is_a_wrong_call(command: Command) -> None:
+    assert "serve" in command(status=2).stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("nonsense",),
+        ("serve", "--nonsense"),
+        ("serve", "--port", "99999"),
+        ("serve", "--auth-rate-limit", "20"),
+        ("keys", "create"),
+        ("keys", "create", "--mode", "both"),
+        ("projects", "create"),
+        ("projects", "create", "x", "--plan", "gold"),
+        ("seed",),
+    ],
+)
+def test_a_wrong_call_is_2_and_one_line(command: Command, words: tuple[str, ...]) -> None:
+    done = command(*words, status=2)
+    assert only_line(done.stderr).startswith("ledger-engine: ")
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("words", ON_A_DATABASE_THAT_IS_THERE)
+def test_a_command_for_what_is_there_makes_no_database(
+    command: Command, database: Path, words: tuple[str, ...]
+) -> None:
+    done = command(*words, status=1)
+    assert str(database) in only_line(done.stderr)
+    assert list(database.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [("projects", "list"), ("keys", "create", "--mode", "test"), ("verify",)])
+def test_a_file_that_is_no_database_is_one_line_and_stays_as_it_is(
+    command: Command, database: Path, words: tuple[str, ...]
+) -> None:
+    database.write_text("dear diary, " * 100)
+    assert "not a database" in only_line(command(*words, status=1).stderr)
+    assert database.read_text() == "dear diary, " * 100
+
+
+def test_the_database_can_be_named_on_the_command_line(command: Command, tmp_path: Path) -> None:
+    command("projects", "create", "One", "--database", str(tmp_path / "other.db"))
+    assert [path.name for path in tmp_path.iterdir()] == ["other.db"]
+
+
+def test_without_a_name_the_database_is_in_the_users_data_directory(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    command("projects", "create", "One", LEDGER_DATABASE="")
+    (found,) = tmp_path.rglob("ledger.db")
+    assert found.stat().st_mode & 0o777 == 0o600
+    assert found.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_missing_folder_is_not_made_up(command: Command, tmp_path: Path) -> None:
+    missing = tmp_path / "no" / "such" / "ledger.db"
+    done = command("projects", "create", "One", "--database", str(missing), status=1)
+    assert "no such file or directory" in only_line(done.stderr).lower()
+
+
+def test_a_reader_who_has_seen_enough_ends_it_without_a_word(command: Command, database: Path) -> None:
+    for number in range(3):
+        command("projects", "create", f"Project {number}")
+    words = [sys.executable, "-m", "ledger_engine", "projects", "list", "--database", str(database)]
+    listing = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert listing.stdout is not None
+    listing.stdout.close()
+    assert listing.stderr is not None
+    assert listing.stderr.read() == ""
+    listing.stderr.close()
+    assert listing.wait() in (0, 1)

@@ -1,0 +1,55 @@
+"""`ledger-engine projects`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.ledger_engine.cli.conftest import Command, only_line
+
+Told = Callable[..., Any]
+
+
+def test_a_project_is_made_with_its_plan_and_limits(told: Told) -> None:
+    made = told(
+        "projects", "create", "Roastery", "--plan", "enterprise",
+        "--rate-limit", "9000", "--burst", "300", "--overdraft", "refuse",
+    )  # fmt: skip
+    assert made["id"].startswith("prj_")
+    assert (made["object"], made["name"], made["plan"]) == ("project", "Roastery", "enterprise")
+    assert (made["rate_limit"], made["burst"], made["overdraft"]) == (9000, 300, "refuse")
+
+
+def test_a_project_is_free_and_may_be_overdrawn_unless_said(told: Told) -> None:
+    made = told("projects", "create", "Roastery")
+    assert (made["plan"], made["overdraft"], made["rate_limit"]) == ("free", "allow", None)
+
+
+def test_limits_of_its_own_take_the_enterprise_plan(command: Command) -> None:
+    done = command("projects", "create", "Roastery", "--plan", "pro", "--burst", "9", status=1)
+    assert "enterprise" in only_line(done.stderr)
+
+
+def test_projects_are_listed_the_first_one_first(told: Told, command: Command) -> None:
+    names = ["Roastery", "Bakery", "Brewery"]
+    for name in names:
+        told("projects", "create", name)
+    assert [project["name"] for project in told("projects", "list")] == names
+    table = command("projects", "list").stdout.splitlines()
+    assert len(table) == 4
+    assert table[1].endswith("Roastery")
+
+
+def test_a_project_is_changed_where_it_is_said(told: Told) -> None:
+    made = told("projects", "create", "Roastery", "--plan", "enterprise", "--burst", "7")
+    changed = told("projects", "update", made["id"], "--overdraft", "refuse", "--name", "Rösterei")
+    assert (changed["name"], changed["overdraft"], changed["burst"]) == ("Rösterei", "refuse", 7)
+    assert told("projects", "update", made["id"], "--plan", "pro")["burst"] is None
+    assert [project["plan"] for project in told("projects", "list")] == ["pro"]
+
+
+def test_an_unknown_project_cannot_be_changed(told: Told, command: Command) -> None:
+    told("projects", "create", "Roastery")
+    assert "No such project" in only_line(
+        command("projects", "update", "prj_x", "--plan", "pro", status=1).stderr
+    )

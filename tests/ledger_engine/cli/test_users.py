@@ -1,0 +1,66 @@
+"""`ledger-engine users`."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from argon2 import PasswordHasher
+
+from tests.ledger_engine.cli.conftest import Command, only_line
+
+ADA = "ada@example.com"  # of the data set
+
+
+@pytest.fixture(autouse=True)
+def _users(command: Command) -> None:
+    command("seed", "minimal")
+
+
+def stored_hash(database: Path) -> str | None:
+    with closing(sqlite3.connect(database)) as connection:
+        row = connection.execute("SELECT password_hash FROM users WHERE email = ?", [ADA]).fetchone()
+    return None if row is None else row[0]
+
+
+def test_a_password_is_stored_as_an_argon2_hash(
+    command: Command, told: Callable[..., Any], database: Path
+) -> None:
+    told("users", "set-password", ADA, "--password-stdin", stdin="correct horse\n")
+    hashed = stored_hash(database)
+    assert hashed is not None
+    assert hashed.startswith("$argon2id$")
+    assert PasswordHasher().verify(hashed, "correct horse")
+    assert b"correct horse" not in database.read_bytes()
+
+
+def test_the_case_of_an_address_does_not_matter(command: Command, database: Path) -> None:
+    command("users", "set-password", "ADA@Example.com", "--password-stdin", stdin="correct horse")
+    assert stored_hash(database) is not None
+
+
+def test_a_password_is_asked_for_twice_and_not_shown(command: Command, database: Path) -> None:
+    done = command("users", "set-password", ADA, stdin="correct horse\ncorrect horse\n")
+    assert "correct horse" not in done.output
+    assert stored_hash(database) is not None
+
+
+@pytest.mark.parametrize("password", ["", "short", "x" * 1025])
+def test_a_password_too_short_or_long_is_refused(command: Command, database: Path, password: str) -> None:
+    done = command("users", "set-password", ADA, "--password-stdin", stdin=password, status=1)
+    assert "A password has" in only_line(done.stderr)
+    assert stored_hash(database) is None
+
+
+def test_an_unknown_address_is_told(command: Command) -> None:
+    words = ("users", "set-password", "eve@example.com", "--password-stdin")
+    assert "No such active user" in only_line(command(*words, stdin="correct horse", status=1).stderr)
+
+
+def test_a_user_of_the_test_mode_is_none_of_the_live_mode(command: Command) -> None:
+    words = ("users", "set-password", ADA, "--mode", "live", "--password-stdin")
+    assert "No such active user" in only_line(command(*words, stdin="correct horse", status=1).stderr)

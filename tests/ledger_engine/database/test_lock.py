@@ -1,0 +1,89 @@
+"""One process serves a database."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ledger_engine.database.lock import ServingLock, lock_file
+from ledger_engine.errors import StorageUnavailable
+
+HOLDER = """
+import sys
+from pathlib import Path
+from ledger_engine.database.lock import ServingLock
+lock = ServingLock(Path(sys.argv[1]))
+lock.tell("http://127.0.0.1:4321")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def hold(database: Path) -> subprocess.Popen[str]:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(database)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    return holder
+
+
+def test_a_second_process_is_refused_and_told_where_the_first_one_serves(tmp_path: Path) -> None:
+    database = tmp_path / "ledger.db"
+    with hold(database) as holder:
+        with pytest.raises(StorageUnavailable) as refused:
+            ServingLock(database)
+        assert f"another process ({holder.pid}) at http://127.0.0.1:4321" in refused.value.message
+        holder.kill()
+
+
+def test_the_lock_goes_with_its_process_however_that_ends(tmp_path: Path) -> None:
+    database = tmp_path / "ledger.db"
+    with hold(database) as holder:
+        holder.kill()
+        holder.wait()
+        ServingLock(database).release()
+
+
+def test_a_lock_that_is_released_can_be_taken_again(tmp_path: Path) -> None:
+    database = tmp_path / "ledger.db"
+    for _ in range(2):
+        ServingLock(database).release()
+
+
+def test_another_name_of_the_file_is_the_same_lock(tmp_path: Path) -> None:
+    database = tmp_path / "ledger.db"
+    database.touch()
+    other = tmp_path / "link.db"
+    other.symlink_to(database)
+    lock = ServingLock(database)
+    with pytest.raises(StorageUnavailable, match=f"another process .{os.getpid()}."):
+        ServingLock(other)
+    lock.release()
+
+
+def test_the_file_of_the_lock_is_private(tmp_path: Path) -> None:
+    lock = ServingLock(tmp_path / "ledger.db")
+    assert lock_file(tmp_path / "ledger.db").stat().st_mode & 0o777 == 0o600
+    lock.release()
+
+
+def test_a_holder_that_has_not_said_who_it_is_is_told_of_too(tmp_path: Path) -> None:
+    database = tmp_path / "ledger.db"
+    lock = ServingLock(database)
+    lock_file(database).write_text("{")
+    with pytest.raises(StorageUnavailable, match="served by another process"):
+        ServingLock(database)
+    lock.release()
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(StorageUnavailable, match="No such file or directory"):
+        ServingLock(tmp_path / "no" / "ledger.db")

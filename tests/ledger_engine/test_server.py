@@ -1,0 +1,467 @@
+"""The server process: how it starts, what it says, how it ends, and who may run beside it."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.ledger_engine.waiting import PATIENCE_S, wait_until
+
+PROGRAM = [sys.executable, "-m", "ledger_engine"]
+Server = subprocess.Popen[str]
+Start = Callable[..., Server]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+def start(database: Path) -> Iterator[Start]:
+    """Start `ledger-engine serve` with these options; what still runs at the end is killed."""
+    started: list[Server] = []
+
+    def run(*options: str, on: Path | None = database, program: list[str] = PROGRAM) -> Server:
+        where = [] if on is None else ["--database", str(on)]
+        pipe = subprocess.PIPE
+        server = subprocess.Popen(
+            [*program, "serve", *where, *options], stdin=pipe, stdout=pipe, stderr=pipe, text=True
+        )
+        started.append(server)
+        return server
+
+    yield run
+    for server in started:
+        server.kill()
+        server.communicate()
+
+
+def first_line(server: Server) -> str:
+    """What it says first, once it can serve."""
+    assert server.stdout is not None
+    line = server.stdout.readline()
+    assert line, server.communicate()
+    return line.rstrip("\n")
+
+
+def url_of(server: Server) -> str:
+    said = first_line(server)
+    assert said.startswith("Listening on "), said
+    return said.removeprefix("Listening on ")
+
+
+def the_rest(server: Server) -> str:
+    """What it has said since, once it ended well; `communicate` would miss what is read ahead already."""
+    assert server.stdout is not None
+    assert server.stderr is not None
+    out, err = server.stdout.read(), server.stderr.read()
+    assert (server.wait(timeout=PATIENCE_S), err) == (0, "")
+    return out
+
+
+def stopped(server: Server, by: int = signal.SIGTERM) -> str:
+    """Stop it by a signal."""
+    server.send_signal(by)
+    return the_rest(server)
+
+
+def command(*words: str, database: Path) -> Any:
+    """Run another command beside it and give the JSON it prints."""
+    done = subprocess.run(
+        [*PROGRAM, *words, "--json", "--database", str(database)], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def client(url: str, key: str) -> httpx.Client:
+    return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, trust_env=False)
+
+
+def connection(url: str) -> socket.socket:
+    parts = urlsplit(url)
+    return socket.create_connection((parts.hostname or "", parts.port or 0), timeout=PATIENCE_S)
+
+
+def is_listening(url: str) -> bool:
+    try:
+        connection(url).close()
+    except OSError:
+        return False
+    return True
+
+
+# How it starts
+
+
+def test_it_says_where_it_listens_once_it_can_serve(start: Start) -> None:
+    server = start("--port", "0")
+    said = first_line(server)
+    found = re.fullmatch(r"Listening on (http://127\.0\.0\.1:[1-9]\d*)", said)
+    assert found, said
+    assert httpx.get(f"{found[1]}/api/health", trust_env=False).json()["ok"] is True
+
+
+def test_an_ipv6_address_is_told_in_brackets(start: Start) -> None:
+    with socket.socket(socket.AF_INET6) as probe:
+        try:
+            probe.bind(("::1", 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6 loopback")
+    url = url_of(start("--port", "0", "--host", "::1"))
+    assert re.fullmatch(r"http://\[::1\]:[1-9]\d*", url)
+    assert httpx.get(f"{url}/api/health", trust_env=False).status_code == 200
+
+
+def test_the_first_start_makes_a_project_and_shows_a_key_once(start: Start, database: Path) -> None:
+    server = start("--port", "0")
+    url = url_of(server)
+    said = stopped(server)
+    found = re.search(r"sk_test_[A-Za-z0-9]{32}", said)
+    assert found
+    assert f'curl {url}/v1/accounts -H "Authorization: Bearer {found[0]}"' in said
+    (project,) = command("projects", "list", database=database)
+    assert project["plan"] == "enterprise"
+
+    again = start("--port", "0")
+    with client(url_of(again), found[0]) as api:
+        assert api.get("/v1/accounts").status_code == 200
+    assert stopped(again) == ""
+
+
+def test_everything_is_there_again_after_a_restart(start: Start, database: Path) -> None:
+    server = start("--port", "0")
+    url = url_of(server)
+    key = command("keys", "create", "--mode", "test", database=database)["key"]
+    with client(url, key) as api:
+        made = api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"}).json()
+    stopped(server)
+    with client(url_of(start("--port", "0")), key) as api:
+        assert api.get(f"/v1/accounts/{made['id']}").json() == made
+
+
+def refusal(server: Server, status: int) -> str:
+    """The one line it ends with."""
+    out, err = server.communicate(timeout=PATIENCE_S)
+    assert (server.returncode, out) == (status, "")
+    assert len(err.splitlines()) == 1, err
+    return err
+
+
+@pytest.mark.parametrize("options", [("--host", "0.0.0.0"), ("--host", "0.0.0.0", "--port", "0")])
+def test_it_does_not_listen_beyond_loopback_without_tls_or_a_word(
+    start: Start, database: Path, options: tuple[str, ...]
+) -> None:
+    assert "--insecure" in refusal(start(*options), 2)
+    assert not database.exists()
+
+
+def test_it_listens_beyond_loopback_when_told_to(start: Start) -> None:
+    url = url_of(start("--host", "0.0.0.0", "--port", "0", "--insecure"))
+    assert re.fullmatch(r"http://0\.0\.0\.0:[1-9]\d*", url)
+    reached = httpx.get(f"{url.replace('0.0.0.0', '127.0.0.1')}/api/health", trust_env=False)
+    assert reached.status_code == 200
+
+
+def test_a_port_in_use_is_told_in_one_line(start: Start) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert f"Cannot listen on 127.0.0.1 port {port}" in refusal(start("--port", port), 1)
+
+
+def test_a_demo_takes_no_database(start: Start) -> None:
+    assert "--demo" in refusal(start("--demo"), 2)
+
+
+# TLS
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for localhost that signs itself, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    certfile, keyfile = folder / "cert.pem", folder / "key.pem"
+    certfile.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    keyfile.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return certfile, keyfile
+
+
+def test_it_serves_tls_with_a_certificate(start: Start, certificate: tuple[Path, Path]) -> None:
+    certfile, keyfile = map(str, certificate)
+    server = start("--host", "localhost", "--port", "0", "--certfile", certfile, "--keyfile", keyfile)
+    url = url_of(server)
+    assert url.startswith("https://localhost:")
+    trust = ssl.create_default_context(cafile=certfile)
+    assert httpx.get(f"{url}/api/health", verify=trust, trust_env=False).json()["ok"] is True
+    stopped(server)
+
+
+def test_a_certificate_that_is_none_is_told_in_one_line(
+    start: Start, certificate: tuple[Path, Path], tmp_path: Path
+) -> None:
+    wrong = tmp_path / "wrong.pem"
+    wrong.write_text("this is no certificate")
+    said = refusal(start("--port", "0", "--certfile", str(wrong), "--keyfile", str(certificate[1])), 2)
+    assert "--certfile" in said
+
+
+# How it ends
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_it_well(start: Start, by: int) -> None:
+    server = start("--port", "0")
+    url_of(server)
+    stopped(server, by)
+
+
+def test_a_request_under_way_is_answered_before_it_ends(start: Start, database: Path) -> None:
+    server = start("--port", "0")
+    url = url_of(server)
+    key = command("keys", "create", "--mode", "test", database=database)["key"]
+    body = b'{"name": "Till", "currency": "EUR"}'
+    with connection(url) as under_way:
+        under_way.sendall(
+            b"POST /v1/accounts HTTP/1.1\r\nHost: ledger\r\nAuthorization: Bearer %s\r\n"
+            b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+            % (key.encode(), len(body), body[:10])
+        )
+        # It has the first half once it has answered what came after it on another connection.
+        assert httpx.get(f"{url}/api/health", trust_env=False).status_code == 200
+        server.terminate()
+        wait_until(lambda: not is_listening(url))
+        under_way.sendall(body[10:])
+        answer = b"".join(iter(lambda: under_way.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 201")
+    server.communicate(timeout=PATIENCE_S)
+    assert server.returncode == 0
+    assert command("verify", database=database)["accounts"] == 1
+
+
+def test_a_request_that_never_ends_does_not_keep_it(start: Start) -> None:
+    impatient = "from ledger_engine import cli, server; server.DRAIN_S = 0.2; cli.main()"
+    server = start("--port", "0", program=[sys.executable, "-c", impatient])
+    url = url_of(server)
+    with connection(url) as endless:
+        endless.sendall(b"POST /v1/accounts HTTP/1.1\r\nHost: ledger\r\nContent-Length: 100\r\n\r\n{")
+        assert httpx.get(f"{url}/api/health", trust_env=False).status_code == 200
+        server.terminate()
+        server.communicate(timeout=PATIENCE_S)
+    assert server.returncode == 0
+
+
+def test_an_idle_connection_does_not_keep_it(start: Start) -> None:
+    server = start("--port", "0")
+    url = url_of(server)
+    with closing(connection(url)) as idle:
+        idle.sendall(b"GET /api/health HTTP/1.1\r\nHost: ledger\r\n\r\n")
+        assert idle.recv(65536).startswith(b"HTTP/1.1 200")
+        stopped(server)
+
+
+def test_nobody_reading_what_it_says_does_not_end_it(start: Start, database: Path) -> None:
+    server = start("--port", "0")
+    url = url_of(server)
+    assert server.stdout is not None
+    server.stdout.close()
+    assert httpx.get(f"{url}/api/health", trust_env=False).status_code == 200
+    server.terminate()
+    assert server.wait(timeout=PATIENCE_S) == 0
+
+
+# Who runs beside it
+
+
+def test_a_second_server_is_refused_and_told_of_the_first(start: Start) -> None:
+    url = url_of(start("--port", "0"))
+    for options in (("--port", "0"), ("--embedded",)):
+        assert f"at {url}" in refusal(start(*options), 1)
+    assert httpx.get(f"{url}/api/health", trust_env=False).status_code == 200
+
+
+def test_a_killed_server_leaves_the_database_to_the_next(start: Start) -> None:
+    server = start("--port", "0")
+    url_of(server)
+    server.kill()
+    server.communicate()
+    url_of(start("--port", "0"))
+
+
+def test_a_revoked_key_is_refused_soon(start: Start, database: Path) -> None:
+    url = url_of(start("--port", "0"))
+    made = command("keys", "create", "--mode", "test", database=database)
+    with client(url, made["key"]) as api:
+        assert api.get("/v1/accounts").status_code == 200
+        command("keys", "revoke", made["id"], database=database)
+        wait_until(lambda: api.get("/v1/accounts").status_code == 401)
+        assert api.get("/v1/accounts").json()["error"]["code"] == "revoked_credential"
+
+
+def test_a_changed_project_is_heeded_soon(start: Start, database: Path) -> None:
+    url = url_of(start("--port", "0"))
+    made = command("keys", "create", "--mode", "test", database=database)
+    with client(url, made["key"]) as api:
+        command("projects", "update", made["project"], "--plan", "pro", database=database)
+        wait_until(lambda: api.get("/v1/accounts").headers["X-RateLimit-Limit"] == "600")
+
+
+def test_what_commands_write_beside_it_is_served_and_what_it_wrote_is_backed_up(
+    start: Start, database: Path, tmp_path: Path
+) -> None:
+    server = start("--port", "0")
+    url = url_of(server)
+    made = command("keys", "create", "--mode", "test", database=database)
+    command("seed", "minimal", database=database)
+    with client(url, made["key"]) as api:
+        accounts = api.get("/v1/accounts").json()["data"]
+        assert [account["name"] for account in accounts] == ["Savings", "Bank"]
+        posting = {"account": accounts[0]["id"], "amount": 5, "type": "credit"}
+        assert api.post("/v1/transactions", json=posting).status_code == 201
+    assert command("backup", str(tmp_path / "copy.db"), database=database)["transactions"] == 17
+    assert command("verify", database=database)["ok"] is True
+    restoring = [*PROGRAM, "restore", str(tmp_path / "copy.db"), "--database", str(database)]
+    refused = subprocess.run(restoring, capture_output=True, text=True, check=False)
+    assert (refused.returncode, url in refused.stderr) == (1, True)
+    stopped(server)
+    assert subprocess.run(restoring, capture_output=True, check=False).returncode == 0
+
+
+def test_authentication_endpoints_have_the_limit_it_was_given(start: Start) -> None:
+    url = url_of(start("--port", "0", "--auth-rate-limit", "3/3"))
+    answer = httpx.post(f"{url}/v1/auth/token", json={}, trust_env=False)
+    assert answer.headers["X-RateLimit-Limit"] == "3"
+
+
+def test_clients_behind_a_trusted_proxy_are_counted_apart(start: Start) -> None:
+    url = url_of(start("--port", "0", "--trusted-proxies", "1"))
+
+    def left_for(address: str) -> int:
+        headers = {"X-Forwarded-For": f"203.0.113.99, {address}"}
+        answer = httpx.get(f"{url}/v1/accounts", headers=headers, trust_env=False)
+        return int(answer.headers["X-RateLimit-Remaining"])
+
+    assert left_for("198.51.100.1") == left_for("198.51.100.2") == 59
+
+
+def test_clients_are_not_counted_by_what_they_say_without_one(start: Start) -> None:
+    url = url_of(start("--port", "0"))
+    seen = set()
+    for number in range(3):
+        headers = {"X-Forwarded-For": f"198.51.100.{number}"}
+        answer = httpx.get(f"{url}/v1/accounts", headers=headers, trust_env=False)
+        seen.add((answer.headers["X-RateLimit-Remaining"], answer.headers["X-RateLimit-Reset"]))
+    assert len(seen) == 3
+
+
+# Embedded in a dashboard
+
+
+def embedded(server: Server) -> dict[str, str]:
+    told = json.loads(first_line(server))
+    assert set(told) == {"url", "key"}
+    return dict(told)
+
+
+def close_stdin(server: Server) -> str:
+    assert server.stdin is not None
+    server.stdin.close()
+    server.stdin = None
+    return the_rest(server)
+
+
+def test_an_embedded_server_says_one_line_of_json_and_ends_with_its_stdin(
+    start: Start, database: Path
+) -> None:
+    server = start("--embedded")
+    told = embedded(server)
+    assert re.fullmatch(r"http://127\.0\.0\.1:[1-9]\d*", told["url"])
+    with client(told["url"], told["key"]) as api:
+        assert api.get("/v1/accounts").status_code == 200
+    (key,) = command("keys", "list", database=database)
+    assert (key["name"], key["role"], key["livemode"]) == ("dashboard", "owner", False)
+    assert close_stdin(server) == ""
+    assert command("keys", "list", database=database) == []
+
+
+def test_a_signal_ends_an_embedded_server_and_its_key(start: Start, database: Path) -> None:
+    server = start("--embedded")
+    embedded(server)
+    stopped(server)
+    assert command("keys", "list", database=database) == []
+
+
+def test_the_key_of_a_killed_dashboard_ends_with_the_next_start(start: Start, database: Path) -> None:
+    killed = start("--embedded")
+    key = embedded(killed)["key"]
+    own = command("keys", "create", "--mode", "test", "--name", "dashboard", database=database)["id"]
+    killed.kill()
+    killed.communicate()
+    server = start("--port", "0")
+    with client(url_of(server), key) as api:
+        assert api.get("/v1/accounts").json()["error"]["code"] == "revoked_credential"
+    assert [key["id"] for key in command("keys", "list", database=database)] == [own]
+
+
+def test_an_embedded_server_that_nobody_waits_for_ends_at_once(start: Start, database: Path) -> None:
+    close_stdin(start("--embedded"))
+    assert command("keys", "list", database=database) == []
+
+
+def test_a_demo_has_data_and_traffic_and_leaves_nothing(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    server = start("--embedded", "--demo", on=None)
+    told = embedded(server)
+    (folder,) = tmp_path.glob("ledger-demo-*")
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+    with client(told["url"], told["key"]) as api:
+
+        def newest() -> str:
+            return str(api.get("/v1/transactions", params={"limit": 1}).json()["data"][0]["id"])
+
+        first = newest()
+        wait_until(lambda: newest() != first)
+    close_stdin(server)
+    assert list(tmp_path.iterdir()) == []
