@@ -8,13 +8,13 @@ import secrets
 import string
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from ledger_engine import idempotency
 from ledger_engine.database import Row, Unit
 from ledger_engine.errors import Conflict, InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.pages import Listing, Page, PageRequest
-from ledger_engine.records import Moment, dumps
+from ledger_engine.records import Moment, OneOf, dumps
 from ledger_engine.scope import ROLES, SCOPES, Scope
 
 TOPIC = "credentials"  # announced when what a credential may do has changed
@@ -31,7 +31,7 @@ class ApiKey:
 
     id: str
     name: str | None
-    role: str
+    role: Annotated[str, OneOf(*ROLES)]
     scopes: list[str] | None
     last4: str
     created: Moment

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from ledger_engine import projects
 from ledger_engine.database import Unit
+from ledger_engine.limits import PLANS
 from ledger_engine.projects import Changes, Project
-from ledger_engine.records import Moment
+from ledger_engine.records import Moment, OneOf
 from ledger_engine.scope import Scope
 
 
@@ -24,7 +25,7 @@ class Billing:
     OBJECT: ClassVar[str] = "billing"
 
     id: str
-    plan: str
+    plan: Annotated[str, OneOf(*PLANS)]
     rate_limit: int
     burst: int
     stored_objects: int

@@ -18,11 +18,12 @@ from ledger_engine.scope import Scope
 class Credential:
     """A credential that is good until `expires_at` (None for an API key).
 
-    `counted_on` is what its requests are counted on: the API key, also for the key's tokens.
+    `id` is the API key's, also for the key's tokens, or the app's. `user` is whom an app acts for.
     """
 
-    kind: str  # api_key, access_token
-    counted_on: str
+    kind: str  # api_key, access_token, oauth_token
+    id: str
+    user: str | None
     project: str
     livemode: bool
     role: str
@@ -33,6 +34,11 @@ class Credential:
     created: Moment
     expires_at: Moment | None
 
+    @property
+    def counted_on(self) -> str:
+        """What its requests are counted on (decisions.md 10)."""
+        return self.id if self.user is None else f"{self.id}/{self.user}"
+
     def scope(self, request: str) -> Scope:
         """The scope of one request made with this credential."""
         return Scope(
@@ -42,7 +48,7 @@ class Credential:
             scopes=self.scopes,
             quota=self.limits.stored_objects,
             may_overdraw=self.may_overdraw,
-            credential=self.counted_on,
+            credential=self.id,
             request=request,
         )
 
@@ -52,10 +58,12 @@ class Credential:
             raise AuthenticationError("expired_credential", "The access token has expired.")
 
 
-# What is read of a key and its project, whichever way the key was found.
-_KEY = (
-    "k.id, k.project, k.livemode, k.role, k.scopes, k.revoked_at,"
-    " p.plan, p.rate_limit, p.burst, p.overdraft, p.archived_at"
+# What is read of a credential and its project, whichever way it was found.
+_PROJECT = "p.plan, p.rate_limit, p.burst, p.overdraft, p.archived_at"
+_KEY = f"k.id, NULL AS user_id, k.project, k.livemode, k.role, k.scopes, k.revoked_at, {_PROJECT}"
+_GRANT = (
+    "a.id, g.user_id, a.project, a.livemode, u.role,"
+    f" coalesce(g.revoked_at, a.deleted_at, u.deactivated_at) AS revoked_at, {_PROJECT}"
 )
 
 
@@ -91,21 +99,34 @@ def _find_token(unit: Unit, value: str) -> Credential:
         " WHERE t.hash = :hash AND t.kind = 'access'",
         {"hash": hash_secret(value)},
     )
-    credential = _read("access_token", row)
+    credential = _find_oauth_token(unit, value) if row is None else _read("access_token", row)
     credential.check_expiry(unit.now)
     return credential
+
+
+def _find_oauth_token(unit: Unit, value: str) -> Credential:
+    row = unit.first(
+        f"SELECT {_GRANT}, t.scopes, t.created, t.expires"
+        " FROM oauth_tokens AS t JOIN grants AS g ON g.id = t.grant_id JOIN apps AS a ON a.id = g.app"
+        " JOIN users AS u ON u.id = g.user_id JOIN projects AS p ON p.id = a.project"
+        " WHERE t.hash = :hash AND t.kind = 'access'",
+        {"hash": hash_secret(value)},
+    )
+    return _read("oauth_token", row)
 
 
 def _read(kind: str, row: Row | None, param: str | None = None) -> Credential:
     if row is None:
         raise AuthenticationError("invalid_credential", "The API key or token is not known.", param)
     if row["revoked_at"] is not None:
-        raise AuthenticationError("revoked_credential", "The API key was revoked.", param)
+        whose = "What the user allowed" if kind == "oauth_token" else "The API key"
+        raise AuthenticationError("revoked_credential", f"{whose} was revoked.", param)
     if row["archived_at"] is not None:
         raise AuthenticationError("revoked_credential", "The project of this credential is archived.", param)
     return Credential(
         kind=kind,
-        counted_on=row["id"],
+        id=row["id"],
+        user=row["user_id"],
         project=row["project"],
         livemode=bool(row["livemode"]),
         role=row["role"],

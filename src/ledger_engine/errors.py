@@ -2,13 +2,15 @@
 
 LedgerError
 ├── InvalidRequest         400  a body, a field or a parameter breaks a rule
+│   └── OAuthRefusal       400  … one of OAuth's, with a code of its own
 ├── AuthenticationError    401  no credential, or none that counts
 ├── PermissionDenied       403  a good credential that may not do this
 ├── NotFound               404  no such object for this project and mode
 ├── Conflict               409  the object's state, or a used idempotency key, forbids it
 └── StorageUnavailable     503  the database cannot take or give data now
 
-The `code`s are those of decisions.md 2. Only `http/errors.py` turns these into statuses and bodies.
+The `code`s are those of decisions.md 2, OAuth's those of RFC 6749, 4.1.2.1 and 5.2. Only
+`http/errors.py` turns these into statuses and bodies.
 """
 
 from __future__ import annotations
@@ -30,6 +32,10 @@ class LedgerError(Exception):
 
 class InvalidRequest(LedgerError):
     type = "invalid_request"
+
+
+class OAuthRefusal(InvalidRequest):
+    """What OAuth has its own word for, such as `invalid_grant`."""
 
 
 class AuthenticationError(LedgerError):

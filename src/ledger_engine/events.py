@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from ledger_engine.clock import iso
 from ledger_engine.database import Row, Unit
 from ledger_engine.errors import InvalidRequest, NotFound
+from ledger_engine.ids import first_at
 from ledger_engine.pages import Listing, Page, PageRequest
 from ledger_engine.records import Moment, Record, as_json, dumps
 from ledger_engine.scope import Scope
@@ -93,17 +94,45 @@ def get(unit: Unit, scope: Scope, id: str) -> Event:
     return _read(row)
 
 
-def page(unit: Unit, scope: Scope, wanted: PageRequest, *, type: str | None = None) -> Page[Event]:
+def page(unit: Unit, scope: Scope, wanted: PageRequest) -> Page[Event]:
     """Events, newest first."""
-    if type is not None and type not in KINDS:
-        raise InvalidRequest("invalid_value", f"type must be one of {', '.join(KINDS)}.", "type")
-    return _LISTING.page(unit, scope, wanted, {"type": type})
+    return _LISTING.page(unit, scope, wanted, {})
+
+
+def scope_of(unit: Unit, id: str) -> Scope:
+    """The local administrator's scope of an event's project and mode; raises NotFound."""
+    row = unit.first("SELECT project, livemode FROM events WHERE id = :id", {"id": id})
+    if row is None:
+        raise NotFound("event", id)
+    return Scope(row["project"], bool(row["livemode"]))
 
 
 def newest(unit: Unit) -> str:
     """The id of the last event of all; every later one is greater. Empty when there is none."""
-    row = unit.first("SELECT id FROM events ORDER BY id DESC LIMIT 1")
-    return row["id"] if row else ""
+    row = unit.first("SELECT max(id) AS id FROM events")
+    return (row and row["id"]) or ""
+
+
+def resume(unit: Unit, scope: Scope, last: str | None) -> str:
+    """From where a listener goes on that had the event `last`; from now on when it had none.
+
+    Raises InvalidRequest `invalid_cursor` for what is no event of this project and mode.
+    """
+    if last is not None:
+        known = last == _BEFORE_ALL or unit.first(
+            "SELECT 1 FROM events WHERE id = :id AND project = :project AND livemode = :livemode",
+            scope.bind(id=last),
+        )
+        if not known:
+            raise InvalidRequest(
+                "invalid_cursor", "Last-Event-ID must be the id of an event.", "Last-Event-ID"
+            )
+        return last
+    row = unit.first(
+        "SELECT id FROM events WHERE project = :project AND livemode = :livemode ORDER BY id DESC LIMIT 1",
+        scope.bind(),
+    )
+    return row["id"] if row else _BEFORE_ALL
 
 
 def after(unit: Unit, scope: Scope, cursor: str, limit: int) -> list[Message]:
@@ -153,4 +182,5 @@ def _read(row: Row) -> Event:
     )
 
 
+_BEFORE_ALL = first_at("evt", 0)
 _LISTING = Listing("events", _read, attrgetter("id"))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import ClassVar, TypedDict
+from typing import Annotated, ClassVar, TypedDict
 
 from ledger_engine import accounts, events, idempotency, limits, transactions
 from ledger_engine.clock import parse_date
@@ -15,7 +15,7 @@ from ledger_engine.errors import Conflict, InvalidRequest, NotFound
 from ledger_engine.metadata import parse_metadata
 from ledger_engine.money import MAX_AMOUNT
 from ledger_engine.pages import Listing, Page, PageRequest
-from ledger_engine.records import Moment, dumps
+from ledger_engine.records import Moment, OneOf, dumps
 from ledger_engine.scope import Scope
 
 STATUSES = ("draft", "open", "paid", "void")
@@ -49,7 +49,7 @@ class Invoice:
     due_date: str | None
     description: str | None
     metadata: dict[str, str]
-    status: str
+    status: Annotated[str, OneOf(*STATUSES)]
     number: str | None
     transaction: str | None
     opened_at: Moment | None

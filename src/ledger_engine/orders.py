@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from ledger_engine import events, idempotency, limits, users
 from ledger_engine.database import Row, Unit
 from ledger_engine.errors import Conflict, InvalidRequest, NotFound
 from ledger_engine.money import MAX_AMOUNT
 from ledger_engine.pages import Listing, Page, PageRequest
-from ledger_engine.records import Moment, dumps
+from ledger_engine.records import Moment, OneOf, dumps
 from ledger_engine.scope import Scope
 
 STATUSES = ("open", "paid", "shipped")
@@ -32,7 +32,7 @@ class Order:
     user_id: str
     items: list[Item]
     total: int
-    status: str
+    status: Annotated[str, OneOf(*STATUSES)]
     paid_at: Moment | None
     shipped_at: Moment | None
     created: Moment

@@ -7,7 +7,7 @@ it every other project is one that does not exist. The local administrator sees 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from ledger_engine import api_keys, idempotency
 from ledger_engine.api_keys import ApiKey, NewApiKey
@@ -15,7 +15,7 @@ from ledger_engine.database import Row, Unit, Value
 from ledger_engine.errors import InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.limits import PLANS, Plan
 from ledger_engine.pages import Page, PageRequest
-from ledger_engine.records import Moment
+from ledger_engine.records import Moment, OneOf
 from ledger_engine.scope import Scope
 
 NAME_MAX = 255
@@ -35,10 +35,10 @@ class Project:
 
     id: str
     name: str
-    plan: str
+    plan: Annotated[str, OneOf(*PLANS)]
     rate_limit: int | None
     burst: int | None
-    overdraft: str
+    overdraft: Annotated[str, OneOf(*OVERDRAFT)]
     parent: str | None
     created: Moment
     archived_at: Moment | None

@@ -16,8 +16,8 @@ class Scope:
     """One caller's view of the ledger. It sees no other project and no other mode (decisions.md 3).
 
     `scopes` is None for a credential that is not restricted. `quota` is the most stored objects of the
-    project and mode, None for no limit. `credential` is the id of the API key behind the request, None
-    for the local administrator; `request` the id of the request.
+    project and mode, None for no limit. `credential` is the id of the API key or app behind the request,
+    None for the local administrator; `request` the id of the request.
     """
 
     project: str

@@ -36,7 +36,7 @@ def new_pair() -> TokenPair:
 def exchange(unit: Unit, api_key: str, pair: TokenPair) -> TokenPair:
     """Store the pair for the API key with this value; raises AuthenticationError when it is no good key."""
     key = credentials.find_key(unit, api_key, "api_key")
-    return _store(unit, key.counted_on, pair)
+    return _store(unit, key.id, pair)
 
 
 def refresh(unit: Unit, refresh_token: str, pair: TokenPair) -> TokenPair:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from ledger_engine import accounts, events, idempotency, limits
 from ledger_engine.database import Row, Unit
@@ -18,7 +18,7 @@ from ledger_engine.errors import Conflict, InvalidRequest, NotFound
 from ledger_engine.ids import first_at
 from ledger_engine.money import MAX_AMOUNT
 from ledger_engine.pages import Listing, Page, PageRequest
-from ledger_engine.records import Moment
+from ledger_engine.records import Moment, OneOf
 from ledger_engine.scope import Scope
 
 TYPES = ("credit", "debit")
@@ -41,7 +41,7 @@ class Transaction:
     id: str
     account: str
     amount: int
-    type: str
+    type: Annotated[str, OneOf(*TYPES)]
     description: str | None
     balance_after: int
     created: Moment

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from ledger_engine import events, idempotency, limits
+from ledger_engine import events, grants, idempotency, limits
 from ledger_engine.clock import DAY
 from ledger_engine.database import Row, Unit
 from ledger_engine.errors import Conflict, InvalidRequest, NotFound
-from ledger_engine.records import Moment
+from ledger_engine.records import Moment, OneOf
 from ledger_engine.scope import ROLES, Scope
 
 NAME_MAX = 255
@@ -34,8 +34,8 @@ class User:
     id: str
     name: str | None
     email: str | None
-    role: str
-    status: str
+    role: Annotated[str, OneOf(*ROLES)]
+    status: Annotated[str, OneOf("active", "deactivated")]
     deactivated_at: Moment | None
     created: Moment
     livemode: bool
@@ -125,7 +125,10 @@ def page(
 
 
 def deactivate(unit: Unit, scope: Scope, id: str) -> User:
-    """Deactivate the user; of one who is deactivated nothing changes. Needs the role admin."""
+    """Deactivate the user; of one who is deactivated nothing changes. Needs the role admin.
+
+    What the user allowed to apps ends with it, and does not come back with the user.
+    """
     scope.require_role("admin")
     row = unit.first(
         "UPDATE users SET status = 'deactivated', deactivated_at = :now"
@@ -135,6 +138,7 @@ def deactivate(unit: Unit, scope: Scope, id: str) -> User:
     if row is None:
         return get(unit, scope, id)
     user = _read(row)
+    grants.revoke_all_of(unit, user.id)
     events.record(unit, scope, "user.deactivated", user)
     return user
 

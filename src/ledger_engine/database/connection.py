@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import time
 from pathlib import Path
 
 from ledger_engine.errors import LedgerError, StorageUnavailable
@@ -12,10 +13,8 @@ from ledger_engine.errors import LedgerError, StorageUnavailable
 BUSY_TIMEOUT_MS = 5000
 
 _PRAGMAS = (
-    "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",
     "PRAGMA foreign_keys=ON",
-    f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",
     "PRAGMA trusted_schema=OFF",
     "PRAGMA cell_size_check=ON",
     "PRAGMA journal_size_limit=67108864",
@@ -43,6 +42,8 @@ def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlit
         cached_statements=512,
     )
     try:
+        connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+        _log_ahead(connection)
         for pragma in _PRAGMAS:
             connection.execute(pragma)
         connection.execute(f"PRAGMA wal_autocheckpoint={1000 if checkpoints else 0}")
@@ -52,6 +53,23 @@ def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlit
         raise
     connection.row_factory = sqlite3.Row
     return connection
+
+
+def _log_ahead(connection: sqlite3.Connection) -> None:
+    """Have the file use a write-ahead log, which it remembers.
+
+    While another connection does the same to a new file SQLite does not wait by itself: two that both
+    read and want to write would wait for ever.
+    """
+    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if code_of(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
 
 
 def make_private(path: Path) -> None:

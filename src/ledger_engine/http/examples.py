@@ -30,6 +30,18 @@ _API_KEY = {
     "revoked_at": None,
 }
 
+_ENDPOINT = {
+    "id": "whe_01kafzs2m9ea4c6e8h0k2m4p6r",
+    "object": "webhook_endpoint",
+    "url": "https://shop.example/hooks",
+    "events": ["invoice.paid"],
+    "status": "enabled",
+    "disabled_reason": None,
+    "disabled_at": None,
+    "created": _CREATED,
+    "livemode": False,
+}
+
 BODIES: dict[str, dict[str, Any]] = {
     "CreateAccount": {"name": "Till", "currency": "EUR", "metadata": {"shop": "harbour"}},
     "PostTransaction": _POSTING,
@@ -48,8 +60,12 @@ BODIES: dict[str, dict[str, Any]] = {
     "CreateProject": {"name": "Harbour shop", "plan": "pro"},
     "ChangeProject": {"name": "Harbour shops"},
     "ChangeBilling": {"plan": "pro"},
+    "CreateWebhookEndpoint": {"url": "https://shop.example/hooks", "events": ["invoice.paid"]},
+    "ResendFailed": {"since": "2026-11-20"},
 }
 RECORDS: dict[str, dict[str, Any]] = {
+    "WebhookEndpoint": _ENDPOINT,
+    "EndpointWithSecret": {**_ENDPOINT, "secret": "whsec_…"},
     "Account": {
         "id": _ACCOUNT,
         "object": "account",

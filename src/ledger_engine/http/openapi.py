@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ledger_engine import __version__
-from ledger_engine.http import examples, schemas
+from ledger_engine.http import examples, openapi_oauth, schemas
 from ledger_engine.http.bodies import FORM, FormOrJson
 from ledger_engine.http.errors import CODES, OAUTH_CODES
 from ledger_engine.http.operations import Operation, Routes
@@ -67,6 +67,7 @@ def document(rooms: Iterable[Routes]) -> dict[str, Any]:
         for operation in room.operations:
             path = _PART.sub(r"{\1}", operation.path)
             paths.setdefault(path, {})[operation.method.lower()] = _operation(room, operation, records)
+    paths |= openapi_oauth.pages(_headers(_EVERYWHERE))
     bodies = [operation.body for room in rooms for operation in room.operations if operation.body]
     components = {**schemas.of_bodies(bodies), **records.components, **_error_schemas()}
     for name, schema in components.items():
@@ -90,7 +91,7 @@ def document(rooms: Iterable[Routes]) -> dict[str, Any]:
             },
             "parameters": {"IdempotencyKey": _IDEMPOTENCY_KEY},
             "headers": _HEADERS,
-            "securitySchemes": {"bearer": _BEARER},
+            "securitySchemes": {"bearer": _BEARER, "oauth": openapi_oauth.SCHEME},
         },
     }
 
@@ -115,6 +116,7 @@ def _operation(room: Routes, operation: Operation, records: Records) -> dict[str
         "tags": [room.name],
         "summary": operation.summary,
         "description": _description(operation),
+        "security": openapi_oauth.security(operation),
         "responses": _responses(operation, records),
     }
     if parameters:
@@ -125,9 +127,7 @@ def _operation(room: Routes, operation: Operation, records: Records) -> dict[str
         if issubclass(operation.body, FormOrJson):
             content = {FORM: content["application/json"], **content}
         described["requestBody"] = {"required": True, "content": content}
-    if operation.public:
-        described["security"] = []
-    else:
+    if not operation.public:
         described["x-required-role"] = operation.role
         if operation.needs is not None:
             described["x-required-scope"] = operation.needs
@@ -142,6 +142,8 @@ def _description(operation: Operation) -> str:
     else:
         scope = f"the scope `{operation.needs}` and " if operation.needs else ""
         told = f"Needs {scope}the role `{operation.role}` or higher."
+    if operation.lasting:
+        told += " Refused to an app that acts for a user: it would outlast what the user allowed."
     return f"{told} *Beyond the contract.*" if operation.beyond_contract else told
 
 
@@ -275,6 +277,7 @@ _HEADERS: dict[str, Any] = {
         "description": "When the window resets: Unix time in seconds.",
         "schema": _COUNT,
     },
+    "Location": {"description": "The `redirect_uri`, with the error.", "schema": {"type": "string"}},
     "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}},
     "Idempotency-Original": {
         "description": "The object the idempotency key made before. *Beyond the contract.*",

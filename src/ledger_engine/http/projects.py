@@ -72,6 +72,7 @@ async def list_projects(call: Call, query: GenericList) -> Page[SeenProject]:
     "/projects",
     needs="write:projects",
     role="admin",
+    lasting=True,
     body=CreateProject,
     answer=ProjectWithKey,
     status=201,

@@ -14,15 +14,17 @@ routes = Routes("whoami", "/v1")
 
 @dataclass(slots=True)
 class Whoami:
-    """`id` is the API key's, also for its tokens; `mode` is `test` or `live`; `scopes` None for no limit.
+    """`id` is the API key's, also for its tokens, or the app's; `user` is whom an app acts for, else None.
 
-    `rate_limit` is in requests a minute, `burst` in requests a second; a `_max` of None is no limit.
+    `mode` is `test` or `live`; `scopes` is None for no limit; `rate_limit` is in requests a minute,
+    `burst` in requests a second; a `_max` of None is no limit.
     """
 
     OBJECT: ClassVar[str] = "credential"
 
     id: str
     kind: str
+    user: str | None
     project: str
     plan: str
     mode: str
@@ -43,8 +45,9 @@ async def whoami(call: Call) -> Whoami:
     caller = call.caller
     assert isinstance(caller, Credential), "the operation is not public"
     return Whoami(
-        id=caller.counted_on,
+        id=caller.id,
         kind=caller.kind,
+        user=caller.user,
         project=caller.project,
         plan=caller.plan,
         mode="live" if caller.livemode else "test",

@@ -17,7 +17,7 @@ import httpx
 import pytest
 from quart import Quart
 
-from ledger_engine import api_keys, projects
+from ledger_engine import api_keys, apps, projects, users
 from ledger_engine.clock import ManualClock
 from ledger_engine.engine import Engine
 from ledger_engine.http.app import ROOMS, create_app
@@ -37,7 +37,9 @@ class Row:
     """An operation on the object that `on` names, with the body that is right for it.
 
     `scope` is what a restricted credential needs, None for nothing; `role` the least role, None for
-    an operation that is public. `names` are the body's fields that hold the id of another object.
+    an operation that is public, which answers with `status`. `names` are the body's fields that hold
+    the id of another object. `apps` is whether an app may do it for its user. `then` is what those are
+    answered who come after the first.
     """
 
     scope: str | None
@@ -45,6 +47,9 @@ class Row:
     on: str = ""
     body: Callable[[Has], Any] | None = None
     names: tuple[str, ...] = ()
+    apps: bool = True
+    status: int = 200
+    then: int = 0
 
 
 def post(has: Has) -> dict[str, Any]:
@@ -56,6 +61,10 @@ TABLE = {
     "POST /v1/auth/token": Row(
         None, None, body=lambda has: {"grant_type": "api_key", "api_key": has["value"]}
     ),
+    "POST /oauth/token": Row(
+        None, None, body=lambda has: {"code": "ac_none", "code_verifier": "v" * 43}, status=400
+    ),
+    "POST /oauth/revoke": Row(None, None, body=lambda has: {"token": "at_none"}),
     "GET /v1/whoami": Row(None, "member"),
     "GET /v1/accounts": Row(READ, "member"),
     "POST /v1/accounts": Row(WRITE, "member", body=lambda has: {"name": "Till", "currency": "EUR"}),
@@ -101,16 +110,40 @@ TABLE = {
     "POST /api/orders/<id>/pay": Row(WRITE, "member", "order"),
     "POST /api/orders/<id>/ship": Row(WRITE, "member", "order"),
     "GET /v1/api_keys": Row(READ, "admin"),
-    "POST /v1/api_keys": Row(WRITE, "admin", body=lambda has: {"role": "member", "scopes": [WRITE]}),
+    "POST /v1/api_keys": Row(
+        WRITE, "admin", body=lambda has: {"role": "member", "scopes": [WRITE]}, apps=False
+    ),
     "DELETE /v1/api_keys/<id>": Row(WRITE, "admin", "api_key"),
-    "POST /v1/api_keys/<id>/roll": Row(WRITE, "admin", "api_key"),
+    "POST /v1/api_keys/<id>/roll": Row(WRITE, "admin", "api_key", apps=False),
     "GET /v1/projects": Row(READ, "member"),
-    "POST /v1/projects": Row(WRITE, "admin", body=lambda has: {"name": "Branch"}),
+    "POST /v1/projects": Row(WRITE, "admin", body=lambda has: {"name": "Branch"}, apps=False),
     "GET /v1/projects/<id>": Row(READ, "member", "child"),
     "PATCH /v1/projects/<id>": Row(WRITE, "admin", "child", body=lambda has: {"name": "Kiosk"}),
     "DELETE /v1/projects/<id>": Row(WRITE, "admin", "child"),
     "GET /v1/billing": Row(BILLING, "owner"),
     "PATCH /v1/billing": Row(BILLING, "owner", body=lambda has: {"plan": "enterprise"}),
+    "GET /v1/events": Row(READ, "member"),
+    "GET /v1/events/<id>": Row(READ, "member", "event"),
+    "GET /v1/events/stream": Row(READ, "member", status=400),  # `ask` has a bad id: a good one has no end
+    "POST /v1/events/<id>/resend": Row(WRITE, "member", "event"),
+    "POST /v1/events/resend": Row(
+        WRITE,
+        "member",
+        body=lambda has: {"since": "2026-01-01", "endpoint": has["endpoint"]},
+        names=("endpoint",),
+    ),
+    "GET /v1/requests": Row(READ, "member"),
+    "GET /v1/requests/<id>": Row(READ, "member", "request", status=404),  # nothing is recorded here
+    "GET /v1/webhook_endpoints": Row(READ, "member"),
+    "POST /v1/webhook_endpoints": Row(
+        WRITE, "member", body=lambda has: {"url": "https://8.8.8.8/"}, apps=False
+    ),
+    "GET /v1/webhook_endpoints/<id>": Row(READ, "member", "endpoint"),
+    "GET /v1/webhook_endpoints/<id>/deliveries": Row(READ, "member", "endpoint"),
+    "POST /v1/webhook_endpoints/<id>/roll_secret": Row(WRITE, "member", "endpoint", apps=False),
+    "POST /v1/webhook_endpoints/<id>/disable": Row(WRITE, "member", "endpoint"),
+    "POST /v1/webhook_endpoints/<id>/enable": Row(WRITE, "member", "endpoint"),
+    "DELETE /v1/webhook_endpoints/<id>": Row(WRITE, "member", "endpoint", then=404),
 }
 
 
@@ -155,6 +188,9 @@ async def furnish(client: httpx.AsyncClient, value: str) -> Has:
     has["order"] = await make("/api/orders", {"user_id": has["user"], "items": [{}]})
     has["api_key"] = await make("/v1/api_keys", {"role": "member", "scopes": [WRITE]})
     has["child"] = await make("/v1/projects", {"name": "Branch"})
+    has["endpoint"] = await make("/v1/webhook_endpoints", {"url": "https://8.8.8.8/"})
+    has["event"] = str((await client.get("/v1/events")).json()["data"][0]["id"])
+    has["request"] = f"req_{'0' * 26}"
     del client.headers["Authorization"]
     return has
 
@@ -171,7 +207,7 @@ async def ask(client: httpx.AsyncClient, name: str, has: Has, bearer: str | None
         method,
         path.replace("<id>", has.get(row.on, "")),
         json=None if row.body is None else row.body(has),
-        headers={} if bearer is None else {"Authorization": bearer},
+        headers={"Last-Event-ID": "evt_none"} | ({} if bearer is None else {"Authorization": bearer}),
     )
 
 
@@ -185,11 +221,12 @@ def test_every_operation_declares_what_its_row_says() -> None:
         f"{operation.method} {operation.path}": (
             operation.needs,
             None if operation.public else operation.role,
+            not operation.lasting,
         )
         for room in ROOMS
         for operation in room.operations
     }
-    assert declared == {name: (row.scope, row.role) for name, row in TABLE.items()}
+    assert declared == {name: (row.scope, row.role, row.apps) for name, row in TABLE.items()}
 
 
 # 401: no credential that counts
@@ -197,19 +234,29 @@ def test_every_operation_declares_what_its_row_says() -> None:
 
 @pytest.fixture
 async def refused(
-    client: httpx.AsyncClient, engine: Engine, clock: ManualClock, project: Project, make_key: Any
+    client: httpx.AsyncClient,
+    engine: Engine,
+    clock: ManualClock,
+    project: Project,
+    make_key: Any,
+    let_app_in: Any,
 ) -> dict[str, tuple[str | None, str]]:
     """Bearers that are refused, with the code for each."""
     good, leaked = await make_key(role="owner"), await make_key(role="owner")
     archived = await engine.write(partial(projects.create, new=NewProject("Closed", "enterprise")))
     closed = await make_key(of=archived.id, role="owner")
-    expired = await token_of(client, good)
+    expired, lapsed = await token_of(client, good), await let_app_in("owner", list(SCOPES))
     clock.advance(3_600_000)
     tokens = {name: await token_of(client, value) for name, value in (("leaked", leaked), ("closed", closed))}
     whoami = await client.get("/v1/whoami", headers={"Authorization": f"Bearer {leaked}"})
     scope = Scope(project.id, livemode=False)
     await engine.write(partial(api_keys.revoke, scope=scope, id=whoami.json()["id"]))
     await engine.write(partial(projects.archive, scope=Scope(archived.id, True), id=archived.id))
+    of_leaver, of_deleted = [await let_app_in("owner", list(SCOPES)) for _ in range(2)]
+    leaver = await client.get("/v1/whoami", headers={"Authorization": f"Bearer {of_leaver}"})
+    await engine.write(partial(users.deactivate, scope=scope, id=leaver.json()["user"]))
+    deleted = await client.get("/v1/whoami", headers={"Authorization": f"Bearer {of_deleted}"})
+    await engine.write(partial(apps.delete, id=deleted.json()["id"]))
     return {
         "none": (None, "missing_credential"),
         "malformed": (f"bearer {good}", "invalid_credential"),
@@ -221,6 +268,9 @@ async def refused(
         "token of a revoked key": (f"Bearer {tokens['leaked']}", "revoked_credential"),
         "key of an archived project": (f"Bearer {closed}", "revoked_credential"),
         "token of an archived project": (f"Bearer {tokens['closed']}", "revoked_credential"),
+        "expired token of an app": (f"Bearer {lapsed}", "expired_credential"),
+        "token of a deleted app": (f"Bearer {of_deleted}", "revoked_credential"),
+        "token of an app whose user is gone": (f"Bearer {of_leaver}", "revoked_credential"),
     }
 
 
@@ -234,7 +284,7 @@ async def test_a_credential_that_does_not_count_is_401_everywhere(
         for kind, (bearer, code) in refused.items():
             answer = await ask(client, name, has, bearer)
             if row.role is None:
-                as_told = answer.status_code == 200
+                as_told = answer.status_code == row.status
             else:
                 as_told = answer.status_code == 401 and code_of(answer) == code
             if not as_told:
@@ -248,30 +298,34 @@ async def test_a_credential_that_does_not_count_is_401_everywhere(
 
 
 async def test_each_role_and_each_scope_opens_what_the_table_says_and_nothing_else(
-    client: httpx.AsyncClient, make_key: Any
+    client: httpx.AsyncClient, make_key: Any, let_app_in: Any
 ) -> None:
     bearers = []
     for role, scope in itertools.product(ROLES, (None, *SCOPES)):
         key = await make_key(role=role, scopes=None if scope is None else [scope])
         for kind, value in (("key", key), ("token", await token_of(client, key))):
             bearers.append((kind, role, scope, f"Bearer {value}"))
+        if scope is not None and (scope, role) not in ((BILLING, "member"), (BILLING, "admin")):
+            bearers.append(("app", role, scope, f"Bearer {await let_app_in(role, [scope])}"))
     has = await furnish(client, await make_key(role="owner"))
     wrong = []
     for name, row in TABLE.items():
         for kind, role, scope, bearer in bearers:
             answer = await ask(client, name, has, bearer)
-            if not as_the_table_says(row, role, scope, answer):
+            if not as_the_table_says(row, kind, role, scope, answer):
                 wrong.append((name, kind, role, scope, answer.status_code, answer.text))
     assert wrong == []
 
 
-def as_the_table_says(row: Row, role: str, scope: str | None, answer: httpx.Response) -> bool:
+def as_the_table_says(row: Row, kind: str, role: str, scope: str | None, answer: httpx.Response) -> bool:
     if row.role is not None and ROLES.index(role) < ROLES.index(row.role):
         return answer.status_code == 403 and code_of(answer) == "missing_role"
     if row.scope is not None and scope not in (None, row.scope):
         return answer.status_code == 403 and code_of(answer) == "missing_scope"
+    if kind == "app" and not row.apps:
+        return answer.status_code == 403 and code_of(answer) == "missing_scope"
     # The first one let in changes the object's state, so the next may meet a conflict: they are let in too.
-    return answer.status_code in (200, 201, 409)
+    return answer.status_code in (row.status, row.then, 201, 409)
 
 
 # 404: another project's objects, or the other mode's
@@ -338,7 +392,7 @@ async def test_an_id_of_elsewhere_in_a_body_is_404_and_nothing_is_written(
             if not path.startswith("/api"):
                 assert answer.json()["error"]["param"] == field
             tried += 1
-    assert tried == 7
+    assert tried == 8
     assert await everything(engine) == before
 
 
@@ -347,7 +401,7 @@ async def test_no_list_shows_or_takes_an_id_of_elsewhere(
 ) -> None:
     theirs = await furnish(client, await make_key(role="owner"))
     headers = {"Authorization": f"Bearer {stranger}"}
-    hidden = {id for name, id in theirs.items() if name not in ("value", "child")}
+    hidden = {id for name, id in theirs.items() if name not in ("value", "child", "request")}
     lists = {
         "/v1/accounts": "account",
         "/v1/transactions": "transaction",
@@ -356,6 +410,9 @@ async def test_no_list_shows_or_takes_an_id_of_elsewhere(
         "/api/orders": "order",
         "/v1/api_keys": "api_key",
         "/v1/projects": None,
+        "/v1/events": "event",
+        "/v1/requests": None,
+        "/v1/webhook_endpoints": "endpoint",
     }
     assert {name.split()[1] for name in TABLE if name.startswith("GET") and name.count("/") == 2} == {
         *lists,

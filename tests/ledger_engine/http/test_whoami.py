@@ -29,6 +29,7 @@ async def test_a_key_learns_what_it_is(
     assert shown == {
         "object": "credential",
         "kind": "api_key",
+        "user": None,
         "project": project.id,
         "plan": "enterprise",
         "mode": mode,

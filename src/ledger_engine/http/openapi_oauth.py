@@ -1,0 +1,130 @@
+"""What the reference says of OAuth beside its operations: the scheme, where users are sent, the metadata."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ledger_engine.http import oauth
+from ledger_engine.http.operations import Operation
+from ledger_engine.scope import SCOPES
+
+_GRANTS = {
+    "read:projects": "See accounts, transactions, invoices, orders and projects.",
+    "write:projects": "Change them, and the users.",
+    "read:users": "See the users.",
+    "admin:billing": "See and change the plan; takes an owner.",
+}
+SCHEME: dict[str, Any] = {
+    "type": "oauth2",
+    "description": "On behalf of a user: authorization code with PKCE, S256. Tokens start with `at_`.",
+    "flows": {
+        "authorizationCode": {
+            "authorizationUrl": "/oauth/authorize",
+            "tokenUrl": "/oauth/token",
+            "refreshUrl": "/oauth/token",
+            "scopes": {scope: _GRANTS[scope] for scope in SCOPES},
+        }
+    },
+}
+_TEXT: dict[str, Any] = {"type": "string"}
+_PARAMETERS = {
+    "client_id": "The app's public identifier.",
+    "redirect_uri": "Where the user is sent back to: one of the app's own, to the letter.",
+    "scope": "What is asked for, with spaces between.",
+    "state": "Comes back as it is; printable ASCII.",
+    "code_challenge": "The S256 hash of the verifier, in base64url.",
+}
+_DEFAULTS = {"response_type": "code", "code_challenge_method": "S256"}
+
+
+def security(operation: Operation) -> list[dict[str, list[str]]]:
+    """The credentials that an operation takes; an app may use what does not outlast its grant."""
+    if operation.public:
+        return []
+    scopes = [operation.needs] if operation.needs is not None else []
+    return [{"bearer": []}] if operation.lasting else [{"bearer": []}, {"oauth": scopes}]
+
+
+def pages(headers: dict[str, Any]) -> dict[str, Any]:
+    """The paths that no operation stands for; `headers` are those of every answer."""
+    return {
+        "/oauth/authorize": {"get": _authorize(headers)},
+        "/.well-known/oauth-authorization-server": {"get": _metadata(headers)},
+    }
+
+
+def _authorize(headers: dict[str, Any]) -> dict[str, Any]:
+    page = {"text/html": {"schema": _TEXT}}
+    back = {**headers, "Location": {"$ref": "#/components/headers/Location"}}
+    limited = {**headers, "Retry-After": {"$ref": "#/components/headers/Retry-After"}}
+    refused = {"application/json": {"schema": {"$ref": "#/components/schemas/RateLimitedError"}}}
+    failed = {"application/json": {"schema": {"$ref": "#/components/schemas/OAuthError"}}}
+    return {
+        "operationId": "authorize",
+        "tags": ["oauth"],
+        "summary": "The page a user is sent to, who signs in and decides",
+        "description": "For a browser. From there the user is sent to the `redirect_uri` with `code`, `state`"
+        " and `iss`, or with `error`, `state` and `iss`.",
+        "security": [],
+        "parameters": [
+            *[_parameter(name, text, required=True) for name, text in _PARAMETERS.items()],
+            *[_parameter(name, f"`{value}`, or left out.") for name, value in _DEFAULTS.items()],
+        ],
+        "responses": {
+            "200": {"description": "The page.", "headers": headers, "content": page},
+            "302": {
+                "description": "The app is told what is wrong with what it asks for.",
+                "headers": back,
+                "content": {"text/plain": {"schema": _TEXT}},
+            },
+            "400": {
+                "description": "The app or its address is not known: the user alone is told.",
+                "headers": headers,
+                "content": {**page, **failed},
+            },
+            "429": {"description": "Too many requests.", "headers": limited, "content": {**page, **refused}},
+            **{
+                status: {"$ref": f"#/components/responses/OAuth{status}"}
+                for status in ("408", "413", "414", "431")
+            },
+            **{
+                status: {"description": text, "headers": headers, "content": {**page, **failed}}
+                for status, text in (("500", "Our failure."), ("503", "The database cannot be used now."))
+            },
+        },
+    }
+
+
+def _metadata(headers: dict[str, Any]) -> dict[str, Any]:
+    kinds = {str: _TEXT, bool: {"type": "boolean"}, list: {"type": "array", "items": _TEXT}}
+    members = {name: kinds[type(value)] for name, value in oauth.metadata("").items()}
+    schema = {"type": "object", "properties": members, "required": list(members)}
+    return {
+        "operationId": "get_oauth_metadata",
+        "tags": ["oauth"],
+        "summary": "What a client library asks first (RFC 8414)",
+        "description": "*Beyond the contract.*",
+        "security": [],
+        "x-beyond-contract": True,
+        "responses": {
+            "200": {
+                "description": "Done.",
+                "headers": headers,
+                "content": {"application/json": {"schema": schema}},
+            },
+            "400": {
+                "description": "The Host header is no host.",
+                "headers": headers,
+                "content": {"text/html": {"schema": _TEXT}},
+            },
+            **{
+                status: {"$ref": f"#/components/responses/Ledger{status}"}
+                for status in ("408", "413", "414", "431", "500", "503")
+            },
+            "429": {"$ref": "#/components/responses/RateLimited"},
+        },
+    }
+
+
+def _parameter(name: str, description: str, *, required: bool = False) -> dict[str, Any]:
+    return {"name": name, "in": "query", "required": required, "schema": _TEXT, "description": description}

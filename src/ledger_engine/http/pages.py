@@ -1,0 +1,69 @@
+"""Pages for people: made of the templates beside this file, and guarded by the same headers, all of them."""
+
+from __future__ import annotations
+
+from functools import cache
+from http import HTTPStatus
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from quart import Response
+
+from ledger_engine.http.errors import Rendered
+
+_TEMPLATES = Path(__file__).with_name("templates")
+_environment = Environment(
+    loader=FileSystemLoader(_TEMPLATES),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+# No script, nothing from elsewhere, in no frame, kept by nobody, and no address of ours told to anyone.
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_POLICY = "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; frame-ancestors 'none'"
+
+
+def page(template: str, status: int = 200, *, forms_lead_to: str = "'none'", **values: object) -> Response:
+    """The page of a template; its forms, and redirects that answer them, may go to `forms_lead_to` alone."""
+    return Response(
+        _environment.get_template(template).render(values),
+        status=status,
+        content_type="text/html; charset=utf-8",
+        headers=_guarded(forms_lead_to),
+    )
+
+
+def message(status: int, title: str, text: str, *, back: str | None = None) -> Response:
+    """A page that says why it goes no further; `back` is where to try again."""
+    return page("message.html", status, title=title, text=text, back=back)
+
+
+def redirect(location: str, status: int = 303) -> Response:
+    """Send the browser on. 303, so that nothing of a form that was sent goes along (RFC 9700, 4.12)."""
+    headers = {**_guarded("'none'"), "Location": location}
+    return Response(HTTPStatus(status).phrase, status=status, content_type="text/plain", headers=headers)
+
+
+def rate_limited(wait: int) -> Rendered:
+    """What a person sees in place of the JSON of a 429."""
+    seconds = "one second" if wait == 1 else f"{wait} seconds"
+    text = f"Wait {seconds}, then go back and try again. Nothing is lost."
+    body = _environment.get_template("message.html").render(title="Too many tries", text=text, back=None)
+    headers = {**_guarded("'none'"), "content-type": "text/html; charset=utf-8"}
+    return 429, [(name.lower().encode(), value.encode()) for name, value in headers.items()], body.encode()
+
+
+@cache
+def style() -> str:
+    """The style sheet of all pages."""
+    return (_TEMPLATES / "style.css").read_text(encoding="utf-8")
+
+
+def _guarded(forms_lead_to: str) -> dict[str, str]:
+    return {**_HEADERS, "Content-Security-Policy": f"{_POLICY}; form-action {forms_lead_to}"}

@@ -1,0 +1,43 @@
+"""Routes of the request log; all of them go beyond the contract."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ledger_engine import requests_log
+from ledger_engine.http.lists import DIGITS, GenericList
+from ledger_engine.http.operations import Call, Routes
+from ledger_engine.pages import Page
+from ledger_engine.requests_log import LoggedRequest, RequestWithEvents
+
+routes = Routes("requests", "/v1")
+
+
+class ListRequests(GenericList):
+    status: Annotated[int, Field(ge=100, le=599), DIGITS] | None = None
+    method: str | None = None
+    path: str | None = None
+
+
+@routes.add(
+    "GET",
+    "/requests",
+    needs="read:projects",
+    query=ListRequests,
+    answer=LoggedRequest,
+    paged=True,
+    beyond_contract=True,
+)
+async def list_requests(call: Call, query: ListRequests) -> Page[LoggedRequest]:
+    """List the requests of the last 7 days, newest first."""
+    return await call.read(
+        requests_log.page, query.page(), status=query.status, method=query.method, path=query.path
+    )
+
+
+@routes.add("GET", "/requests/<id>", needs="read:projects", answer=RequestWithEvents, beyond_contract=True)
+async def get_request(call: Call, id: str) -> RequestWithEvents:
+    """Get one request with the events it caused."""
+    return await call.read(requests_log.get, id)

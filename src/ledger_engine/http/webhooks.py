@@ -1,0 +1,127 @@
+"""Routes of webhook endpoints; all of them go beyond the contract."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ledger_engine import deliveries, webhooks
+from ledger_engine.addresses import URL_MAX
+from ledger_engine.deliveries import Delivery
+from ledger_engine.exchange import check_url
+from ledger_engine.http.bodies import Body
+from ledger_engine.http.lists import GenericList
+from ledger_engine.http.operations import Call, Routes
+from ledger_engine.pages import Page
+from ledger_engine.sealing import Seal
+from ledger_engine.webhooks import EndpointWithSecret, NewEndpoint, WebhookEndpoint
+
+routes = Routes("webhook_endpoints", "/v1")
+
+
+class CreateWebhookEndpoint(Body):
+    url: Annotated[str, Field(min_length=1, max_length=URL_MAX)]
+    events: Annotated[list[str], Field(min_length=1)] = [webhooks.EVERY]
+
+
+@routes.add(
+    "GET",
+    "/webhook_endpoints",
+    needs="read:projects",
+    query=GenericList,
+    answer=WebhookEndpoint,
+    paged=True,
+    beyond_contract=True,
+)
+async def list_webhook_endpoints(call: Call, query: GenericList) -> Page[WebhookEndpoint]:
+    """List the webhook endpoints, newest first, without their secrets."""
+    return await call.read(webhooks.page, query.page())
+
+
+@routes.add(
+    "POST",
+    "/webhook_endpoints",
+    needs="write:projects",
+    lasting=True,
+    body=CreateWebhookEndpoint,
+    answer=EndpointWithSecret,
+    status=201,
+    beyond_contract=True,
+)
+async def create_webhook_endpoint(call: Call, body: CreateWebhookEndpoint) -> EndpointWithSecret:
+    """Register a webhook endpoint for the events from now on; its signing secret is shown this once."""
+    await check_url(body.url, livemode=call.authenticate().livemode)
+    secret = webhooks.new_secret()
+    sealed = Seal.from_environment().close(secret)
+    new = NewEndpoint(body.url, body.events)
+    return await call.write(webhooks.create, new, secret, sealed, call.idempotency_key)
+
+
+@routes.add(
+    "GET", "/webhook_endpoints/<id>", needs="read:projects", answer=WebhookEndpoint, beyond_contract=True
+)
+async def get_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
+    """Get one webhook endpoint."""
+    return await call.read(webhooks.get, id)
+
+
+@routes.add(
+    "DELETE", "/webhook_endpoints/<id>", needs="write:projects", answer=WebhookEndpoint, beyond_contract=True
+)
+async def delete_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
+    """Delete a webhook endpoint; what was not delivered to it never will be."""
+    return await call.write(webhooks.delete, id)
+
+
+@routes.add(
+    "POST",
+    "/webhook_endpoints/<id>/roll_secret",
+    needs="write:projects",
+    lasting=True,
+    answer=EndpointWithSecret,
+    beyond_contract=True,
+)
+async def roll_webhook_secret(call: Call, id: str) -> EndpointWithSecret:
+    """Replace the signing secret at once; the new one is shown this once."""
+    secret = webhooks.new_secret()
+    sealed = Seal.from_environment().close(secret)
+    return await call.write(webhooks.roll_secret, id, secret, sealed, call.idempotency_key)
+
+
+@routes.add(
+    "POST",
+    "/webhook_endpoints/<id>/disable",
+    needs="write:projects",
+    answer=WebhookEndpoint,
+    beyond_contract=True,
+)
+async def disable_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
+    """Send nothing to a webhook endpoint until it is enabled again."""
+    return await call.write(webhooks.disable, id, call.idempotency_key)
+
+
+@routes.add(
+    "POST",
+    "/webhook_endpoints/<id>/enable",
+    needs="write:projects",
+    answer=WebhookEndpoint,
+    beyond_contract=True,
+)
+async def enable_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
+    """Send to a webhook endpoint again, from where it stopped."""
+    return await call.write(webhooks.enable, id, call.idempotency_key)
+
+
+@routes.add(
+    "GET",
+    "/webhook_endpoints/<id>/deliveries",
+    needs="read:projects",
+    query=GenericList,
+    answer=Delivery,
+    paged=True,
+    beyond_contract=True,
+)
+async def list_deliveries(call: Call, id: str, query: GenericList) -> Page[Delivery]:
+    """List what was sent to a webhook endpoint with every attempt, newest first."""
+    return await call.read(deliveries.page, id, query.page())

@@ -1,0 +1,200 @@
+"""A real Chromium, without a window, on a real server; and an app on this machine that users come back to."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import pytest
+
+from tests.ledger_engine.oauth.serving import Serving
+
+HOW = "on Debian and Ubuntu: apt install chromium chromium-driver"
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"  # RFC 7636, appendix B
+CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+STATE = "xyz & <b>'\"</b>"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="session")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    running = Serving(tmp_path_factory.mktemp("browser"))
+    running.start("--auth-rate-limit", "1000000/1000000")
+    running.make_user()
+    running.cli("projects", "create", "Bakery")
+    yield running
+    running.stop()
+
+
+@dataclass
+class Callback:
+    """The app's side: where users come back to."""
+
+    server: ThreadingHTTPServer
+    seen: list[str] = field(default_factory=list)
+
+    @property
+    def port(self) -> int:
+        return self.server.server_address[1]
+
+    @property
+    def redirect_uri(self) -> str:
+        return f"http://127.0.0.1:{self.port}/callback"
+
+    @property
+    def told(self) -> dict[str, str]:
+        """What the last user brought."""
+        return dict(parse_qsl(urlsplit(self.seen[-1]).query))
+
+
+@pytest.fixture
+def callback() -> Iterator[Callback]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path.startswith("/callback"):
+                seen.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<title>Back</title>Welcome back")
+
+        def log_message(self, *arguments: Any) -> None:
+            """Nothing is said."""
+
+    seen: list[str] = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield Callback(server, seen)
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One browser for all tests; skipped with a word on how to get it where there is none."""
+    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if program is None or driver is None:
+        pytest.skip(f"these tests drive a real browser, which is missing here; {HOW}")
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is missing; make test installs it")
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    browser.set_page_load_timeout(60)
+    yield browser
+    browser.quit()
+
+
+class Person:
+    """Somebody at the browser, who comes with an app's link."""
+
+    def __init__(self, chromium: Any, serving: Serving, asked: dict[str, str]) -> None:
+        self.chromium = chromium
+        self.serving = serving
+        self.asked = asked
+
+    def comes(self, **changed: str) -> None:
+        self.chromium.get(f"{self.serving.url}/oauth/authorize?{urlencode({**self.asked, **changed})}")
+
+    def one(self, selector: str) -> Any:
+        """The first element that fits."""
+        return self.chromium.find_element("css selector", selector)
+
+    def every(self, selector: str) -> list[Any]:
+        found: list[Any] = self.chromium.find_elements("css selector", selector)
+        return found
+
+    def signs_in(self, email: str, password: str) -> None:
+        for name, text in (("email", email), ("password", password)):
+            self.one(f"[name={name}]").clear()
+            self.one(f"[name={name}]").send_keys(text)
+        self.presses("button.yes")
+
+    def presses(self, selector: str) -> None:
+        """Press, and wait for the page that follows."""
+        before = self.one("html")
+        self.one(selector).click()
+        self._wait_for(lambda: before != self.one("html"))
+
+    def uses(self, keys: str) -> None:
+        """Type on the keyboard, wherever the focus is, and wait for the page that follows."""
+        before = self.one("html")
+        self.focused().send_keys(keys)
+        self._wait_for(lambda: before != self.one("html"))
+
+    def focused(self) -> Any:
+        return self.chromium.switch_to.active_element
+
+    def sees(self) -> str:
+        text: str = self.one("body").text
+        return text
+
+    def is_at(self, start: str) -> bool:
+        url: str = self.chromium.current_url
+        return url.startswith(start)
+
+    def has(self, width: int, height: int, *, dark: bool = False) -> None:
+        """Look through a window of this size, with a system that is light or dark."""
+        command = self.chromium.execute_cdp_cmd
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+        command("Emulation.setDeviceMetricsOverride", size)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        command("Emulation.setEmulatedMedia", {"features": [scheme]})
+
+    def runs(self, script: str) -> Any:
+        """The value of JavaScript in the page; what a test does is no script of the page."""
+        return self.chromium.execute_script(f"return {script}")
+
+    def _wait_for(self, condition: Any) -> None:
+        from selenium.common.exceptions import StaleElementReferenceException, WebDriverException
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        ignored = (StaleElementReferenceException, WebDriverException)
+        WebDriverWait(self.chromium, 60, ignored_exceptions=ignored).until(lambda _: condition())
+
+
+@pytest.fixture
+def person(chromium: Any, serving: Serving, callback: Callback) -> Iterator[Person]:
+    """Somebody who was never here before, with the link of a new app."""
+    app = serving.cli("apps", "create", "Café Planner", "--redirect-uri", "http://127.0.0.1/callback")
+    chromium.execute_cdp_cmd("Network.clearBrowserCookies", {})
+    chromium.get_log("browser")
+    person = Person(
+        chromium,
+        serving,
+        {
+            "client_id": app["client_id"],
+            "redirect_uri": callback.redirect_uri,
+            "scope": "read:projects write:projects",
+            "state": STATE,
+            "code_challenge": CHALLENGE,
+        },
+    )
+    person.has(1000, 800)
+    yield person
+    chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

@@ -1,0 +1,254 @@
+"""Signing in and deciding, in a real browser (decisions.md 11)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.browser.conftest import STATE, VERIFIER, Callback, Person
+from tests.ledger_engine.oauth.serving import EMAIL, PASSWORD, Serving
+
+SIZES = {"desk": (1000, 800), "phone": (360, 740), "small phone": (320, 568)}
+
+
+def test_a_user_lets_an_app_in(person: Person, callback: Callback, serving: Serving) -> None:
+    person.comes()
+    person.signs_in(EMAIL, PASSWORD)
+    assert "Let Café Planner in?" in person.sees()
+    assert EMAIL in person.sees()
+    person.presses("[value=allow]")
+    assert person.is_at(callback.redirect_uri)
+    assert "Welcome back" in person.sees()
+    back = callback.told
+    assert (back["state"], back["iss"]) == (STATE, serving.url)
+    answer = httpx.post(f"{serving.url}/oauth/token", json={"code": back["code"], "code_verifier": VERIFIER})
+    assert answer.status_code == 200
+    headers = {"Authorization": f"Bearer {answer.json()['access_token']}"}
+    assert httpx.get(f"{serving.url}/v1/accounts", headers=headers).status_code == 200
+
+
+def test_a_user_does_not_let_an_app_in(person: Person, callback: Callback) -> None:
+    person.comes()
+    person.signs_in(EMAIL, PASSWORD)
+    person.presses("[value=deny]")
+    assert callback.told["error"] == "access_denied"
+    assert "code" not in callback.told
+
+
+def test_a_scope_beyond_the_users_role_is_told_to_the_app_right_after_the_sign_in(
+    person: Person, callback: Callback
+) -> None:
+    """The browser follows a form's redirects as far as the page's policy lets it."""
+    person.comes(scope="admin:billing")
+    person.signs_in(EMAIL, PASSWORD)
+    assert person.is_at(callback.redirect_uri)
+    assert callback.told["error"] == "invalid_scope"
+
+
+def test_it_works_without_scripts_and_with_the_keyboard_alone(person: Person, callback: Callback) -> None:
+    person.chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    person.comes()
+    assert person.focused().get_attribute("name") == "email"
+    person.focused().send_keys(EMAIL + "\t")
+    assert person.focused().get_attribute("name") == "password"
+    person.uses(PASSWORD + "\n")
+    person.one("body").send_keys("\t")
+    assert person.focused().get_attribute("value") == "deny"
+    person.focused().send_keys("\t")
+    assert person.focused().get_attribute("value") == "allow"
+    person.uses("\n")
+    assert "code" in callback.told
+
+
+def test_a_wrong_password_is_told_and_the_address_is_kept(person: Person) -> None:
+    person.comes()
+    person.signs_in(EMAIL, "not my password")
+    alert = person.one("[role=alert]")
+    assert "do not fit together" in alert.text
+    assert person.one("[name=email]").get_attribute("value") == EMAIL
+    password = person.one("[name=password]")
+    assert password.get_attribute("value") == ""
+    assert password.get_attribute("aria-describedby") == alert.get_attribute("id")
+    assert person.focused() == password
+    password.send_keys(PASSWORD)
+    person.presses("button.yes")
+    assert "Let Café Planner in?" in person.sees()
+
+
+def test_somebody_else_can_decide(person: Person) -> None:
+    person.comes()
+    person.signs_in(EMAIL, PASSWORD)
+    person.presses(".who button")
+    assert person.one("h1").text == "Sign in"
+    person.comes()
+    assert person.one("h1").text == "Sign in"
+
+
+def test_the_cookie_changes_at_sign_in_and_scripts_do_not_see_it(person: Person) -> None:
+    person.comes()
+    [before] = person.chromium.get_cookies()
+    person.signs_in(EMAIL, PASSWORD)
+    [after] = person.chromium.get_cookies()
+    assert before["value"] != after["value"]
+    assert (after["httpOnly"], after["sameSite"]) == (True, "Lax")
+    assert person.runs("document.cookie") == ""
+
+
+def test_two_windows_at_once_both_get_to_the_end(person: Person, callback: Callback) -> None:
+    first = person.chromium.current_window_handle
+    person.comes()
+    person.chromium.switch_to.new_window("tab")
+    person.comes(state="second")
+    person.signs_in(EMAIL, PASSWORD)
+    person.presses("[value=allow]")
+    assert callback.told["state"] == "second"
+    person.chromium.close()
+    person.chromium.switch_to.window(first)
+    # The page in the first window is from before the sign-in: it is refused, and leads on.
+    person.signs_in(EMAIL, PASSWORD)
+    assert "out of date" in person.sees()
+    person.presses("a.yes")
+    person.presses("[value=allow]")
+    assert callback.told["state"] == STATE
+
+
+def test_an_unknown_app_stays_on_an_error_page(person: Person, callback: Callback, serving: Serving) -> None:
+    person.comes(client_id="app_none")
+    assert person.is_at(f"{serving.url}/oauth/authorize")
+    assert "cannot go on" in person.sees()
+    person.comes(redirect_uri="http://127.0.0.1:1/elsewhere")
+    assert person.is_at(f"{serving.url}/oauth/authorize")
+    assert callback.seen == []
+
+
+# Other sites
+
+
+@pytest.fixture
+def evil(person: Person, tmp_path: Path) -> Any:
+    """Open a page of somebody else's."""
+
+    def show(text: str) -> None:
+        page = tmp_path / "evil.html"
+        page.write_text(f"<!doctype html><title>Evil</title>{text}", encoding="utf-8")
+        person.chromium.get(page.as_uri())
+
+    return show
+
+
+@pytest.mark.parametrize("signed_in", [False, True])
+def test_no_page_is_shown_in_a_frame(person: Person, evil: Any, signed_in: bool) -> None:
+    person.comes()
+    if signed_in:
+        person.signs_in(EMAIL, PASSWORD)
+    url = person.chromium.current_url.replace('"', "%22").replace("&", "&amp;")
+    evil(f'<iframe src="{url}" width="600" height="600"></iframe>')
+    person.chromium.switch_to.frame(0)
+    assert "Café Planner" not in person.one("html").text
+    assert person.every("form") == []
+    person.chromium.switch_to.default_content()
+    assert any("frame-ancestors" in entry["message"] for entry in person.chromium.get_log("browser"))
+
+
+def test_a_consent_forged_by_another_site_is_refused(
+    person: Person, evil: Any, callback: Callback, serving: Serving
+) -> None:
+    person.comes()
+    person.signs_in(EMAIL, PASSWORD)
+    inputs = "".join(
+        f'<input type="hidden" name="{name}" value="{value.replace(chr(34), "&quot;")}">'
+        for name, value in {**person.asked, "decision": "allow", "token": "0" * 64}.items()
+    )
+    evil(f'<form method="post" action="{serving.url}/oauth/consent">{inputs}<button>Win</button></form>')
+    person.presses("button")
+    assert "out of date" in person.sees()
+    assert callback.seen == []
+
+
+# How it looks
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("size", SIZES)
+def test_every_page_fits_its_window_and_can_be_read(person: Person, size: str, dark: bool) -> None:
+    person.has(*SIZES[size], dark=dark)
+    person.comes()
+    looks_good(person, dark)
+    person.signs_in(EMAIL, "not my password")
+    looks_good(person, dark)
+    person.signs_in(EMAIL, PASSWORD)
+    looks_good(person, dark)
+    person.comes(client_id="app_none_with_a_name_that_goes_on_and_on_and_on")
+    looks_good(person, dark)
+
+
+def looks_good(person: Person, dark: bool) -> None:
+    assert person.runs("document.documentElement.scrollWidth <= window.innerWidth")
+    page = colour(person.runs("getComputedStyle(document.body).backgroundColor"))
+    assert (luminance(page) < 0.2) is dark
+    for element in person.every("h1, p, label, button, li strong, li span, a, .mode"):
+        if element.text:
+            front, back = (colour(value) for value in person.chromium.execute_script(COLOURS, element))
+            assert contrast(front, back) >= 4.5, f"{element.text!r}: {front} on {back}"
+    for button in person.every("button"):
+        assert button.size["height"] >= 40
+    for field in person.every("input:not([type=hidden])"):
+        label = person.one(f"label[for={field.get_attribute('id')}]")
+        assert label.is_displayed()
+    assert len(person.every("h1")) == 1
+    assert person.runs("document.documentElement.lang") == "en"
+    assert person.runs("document.title")
+
+
+def test_the_focus_is_seen(person: Person) -> None:
+    person.comes()
+    for _ in range(3):
+        assert person.chromium.execute_script(OUTLINE, person.focused()) == "solid 3px"
+        person.focused().send_keys("\t")
+
+
+def test_nothing_comes_from_elsewhere_and_nothing_is_refused_by_the_policy(
+    person: Person, serving: Serving
+) -> None:
+    person.comes()
+    person.signs_in(EMAIL, PASSWORD)
+    loaded = person.runs("performance.getEntriesByType('resource').map(entry => entry.name)")
+    assert loaded == [f"{serving.url}/oauth/style.css"]
+    assert person.runs("document.scripts.length") == 0
+    assert [entry["message"] for entry in person.chromium.get_log("browser")] == []
+
+
+# The colour of an element's text and of what lies behind it.
+COLOURS = """
+    let behind = arguments[0];
+    while (getComputedStyle(behind).backgroundColor === "rgba(0, 0, 0, 0)") behind = behind.parentElement;
+    return [getComputedStyle(arguments[0]).color, getComputedStyle(behind).backgroundColor];
+"""
+OUTLINE = """
+    const style = getComputedStyle(arguments[0]);
+    return style.outlineStyle + " " + style.outlineWidth;
+"""
+Colour = tuple[int, ...]
+
+
+def colour(text: str) -> Colour:
+    found = re.fullmatch(r"rgb\((\d+), (\d+), (\d+)\)", text)
+    assert found, text
+    return tuple(int(part) for part in found.groups())
+
+
+def luminance(colour: Colour) -> float:
+    """WCAG 2, relative luminance."""
+    parts = [part / 255 for part in colour]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(front: Colour, back: Colour) -> float:
+    """WCAG 2, contrast ratio; text needs 4.5 (AA)."""
+    lighter, darker = sorted((luminance(front), luminance(back)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)

@@ -1,0 +1,314 @@
+"""interface.md, Events, and Authentication 11; decisions.md 12 and 13: from outside, over sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from ledger_tui.client.webhooks import sign, verify
+from tests.contract.conftest import (
+    Cli,
+    MakeClient,
+    Project,
+    Server,
+    ledger_engine,
+    start_server,
+    stop_server,
+)
+from tests.contract.rules import holds
+from tests.ledger_engine.waiting import looked_until
+from tests.receivers import Receiver, answering, receiving
+
+TILL = {"name": "Till", "currency": "EUR"}
+ENDPOINTS = "/v1/webhook_endpoints"
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that retries soon."""
+    running = start_server(tmp_path_factory.mktemp("webhooks") / "ledger.db", "--webhook-retries", "0.1,0.1")
+    yield running
+    stop_server(running)
+
+
+@pytest.fixture
+async def client(quick: Server) -> AsyncIterator[httpx.AsyncClient]:
+    """A client with a key of a new project of its own."""
+    limits = ("--plan", "enterprise", "--rate-limit", "1000000", "--burst", "1000000")
+    project = ledger_engine("projects", "create", "Webhooks", *limits, database=quick.database)["id"]
+    key = ledger_engine("keys", "create", "--project", project, "--mode", "test", database=quick.database)[
+        "key"
+    ]
+    async with httpx.AsyncClient(base_url=quick.url, headers={"Authorization": f"Bearer {key}"}) as client:
+        yield client
+
+
+async def register(client: httpx.AsyncClient, receiver: Receiver, *kinds: str) -> dict[str, Any]:
+    answer = await client.post(ENDPOINTS, json={"url": receiver.url, "events": list(kinds) or ["*"]})
+    assert answer.status_code == 201, answer.text
+    made: dict[str, Any] = answer.json()
+    return made
+
+
+async def get(client: httpx.AsyncClient, path: str, /, **params: str) -> Any:
+    """What a good answer holds."""
+    answer = await client.get(path, params=params)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def deliveries(client: httpx.AsyncClient, endpoint: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await get(client, f"{ENDPOINTS}/{endpoint}/deliveries"))["data"]
+    return found
+
+
+def settled(found: list[dict[str, Any]]) -> bool:
+    return bool(found) and all(delivery["status"] != "pending" for delivery in found)
+
+
+@holds("service.webhooks", "auth.webhook-signature", "12.delivery")
+async def test_a_delivery_is_the_event_signed_over_its_raw_body(client: httpx.AsyncClient) -> None:
+    async with receiving() as receiver:
+        secret = (await register(client, receiver))["secret"]
+        account = (await client.post("/v1/accounts", json=TILL | {"name": "Kaffeerösterei ☕"})).json()
+        await receiver.until_received(1)
+        (request,) = receiver.received
+    assert request.method == "POST"
+    assert verify(secret, request.body, request.headers["ledger-signature"])
+    assert request.headers["ledger-signature"] == sign(secret, request.body)
+    message = json.loads(request.body)
+    assert message["data"]["object"] == account
+    assert (message["type"], message["livemode"], message["object"]) == ("account.created", False, "event")
+    assert request.headers["ledger-event-id"] == message["id"]
+    assert request.headers["ledger-event-type"] == "account.created"
+    assert request.headers["ledger-attempt"] == "1"
+
+
+@holds("events.webhooks", "12.delivery")
+async def test_an_https_endpoint_receives_events_as_they_happen(
+    tmp_path: Path, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*certificate)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    server = start_server(tmp_path / "ledger.db")
+    try:
+        key = ledger_engine("keys", "create", "--mode", "test", database=server.database)["key"]
+        async with receiving(tls=tls) as receiver:
+            headers = {"Authorization": f"Bearer {key}"}
+            async with httpx.AsyncClient(base_url=server.url, headers=headers) as client:
+                url = f"https://localhost:{receiver.port}/hook"
+                secret = (await client.post(ENDPOINTS, json={"url": url})).json()["secret"]
+                await client.post("/v1/accounts", json=TILL)
+                await receiver.until_received(1)
+            (request,) = receiver.received
+            assert verify(secret, request.body, request.headers["ledger-signature"])
+    finally:
+        stop_server(server)
+
+
+@holds("quotas.webhooks")
+@pytest.mark.parametrize(("plan", "most"), [("free", 5), ("pro", 50)])
+async def test_so_many_endpoints_and_not_one_more(quick: Server, plan: str, most: int) -> None:
+    project = ledger_engine("projects", "create", "Stall", "--plan", plan, database=quick.database)["id"]
+    keys = ("keys", "create", "--project", project, "--mode", "test")
+    headers = {"Authorization": f"Bearer {ledger_engine(*keys, database=quick.database)['key']}"}
+    statuses: list[int] = []
+    async with httpx.AsyncClient(base_url=quick.url, headers=headers) as client:
+        while len(statuses) <= most:
+            answer = await client.post(ENDPOINTS, json={"url": "http://127.0.0.1:9/"})
+            if answer.status_code == 429:
+                await asyncio.sleep(int(answer.headers["Retry-After"]))
+            else:
+                statuses.append(answer.status_code)
+        assert answer.json()["error"]["code"] == "quota_exceeded"
+    assert statuses == [201] * most + [403]
+
+
+@holds("12.endpoints")
+def test_an_endpoint_is_made_shown_rolled_disabled_and_deleted(project: Project) -> None:
+    api = project.api
+    made = api.post(ENDPOINTS, json={"url": "http://127.0.0.1:9/", "events": ["invoice.paid"]})
+    assert made.status_code == 201
+    endpoint = made.json()
+    secret = endpoint.pop("secret")
+    path = f"{ENDPOINTS}/{endpoint['id']}"
+    assert api.get(path).json() == endpoint
+    assert api.get(ENDPOINTS).json()["data"] == [endpoint]
+    rolled = api.post(f"{path}/roll_secret").json()
+    assert rolled["secret"].startswith("whsec_")
+    assert rolled["secret"] != secret
+    assert api.post(f"{path}/disable").json()["status"] == "disabled"
+    assert api.post(f"{path}/enable").json()["status"] == "enabled"
+    assert api.get(f"{path}/deliveries").json()["data"] == []
+    assert api.delete(path).json()["id"] == endpoint["id"]
+    assert api.get(path).status_code == 404
+
+
+@holds("12.urls")
+@pytest.mark.parametrize(
+    ("url", "in_test", "in_live"),
+    [
+        ("https://hooks.example/", 201, 201),
+        ("https://93.184.216.34/", 201, 201),
+        ("http://127.0.0.1:9/", 201, 400),
+        ("https://127.0.0.1:9/", 201, 400),
+        ("http://93.184.216.34/", 400, 400),
+        ("https://10.0.0.1/", 400, 400),
+        ("https://169.254.169.254/", 400, 400),
+        ("http://2130706433/", 400, 400),
+        ("http://0x7f.1/", 400, 400),
+        ("https://[::ffff:127.0.0.1]/", 400, 400),
+        ("https://[64:ff9b::7f00:1]/", 400, 400),
+        ("https://[2002:7f00:1::]/", 400, 400),
+        ("ftp://hooks.example/", 400, 400),
+    ],
+)
+def test_where_a_mode_may_send(
+    project: Project, make_client: MakeClient, cli: Cli, url: str, in_test: int, in_live: int
+) -> None:
+    key = cli("keys", "create", "--project", project.id, "--mode", "live")["key"]
+    for client, status in ((project.api, in_test), (make_client(key), in_live)):
+        answer = client.post(ENDPOINTS, json={"url": url})
+        assert answer.status_code == status, answer.text
+        if status == 400:
+            assert answer.json()["error"]["param"] == "url"
+
+
+@holds("12.retries")
+async def test_what_fails_is_tried_again_and_every_attempt_is_shown(client: httpx.AsyncClient) -> None:
+    async with receiving(answering(500, b"no beans")) as receiver:
+        endpoint = (await register(client, receiver))["id"]
+        await client.post("/v1/accounts", json=TILL)
+        (delivery,) = await looked_until(lambda: deliveries(client, endpoint), settled)
+        assert [request.attempt for request in receiver.received] == [1, 2, 3]
+    assert (delivery["status"], delivery["next_attempt_at"]) == ("failed", None)
+    assert [attempt["number"] for attempt in delivery["attempts"]] == [1, 2, 3]
+    for attempt, request in zip(delivery["attempts"], receiver.received, strict=True):
+        assert (attempt["status"], attempt["error"]) == (500, "answered 500")
+        assert attempt["latency_ms"] >= 0
+        assert attempt["request"]["body"] == request.body.decode()
+        assert attempt["request"]["headers"]["Ledger-Signature"] == request.headers["ledger-signature"]
+        assert attempt["response"]["body"] == "no beans"
+
+
+@holds("12.retries")
+async def test_a_redirect_is_a_failure_and_410_disables(client: httpx.AsyncClient) -> None:
+    async with (
+        receiving() as elsewhere,
+        receiving(answering(302, b"", f"Location: {elsewhere.url}")) as moved,
+        receiving(answering(410)) as gone,
+    ):
+        one, two = [(await register(client, each))["id"] for each in (moved, gone)]
+        await client.post("/v1/accounts", json=TILL)
+        (redirected,) = await looked_until(lambda: deliveries(client, one), settled)
+        await looked_until(lambda: deliveries(client, two), settled)
+        assert elsewhere.received == []
+        assert len(gone.received) == 1
+    assert redirected["status"] == "failed"
+    assert {attempt["status"] for attempt in redirected["attempts"]} == {302}
+    endpoint = await get(client, f"{ENDPOINTS}/{two}")
+    assert (endpoint["status"], endpoint["disabled_reason"]) == ("disabled", "gone")
+
+
+@holds("12.events")
+async def test_events_are_listed_and_sent_again(client: httpx.AsyncClient) -> None:
+    async with receiving() as receiver:
+        endpoint = (await register(client, receiver))["id"]
+        await client.post("/v1/accounts", json=TILL)
+        await looked_until(lambda: deliveries(client, endpoint), settled)
+        (event,) = (await get(client, "/v1/events"))["data"]
+        assert await get(client, f"/v1/events/{event['id']}") == event
+        answer = await client.post(f"/v1/events/{event['id']}/resend")
+        assert [delivery["status"] for delivery in answer.json()["data"]] == ["pending"]
+        await receiver.until_received(2)
+        receiver.behave = answering(500)
+        await client.post("/v1/accounts", json=TILL)
+        await looked_until(lambda: deliveries(client, endpoint), lambda found: found[0]["status"] == "failed")
+        receiver.behave = answering()
+        answer = await client.post("/v1/events/resend", json={"since": "2026-01-01"})
+        assert answer.json() == {"deliveries": 1}
+        found = await looked_until(lambda: deliveries(client, endpoint), settled)
+        assert {delivery["status"] for delivery in found} == {"succeeded"}
+
+
+async def messages(lines: AsyncIterator[str], count: int) -> list[dict[str, str]]:
+    """The next server-sent events."""
+    found: list[dict[str, str]] = [{}]
+    async for line in lines:
+        if line:
+            name, _, value = line.partition(": ")
+            found[-1][name] = value
+        elif len(found) == count:
+            return found
+        else:
+            found.append({})
+    return found
+
+
+@holds("12.stream")
+async def test_a_listener_follows_the_events_and_resumes(client: httpx.AsyncClient) -> None:
+    async with client.stream("GET", "/v1/events/stream") as response:
+        lines = response.aiter_lines()
+        (session,) = await messages(lines, 1)
+        await client.post("/v1/accounts", json=TILL)
+        (told,) = await messages(lines, 1)
+    data = json.loads(told["data"])
+    assert verify(json.loads(session["data"])["secret"], data["body"].encode(), data["signature"])
+    assert json.loads(data["body"])["id"] == told["id"]
+    await client.post("/v1/accounts", json=TILL)
+    last = {"Last-Event-ID": told["id"]}
+    async with client.stream("GET", "/v1/events/stream", headers=last) as response:
+        _, missed = await messages(response.aiter_lines(), 2)
+    assert json.loads(json.loads(missed["data"])["body"])["type"] == "account.created"
+    assert missed["id"] > told["id"]
+
+
+@holds("13.log", "13.filters")
+async def test_requests_are_logged_with_what_they_caused(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/v1/accounts", json=TILL, headers={"Idempotency-Key": "once"})
+    await client.post("/v1/accounts", json={"name": "Till"})
+
+    async def entries(**filters: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (await get(client, "/v1/requests", **filters))["data"]
+        return found
+
+    at_accounts = partial(entries, path="/v1/accounts")
+    refused, made = await looked_until(at_accounts, lambda found: len(found) == 2)
+    assert (made["id"], made["status"]) == (answer.headers["Request-Id"], 201)
+    assert made["idempotency_key"] == "once"
+    assert (refused["status"], refused["error_code"]) == (400, "missing_field")
+    assert json.loads(made["request_body"]) == TILL
+    assert json.loads(made["response_body"]) == answer.json()
+    key = client.headers["Authorization"].removeprefix("Bearer ")
+    assert made["credential"].startswith("sk_test_")
+    assert made["credential"].endswith(key[-4:])
+    assert key not in str(made)
+    assert refused in await entries(status="400")
+    assert refused in await entries(method="POST")
+    assert await entries(method="DELETE") == []
+    shown = await get(client, f"/v1/requests/{made['id']}")
+    assert shown["events"] == [(await get(client, "/v1/events"))["data"][0]["id"]]
+
+
+@holds("13.log")
+async def test_in_live_mode_no_bodies_are_logged(quick: Server) -> None:
+    key = ledger_engine("keys", "create", "--mode", "live", database=quick.database)["key"]
+    headers = {"Authorization": f"Bearer {key}"}
+    async with httpx.AsyncClient(base_url=quick.url, headers=headers) as live:
+        await live.post("/v1/accounts", json=TILL)
+
+        async def entries() -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = (await get(live, "/v1/requests"))["data"]
+            return found
+
+        (entry,) = await looked_until(entries, lambda found: len(found) == 1)
+    assert (entry["livemode"], entry["request_body"], entry["response_body"]) == (True, None, None)

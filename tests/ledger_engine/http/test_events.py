@@ -1,0 +1,398 @@
+"""Events over HTTP: lists, sending again, and the live stream on a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+from quart import Quart
+
+from ledger_engine import accounts, api_keys, deliveries, events, following, webhooks
+from ledger_engine.background import Background
+from ledger_engine.engine import Engine, open_engine
+from ledger_engine.following import Followers
+from ledger_engine.http import events as routes
+from ledger_engine.http.wire import make_strict
+from ledger_engine.scope import Scope
+from ledger_engine.sealing import Seal
+from tests.ledger_engine.conftest import MakeKey, Run
+from tests.ledger_engine.test_attempts import begin
+from tests.ledger_engine.waiting import looked_until
+
+TILL = accounts.NewAccount("Till ☕", "EUR", {"note": "one\r\ntwo\u2028three"})
+
+
+async def happen(engine: Engine, scope: Scope, count: int = 1) -> list[str]:
+    """So many accounts are created; gives their events' ids."""
+    before = await engine.read(events.newest)
+    for _ in range(count):
+        await engine.write(partial(accounts.create, scope=scope, new=TILL))
+    found = await engine.read(lambda unit: events.after(unit, scope, before, count))
+    return [message.id for message in found]
+
+
+# The list
+
+
+async def test_events_are_listed_newest_first_as_they_are_sent(
+    api: httpx.AsyncClient, engine: Engine, scope: Scope
+) -> None:
+    await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})
+    await happen(engine, scope, 2)
+    answer = (await api.get("/v1/events")).json()
+    messages = await engine.read(lambda unit: events.after(unit, scope, "", 10))
+    requests = [event.pop("request") for event in answer["data"]]
+    assert answer["data"] == [json.loads(message.body) for message in reversed(messages)]
+    assert requests[:2] == [None, None], "a command's events have no request"
+    assert requests[2].startswith("req_")
+    assert (answer["has_more"], answer["next_cursor"]) == (False, None)
+
+
+async def test_events_are_paged_by_a_cursor(api: httpx.AsyncClient, engine: Engine, scope: Scope) -> None:
+    happened = await happen(engine, scope, 5)
+    first = (await api.get("/v1/events", params={"limit": "3"})).json()
+    rest = (await api.get("/v1/events", params={"limit": "3", "cursor": first["next_cursor"]})).json()
+    assert [event["id"] for event in first["data"] + rest["data"]] == happened[::-1]
+    assert (await api.get("/v1/events", params={"cursor": "evt_none"})).status_code == 400
+
+
+async def test_to_others_an_event_does_not_exist(
+    api: httpx.AsyncClient, stranger_api: httpx.AsyncClient, engine: Engine, scope: Scope
+) -> None:
+    (event,) = await happen(engine, scope)
+    assert (await api.get(f"/v1/events/{event}")).json()["id"] == event
+    for method, path in (("GET", f"/v1/events/{event}"), ("POST", f"/v1/events/{event}/resend")):
+        answer = await stranger_api.request(method, path)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+    assert (await stranger_api.get("/v1/events")).json()["data"] == []
+
+
+# Sending again
+
+
+async def test_an_event_is_sent_again(
+    api: httpx.AsyncClient, engine: Engine, clock: Any, scope: Scope
+) -> None:
+    (event,) = await happen(engine, scope)
+    endpoints = [(await begin(engine, clock, scope, ["*"])).subscription.endpoint for _ in range(2)]
+    answer = await api.post(f"/v1/events/{event}/resend")
+    assert answer.status_code == 200
+    assert {delivery["endpoint"] for delivery in answer.json()["data"]} == set(endpoints)
+    assert {delivery["status"] for delivery in answer.json()["data"]} == {"pending"}
+    one = await api.post(f"/v1/events/{event}/resend", params={"endpoint": endpoints[0]})
+    assert [delivery["endpoint"] for delivery in one.json()["data"]] == [endpoints[0]]
+    assert (await api.post(f"/v1/events/{event}/resend", params={"endpoint": "whe_none"})).status_code == 404
+    assert (await api.post("/v1/events/evt_none/resend")).status_code == 404
+
+
+async def test_what_failed_is_sent_again(
+    api: httpx.AsyncClient, engine: Engine, clock: Any, scope: Scope
+) -> None:
+    sending = await begin(engine, clock, scope, ["*"])
+    good, bad = await sending.happen(2)
+    await sending.record(sending.outcome(good), sending.failure(bad, retry_in_ms=None))
+    answer = await api.post("/v1/events/resend", json={"since": "2026-01-01"})
+    assert (answer.status_code, answer.json()) == (200, {"deliveries": 1})
+    assert (await api.post("/v1/events/resend", json={"since": "2027-01-01"})).json() == {"deliveries": 0}
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "param"),
+    [
+        ({}, "missing_field", "since"),
+        ({"since": "yesterday"}, "invalid_value", "since"),
+        ({"since": 5}, "invalid_value", "since"),
+        ({"since": "2026-01-01", "all": True}, "unknown_field", "all"),
+    ],
+)
+async def test_a_bad_time_is_a_400(
+    api: httpx.AsyncClient, body: dict[str, Any], code: str, param: str
+) -> None:
+    answer = await api.post("/v1/events/resend", json=body)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"], error["param"]) == (400, code, param)
+
+
+async def test_a_key_that_only_reads_sends_nothing(api_with: Run, engine: Engine, scope: Scope) -> None:
+    reader = await api_with(scopes=["read:projects"])
+    (event,) = await happen(engine, scope)
+    assert (await reader.post(f"/v1/events/{event}/resend")).status_code == 403
+    assert (await reader.post("/v1/events/resend", json={"since": "2026-01-01"})).status_code == 403
+
+
+# The stream
+
+
+class Served:
+    """The application on a real socket."""
+
+    def __init__(self, port: int, background: Background, stop: asyncio.Event) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self.port = port
+        self._background = background
+        self._stop = stop
+        self.ended = asyncio.Event()
+
+    def stop(self) -> None:
+        """What the server does when it is told to stop."""
+        self._background.begin_stop()
+        self._stop.set()
+
+
+@pytest.fixture
+async def served(app: Quart, engine: Engine) -> AsyncIterator[Served]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = Config()
+    config.loglevel = "CRITICAL"
+    config.graceful_timeout = 20
+    make_strict(config)
+    stop = asyncio.Event()
+    port = listener.getsockname()[1]
+    config.bind = [f"fd://{listener.detach()}"]
+    made = Served(port, Background(engine, Seal(None)), stop)
+    serving = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait, mode="asgi"))
+    serving.add_done_callback(lambda _: made.ended.set())
+    yield made
+    made.stop()
+    await serving
+
+
+class Stream:
+    """The messages of one listener."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self.response = response
+        self._lines = response.aiter_lines()
+        self.comments = 0
+
+    async def next(self) -> dict[str, str]:
+        """The fields of the next message; empty when the stream has ended."""
+        fields: dict[str, str] = {}
+        async with asyncio.timeout(60):
+            async for line in self._lines:
+                if line.startswith(":"):
+                    self.comments += 1
+                elif line:
+                    name, _, value = line.partition(": ")
+                    fields[name] = value
+                elif fields:
+                    return fields
+        return fields
+
+    async def events(self, count: int) -> list[str]:
+        return [(await self.next())["id"] for _ in range(count)]
+
+
+@asynccontextmanager
+async def listening(
+    served: Served, key: str, last: str | None = None
+) -> AsyncIterator[tuple[Stream, dict[str, str]]]:
+    """A listener that has had its first message."""
+    headers = {"Authorization": f"Bearer {key}"} | ({} if last is None else {"Last-Event-ID": last})
+    async with (
+        httpx.AsyncClient(base_url=served.url, headers=headers, timeout=60) as client,
+        client.stream("GET", "/v1/events/stream") as response,
+    ):
+        assert response.status_code == 200
+        stream = Stream(response)
+        yield stream, await stream.next()
+
+
+async def test_the_first_message_has_a_secret_and_each_later_one_is_signed_with_it(
+    served: Served, engine: Engine, scope: Scope, make_key: MakeKey
+) -> None:
+    async with listening(served, await make_key()) as (stream, first):
+        assert stream.response.headers["Content-Type"] == "text/event-stream"
+        assert stream.response.headers["Cache-Control"] == "no-store"
+        assert stream.response.headers["Request-Id"].startswith("req_")
+        assert first["event"] == "session"
+        secret = json.loads(first["data"])["secret"]
+        assert secret.startswith("whsec_")
+        await happen(engine, scope, 3)
+        messages = await engine.read(lambda unit: events.after(unit, scope, "", 3))
+        for message in messages:
+            told = await stream.next()
+            assert (told["id"], told["event"]) == (message.id, "event")
+            data = json.loads(told["data"])
+            assert data["body"] == message.body
+            assert data["signature"] == webhooks.sign(secret, message.body.encode())
+
+
+async def test_each_session_has_a_secret_of_its_own(served: Served, make_key: MakeKey) -> None:
+    key = await make_key()
+    async with listening(served, key) as (_, first), listening(served, key) as (_, second):
+        assert json.loads(first["data"])["secret"] != json.loads(second["data"])["secret"]
+
+
+async def test_a_listener_hears_what_happens_from_then_on_in_order(
+    served: Served, engine: Engine, scope: Scope, make_key: MakeKey
+) -> None:
+    await happen(engine, scope, 3)
+    async with listening(served, await make_key()) as (stream, _):
+        happened = await happen(engine, scope, 100)
+        assert await stream.events(100) == happened
+
+
+async def test_a_listener_goes_on_behind_the_last_event_it_had(
+    served: Served, engine: Engine, scope: Scope, make_key: MakeKey
+) -> None:
+    key = await make_key()
+    happened = await happen(engine, scope, 50)
+    async with listening(served, key, last=happened[9]) as (stream, first):
+        assert first["id"] == happened[9]
+        assert await stream.events(40) == happened[10:]
+
+
+@pytest.mark.parametrize("before", [0, 2])
+async def test_a_listener_that_had_nothing_yet_goes_on_from_where_it_began(
+    served: Served, engine: Engine, scope: Scope, make_key: MakeKey, before: int
+) -> None:
+    key = await make_key()
+    await happen(engine, scope, before)
+    async with listening(served, key) as (_, first):
+        pass
+    happened = await happen(engine, scope, 2)
+    async with listening(served, key, last=first["id"]) as (stream, _):
+        assert await stream.events(2) == happened
+
+
+async def test_an_id_that_is_no_event_of_theirs_is_a_400(
+    api: httpx.AsyncClient, engine: Engine, stranger: Scope
+) -> None:
+    (other,) = await happen(engine, stranger)
+    for last in (other, "evt_none", "", "acc_1"):
+        answer = await api.get("/v1/events/stream", headers={"Last-Event-ID": last})
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"], error["param"]) == (400, "invalid_cursor", "Last-Event-ID")
+
+
+async def test_others_hear_nothing_of_it(
+    served: Served, engine: Engine, scope: Scope, stranger: Scope, make_key: MakeKey
+) -> None:
+    key = await make_key(livemode=stranger.livemode, of=stranger.project)
+    async with listening(served, key) as (stream, _):
+        await happen(engine, scope, 5)
+        (own,) = await happen(engine, stranger)
+        assert await stream.events(1) == [own]
+
+
+async def test_what_another_process_does_is_heard(
+    served: Served,
+    engine: Engine,
+    scope: Scope,
+    make_key: MakeKey,
+    tmp_path: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(following, "LOOKS_EVERY_S", 0.02)
+    beside = open_engine(tmp_path / "ledger.db", clock=engine.clock)
+    async with listening(served, await make_key()) as (stream, _):
+        assert await happen(beside, scope, 3) == await stream.events(3)
+    await beside.close()
+
+
+async def test_a_silent_stream_is_kept_alive(
+    served: Served, engine: Engine, scope: Scope, make_key: MakeKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "LOOKS_EVERY_S", 0.01)
+    monkeypatch.setattr(routes, "KEEP_ALIVE_S", 0.03)
+    async with listening(served, await make_key()) as (stream, _):
+        await asyncio.sleep(0.2)
+        await happen(engine, scope)
+        await stream.next()
+        assert stream.comments > 0
+
+
+async def test_all_streams_end_at_once_when_the_server_stops(
+    served: Served, make_key: MakeKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "LOOKS_EVERY_S", 1000)
+    key = await make_key()
+    async with listening(served, key) as (one, _), listening(served, key) as (two, _):
+        served.stop()
+        assert await one.next() == {}
+        assert await two.next() == {}
+        async with asyncio.timeout(5):
+            await served.ended.wait()
+
+
+async def test_a_revoked_key_hears_nothing_more(
+    served: Served, engine: Engine, scope: Scope, make_key: MakeKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "LOOKS_EVERY_S", 0.01)
+    monkeypatch.setattr(routes, "CHECKED_EVERY_S", 0.02)
+    async with listening(served, await make_key()) as (stream, _):
+        (key,) = await engine.read(lambda unit: api_keys.every(unit, scope.project))
+        await engine.write(lambda unit: api_keys.revoke(unit, scope, key.id))
+        assert await stream.next() == {}
+
+
+async def test_the_stream_needs_a_key_that_reads(api_with: Run, anyone: httpx.AsyncClient) -> None:
+    other = await api_with(scopes=["read:users"])
+    assert (await other.get("/v1/events/stream")).status_code == 403
+    assert (await anyone.get("/v1/events/stream")).status_code == 401
+
+
+async def test_more_listeners_than_there_is_room_for_are_refused(
+    served: Served, engine: Engine, make_key: MakeKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "FOLLOWERS_MAX", 2)
+    key = await make_key()
+    headers = {"Authorization": f"Bearer {key}"}
+    async with httpx.AsyncClient(base_url=served.url, headers=headers) as client:
+        async with listening(served, key), listening(served, key):
+            answer = await client.get("/v1/events/stream")
+            assert (answer.status_code, answer.json()["error"]["code"]) == (403, "quota_exceeded")
+
+        async def count() -> int:
+            return Followers.of(engine)._count
+
+        await looked_until(count, lambda left: left == 0)  # that they went away is noticed
+        async with listening(served, key):
+            pass
+
+
+async def test_a_listener_that_reads_nothing_costs_little_and_harms_nobody(
+    served: Served, engine: Engine, scope: Scope, make_key: MakeKey
+) -> None:
+    key = await make_key()
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.port, limit=1024)
+    writer.write(f"GET /v1/events/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n".encode())
+    await reader.readuntil(b"whsec_")
+    large = accounts.NewAccount("x", "EUR", {f"{n}": "y" * 1000 for n in range(20)})
+    async with listening(served, key) as (stream, _):
+        await asyncio.gather(
+            *(engine.write(partial(accounts.create, scope=scope, new=large)) for _ in range(500))
+        )
+        heard = await stream.events(500)
+    assert heard == sorted(set(heard))
+    # 10 MB happened; what was not taken is in the buffers of two sockets and one write, or not read yet.
+    taken = 0
+    data = b""
+    async with asyncio.timeout(60):
+        while heard[-1].encode() not in data:
+            data = data[-64:] + await reader.read(1 << 16)
+            taken += len(data) - 64
+    assert taken > 5_000_000
+    writer.close()
+
+
+async def test_what_was_resent_is_heard_once(
+    served: Served, engine: Engine, scope: Scope, make_key: MakeKey, clock: Any
+) -> None:
+    """The stream tells what happened; sending again is for endpoints."""
+    await begin(engine, clock, scope, ["*"])
+    async with listening(served, await make_key()) as (stream, _):
+        (event,) = await happen(engine, scope)
+        await engine.write(partial(deliveries.resend, scope=scope, event=event))
+        (later,) = await happen(engine, scope)
+        assert await stream.events(2) == [event, later]

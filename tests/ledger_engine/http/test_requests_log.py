@@ -1,0 +1,189 @@
+"""The request log over HTTP: what the gate notes of each request."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from ledger_engine import api_keys, projects
+from ledger_engine.engine import Engine
+from ledger_engine.http.app import create_app
+from ledger_engine.request_recorder import MASK, RequestRecorder
+from ledger_engine.scope import Scope
+from tests.ledger_engine.conftest import MakeKey
+
+
+class Recorded:
+    """An application whose requests are recorded, a client of it, and the log once it is written."""
+
+    def __init__(self, engine: Engine, key: str) -> None:
+        self._engine = engine
+        self._recorder = RequestRecorder(engine)
+        self.key = key
+        self.client = self.client_with(key)
+
+    def client_with(self, key: str | None) -> httpx.AsyncClient:
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        app = create_app(self._engine, recorder=self._recorder)
+        transport = httpx.ASGITransport(app=app, client=("192.0.2.7", 50_000))
+        return httpx.AsyncClient(transport=transport, base_url="http://ledger.test", headers=headers)
+
+    async def log(self, **filters: str) -> list[dict[str, Any]]:
+        """The entries, newest first."""
+        self._recorder.start()
+        await self._recorder.stop()
+        answer = await self.client.get("/v1/requests", params=filters)
+        assert answer.status_code == 200, answer.text
+        entries: list[dict[str, Any]] = answer.json()["data"]
+        return entries
+
+
+@pytest.fixture
+async def recorded(engine: Engine, make_key: MakeKey) -> AsyncIterator[Recorded]:
+    made = Recorded(engine, await make_key())
+    yield made
+    await made.client.aclose()
+
+
+async def test_a_request_is_logged_with_the_events_it_caused(recorded: Recorded) -> None:
+    headers = {"Idempotency-Key": "once"}
+    answer = await recorded.client.post(
+        "/v1/accounts", json={"name": "Till", "currency": "EUR"}, headers=headers
+    )
+    (entry,) = await recorded.log()
+    assert entry["id"] == answer.headers["Request-Id"]
+    assert (entry["method"], entry["path"], entry["status"]) == ("POST", "/v1/accounts", 201)
+    assert (entry["address"], entry["idempotency_key"]) == ("192.0.2.7", "once")
+    assert entry["credential"] == f"sk_test_{MASK}{recorded.key[-4:]}"
+    assert entry["request_body"] == '{"name":"Till","currency":"EUR"}'
+    assert entry["response_body"] == answer.text
+    assert entry["duration_ms"] > 0
+    (event,) = (await recorded.client.get("/v1/events")).json()["data"]
+    shown = await recorded.client.get(f"/v1/requests/{entry['id']}")
+    assert shown.json() == entry | {"events": [event["id"]]}
+    assert event["request"] == entry["id"]
+
+
+async def test_a_request_is_linked_to_its_own_events_alone(recorded: Recorded) -> None:
+    account = (await recorded.client.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})).json()[
+        "id"
+    ]
+    other = (await recorded.client.post("/v1/accounts", json={"name": "Box", "currency": "EUR"})).json()["id"]
+    transfer = {"account": account, "amount": 5, "type": "debit", "destination": other}
+    answer = await recorded.client.post("/v1/transactions", json=transfer)
+    await recorded.log()
+    shown = (await recorded.client.get(f"/v1/requests/{answer.headers['Request-Id']}")).json()
+    events = (await recorded.client.get("/v1/events")).json()["data"]
+    assert shown["events"] == [event["id"] for event in events[1::-1]]
+
+
+async def test_refusals_are_logged_with_their_code(recorded: Recorded, engine: Engine) -> None:
+    await recorded.client.post("/v1/accounts", json={"name": "Till"})
+    await recorded.client.get("/v1/accounts/acc_none")
+    await recorded.client.get("/v1/nowhere")
+    await recorded.client.put("/v1/accounts")
+    await recorded.client.post("/api/users", json={"name": "Ada"})
+    await recorded.client.get("/v1/accounts?limit=" + "9" * 9000)
+    entries = await recorded.log()
+    assert [(entry["status"], entry["error_code"]) for entry in entries[::-1]] == [
+        (400, "missing_field"),
+        (404, "not_found"),
+        (404, "not_found"),
+        (405, "method_not_allowed"),
+        (400, "missing_field"),
+        (414, "uri_too_long"),
+    ]
+
+
+async def test_what_is_over_the_rate_is_logged(engine: Engine) -> None:
+    new = projects.NewProject("Stall", "enterprise", rate_limit=2, burst=100)
+    project = await engine.write(lambda unit: projects.create(unit, new))
+    key = api_keys.new_value(livemode=False)
+    scope = Scope(project.id, livemode=False)
+    await engine.write(lambda unit: api_keys.create(unit, scope, api_keys.NewApiKey(), key))
+    limited = Recorded(engine, key)
+    statuses = [(await limited.client.get("/v1/accounts")).status_code for _ in range(3)]
+    assert statuses == [200, 200, 429]
+    limited._recorder.start()
+    await limited._recorder.stop()
+    await limited.client.aclose()
+    rows = await engine.read(lambda unit: unit.execute("SELECT status, error_code FROM requests ORDER BY id"))
+    assert [(row["status"], row["error_code"]) for row in rows] == [
+        (200, None),
+        (200, None),
+        (429, "rate_limited"),
+    ]
+
+
+async def test_the_log_is_filtered(recorded: Recorded) -> None:
+    await recorded.client.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})
+    await recorded.client.post("/v1/accounts", json={"name": "Till"})
+    await recorded.client.get("/v1/accounts")
+    assert [entry["status"] for entry in await recorded.log(method="POST")] == [400, 201]
+    assert [entry["status"] for entry in await recorded.log(status="201")] == [201]
+    assert [entry["status"] for entry in await recorded.log(path="/v1/accounts", method="GET")] == [200]
+    assert await recorded.log(path="/v1/accounts/") == []
+
+
+@pytest.mark.parametrize(
+    ("params", "param"),
+    [
+        ({"status": "99"}, "status"),
+        ({"status": "two"}, "status"),
+        ({"statuses": "200"}, "statuses"),
+        ({"limit": "0"}, "limit"),
+        ({"cursor": "req_none"}, "cursor"),
+    ],
+)
+async def test_a_bad_filter_is_a_400(recorded: Recorded, params: dict[str, str], param: str) -> None:
+    answer = await recorded.client.get("/v1/requests", params=params)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
+
+
+async def test_no_secret_that_is_answered_is_logged(recorded: Recorded) -> None:
+    key = (await recorded.client.post("/v1/api_keys", json={"name": "Till"})).json()["key"]
+    token = await recorded.client.post("/v1/auth/token", json={"grant_type": "api_key", "api_key": key})
+    endpoint = await recorded.client.post("/v1/webhook_endpoints", json={"url": "http://127.0.0.1:1/"})
+    text = str(await recorded.log())
+    for secret in (
+        key,
+        token.json()["access_token"],
+        token.json()["refresh_token"],
+        endpoint.json()["secret"],
+    ):
+        assert secret not in text
+    assert MASK in text
+
+
+async def test_without_a_good_credential_nothing_is_logged(recorded: Recorded) -> None:
+    """There is no project whose log it would be."""
+    async with recorded.client_with(None) as nobody, recorded.client_with("sk_test_" + "x" * 32) as wrong:
+        assert (await nobody.get("/v1/accounts")).status_code == 401
+        assert (await wrong.get("/v1/accounts")).status_code == 401
+        assert (await nobody.get("/api/health")).status_code == 200
+    assert await recorded.log() == []
+
+
+async def test_the_other_mode_sees_nothing_of_it(recorded: Recorded, make_key: MakeKey) -> None:
+    answer = await recorded.client.get("/v1/accounts")
+    await recorded.log()
+    async with recorded.client_with(await make_key(livemode=True)) as live:
+        assert (await live.get("/v1/requests")).json()["data"] == []
+        assert (await live.get(f"/v1/requests/{answer.headers['Request-Id']}")).status_code == 404
+
+
+async def test_a_failure_of_ours_is_logged_as_a_500(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ledger_engine import accounts
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(accounts, "page", fail)
+    assert (await recorded.client.get("/v1/accounts")).status_code == 500
+    (entry,) = await recorded.log()
+    assert (entry["status"], entry["error_code"]) == (500, "internal_error")

@@ -1,0 +1,186 @@
+"""Webhook endpoints over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from ledger_engine import projects, webhooks
+from ledger_engine.engine import Engine
+from tests.ledger_engine.conftest import MakeKey, Run
+
+PATH = "/v1/webhook_endpoints"
+URL = "http://127.0.0.1:4242/hook"
+
+
+async def register(api: httpx.AsyncClient, **body: Any) -> dict[str, Any]:
+    answer = await api.post(PATH, json={"url": URL, "events": ["*"]} | body)
+    assert answer.status_code == 201, answer.text
+    made: dict[str, Any] = answer.json()
+    return made
+
+
+async def test_a_new_endpoint_shows_its_secret_and_never_again(api: httpx.AsyncClient) -> None:
+    made = await register(api, events=["invoice.paid"])
+    secret = made.pop("secret")
+    assert secret.startswith("whsec_")
+    assert made == {
+        "id": made["id"],
+        "object": "webhook_endpoint",
+        "url": URL,
+        "events": ["invoice.paid"],
+        "status": "enabled",
+        "disabled_reason": None,
+        "disabled_at": None,
+        "created": "2026-09-21T14:13:20.000Z",
+        "livemode": False,
+    }
+    assert made["id"].startswith("whe_")
+    assert (await api.get(f"{PATH}/{made['id']}")).json() == made
+    listed = await api.get(PATH)
+    assert listed.json() == {"data": [made], "has_more": False, "next_cursor": None}
+    assert secret not in listed.text
+
+
+async def test_without_kinds_every_event_is_sent(api: httpx.AsyncClient) -> None:
+    answer = await api.post(PATH, json={"url": URL})
+    assert (answer.status_code, answer.json()["events"]) == (201, ["*"])
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "param"),
+    [
+        ({}, "missing_field", "url"),
+        ({"url": 7}, "invalid_value", "url"),
+        ({"url": ""}, "invalid_value", "url"),
+        ({"url": "http://2130706433/"}, "invalid_value", "url"),
+        ({"url": "http://0x7f.1/"}, "invalid_value", "url"),
+        ({"url": "http://[::ffff:127.0.0.1]/"}, "invalid_value", "url"),
+        ({"url": "https://[64:ff9b::7f00:1]/"}, "invalid_value", "url"),
+        ({"url": "https://[2002:7f00:1::]/"}, "invalid_value", "url"),
+        ({"url": "https://169.254.169.254/latest/meta-data"}, "invalid_value", "url"),
+        ({"url": "http://example.com/"}, "invalid_value", "url"),
+        ({"url": "https://localhost.localdomain.invalid:0/"}, "invalid_value", "url"),
+        ({"url": URL, "events": []}, "invalid_value", "events"),
+        ({"url": URL, "events": "*"}, "invalid_value", "events"),
+        ({"url": URL, "events": ["invoice.eaten"]}, "invalid_value", "events.0"),
+        ({"url": URL, "secret": "whsec_mine"}, "unknown_field", "secret"),
+        ({"url": URL, "livemode": True}, "unknown_field", "livemode"),
+        ({"url": URL, "status": "disabled"}, "unknown_field", "status"),
+    ],
+)
+async def test_a_bad_registration_is_a_400_that_names_the_field(
+    api: httpx.AsyncClient, body: dict[str, Any], code: str, param: str
+) -> None:
+    answer = await api.post(PATH, json=body)
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert (error["code"], error["param"]) == (code, param)
+    assert (await api.get(PATH)).json()["data"] == []
+
+
+@pytest.mark.parametrize("url", [URL, "https://127.0.0.1/", "https://localhost/", "http://example.com/"])
+async def test_in_live_mode_neither_http_nor_this_machine(api_with: Run, url: str) -> None:
+    live = await api_with(livemode=True)
+    answer = await live.post(PATH, json={"url": url})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "url")
+
+
+async def test_the_sixth_endpoint_of_a_free_plan_is_refused(
+    app: Any, engine: Engine, make_key: MakeKey
+) -> None:
+    project = await engine.write(lambda unit: projects.create(unit, projects.NewProject("Stall", "free")))
+    headers = {"Authorization": f"Bearer {await make_key(of=project.id)}"}
+    transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_010))
+    async with httpx.AsyncClient(transport=transport, base_url="http://ledger.test", headers=headers) as free:
+        for _ in range(5):
+            await register(free)
+        answer = await free.post(PATH, json={"url": URL})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "quota_exceeded")
+
+
+async def test_rolling_shows_the_new_secret_once(api: httpx.AsyncClient, engine: Engine) -> None:
+    made = await register(api)
+    answer = await api.post(f"{PATH}/{made['id']}/roll_secret")
+    assert answer.status_code == 200
+    rolled = answer.json()
+    assert rolled["secret"].startswith("whsec_")
+    assert rolled["secret"] != made["secret"]
+    assert rolled | {"secret": made["secret"]} == made
+    assert await engine.read(webhooks.sealed_secrets) == [(made["id"], rolled["secret"])]
+
+
+async def test_with_a_key_no_secret_is_readable_in_the_file(
+    api: httpx.AsyncClient, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEDGER_SECRET_KEY", "correct horse")
+    made = await register(api)
+    rolled = (await api.post(f"{PATH}/{made['id']}/roll_secret")).json()
+    ((_, stored),) = await engine.read(webhooks.sealed_secrets)
+    assert not {made["secret"], rolled["secret"]} & {stored}
+    assert rolled["secret"] not in stored
+
+
+async def test_an_endpoint_is_disabled_enabled_and_deleted(api: httpx.AsyncClient) -> None:
+    id = (await register(api))["id"]
+    disabled = (await api.post(f"{PATH}/{id}/disable")).json()
+    assert (disabled["status"], disabled["disabled_reason"]) == ("disabled", "asked")
+    enabled = (await api.post(f"{PATH}/{id}/enable")).json()
+    assert (enabled["status"], enabled["disabled_reason"], enabled["disabled_at"]) == ("enabled", None, None)
+    deleted = await api.delete(f"{PATH}/{id}")
+    assert (deleted.status_code, deleted.json()["id"]) == (200, id)
+    assert (await api.get(f"{PATH}/{id}")).status_code == 404
+    assert (await api.delete(f"{PATH}/{id}")).status_code == 404
+
+
+async def test_a_second_use_of_a_key_is_409(api: httpx.AsyncClient) -> None:
+    headers = {"Idempotency-Key": "once"}
+    made = (await api.post(PATH, json={"url": URL}, headers=headers)).json()
+    again = await api.post(PATH, json={"url": URL}, headers=headers)
+    assert (again.status_code, again.headers["Idempotency-Original"]) == (409, made["id"])
+    assert len((await api.get(PATH)).json()["data"]) == 1
+
+
+async def test_to_others_an_endpoint_does_not_exist(
+    api: httpx.AsyncClient, stranger_api: httpx.AsyncClient
+) -> None:
+    made = await register(api)
+    path = f"{PATH}/{made['id']}"
+    for method, asked in (
+        ("GET", path),
+        ("DELETE", path),
+        ("GET", f"{path}/deliveries"),
+        ("POST", f"{path}/roll_secret"),
+        ("POST", f"{path}/disable"),
+        ("POST", f"{path}/enable"),
+    ):
+        answer = await stranger_api.request(method, asked)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found"), asked
+    assert (await stranger_api.get(PATH)).json()["data"] == []
+    assert (await api.get(path)).json()["status"] == "enabled"
+
+
+async def test_a_key_that_only_reads_changes_nothing(api: httpx.AsyncClient, api_with: Run) -> None:
+    reader = await api_with(scopes=["read:projects"])
+    path = f"{PATH}/{(await register(api))['id']}"
+    assert (await reader.get(path)).status_code == 200
+    assert (await reader.get(f"{path}/deliveries")).status_code == 200
+    for method, asked, body in (
+        ("POST", PATH, {"url": URL}),
+        ("DELETE", path, None),
+        ("POST", f"{path}/roll_secret", None),
+        ("POST", f"{path}/disable", None),
+        ("POST", f"{path}/enable", None),
+    ):
+        answer = await reader.request(method, asked, json=body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "missing_scope"), asked
+
+
+async def test_deliveries_are_a_list(api: httpx.AsyncClient) -> None:
+    path = f"{PATH}/{(await register(api))['id']}/deliveries"
+    assert (await api.get(path)).json() == {"data": [], "has_more": False, "next_cursor": None}
+    answer = await api.get(path, params={"cursor": "dlv_none"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_cursor")
+    assert (await api.get(path, params={"limit": "101"})).status_code == 400

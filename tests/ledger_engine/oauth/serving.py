@@ -1,0 +1,74 @@
+"""A server process with an app and a user of its own, and all it says in a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.ledger_engine.waiting import wait_until
+
+EMAIL = "ada@example.com"
+PASSWORD = "correct horse battery"
+PATIENCE_S = 60
+
+
+@dataclass
+class Serving:
+    """`ledger-engine serve` on a database in `folder`, from `start` to `stop`."""
+
+    folder: Path
+    url: str = ""
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def said(self) -> str:
+        """What the process has written, on stdout and stderr."""
+        return (self.folder / "said.log").read_text(encoding="utf-8")
+
+    def start(self, *options: str) -> None:
+        command = self._command("serve", "--port", "0", *options)
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        with (self.folder / "said.log").open("wb") as said:
+            self.process = subprocess.Popen(command, stdout=said, stderr=said, env=environment)
+        process = self.process
+        wait_until(lambda: "Listening on " in self.said or process.poll() is not None)
+        assert process.poll() is None, self.said
+        self.url = self.said.partition("Listening on ")[2].split()[0]
+
+    def stop(self) -> None:
+        assert self.process is not None
+        self.process.terminate()
+        assert self.process.wait(timeout=PATIENCE_S) == 0, self.said
+
+    def cli(self, *arguments: str, stdin: str = "") -> Any:
+        """Run a command on the database and give the JSON it prints."""
+        done = self.run(*arguments, "--json", stdin=stdin)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        command = self._command(*arguments)
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=PATIENCE_S)
+
+    def make_user(self, name: str = "Ada Lind", email: str = EMAIL, role: str = "admin") -> str:
+        """A user of the first project's test mode with the password PASSWORD; an owner's key that made it."""
+        key: str = self.cli("keys", "create", "--mode", "test", "--role", "owner")["key"]
+        answer = httpx.post(
+            f"{self.url}/api/users",
+            json={"name": name, "email": email, "role": role},
+            headers={"Authorization": f"Bearer {key}"},
+        )
+        assert answer.status_code == 201, answer.text
+        self.cli("users", "set-password", email, "--password-stdin", stdin=PASSWORD)
+        return key
+
+    def _command(self, *arguments: str) -> list[str]:
+        database = str(self.folder / "ledger.db")
+        return [sys.executable, "-m", "ledger_engine", *arguments, "--database", database]
