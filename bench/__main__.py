@@ -12,10 +12,11 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from bench import pages, postings, posts, starts, webhooks
+from bench import dashboard, pages, postings, posts, starts, webhooks
 from bench.runs import Result, say, table
 
 MEASURES: dict[str, Callable[[Path, int], list[Result]]] = {
+    "dashboard": dashboard.measure,
     "engine": postings.measure,
     "http": posts.measure,
     "pages": pages.measure,

@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,26 +23,26 @@ from bench.terminal import Terminal
 
 SIZES = ((80, 24), (120, 40), (250, 70))
 PRESSES = 150
+SCREENS = 30
 REPEAT_SECONDS = 1 / 30  # a key that is held down
 LOAD_PER_SECOND = 300
 KEY = "sk_test_0123456789abcdefghijklmnopqrstuv"
-DOWN, PAGE_DOWN, PAGE_UP, UP = "\x1b[B", "\x1b[6~", "\x1b[5~", "\x1b[A"
+DOWN, PAGE_DOWN, PAGE_UP = "\x1b[B", "\x1b[6~", "\x1b[5~"
 
 FIRST_PAINT_S, KEY_P95_MS, SCREEN_MS, MEMORY_MB = 0.4, 20.0, 30.0, 120.0
 
 
 def measure(folder: Path, rounds: int) -> list[Result]:
-    """The claims of the dashboard, each at its worst size."""
-    results = _far_away(folder, rounds)
-    return results + _beside_load(folder, rounds)
+    """The claims of the dashboard, at three sizes of the terminal."""
+    return _far_away(folder, rounds) + _beside_load(folder)
 
 
 def _command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "ledger_tui", *arguments]
 
 
-def _environment(folder: Path, key: str = KEY) -> dict[str, str]:
-    return {"LEDGER_API_KEY": key, "XDG_CONFIG_HOME": str(folder), "XDG_STATE_HOME": str(folder)}
+def _environment(folder: Path) -> dict[str, str]:
+    return {"LEDGER_API_KEY": KEY, "LEDGER_TUI_CONFIG": str(folder / "config.toml")}
 
 
 # ---------------------------------------------------------------------- 5,000,000 transactions, 40 ms away
@@ -62,7 +62,7 @@ def _far_away(folder: Path, rounds: int) -> list[Result]:
             with Terminal(_command("--url", url), columns, rows, environment) as terminal:
                 terminal.until("Account 50000")
                 results += _scrolled(terminal, f"5,000,000 rows, {size}")
-                results += _screens_changed(terminal, size)
+                results.append(_screens_changed(terminal, size))
                 memory = terminal.peak_memory_mb()
                 results.append(_result(f"peak memory, {size}", [memory], "MB", MEMORY_MB, max))
     return results
@@ -70,7 +70,7 @@ def _far_away(folder: Path, rounds: int) -> list[Result]:
 
 def _scrolled(terminal: Terminal, name: str) -> list[Result]:
     terminal.press("2")
-    terminal.until("debit")
+    terminal.until("credit")
     terminal.settle()
     results = []
     for how, key in (("row by row", DOWN), ("page by page", PAGE_DOWN), ("and back", PAGE_UP)):
@@ -91,46 +91,56 @@ def _held(terminal: Terminal, key: str) -> list[float]:
     return taken
 
 
-def _screens_changed(terminal: Terminal, size: str) -> list[Result]:
+def _screens_changed(terminal: Terminal, name: str) -> Result:
     """From the key to the moment the other screen's rows stand there."""
     taken = []
-    for number in range(30):
-        key, sign = (("1", "Account 5"), ("2", "created"))[number % 2]
+    for number in range(-2, SCREENS):  # the first two make the screens
+        key, sign = (("1", "Account "), ("2", "credit"))[number % 2]
         terminal.settle(0.1)
-        terminal.forget()
         pressed = terminal.press(key)
         terminal.forget()
-        taken.append((terminal.until(sign) - pressed) * 1000)
-    return [_result(f"change of screen p95, {size}", taken, "ms", SCREEN_MS, p95)]
+        stood = terminal.until(sign)
+        if number >= 0:
+            taken.append((stood - pressed) * 1000)
+    return _result(f"change of screen p95, {name}", taken, "ms", SCREEN_MS, p95)
 
 
 # ---------------------------------------------------------------------- beside a loaded server of its own
 
 
-def _beside_load(folder: Path, rounds: int) -> list[Result]:
+def _beside_load(folder: Path) -> list[Result]:
     books = asyncio.run(make_books(folder / "ledger.db"))
-    columns, rows = 120, 40
     command = _command("--database", str(books.path))
-    with Terminal(command, columns, rows, _environment(folder)) as terminal:
-        terminal.until("online")
+    name = f"its server under {LOAD_PER_SECOND} requests/s"
+    with Terminal(command, 120, 40, _environment(folder)) as terminal:
+        terminal.until("127.0.0.1:")
         terminal.settle()
         found = re.search(rb"127\.0\.0\.1:\d+", terminal.seen)
         if found is None:
             raise RuntimeError("the dashboard does not say where its server is")
-        address = f"http://{found.group().decode()}"
-        with _loaded(address, books.key, books.accounts[0]) as load:
-            terminal.press("2")
-            terminal.until("credit")
-            results = _scrolled(terminal, f"its server under {LOAD_PER_SECOND} requests/s")
-            results += _screens_changed(terminal, f"its server under {LOAD_PER_SECOND} requests/s")
-            rate = load()
+        # The same project: the list that is scrolled is the one that the load writes to.
+        url = f"http://{found.group().decode()}"
+        with _loaded(url, books.key, books.accounts[0]) as end:
+            results = [*_scrolled(terminal, name), _screens_changed(terminal, name)]
+            rate = end()
     results.append(_result("requests/s its server took meanwhile", [rate], "/s", None, max))
     return results
 
 
 @contextmanager
-def _loaded(url: str, key: str, account: str) -> Iterator[object]:
-    yield lambda: 0.0
+def _loaded(url: str, key: str, account: str) -> Iterator[Callable[[], float]]:
+    """Another client at a steady pace, until the end is called for: how many requests a second it got."""
+    command = [sys.executable, "-m", "bench.pace", url, key, account, str(LOAD_PER_SECOND)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+
+        def end() -> float:
+            told, _ = process.communicate()
+            return float(told)
+
+        try:
+            yield end
+        finally:
+            process.kill()
 
 
 # ---------------------------------------------------------------------- helpers
@@ -148,23 +158,29 @@ def _started(module: str, *arguments: str) -> Iterator[str]:
         process.wait()
 
 
-def p95(values: list[float]) -> float:
+def p95(values: Sequence[float]) -> float:
     return sorted(values)[math.ceil(len(values) * 0.95) - 1]
 
 
-def _result(name, values, unit, target, reduce) -> Result:
+def _result(
+    name: str,
+    values: Sequence[float],
+    unit: str,
+    target: float | None,
+    reduce: Callable[[Sequence[float]], float],
+) -> Result:
     value = reduce(values)
     say(f"  {name}: {value:.3f} {unit} (median {statistics.median(values):.3f}, highest {max(values):.3f})")
     return Result(
-        name,
-        value,
-        unit,
-        statistics.median(values),
-        None,
-        unit,
-        None if target is None else "<=",
-        target,
-        min(values),
-        max(values),
-        len(values),
+        name=name,
+        value=value,
+        unit=unit,
+        ours=statistics.median(values),
+        other=None,
+        unit_measured=unit,
+        bound=None if target is None else "<=",
+        target=target,
+        low=min(values),
+        high=max(values),
+        rounds=len(values),
     )

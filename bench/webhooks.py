@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from urllib.request import urlopen
@@ -17,6 +13,7 @@ from bench.load import requests_per_second
 from bench.posts import bodies_of
 from bench.receiver import receiving
 from bench.runs import Result, compare
+from bench.servers import ledger
 from ledger_engine import webhooks
 from ledger_engine.engine import open_engine
 
@@ -28,7 +25,7 @@ def measure(folder: Path, rounds: int) -> list[Result]:
     quiet = asyncio.run(make_books(folder / "quiet.db"))
     told = asyncio.run(make_books(folder / "told.db"))
     delivered: list[float] = []
-    with receiving() as receiver, serving(quiet.path) as without, serving(told.path) as with_endpoint:
+    with receiving() as receiver, ledger(quiet.path) as without, ledger(told.path) as with_endpoint:
         asyncio.run(_register(told, f"{receiver}/hook"))
 
         def rate(url: str, books: Books) -> float:
@@ -72,19 +69,6 @@ def _deliveries(rates: list[float]) -> Result:
         high=rates[-1],
         rounds=len(rates),
     )
-
-
-@contextmanager
-def serving(database: Path) -> Iterator[str]:
-    """The URL of `ledger-engine serve` on this database, which is killed at the end."""
-    command = [sys.executable, "-m", "ledger_engine", "serve", "--database", str(database), "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().decode().removeprefix("Listening on ").strip()
-    finally:
-        process.kill()
-        process.wait()
 
 
 async def _register(books: Books, url: str) -> None:

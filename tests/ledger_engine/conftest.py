@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
@@ -12,8 +14,9 @@ import httpx
 import pytest
 from quart import Quart
 
-from ledger_engine import api_keys, projects
+from ledger_engine import api_keys, apps, grants, passwords, projects, sign_ins, tokens, users
 from ledger_engine.clock import ManualClock
+from ledger_engine.database import Unit
 from ledger_engine.engine import Engine, open_engine
 from ledger_engine.http.app import create_app
 from ledger_engine.projects import Project
@@ -88,6 +91,30 @@ async def api(app: Quart, make_key: MakeKey) -> AsyncIterator[httpx.AsyncClient]
         transport=transport, base_url="http://ledger.test", headers=headers
     ) as client:
         yield client
+
+
+@pytest.fixture
+def let_app_in(engine: Engine, scope: Scope) -> Callable[[str, list[str]], Awaitable[str]]:
+    """Have a user of this role let an app in for these scopes; the app's access token."""
+
+    async def let_in(role: str, scopes: list[str]) -> str:
+        verifier, code, cookie = "v" * 43, grants.new_code(), api_keys.new_secret("si")
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
+        uri, hashed = "https://app.example/", "a hash"
+
+        def work(unit: Unit) -> str:
+            user = users.create(unit, scope, users.NewUser("Ada", f"{cookie}@example.com", role))
+            passwords.set_password(unit, scope, f"{cookie}@example.com", hashed)
+            sign_ins.begin(unit, user.id, hashed, cookie, None)
+            app = apps.create(unit, scope, apps.NewApp("App", [uri]))
+            grants.allow(unit, cookie, grants.NewGrant(app.id, uri, scopes, challenge), code)
+            tokens_given = grants.redeem(unit, grants.Redemption(code, verifier), tokens.new_pair())
+            assert isinstance(tokens_given, grants.OAuthTokens)
+            return tokens_given.access_token
+
+        return await engine.write(work)
+
+    return let_in
 
 
 @pytest.fixture

@@ -247,8 +247,9 @@ class Model:
         return Outcome(due, record, happen)
 
     def _refuse_invoice(self, tenant: Tenant, new: Fields) -> set[Refusal]:
-        due = set() if new["account"] in tenant.accounts else {("not_found", "account")}
-        due |= _text(new["customer"], 255, "customer")
+        due = _text(new["customer"], 255, "customer")
+        if new["account"] not in tenant.accounts:
+            due.add(("not_found", "account"))
         amount, lines = new["amount"], new["lines"]
         if amount is not None and lines is not None:
             due |= {("invalid_value", "lines"), ("invalid_value", "amount")}
@@ -265,12 +266,13 @@ class Model:
         if invoice is None:
             return Outcome(due, {})
         changed = {**invoice, **changes}
-        if "amount" in changes and "lines" not in changes:
-            changed["lines"] = None
-        if "lines" in changes and "amount" not in changes:
+        if "amount" in changes or "lines" in changes:
+            # Each takes the place of the other.
+            changed |= {"amount": changes.get("amount"), "lines": changes.get("lines")}
+        elif changed["lines"] is not None:
             changed["amount"] = None
-        due |= self._refuse_invoice(tenant, changed) if changes else set()
-        if changed["lines"] is not None and not due:
+        due |= self._refuse_invoice(tenant, changed)
+        if changed["lines"] is not None:
             changed["amount"] = _total(changed["lines"])
         account = tenant.accounts.get(changed["account"])
         changed["currency"] = account and account["currency"]

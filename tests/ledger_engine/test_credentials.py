@@ -30,7 +30,7 @@ async def test_a_key_opens_its_own_project_and_mode(engine: Engine, livemode: bo
     found = await engine.read(partial(credentials.find, value=value))
     scope = found.scope("req_1")
     assert (scope.project, scope.livemode, scope.request) == (owner.project, livemode, "req_1")
-    assert (scope.role, scope.scopes, scope.credential) == ("admin", None, found.counted_on)
+    assert (scope.role, scope.scopes, scope.credential) == ("admin", None, found.id)
     assert (found.kind, found.expires_at) == ("api_key", None)
 
 

@@ -162,7 +162,7 @@ async def test_a_child_is_as_its_parent_and_has_a_first_key_with_its_makers_righ
     assert (child.name, child.parent, child.plan) == ("Branch", project.id, "enterprise")
     assert (child.rate_limit, child.burst) == (project.rate_limit, project.burst)
     credential = await engine.read(partial(credentials.find, value=value))
-    assert (credential.counted_on, credential.project, credential.livemode) == (key.id, child.id, True)
+    assert (credential.id, credential.project, credential.livemode) == (key.id, child.id, True)
     assert (credential.role, credential.scopes) == ("admin", scopes)
 
 

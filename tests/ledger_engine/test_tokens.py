@@ -66,7 +66,7 @@ async def test_a_token_has_its_keys_project_mode_role_and_scopes(
 ) -> None:
     pair = await exchange(engine)
     found = await engine.read(partial(credentials.find, value=pair.access_token))
-    assert (found.kind, found.counted_on, found.project, found.livemode) == (
+    assert (found.kind, found.id, found.project, found.livemode) == (
         "access_token",
         key.id,
         scope.project,

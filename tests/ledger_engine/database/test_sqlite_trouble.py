@@ -6,6 +6,7 @@ import asyncio
 import os
 import resource
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.database import Unit
+from ledger_engine.database.sqlite import READERS
 from ledger_engine.engine import Engine, open_engine
 from ledger_engine.errors import StorageUnavailable
 from tests.ledger_engine.database.conftest import Hold, Seen, note, submit
@@ -78,6 +80,8 @@ async def test_nothing_is_written_into_a_file_that_lost_its_name(notes: Engine, 
     """It could be written to, but who would find it again? The same goes for what is read from it."""
     path, aside = tmp_path / "ledger.db", tmp_path / "aside.db"
     await notes.write(note("before"))
+    together = threading.Barrier(READERS)
+    await asyncio.gather(*(notes.read(lambda _: together.wait()) for _ in range(READERS)))
     path.rename(aside)
     for _ in range(2):
         with pytest.raises(StorageUnavailable):

@@ -1,0 +1,193 @@
+"""The recorder: takes a note of each request off its path, and writes them to the log in batches.
+
+A note is the request's own objects, put into a queue; what is shown of them is made later, here. When
+the queue is full notes are dropped and counted: a log never makes a request wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections import deque
+from functools import partial
+from typing import Any, NamedTuple
+
+from ledger_engine import requests_log
+from ledger_engine.credentials import Credential
+from ledger_engine.database import Value
+from ledger_engine.engine import Engine
+from ledger_engine.errors import StorageUnavailable
+
+BODY_MAX = 4096  # bytes (decisions.md 13)
+WAITING_MAX = 10_000
+BATCH_MAX = 200
+EVERY_S = 0.1
+TRIES_AGAIN_S = 1.0
+PATH_MAX = 2048  # characters; a longer one is some mistake, and its beginning tells which
+MASK = "••••"
+# The log itself, and where people send passwords and apps their codes.
+_NOT_NOTED = ("/v1/requests", "/oauth/")
+
+# Values that are secrets wherever they stand, and members that hold one whatever it looks like.
+_SECRET = re.compile(r"\b(sk_test|sk_live|at|rt|whsec)_[A-Za-z0-9]{8,}")
+_SECRET_MEMBER = re.compile(
+    r'("(?:password|secret|client_secret|code_verifier|access_token|refresh_token|api_key|token)"\s*:\s*")'
+    r'(?:[^"\\]|\\.)*'
+)
+_SIGNS = (
+    "sk_",
+    "at_",
+    "rt_",
+    "whsec_",
+    '"password"',
+    '"secret"',
+    '"client_secret"',
+    '"code',
+    "token",
+    "api_key",
+)
+
+log = logging.getLogger("ledger_engine.http")
+
+
+class Note(NamedTuple):
+    """A request as the gate saw it. `scope` and `headers` are ASGI's; `created` is in milliseconds."""
+
+    request: str
+    created: int
+    duration_s: float
+    caller: Credential
+    scope: dict[str, Any]
+    headers: dict[bytes, bytes]
+    body: bytes
+    status: int
+    answer: bytes
+
+
+class RequestRecorder:
+    """Writes the notes it is given; runs from `start` to `stop`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._waiting: deque[Note] = deque()
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._told = 0
+        self.dropped = 0
+
+    def note(self, note: Note) -> None:
+        """Take a note, unless too many wait already. Some paths are never noted."""
+        if not note.status or note.scope["path"].startswith(_NOT_NOTED):
+            return
+        if len(self._waiting) < WAITING_MAX:
+            self._waiting.append(note)
+        else:
+            self.dropped += 1
+
+    def start(self) -> None:
+        """Begin to write; needs a running event loop."""
+        self._task = asyncio.create_task(self._write_until_stopped())
+
+    async def stop(self) -> None:
+        """Write what waits, and stop."""
+        self._stopping.set()
+        if self._task is not None:
+            await self._task
+
+    async def _write_until_stopped(self) -> None:
+        while not self._stopping.is_set() or self._waiting:
+            if not self._waiting:
+                await self._pause(EVERY_S)
+                continue
+            if not await self._write_batch():
+                if self._stopping.is_set():
+                    self.dropped += len(self._waiting)
+                    self._waiting.clear()
+                await self._pause(TRIES_AGAIN_S)
+            elif len(self._waiting) < BATCH_MAX:
+                await self._pause(EVERY_S)
+            self._tell_dropped()
+
+    async def _write_batch(self) -> bool:
+        batch = [self._waiting[position] for position in range(min(BATCH_MAX, len(self._waiting)))]
+        try:
+            rows = [_row(note) for note in batch]
+            await self._engine.write(partial(requests_log.add, rows=rows))
+        except StorageUnavailable:
+            return False
+        except Exception:
+            # Whatever is the matter with one of them must not hold up those behind it.
+            log.exception("%d requests could not be logged", len(batch))
+            self.dropped += len(batch)
+        for _ in batch:
+            self._waiting.popleft()
+        return True
+
+    async def _pause(self, seconds: float) -> None:
+        if not self._stopping.is_set():
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._stopping.wait()
+            except TimeoutError:
+                pass
+
+    def _tell_dropped(self) -> None:
+        if self.dropped > self._told:
+            log.warning("%d requests were not logged: too many at once", self.dropped - self._told)
+            self._told = self.dropped
+
+
+def masked(text: str) -> str:
+    """The text without secrets: keys, tokens, passwords and signing secrets are cut to their kind."""
+    if not any(sign in text for sign in _SIGNS):
+        return text
+    return _SECRET_MEMBER.sub(rf"\1{MASK}", _SECRET.sub(rf"\1_{MASK}", text))
+
+
+def _row(note: Note) -> dict[str, Value]:
+    caller, scope = note.caller, note.scope
+    shows_bodies = not caller.livemode
+    answer = note.answer[:BODY_MAX]
+    return {
+        "project": caller.project,
+        "livemode": caller.livemode,
+        "id": note.request,
+        "method": scope["method"],
+        "path": masked(scope["path"])[:PATH_MAX],
+        "query": masked(scope["query_string"].decode("latin-1"))[:PATH_MAX],
+        "status": note.status,
+        "duration_us": round(note.duration_s * 1_000_000),
+        "credential_id": caller.id,
+        "credential": _masked_credential(note.headers),
+        "address": (scope.get("client") or ("",))[0],
+        "error_code": _error_code(answer) if note.status >= 400 else None,
+        "idempotency_key": _text(note.headers.get(b"idempotency-key")),
+        "request_body": _shown(note.body[:BODY_MAX]) if shows_bodies else None,
+        "response_body": _shown(answer) if shows_bodies else None,
+        "created": note.created,
+    }
+
+
+def _masked_credential(headers: dict[bytes, bytes]) -> str:
+    """`sk_test_••••abcd`: its kind and its last four characters."""
+    value = headers.get(b"authorization", b"").decode("latin-1").partition(" ")[2]
+    return f"{value.rpartition('_')[0]}_{MASK}{value[-4:]}"
+
+
+def _error_code(answer: bytes) -> str | None:
+    try:
+        error = json.loads(answer)["error"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    code = error.get("code") if isinstance(error, dict) else error
+    return code if isinstance(code, str) else None
+
+
+def _shown(body: bytes) -> str | None:
+    return masked(body.decode("utf-8", "replace").replace("\x00", "\ufffd")) if body else None
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("latin-1")

@@ -1,0 +1,117 @@
+"""The server as a process that can be killed and started again on the same file."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+PATIENCE_S = 60
+NO_LIMIT = "1000000000"
+
+
+class CouldNotServe(Exception):
+    """The server ended before it was ready."""
+
+
+class Server:
+    """`python -m ledger_engine serve` on one database file, run by the command `under`, if one is given."""
+
+    def __init__(self, database: Path, *, under: Sequence[str] = (), options: Sequence[str] = ()) -> None:
+        self.database = database
+        self.under = list(under)
+        self.options = list(options)
+        self.url = ""
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    def start(self) -> None:
+        command = [
+            sys.executable,
+            "-m",
+            "ledger_engine",
+            "serve",
+            "--port",
+            "0",
+            "--database",
+            str(self.database),
+            *self.options,
+        ]
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        self._process = subprocess.Popen(
+            [*self.under, *command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("Listening on "):
+                self.url = line.removeprefix("Listening on ").strip()
+                return
+        status = self._process.wait()
+        self._process = None
+        raise CouldNotServe(f"the server ended with {status} before it could serve")
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is finished, nothing is closed."""
+        process = self._process
+        if process is None:
+            return
+        self._process = None
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=PATIENCE_S)
+        if process.stdout is not None:
+            process.stdout.close()
+
+    def stop(self) -> int:
+        """SIGTERM; gives the exit status."""
+        assert self._process is not None
+        process, self._process = self._process, None
+        process.terminate()
+        status = process.wait(timeout=PATIENCE_S)
+        if process.stdout is not None:
+            process.stdout.close()
+        return status
+
+    def cli(self, *arguments: str) -> Any:
+        """Run a command of `ledger-engine` on the database and give the JSON it prints."""
+        done = self.run(*arguments)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "ledger_engine", *arguments]
+        return subprocess.run(
+            [*command, "--database", str(self.database), "--json"],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+
+    def make_key(self) -> str:
+        """A key of a project that no limit of requests slows down."""
+        limits = ("--plan", "enterprise", "--rate-limit", NO_LIMIT, "--burst", NO_LIMIT)
+        project = self.cli("projects", "create", "Faults", *limits)
+        key: str = self.cli("keys", "create", "--project", project["id"], "--mode", "test")["key"]
+        return key
+
+    def assert_books_are_right(self) -> None:
+        """What `ledger-engine verify` says, with the server running or not."""
+        done = self.run("verify")
+        assert done.returncode == 0, done.stdout + done.stderr

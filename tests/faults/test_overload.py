@@ -1,0 +1,120 @@
+"""Too much is refused or waits its turn; the others are answered meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.faults.client import Connection, connected, open_accounts
+from tests.faults.server import Server
+
+IDLE = 2000
+HEAD = b"POST /v1/transactions HTTP/1.1\r\nHost: ledger\r\n"
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """As many open sockets as the system lets us have; the server inherits it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2 * IDLE:
+        pytest.skip(f"needs {2 * IDLE} open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def idle_sockets(stack: ExitStack, port: int, count: int, sending: bytes) -> list[socket.socket]:
+    opened = []
+    for _ in range(count):
+        connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+        connection.sendall(sending)
+        opened.append(connection)
+    return opened
+
+
+async def assert_served(server: Server, key: str, accounts: list[str]) -> None:
+    """A client that comes now is answered, again and again."""
+    async with connected(key) as connection:
+        for number in range(20):
+            body = {"account": accounts[number % len(accounts)], "amount": 5, "type": "credit"}
+            answer = await connection.request(server.port, "POST", "/v1/transactions", body)
+            assert answer.status == 201
+            assert (await connection.request(server.port, "GET", "/api/health")).body["ok"] is True
+
+
+@pytest.mark.parametrize(
+    ("count", "sending"),
+    [
+        pytest.param(IDLE, b"", id="nothing"),
+        pytest.param(500, HEAD + b"X-Slow: ", id="half a head"),
+        pytest.param(500, HEAD + b"Content-Length: 100\r\n\r\n{", id="half a body"),
+        pytest.param(500, HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\n{", id="half a chunk"),
+    ],
+)
+async def test_those_who_send_little_do_not_keep_others_from_being_served(
+    many_files: None, server: Server, count: int, sending: bytes
+) -> None:
+    key = server.make_key()
+    accounts = await open_accounts(server.port, key)
+    with ExitStack() as stack:
+        await asyncio.to_thread(idle_sockets, stack, server.port, count, sending)
+        await assert_served(server, key, accounts)
+    await assert_served(server, key, accounts)
+
+
+async def test_a_head_that_never_ends_is_cut_off(server: Server) -> None:
+    """It may be 16 KB long (interface.md, Request size); a client that goes on all the same is shown out."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    answered = asyncio.create_task(reader.readuntil(b"\r\n\r\n"))
+    writer.write(HEAD)
+    with contextlib.suppress(ConnectionError):
+        while True:
+            writer.write(b"X-More: " + b"x" * 8000 + b"\r\n")
+            await writer.drain()
+            await asyncio.sleep(0)
+    writer.close()
+    assert (await answered).startswith(b"HTTP/1.1 431 ")
+    async with connected("") as other:
+        assert (await other.request(server.port, "GET", "/api/health")).body["ok"] is True
+
+
+async def test_more_requests_at_once_than_can_wait_are_refused_and_the_books_are_right(
+    many_files: None, server: Server
+) -> None:
+    """Two hundred batches of two hundred postings: each is answered, with 201 or 503."""
+    key = server.make_key()
+    accounts = await open_accounts(server.port, key)
+    batch = [{"account": accounts[n % 4], "amount": 1, "type": "credit"} for n in range(200)]
+    connections = [Connection(key) for _ in range(200)]
+    answers = await asyncio.gather(
+        *(
+            connection.request(server.port, "POST", "/v1/transactions/batch", {"transactions": batch})
+            for connection in connections
+        )
+    )
+    for connection in connections:
+        await connection.close()
+    statuses = {answer.status for answer in answers}
+    assert statuses <= {201, 503}
+    posted = sum(len(answer.body["data"]) for answer in answers if answer.status == 201)
+    async with connected(key) as connection:
+        held = [
+            (await connection.request(server.port, "GET", f"/v1/accounts/{id}")).body["balance"]
+            for id in accounts
+        ]
+    assert sum(held) == posted
+    server.assert_books_are_right()
+
+
+def test_a_server_with_idle_connections_stops_when_it_is_told(many_files: None, server: Server) -> None:
+    with ExitStack() as stack:
+        idle_sockets(stack, server.port, 200, b"")
+        idle_sockets(stack, server.port, 50, HEAD + b"Content-Length: 100\r\n\r\n{")
+        assert server.stop() == 0
+    server.assert_books_are_right()

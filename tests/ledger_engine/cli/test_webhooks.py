@@ -1,0 +1,209 @@
+"""`ledger-engine webhooks` and `events`, as they are typed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger_engine import accounts, webhooks
+from ledger_engine.accounts import NewAccount
+from ledger_engine.database import Unit
+from ledger_engine.engine import open_engine
+from ledger_engine.scope import Scope
+from tests.ledger_engine.cli.conftest import Command, only_line
+from tests.ledger_engine.test_attempts import Sending
+
+URL = "http://127.0.0.1:4242/hook"
+Told = Callable[..., Any]
+
+
+def work(database: Path, run: Callable[[Any], Any]) -> Any:
+    """Do something with the engine, beside the command line."""
+
+    async def use() -> Any:
+        engine = open_engine(database)
+        try:
+            return await run(engine)
+        finally:
+            await engine.close()
+
+    return asyncio.run(use())
+
+
+def happen(database: Path, project: str, count: int = 1) -> None:
+    """So many accounts are created."""
+    create = partial(accounts.create, scope=Scope(project, livemode=False), new=NewAccount("Till", "EUR", {}))
+
+    async def run(engine: Any) -> None:
+        for _ in range(count):
+            await engine.write(create)
+
+    work(database, run)
+
+
+def fail_first(database: Path, endpoint: str) -> str:
+    """The endpoint's next event is attempted in vain, for good; gives its id."""
+
+    async def run(engine: Any) -> str:
+        (subscription,) = await engine.read(webhooks.subscriptions)
+        assert subscription.endpoint == endpoint
+        scope = Scope(subscription.project, livemode=False)
+        sending = Sending(engine, engine.clock, scope, subscription)
+        event = (await sending.feed(subscription.cursor)).messages[0].id
+        await sending.record(sending.failure(event, retry_in_ms=None))
+        await engine.write(lambda unit: webhooks.advance(unit, endpoint, event))
+        return event
+
+    found: str = work(database, run)
+    return found
+
+
+@pytest.fixture
+def project(told: Told) -> str:
+    return str(told("projects", "create", "Roastery", "--plan", "pro")["id"])
+
+
+def test_an_endpoint_is_made_and_tells_its_secret(command: Command, told: Told, project: str) -> None:
+    made = told("webhooks", "create", URL, "--event", "invoice.paid", "--event", "account.created")
+    assert made["id"].startswith("whe_")
+    assert made["secret"].startswith("whsec_")
+    assert (made["events"], made["livemode"]) == (["invoice.paid", "account.created"], False)
+    done = command("webhooks", "create", URL)
+    assert only_line(done.stdout).startswith("whsec_")
+    assert "whe_" in done.stderr
+    assert done.stdout.strip() not in done.stderr
+
+
+def test_in_an_empty_database_the_first_project_is_made(told: Told) -> None:
+    assert told("webhooks", "create", URL)["events"] == ["*"]
+    assert len(told("projects", "list")) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("http://10.0.0.1/",), 1),
+        (("http://2130706433/",), 1),
+        ((URL, "--mode", "live"), 1),
+        ((URL, "--event", "invoice.eaten"), 2),
+        ((URL, "--project", "prj_none"), 1),
+        ((), 2),
+    ],
+)
+def test_a_bad_endpoint_is_told_in_one_line(
+    command: Command, told: Told, project: str, words: tuple[str, ...], status: int
+) -> None:
+    done = command("webhooks", "create", *words, status=status)
+    assert only_line(done.stderr).startswith("ledger-engine: ")
+    assert told("webhooks", "list") == []
+
+
+def test_with_a_key_the_secret_is_sealed(told: Told, database: Path, project: str) -> None:
+    made = told("webhooks", "create", URL, LEDGER_SECRET_KEY="correct horse")
+    ((id, stored),) = work(database, lambda engine: engine.read(webhooks.sealed_secrets))
+    assert id == made["id"]
+    assert made["secret"] not in stored
+
+
+def test_endpoints_are_listed_without_their_secrets(command: Command, told: Told, project: str) -> None:
+    one = told("webhooks", "create", URL)
+    two = told("webhooks", "create", "https://hooks.example/", "--mode", "live")
+    assert [each["id"] for each in told("webhooks", "list")] == [one["id"], two["id"]]
+    done = command("webhooks", "list")
+    heads, *rows = done.stdout.splitlines()
+    assert heads.split() == ["ID", "MODE", "STATUS", "EVENTS", "URL"]
+    assert [row.split() for row in rows] == [
+        [one["id"], "test", "enabled", "*", URL],
+        [two["id"], "live", "enabled", "*", "https://hooks.example/"],
+    ]
+    assert one["secret"] not in done.output
+
+
+def test_an_endpoint_is_rolled_disabled_enabled_and_deleted(
+    command: Command, told: Told, project: str
+) -> None:
+    made = told("webhooks", "create", URL)
+    assert told("webhooks", "roll", made["id"])["secret"] not in (None, made["secret"])
+    assert only_line(command("webhooks", "roll", made["id"]).stdout).startswith("whsec_")
+    assert command("webhooks", "disable", made["id"]).stdout == f"{made['id']} is disabled.\n"
+    assert "disabled (asked)" in command("webhooks", "list").stdout
+    assert told("webhooks", "enable", made["id"])["status"] == "enabled"
+    assert command("webhooks", "delete", made["id"]).stdout == f"{made['id']} is deleted.\n"
+    assert told("webhooks", "list") == []
+    for verb in ("delete", "enable", "disable", "roll", "deliveries"):
+        assert "whe_none" in only_line(command("webhooks", verb, "whe_none", status=1).stderr)
+
+
+def test_deliveries_are_listed_with_their_attempts(
+    command: Command, told: Told, database: Path, project: str
+) -> None:
+    endpoint = told("webhooks", "create", URL)["id"]
+    assert told("webhooks", "deliveries", endpoint) == []
+    happen(database, project)
+    event = fail_first(database, endpoint)
+    (delivery,) = told("webhooks", "deliveries", endpoint)
+    assert (delivery["event"], delivery["status"], len(delivery["attempts"])) == (event, "failed", 1)
+    row = command("webhooks", "deliveries", endpoint).stdout.splitlines()[1]
+    assert event in row
+    assert "answered 500" in row
+
+
+# Events
+
+
+def test_events_are_listed_newest_first(command: Command, told: Told, database: Path, project: str) -> None:
+    happen(database, project, 3)
+    found = told("events", "list", "--limit", "2")
+    assert len(found) == 2
+    assert found[0]["id"] > found[1]["id"]
+    assert [event["type"] for event in found] == ["account.created"] * 2
+    assert found[0]["data"]["object"]["id"] in command("events", "list").stdout
+    assert told("events", "list", "--mode", "live") == []
+
+
+def test_an_event_is_sent_again(command: Command, told: Told, database: Path, project: str) -> None:
+    endpoint = told("webhooks", "create", URL)["id"]
+    happen(database, project)
+    event = fail_first(database, endpoint)
+    assert told("events", "resend", event) == {"deliveries": 1}
+    (delivery,) = told("webhooks", "deliveries", endpoint)
+    assert (delivery["status"], delivery["next_attempt_at"] is not None) == ("pending", True)
+    assert command("events", "resend", event, "--endpoint", endpoint).stdout == "1 delivery is sent again.\n"
+
+
+def test_all_that_failed_is_sent_again(told: Told, database: Path, project: str) -> None:
+    endpoint = told("webhooks", "create", URL)["id"]
+    happen(database, project)
+    fail_first(database, endpoint)
+    assert told("events", "resend", "--failed-since", "2100-01-01") == {"deliveries": 0}
+    assert told("events", "resend", "--failed-since", "2026-01-01") == {"deliveries": 1}
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ((), 2),
+        (("evt_1", "--failed-since", "2026-01-01"), 2),
+        (("--failed-since", "yesterday"), 1),
+        (("evt_none",), 1),
+        (("--failed-since", "2026-01-01", "--endpoint", "whe_none"), 1),
+    ],
+)
+def test_a_bad_call_is_told_in_one_line(
+    command: Command, project: str, words: tuple[str, ...], status: int
+) -> None:
+    assert only_line(command("events", "resend", *words, status=status).stderr).startswith("ledger-engine: ")
+
+
+def test_what_is_registered_is_there_for_the_sender(told: Told, database: Path, project: str) -> None:
+    endpoint = told("webhooks", "create", URL)["id"]
+
+    def find(unit: Unit) -> list[str]:
+        return [each.endpoint for each in webhooks.subscriptions(unit)]
+
+    assert work(database, lambda engine: engine.read(find)) == [endpoint]

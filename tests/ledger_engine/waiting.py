@@ -1,0 +1,30 @@
+"""Waiting for something to be so, however long the machine takes for it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+PATIENCE_S = 60  # beyond this it will not come
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Return once the condition holds; fail when it never does."""
+    given_up_at = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < given_up_at, "it did not come to be"
+        time.sleep(0.01)
+
+
+async def looked_until(look: Callable[[], Awaitable[T]], condition: Callable[[T], object]) -> T:
+    """What a look shows once the condition holds of it; fail when it never does."""
+    for _ in range(PATIENCE_S * 100):
+        found = await look()
+        if condition(found):
+            return found
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"it did not come to be: {found}")
