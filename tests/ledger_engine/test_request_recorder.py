@@ -79,7 +79,7 @@ async def log(engine: Engine, scope: Scope, **changed: Any) -> requests_log.Logg
 async def test_an_entry_tells_what_was_asked_and_answered(engine: Engine, scope: Scope) -> None:
     entry = await log(engine, scope)
     assert (entry.method, entry.path, entry.query, entry.status) == ("POST", "/v1/accounts", "a=b", 201)
-    assert entry.duration_ms == 12.346
+    assert entry.duration_ms == 12.345
     assert (entry.credential_id, entry.credential) == ("key_1", f"sk_test_{MASK}WXYZ")
     assert (entry.address, entry.idempotency_key, entry.error_code) == ("192.0.2.7", "once", None)
     assert (entry.request_body, entry.response_body) == ('{"name":"Till"}', '{"id":"acc_1"}')
