@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Protocol
 
 from ledger_engine.errors import InvalidRequest
@@ -80,6 +81,7 @@ class ManualClock:
         self._moment = max(self._moment, moment + 1)
 
 
+@lru_cache(maxsize=1024)
 def iso(moment: int) -> str:
     """`2026-11-20T04:31:00.123Z`: always UTC and three decimals (decisions.md 1)."""
     return (_EPOCH + moment * _MILLISECOND).isoformat(timespec="milliseconds")[:23] + "Z"

@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -29,7 +30,7 @@ from ledger_engine.errors import StorageUnavailable
 from ledger_engine.outgoing import NEVER, Outgoing, Sent, Wish
 from ledger_engine.sealing import Seal, WrongKey, is_sealed
 from ledger_engine.sender_process import SenderProcess
-from ledger_engine.sending import Answer, Job
+from ledger_engine.sending import Answer, Job, Sender
 from ledger_engine.settings import WEBHOOK_RETRIES_S
 from ledger_engine.webhooks import Subscription
 
@@ -51,7 +52,7 @@ log = logging.getLogger("ledger_engine.deliver")
 
 
 class AnySender(Protocol):
-    """What sends: in a process of its own, or in this one in tests."""
+    """What sends: in a process of its own, or in this one."""
 
     @property
     def is_ready(self) -> bool: ...
@@ -69,17 +70,18 @@ class Deliverer:
         seal: Seal,
         *,
         retries_s: Sequence[float] = WEBHOOK_RETRIES_S,
-        make_sender: Callable[[Callable[[Answer], None]], AnySender] = SenderProcess,
+        make_sender: Callable[[Callable[[Answer], None]], AnySender] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine = engine
         self._seal = seal
         self._retries_s = retries_s
         self._monotonic = monotonic
-        self._sender = make_sender(self._take_answer)
+        self._sender = (make_sender or _sender)(self._take_answer)
         self._outgoing: dict[str, Outgoing] = {}
         self._sent: dict[int, Sent] = {}  # handed to the sender and not answered yet, by the job's number
         self._answers: list[tuple[Answer, int]] = []  # with when each came
+        self._unreadable: set[str] = set()  # sealed secrets that were complained of
         self._number = 0
         self._woken = asyncio.Event()
         self._answered = asyncio.Event()
@@ -137,7 +139,8 @@ class Deliverer:
             if now - kept_cursors_at >= CURSORS_EVERY_S:
                 kept_cursors_at = now
                 await _survive(self._keep_cursors)
-            await _survive(self._look)
+            if not await _survive(self._look):
+                await asyncio.sleep(TRIES_AGAIN_S)
             await pace.pause()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._rest_s()):
@@ -203,7 +206,9 @@ class Deliverer:
                 try:
                     secret = self._seal.open(subscription.secret)
                 except WrongKey as error:
-                    log.error("nothing is sent to %s, its secret cannot be read: %s", id, error)
+                    if subscription.secret not in self._unreadable:
+                        log.error("nothing is sent to %s, its secret cannot be read: %s", id, error)
+                    self._unreadable.add(subscription.secret)
                     continue
                 target = parse_url(subscription.url, livemode=subscription.livemode)
                 self._outgoing[id] = Outgoing(
@@ -314,6 +319,12 @@ class Deliverer:
             response_body=answer.body,
             retry_in_ms=retry_in_ms,
         )
+
+
+def _sender(report: Callable[[Answer], None]) -> AnySender:
+    if sys.platform == "win32":
+        return Sender(report)  # there a process's own ends of its pipes cannot be waited for
+    return SenderProcess(report)
 
 
 class _Pace:

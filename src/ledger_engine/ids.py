@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from functools import lru_cache
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
@@ -38,9 +39,15 @@ class IdSource:
 
 
 def _encode(moment: int, random: int) -> str:
-    value = moment << 80 | 7 << 76 | (random >> 62) << 64 | 2 << 62 | random & (1 << 62) - 1
+    tail = 7 << 76 | (random >> 62) << 64 | 2 << 62 | random & (1 << 62) - 1
     pairs = _PAIRS
-    return "".join([pairs[value >> shift & 1023] for shift in range(120, -1, -10)])
+    return _head(moment) + "".join([pairs[tail >> shift & 1023] for shift in range(70, -1, -10)])
+
+
+@lru_cache(maxsize=16)
+def _head(moment: int) -> str:
+    """The ten letters of the time, which all ids of a millisecond share."""
+    return "".join([_PAIRS[moment >> shift & 1023] for shift in range(40, -1, -10)])
 
 
 def moment_of(id: str) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from functools import cache
+from operator import attrgetter
 from typing import Any, ClassVar, NewType, Protocol, get_type_hints
 
 from ledger_engine.clock import iso
@@ -32,22 +34,40 @@ class Record(Shown, Protocol):
     id: str
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Shape:
+    """How objects of a kind are shown: what stands first, all fields, and which of them are times."""
+
+    lead: dict[str, Any]
+    names: list[str]
+    moments: list[str]
+    values: Callable[[Shown], tuple[Any, ...]]
+
+
 @cache
-def _shape(kind: type[Shown]) -> tuple[dict[str, str], list[tuple[str, bool]]]:
-    """What is shown first of every object of the kind, and its fields with whether each is a time."""
+def _shape(kind: type[Shown]) -> _Shape:
     hints = get_type_hints(kind)
-    moments = (Moment, Moment | None)
-    lead = {"id": "", "object": kind.OBJECT} if hasattr(kind, "OBJECT") else {}
-    return lead, [(field.name, hints[field.name] in moments) for field in dataclasses.fields(kind)]
+    names = [field.name for field in dataclasses.fields(kind)]
+    return _Shape(
+        lead={"id": "", "object": kind.OBJECT} if hasattr(kind, "OBJECT") else {},
+        names=names,
+        moments=[name for name in names if hints[name] in (Moment, Moment | None)],
+        # With one name alone attrgetter gives the value and no tuple of it.
+        values=attrgetter(*names)
+        if len(names) > 1
+        else lambda shown: tuple(getattr(shown, n) for n in names),
+    )
 
 
 def as_json(shown: Shown) -> dict[str, Any]:
     """`{"id", "object", …}`: every field, times as ISO 8601 text (decisions.md 1)."""
-    lead, fields = _shape(type(shown))
-    result: dict[str, Any] = dict(lead)
-    for name, is_moment in fields:
-        value = getattr(shown, name)
-        result[name] = iso(value) if is_moment and value is not None else value
+    shape = _shape(type(shown))
+    result = dict(shape.lead)
+    result.update(zip(shape.names, shape.values(shown), strict=False))
+    for name in shape.moments:
+        moment = result[name]
+        if moment is not None:
+            result[name] = iso(moment)
     return result
 
 

@@ -98,6 +98,8 @@ class _Lane:
 class Sender:
     """Makes the attempts it is given; each job is answered through `report`, once."""
 
+    is_ready = True
+
     def __init__(self, report: Callable[[Answer], None], deadline_s: float = DEADLINE_S) -> None:
         self._report = report
         self._deadline_s = deadline_s

@@ -24,8 +24,8 @@ class Gathering(Generic[J]):
         self._loop = loop
         self._hand_over = hand_over
         self._waiting: list[J] = []
-        self._in_flight = False
-        self._crowded = False
+        self._in_flight = 0
+        self._expected = 1
         self._seen = 0
         self._quiet = 0
 
@@ -40,7 +40,9 @@ class Gathering(Generic[J]):
 
     def done(self) -> None:
         """The group that was handed over is finished."""
-        self._in_flight = False
+        # Whoever was answered may well come back, besides those who wait already.
+        self._expected = self._in_flight + len(self._waiting)
+        self._in_flight = 0
         if self._waiting:
             self._watch()
 
@@ -48,7 +50,7 @@ class Gathering(Generic[J]):
         """Hand over what waits at once."""
         if self._waiting:
             group, self._waiting = self._waiting, []
-            self._in_flight = True
+            self._in_flight = len(group)
             self._hand_over(group)
 
     def _watch(self) -> None:
@@ -61,9 +63,7 @@ class Gathering(Generic[J]):
         self._quiet = 0 if waiting > self._seen else self._quiet + 1
         self._seen = waiting
         # Whoever posts alone need not wait for others: only a crowd is worth waiting for.
-        patience = QUIET_TURNS if self._crowded else 1
-        if waiting < GROUP_MAX and self._quiet < patience:
+        if waiting < min(self._expected, GROUP_MAX) and self._quiet < QUIET_TURNS:
             self._loop.call_soon(self._look)
-            return
-        self._crowded = waiting > 1
-        self.flush()
+        else:
+            self.flush()
