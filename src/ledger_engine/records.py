@@ -63,7 +63,7 @@ def as_json(shown: Shown) -> dict[str, Any]:
     """`{"id", "object", …}`: every field, times as ISO 8601 text (decisions.md 1)."""
     shape = _shape(type(shown))
     result = dict(shape.lead)
-    result.update(zip(shape.names, shape.values(shown), strict=False))
+    result.update(zip(shape.names, shape.values(shown), strict=True))
     for name in shape.moments:
         moment = result[name]
         if moment is not None:
