@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from textual.binding import Binding, BindingType
 
-from ledger_tui.resources.registry import RESOURCES
+from ledger_tui.resources.registry import PLACES, RESOURCES
 
 
 def _key(keys: str, action: str, text: str, *, show: bool = False, label: str | None = None) -> Binding:
@@ -15,32 +15,63 @@ def _key(keys: str, action: str, text: str, *, show: bool = False, label: str | 
     return Binding(keys, action, text, show=show, key_display=label, id=name)
 
 
-SCREEN_KEYS: list[BindingType] = [
-    _key(resource.key, f"show('{resource.kind}')", resource.title) for resource in RESOURCES
-]
+SCREEN_KEYS: list[BindingType] = [_key(place.key, f"show('{place.kind}')", place.title) for place in PLACES]
 
 # One key may stand for different actions on different screens: only the shown resource's are active.
 ACTION_KEYS: list[BindingType] = [
     _key(action.key, f"act('{action.name}')", action.label, show=True)
     for action in dict.fromkeys(action for resource in RESOURCES for action in resource.actions)
 ]
+WAY_KEYS: list[BindingType] = [
+    _key(way.key, f"go('{way.name}')", way.label, show=True)
+    for way in dict.fromkeys(way for resource in RESOURCES for way in resource.ways)
+]
 
 GLOBAL_KEYS: list[BindingType] = [
     *SCREEN_KEYS,
     _key("question_mark", "help", "keys", show=True, label="?"),
     _key("q", "app.quit", "quit", show=True),
+    _key("left_square_bracket", "travel(-1)", "back where you were", label="["),
+    _key("right_square_bracket", "travel(1)", "forward again", label="]"),
+    _key("J", "raw", "raw JSON"),
+    _key("i", "ids", "jump to an id in it"),
+    _key("ctrl+e", "export", "export the list", label="^e"),
+    _key("ctrl+t", "themes", "themes", label="^t"),
+    _key("S", "app.sign_in", "sign in", show=True),
+    _key("R", "app.restart_server", "start the server again", show=True),
 ]
 
-VIEW_KEYS: list[BindingType] = [
-    _key("enter", "open", "open", show=True),
-    _key("escape", "back", "back", show=True, label="esc"),
-    _key("slash", "filter", "filter", show=True, label="/"),
-    _key("n", "create", "new", show=True),
-    _key("r", "refresh", "refresh"),
-    _key("f", "follow", "follow"),
-    *ACTION_KEYS,
+_BACK = _key("escape", "back", "back", show=True, label="esc")
+_REFRESH = _key("r", "refresh", "refresh")
+_COPY: list[BindingType] = [
     _key("y", "screen.copy_id", "copy the id"),
     _key("c", "screen.copy_curl", "copy as curl"),
+]
+
+# What every screen has, and what a list has beside it, in the order of the key bar.
+VIEW_KEYS: list[BindingType] = [_BACK, _REFRESH, *_COPY]
+RESOURCE_KEYS: list[BindingType] = [
+    _key("enter", "open", "open", show=True),
+    _BACK,
+    _key("slash", "filter", "filter", show=True, label="/"),
+    _key("n", "create", "new", show=True),
+    _key("e", "edit", "edit", show=True),
+    _REFRESH,
+    _key("f", "follow", "follow"),
+    _key("l", "locate", "show it in the list", show=True),
+    *ACTION_KEYS,
+    *WAY_KEYS,
+    *_COPY,
+]
+
+EVENTS_KEYS: list[BindingType] = [
+    _key("p", "pause", "pause", show=True),
+]
+
+TOKEN_KEYS: list[BindingType] = [
+    _key("x", "exchange", "exchange for tokens", show=True),
+    _key("t", "rotate", "rotate now", show=True),
+    _key("u", "use_key", "use the key again", show=True),
 ]
 
 TABLE_KEYS: list[BindingType] = [

@@ -2,64 +2,71 @@
 
 from __future__ import annotations
 
-import asyncio
+import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import Any
 
+from rich.text import Text
 from textual import work
 from textual.app import App, SystemCommand
+from textual.color import Color
 from textual.screen import Screen
+from textual.worker import Worker, WorkerState
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ClientError
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.commands import DashboardCommands
-from ledger_tui.embedded import EmbeddedServer, ServerDied
+from ledger_tui.connection import CannotConnect, Connection, SignInNeeded
+from ledger_tui.crash import crash_report
 from ledger_tui.hearing import hears
-from ledger_tui.messages import NamesCame, ServerFailed, SessionChanged
+from ledger_tui.keymap import keymap
+from ledger_tui.messages import NamesCame, ServerEnded, ServerFailed, SessionChanged, SignInWanted
+from ledger_tui.options import Options
 from ledger_tui.screens.dashboard import Dashboard
 from ledger_tui.state.names import AccountNames
-from ledger_tui.state.session import Session
+from ledger_tui.state.session import Link, Session
 from ledger_tui.state.text import literal
-from ledger_tui.state.traffic import Traffic
+from ledger_tui.state.traffic import Traffic, masked
 from ledger_tui.state.window import Want
-from ledger_tui.styles import DEFAULT_THEME, THEMES
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the command line chose. Without a `url` the dashboard runs a server of its own."""
-
-    url: str | None = None
-    key: str | None = None
-    database: str | None = None
-    demo: bool = False
-    read_only: bool = False
+from ledger_tui.styles import DEFAULT_THEME, THEMES, theme_named
+from ledger_tui.widgets.view import Desk
 
 
 class LedgerApp(App[int]):
-    """Accounts and transactions of one ledger server, in a terminal."""
+    """One ledger server, in a terminal. Raises BadConfig for a theme or keys that there are not."""
 
     TITLE = "Ledger"
     CSS_PATH = "styles/app.tcss"
-    COMMANDS = App.COMMANDS | {DashboardCommands}
+    COMMANDS = {DashboardCommands}
     ENABLE_COMMAND_PALETTE = True
 
     def __init__(self, options: Options) -> None:
+        self.profile = options.profile
         super().__init__()
-        self.options = options
-        self.session = Session(read_only=options.read_only)
+        profile = options.profile
+        self.session = Session(read_only=options.read_only or bool(profile and profile.read_only))
         self.traffic = Traffic()
         self.names = AccountNames()
         self.api = Api(self.session, self.traffic)
+        self.connection = Connection(
+            self.api,
+            self.session,
+            url=options.url,
+            key=options.key,
+            profile=profile,
+            database=options.database,
+            demo=options.demo,
+        )
+        self.tokens = self.connection.keeper
         self.failure = ""
-        self._server: EmbeddedServer | None = None
         for theme in THEMES:
             self.register_theme(theme)
-        self.theme = DEFAULT_THEME
+        self.theme = theme_named(options.config.theme or DEFAULT_THEME, options.config_file)
+        self.set_keymap(keymap(options.config.keys, options.config_file))
 
     def get_default_screen(self) -> Dashboard:
-        return Dashboard(self.api, self.session, self.names)
+        return Dashboard(Desk(self.api, self.session, self.names, self.traffic, self.tokens))
 
     @property
     def dashboard(self) -> Dashboard:
@@ -69,10 +76,21 @@ class LedgerApp(App[int]):
         return screen
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Of Textual's own commands only the themes: the rest is ours, made from the bindings."""
-        for command in super().get_system_commands(screen):
-            if command.title == "Theme":
-                yield command
+        """None of Textual's own: the palette is made from our bindings."""
+        return ()
+
+    def get_css_variables(self) -> dict[str, str]:
+        """The theme's, and the profile's colour for the sign of the mode."""
+        variables = super().get_css_variables()
+        if self.profile is not None and self.profile.mode_color is not None:
+            color = self.profile.mode_color
+            text = Color.parse(color).get_contrast_text(1.0).hex
+            for mode in ("mode-test", "mode-live"):
+                variables |= {mode: color, f"{mode}-text": text}
+            self.theme_variables = variables
+        return variables
+
+    # ------------------------------------------------------------------ the server
 
     def on_mount(self) -> None:
         self.session.on_change = self._tell_session_changed
@@ -82,20 +100,19 @@ class LedgerApp(App[int]):
     def _tell_session_changed(self) -> None:
         self.post_message(SessionChanged())
 
-    @work(group="connect", exit_on_error=False)
+    @work(group="connect", exclusive=True, exit_on_error=False)
     async def _connect(self) -> None:
-        if self.options.url is not None:
-            await self.api.open(self.options.url, self.options.key)
-        else:
-            self.session.starting()
-            self._server = EmbeddedServer(self.options.database, demo=self.options.demo)
-            try:
-                address = await asyncio.to_thread(self._server.start)
-            except (ServerDied, OSError) as error:
-                self.post_message(ServerFailed(f"The server did not start: {error}"))
-                return
-            await self.api.open(address.url, address.key)
+        try:
+            await self.connection.open()
+        except SignInNeeded:
+            self.post_message(SignInWanted())
+            return
+        except CannotConnect as error:
+            self.post_message(ServerFailed(str(error)))
+            return
         await self._learn_names()
+        if self.connection.own_server and (sentence := await self.connection.server_ended()) is not None:
+            self.post_message(ServerEnded(sentence))
 
     async def _learn_names(self) -> None:
         """The newest accounts, so that the first transactions have their names and currencies at once."""
@@ -111,6 +128,19 @@ class LedgerApp(App[int]):
         self.failure = literal(message.sentence)
         self.exit(1, return_code=1)
 
+    @hears(ServerEnded)
+    def server_ended(self, message: ServerEnded) -> None:
+        """Start it again, or say with which key that is done."""
+        again = self.connection.may_restart_unasked
+        self.session.ended(literal(message.sentence))
+        if again:
+            self.notify("The server ended and is started again.", severity="warning")
+            self._connect()
+        self.refresh_bindings()
+
+    def action_restart_server(self) -> None:
+        self._connect()
+
     @hears(SessionChanged)
     def session_changed(self) -> None:
         self.dashboard.session_changed()
@@ -119,8 +149,56 @@ class LedgerApp(App[int]):
     def names_came(self) -> None:
         self.dashboard.names_came()
 
+    # ------------------------------------------------------------------ signing in
+
+    @hears(SignInWanted)
+    def ask_to_sign_in(self) -> None:
+        self.session.signed_out()
+        self.action_sign_in()
+
+    def action_sign_in(self) -> None:
+        if self.connection.signs_in is not None:
+            from ledger_tui.screens.sign_in import SignInScreen
+
+            self.push_screen(SignInScreen(self.connection.signs_in.app), self._sign_in_closed)
+
+    def _sign_in_closed(self, answer: dict[str, Any] | None) -> None:
+        if answer is not None:
+            self._use_sign_in(answer)
+
+    @work(group="connect", exclusive=True, exit_on_error=False)
+    async def _use_sign_in(self, answer: dict[str, Any]) -> None:
+        try:
+            await self.connection.signed_in(answer)
+        except ClientError as error:
+            self.notify(f"Could not sign in: {literal(error)}", severity="error", markup=False)
+            return
+        await self._learn_names()
+
+    @hears(Worker.StateChanged)
+    def worker_ended(self, event: Worker.StateChanged) -> None:
+        """A fault of our own in a worker is told, not swallowed."""
+        if event.state is WorkerState.ERROR:
+            fault = literal(masked(repr(event.worker.error)))
+            self.notify(f"unexpected {fault}", severity="error", markup=False)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "restart_server":
+            return self.session.link is Link.ENDED
+        if action == "sign_in":
+            return self.connection.signs_in is not None
+        return True
+
+    # ------------------------------------------------------------------ the end
+
+    def _fatal_error(self) -> None:
+        # Textual's own, without its report: that prints the variables of every frame.
+        error = sys.exc_info()[1] or self._exception
+        self.bell()
+        if error is not None:
+            self._exit_renderables.append(Text(crash_report(error, self.connection.secrets), end=""))
+        self._close_messages_no_wait()
+
     async def on_unmount(self) -> None:
         self.session.on_change = lambda: None
-        await self.api.close()
-        if self._server is not None:
-            await asyncio.to_thread(self._server.stop)
+        await self.connection.close()

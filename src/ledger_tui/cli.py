@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
 import click
 
+from ledger_tui.profile_commands import is_key, keys, profiles
+
+if TYPE_CHECKING:
+    from ledger_tui.options import Options
+
 KEY_VARIABLE = "LEDGER_API_KEY"
+_COLLECT_AFTER_OBJECTS = 50_000
 
 
 def _version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -19,63 +26,127 @@ def _version(context: click.Context, _parameter: click.Parameter, wanted: bool) 
         context.exit()
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
 @click.option("--demo", is_flag=True, help="Look at demo data with live traffic, in a throw-away database.")
 @click.option(
     "--url", metavar="U", help="Look at this server instead of an own one, e.g. http://127.0.0.1:8700."
 )
 @click.option("--key", metavar="K", help=f"The API key for --url. Better in the variable {KEY_VARIABLE}.")
+@click.option("--profile", metavar="P", help="Look at the server of this profile (see `profiles`).")
 @click.option("--database", metavar="F", help="The SQLite file of the own server (default: the user's).")
 @click.option("--read-only", is_flag=True, help="Look, and change nothing.")
+@click.option("--web", is_flag=True, help="Show it in a browser on this machine; prints a link good once.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="The port for --web; without it, or with 0, a free one is taken.",
+)
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Say the version."
 )
-def command(url: str | None, key: str | None, database: str | None, demo: bool, read_only: bool) -> None:
+@click.pass_context
+def command(
+    context: click.Context,
+    url: str | None,
+    key: str | None,
+    profile: str | None,
+    database: str | None,
+    demo: bool,
+    read_only: bool,
+    web: bool,
+    port: int | None,
+) -> None:
     """A dashboard for a ledger server, in the terminal.
 
-    Without --url it runs a server of its own on the default database.
+    Without --url or --profile it runs a server of its own on the default database.
     """
-    if url is not None:
+    if context.invoked_subcommand is not None:
+        return
+    if url is not None or profile is not None:
         if demo or database:
-            raise click.UsageError("--url is another server; --demo and --database are for an own one.")
-        _check_address(url)
-        key = key or os.environ.get(KEY_VARIABLE)
-        if not key:
-            raise click.UsageError(f"{url} needs a key: put it in {KEY_VARIABLE}, or give --key.")
-        _check_key(key)
+            given = "--url" if url is not None else "--profile"
+            raise click.UsageError(f"{given} is another server; --demo and --database are for an own one.")
     elif key is not None:
         raise click.UsageError("--key goes with --url.")
     elif demo and database:
         raise click.UsageError("--demo has a database of its own; leave out --database.")
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise click.ClickException("ledger-tui draws on a terminal, and this is none.")
-    sys.exit(_run(url, key, database, demo, read_only))
+    if port is not None and not web:
+        raise click.UsageError("--port goes with --web.")
+    options = _options(url, key, profile, database, demo, read_only)
+    sys.exit(_serve(options, port or 0) if web else _draw(options))
 
 
-def _check_address(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        sound = parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
-    except ValueError:
-        sound = False
-    if not sound or not url.isprintable() or " " in url:
+command.add_command(profiles)
+command.add_command(keys)
+
+
+def _options(
+    url: str | None, key: str | None, profile: str | None, database: str | None, demo: bool, read_only: bool
+) -> Options:
+    """What was chosen, checked. Raises UsageError: the config file is part of the call."""
+    from ledger_tui.config import BadConfig, config_file, is_address, read_config
+    from ledger_tui.options import Options
+
+    if url is not None and profile is not None:
+        raise click.UsageError("Give --url or --profile, not both.")
+    if url is not None and not is_address(url):
         raise click.UsageError(f"{url!r} is no address like http://127.0.0.1:8700.")
-
-
-def _check_key(key: str) -> None:
-    if not (key.isascii() and key.isprintable()) or " " in key:
+    if url is not None or profile is not None:
+        key = key or os.environ.get(KEY_VARIABLE) or None
+    if url is not None and key is None:
+        raise click.UsageError(f"{url} needs a key: put it in {KEY_VARIABLE}, or give --key.")
+    if key is not None and not is_key(key):
         raise click.UsageError("The key has characters that no key has.")
+    file = config_file()
+    try:
+        config = read_config(file)
+    except BadConfig as error:
+        raise click.UsageError(str(error)) from None
+    if profile is not None and profile not in config.profiles:
+        known = ", ".join(config.profiles) or "none; `ledger-tui profiles add` makes one"
+        raise click.UsageError(f"{file}: there is no profile {profile!r}. There is {known}.")
+    chosen = config.profiles[profile] if profile is not None else None
+    return Options(url, key, database, demo, read_only, chosen, config, str(file))
 
 
-def _run(url: str | None, key: str | None, database: str | None, demo: bool, read_only: bool) -> int:
+def _draw(options: Options) -> int:
+    # textual-serve's dashboards draw on its pipe.
+    if "TEXTUAL_DRIVER" not in os.environ and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise click.ClickException("ledger-tui draws on a terminal, and this is none.")
+    _collect_rarely()
+    # Twice Textual's pace: a key that comes right after a frame waits half as long for the next.
+    os.environ.setdefault("TEXTUAL_FPS", "120")
     # Imported here: --help, --version and a wrong option answer without loading the dashboard.
-    from ledger_tui.app import LedgerApp, Options
+    from ledger_tui.app import LedgerApp
+    from ledger_tui.config import BadConfig
 
-    app = LedgerApp(Options(url, key, database, demo, read_only))
+    try:
+        app = LedgerApp(options)
+    except BadConfig as error:
+        raise click.UsageError(str(error)) from None
+    gc.freeze()
+    gc.enable()
     app.run()
     if app.failure:
         click.echo(f"Error: {app.failure}", err=True)
     return app.return_code or 0
+
+
+def _collect_rarely() -> None:
+    # A full collection walks every row and widget, in the middle of a frame; what is drawn makes hardly
+    # any cycles. Until the dashboard is loaded there is nothing to collect at all.
+    gc.disable()
+    gc.set_threshold(_COLLECT_AFTER_OBJECTS, 20, 50)
+
+
+def _serve(options: Options, port: int) -> int:
+    from ledger_tui.web import CannotServe, serve
+
+    try:
+        serve(options, port, lambda link: click.echo(f"Open {link}\nIt is good once. Ctrl-C ends."))
+    except CannotServe as error:
+        raise click.ClickException(str(error)) from None
+    return 0
 
 
 def main() -> None:

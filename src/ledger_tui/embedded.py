@@ -68,6 +68,19 @@ class EmbeddedServer:
             listener.join(STOP_SECONDS)
             raise ServerDied(self._why(line)) from None
 
+    @property
+    def pid(self) -> int | None:
+        """Its process, while there is one."""
+        return self._process.pid if self._process is not None else None
+
+    def wait_for_end(self) -> str | None:
+        """Block until it ends. Its last words, or None when it was stopped."""
+        assert self._process is not None
+        self._process.wait()
+        if self._stopped:
+            return None
+        return self._last_words[-1] if self._last_words else "the server ended and said nothing"
+
     def stop(self) -> None:
         """Close its input and wait; what does not go by itself is ended."""
         self._stopped = True

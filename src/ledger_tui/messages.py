@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from textual.message import Message
 
+from ledger_tui.client.stream import Heard
 from ledger_tui.resources.base import Action, Link, Resource
+from ledger_tui.state.webhook_log import Listening
 from ledger_tui.state.window import Page, Record, Want
 
 
@@ -30,8 +33,11 @@ class PageCame(Message):
 
 
 class PageFailed(Message):
-    def __init__(self, want: Want, sentence: str) -> None:
+    """`newer_refused`: the server does not page upwards."""
+
+    def __init__(self, want: Want, sentence: str, *, newer_refused: bool = False) -> None:
         super().__init__()
+        self.newer_refused = newer_refused
         self.want = want
         self.sentence = sentence
 
@@ -55,6 +61,63 @@ class NamesCame(Message):
     """Names and currencies of accounts became known; what shows them is drawn again."""
 
 
+class EventsHeard(Message):
+    """Events came over the line, in the order they happened."""
+
+    def __init__(self, heard: Sequence[Heard]) -> None:
+        super().__init__()
+        self.heard = heard
+
+
+class ListeningChanged(Message):
+    """The line on which events are heard stands, or it does not."""
+
+    def __init__(self, listening: Listening) -> None:
+        super().__init__()
+        self.listening = listening
+
+
+class DeliveriesCame(Message):
+    """The endpoints and their newest deliveries; `problem` says why they are not known."""
+
+    def __init__(self, endpoints: Sequence[Record], deliveries: Sequence[Record], problem: str = "") -> None:
+        super().__init__()
+        self.endpoints = endpoints
+        self.deliveries = deliveries
+        self.problem = problem
+
+
+class FigureCame(Message):
+    """A figure of the overview; a text is the sentence that says why there is none."""
+
+    def __init__(self, name: str, figure: Any) -> None:
+        super().__init__()
+        self.name = name
+        self.figure = figure
+
+
+class WhoamiCame(Message):
+    """What the server says of the credential in use, and of what its project may hold."""
+
+    def __init__(self, whoami: Record | None, billing: Record | None, problem: str) -> None:
+        super().__init__()
+        self.whoami = whoami
+        self.billing = billing
+        self.problem = problem
+
+
+class TokensAsked(Message):
+    """Tokens were asked for; `problem` is empty when they came."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__()
+        self.problem = problem
+
+
+class TokensChanged(Message):
+    """The pair of tokens in use is another, or none."""
+
+
 class LinkFollowed(Message):
     def __init__(self, link: Link) -> None:
         super().__init__()
@@ -63,6 +126,23 @@ class LinkFollowed(Message):
 
 class CreateWanted(Message):
     """The form of the view's resource is asked for."""
+
+
+class EditWanted(Message):
+    """The form that changes an object is asked for."""
+
+    def __init__(self, record: Record) -> None:
+        super().__init__()
+        self.record = record
+
+
+class MoreCame(Message):
+    """What a detail shows beyond its record was read; a ClientError is why it was not."""
+
+    def __init__(self, record: Record, more: Any) -> None:
+        super().__init__()
+        self.record = record
+        self.more = more
 
 
 class ActWanted(Message):
@@ -76,12 +156,13 @@ class ActWanted(Message):
 
 
 class Acted(Message):
-    """It was done; `record` is the object as the server has it now."""
+    """It was done; `record` is the object as the server has it now, `secret` what it shows once."""
 
-    def __init__(self, wanted: ActWanted, record: Record) -> None:
+    def __init__(self, wanted: ActWanted, record: Record, secret: str | None = None) -> None:
         super().__init__()
         self.wanted = wanted
         self.record = record
+        self.secret = secret
 
 
 class ActFailed(Message):
@@ -96,7 +177,7 @@ class BackWanted(Message):
 
 
 class FormSent(Message):
-    """The server made the object."""
+    """The server made or changed the object."""
 
     def __init__(self, record: Record) -> None:
         super().__init__()
@@ -122,8 +203,51 @@ class FormWasSentBefore(Message):
 class Created(Message):
     """A form was finished."""
 
-    def __init__(self, kind: str, record_id: str | None, sentence: str) -> None:
+    def __init__(
+        self, record: Record | None, sentence: str, secret: str | None = None, *, edited: bool = False
+    ) -> None:
         super().__init__()
-        self.kind = kind
-        self.record_id = record_id
+        self.record = record  # None where it is not known: an earlier try made it
+        self.sentence = sentence
+        self.secret = secret  # what is shown once
+        self.edited = edited  # it was there before
+
+
+class ExportWent(Message):
+    """An export has written so many rows; `total` is how many there are, if the server tells."""
+
+    def __init__(self, rows: int, total: int | None) -> None:
+        super().__init__()
+        self.rows = rows
+        self.total = total
+
+
+class ExportEnded(Message):
+    """With `rows` it is done and `sentence` is the file; else `sentence` is why not (`there`: it exists)."""
+
+    def __init__(self, rows: int | None, sentence: str, *, there: bool = False) -> None:
+        super().__init__()
+        self.rows = rows
+        self.sentence = sentence
+        self.there = there
+
+
+class SignInWanted(Message):
+    """There is no token to show to the server: somebody has to sign in."""
+
+
+class SignInEnded(Message):
+    """The server gave tokens, or `sentence` says why not. The answer is never shown."""
+
+    def __init__(self, answer: Record | None, sentence: str) -> None:
+        super().__init__()
+        self.answer = answer
+        self.sentence = sentence
+
+
+class ServerEnded(Message):
+    """The dashboard's own server is gone; `sentence` is what it said last."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__()
         self.sentence = sentence

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
-from ledger_tui.app import LedgerApp, Options
+from ledger_tui.app import LedgerApp
+from ledger_tui.embedded import EmbeddedServer
+from ledger_tui.options import Options
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
 
@@ -46,3 +49,25 @@ class Dashboards:
 @pytest.fixture
 def dashboards(server: ContractServer) -> Dashboards:
     return Dashboards(server)
+
+
+@pytest.fixture
+async def driver(tmp_path: Path) -> AsyncIterator[Driver]:
+    """A dashboard on a server that has every part, with one account: Till in EUR."""
+    async with dashboard_on_a_server(tmp_path) as opened:
+        await opened.sees("● online")
+        await opened.app.api.write("POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
+        await opened.sees("Till")
+        yield opened
+
+
+@asynccontextmanager
+async def dashboard_on_a_server(folder: Path, size: tuple[int, int] = (100, 30)) -> AsyncIterator[Driver]:
+    server = EmbeddedServer(str(folder / "ledger.db"))
+    address = server.start()
+    try:
+        app = LedgerApp(Options(url=address.url, key=address.key))
+        async with app.run_test(size=size, notifications=True) as pilot:
+            yield Driver(app, pilot)
+    finally:
+        server.stop()

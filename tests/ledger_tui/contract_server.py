@@ -1,8 +1,9 @@
 """A ledger server with interface.md's endpoints and nothing more, in memory, on a real socket.
 
-It is what the dashboard must be able to live with: no `ending_before`, no single transaction, no
-idempotency header, records with the fields the interface fixes, 400 for a parameter it does not know.
-A test looks into it (`accounts`, `transactions`, `requests`) and makes it misbehave (`refuse`).
+It is what the dashboard must be able to live with: no `ending_before`, no single transaction, no list of
+invoices, no idempotency header, records with the fields the interface fixes, directory lists that are bare
+arrays, 400 for a parameter it does not know. A test looks into it (`accounts`, `transactions`,
+`requests`) and makes it misbehave (`refuse`).
 """
 
 from __future__ import annotations
@@ -41,6 +42,12 @@ class ContractServer:
         self.key = key
         self.accounts: list[dict[str, Any]] = []  # oldest first
         self.transactions: list[dict[str, Any]] = []
+        self.invoices: list[dict[str, Any]] = []
+        self.users: list[dict[str, Any]] = []
+        self.orders: list[dict[str, Any]] = []
+        self.access_tokens: set[str] = set()
+        self.refresh_tokens: set[str] = set()
+        self.token_seconds = 3600
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.idempotency_keys: dict[str, str] = {}
         self.misfortunes: deque[Misfortune] = deque()
@@ -139,6 +146,17 @@ class ContractServer:
         app.add_url_rule("/v1/accounts", view_func=self._create_account, methods=["POST"])
         app.add_url_rule("/v1/transactions", view_func=self._list_transactions)
         app.add_url_rule("/v1/transactions", view_func=self._create_transaction, methods=["POST"])
+        app.add_url_rule("/v1/invoices", view_func=self._create_invoice, methods=["POST"])
+        app.add_url_rule("/v1/invoices/<invoice_id>", view_func=self._one_invoice)
+        app.add_url_rule("/v1/invoices/<invoice_id>", view_func=self._change_invoice, methods=["PATCH"])
+        app.add_url_rule("/v1/invoices/<invoice_id>", view_func=self._void_invoice, methods=["DELETE"])
+        app.add_url_rule("/v1/auth/token", view_func=self._issue_token, methods=["POST"])
+        app.add_url_rule("/api/users", view_func=self._list_users)
+        app.add_url_rule("/api/users", view_func=self._create_user, methods=["POST"])
+        app.add_url_rule("/api/users/<user_id>", view_func=self._one_user)
+        app.add_url_rule("/api/users/<user_id>", view_func=self._deactivate_user, methods=["DELETE"])
+        app.add_url_rule("/api/orders", view_func=self._list_orders)
+        app.add_url_rule("/api/orders", view_func=self._place_order, methods=["POST"])
         app.register_error_handler(404, lambda _error: _problem(404, "not_found", "No such thing.", None))
         app.register_error_handler(405, lambda _error: _problem(405, "method_not_allowed", "Not so.", None))
         app.before_request(self._meet)
@@ -155,7 +173,11 @@ class ContractServer:
             answer.status_code = misfortune.status
             answer.headers.update(misfortune.headers)
             return answer
-        if request.headers.get("Authorization") != f"Bearer {self.key}":
+        if request.path == "/v1/auth/token":
+            return None
+        if request.headers.get("Authorization") not in {
+            f"Bearer {v}" for v in (self.key, *self.access_tokens)
+        }:
             return _problem(401, "invalid_credential", "The key is not known.", None)
         return None
 
@@ -222,21 +244,126 @@ class ContractServer:
         if key in self.idempotency_keys:
             first = self.idempotency_keys[key]
             return _problem(409, "duplicate_idempotency_key", f"The key was used for {first}.", None)
-        if kind == "account":
-            if len(body["currency"]) != 3 or body["currency"] == "XXY":
-                return _problem(400, "invalid_value", "That is no currency.", "currency")
-            record = self.add_account(body["name"], body["currency"])
-            record["metadata"] = body.get("metadata", {})
-        else:
-            account = next((a for a in self.accounts if a["id"] == body["account"]), None)
-            if account is None:
-                return _problem(404, "not_found", "There is no such account.", "account")
-            record = self.post(account, body["amount"], body["type"], body.get("description"))
+        record = self._made(kind, body)
+        if isinstance(record, Response):
+            return record
         if key is not None:
             self.idempotency_keys[key] = record["id"]
         answer = jsonify(record)
         answer.status_code = 201
         return answer
+
+    def _made(self, kind: str, body: dict[str, Any]) -> dict[str, Any] | Response:
+        if kind == "account":
+            if len(body["currency"]) != 3 or body["currency"] == "XXY":
+                return _problem(400, "invalid_value", "That is no currency.", "currency")
+            record = self.add_account(body["name"], body["currency"])
+            record["metadata"] = body.get("metadata", {})
+            return record
+        if kind == "invoice":
+            record = {"id": self.new_id("inv"), "object": "invoice", "status": "draft", **body}
+            self.invoices.append(record)
+            return record
+        if kind == "user":
+            record = {"id": self.new_id("usr"), **body}
+            self.users.append(record)
+            return record
+        if kind == "order":
+            record = {"id": self.new_id("ord"), "status": "open", **body}
+            self.orders.append(record)
+            return record
+        account = next((a for a in self.accounts if a["id"] == body["account"]), None)
+        if account is None:
+            return _problem(404, "not_found", "There is no such account.", "account")
+        return self.post(account, body["amount"], body["type"], body.get("description"))
+
+    # ------------------------------------------------------------------ invoices
+
+    async def _create_invoice(self) -> Response:
+        optional = {"amount", "lines", "due_date", "description", "metadata"}
+        return await self._create("invoice", {"account", "customer"}, optional)
+
+    def _invoice(self, invoice_id: str) -> dict[str, Any] | None:
+        return next((invoice for invoice in self.invoices if invoice["id"] == invoice_id), None)
+
+    async def _one_invoice(self, invoice_id: str) -> Response:
+        record = self._invoice(invoice_id)
+        return jsonify(record) if record else _problem(404, "not_found", "There is no such invoice.", None)
+
+    async def _change_invoice(self, invoice_id: str) -> Response:
+        record = self._invoice(invoice_id)
+        if record is None:
+            return _problem(404, "not_found", "There is no such invoice.", None)
+        if record["status"] != "draft":
+            return _problem(409, "invoice_not_draft", "Only drafts are edited.", None)
+        record.update(await request.get_json(force=True))
+        return jsonify(record)
+
+    async def _void_invoice(self, invoice_id: str) -> Response:
+        record = self._invoice(invoice_id)
+        if record is None:
+            return _problem(404, "not_found", "There is no such invoice.", None)
+        if record["status"] != "open":
+            return _problem(409, "invoice_not_open", "Only open invoices are voided.", None)
+        record["status"] = "void"
+        return jsonify(record)
+
+    # ------------------------------------------------------------------ tokens
+
+    async def _issue_token(self) -> Response:
+        body = await request.get_json(force=True)
+        if body.get("grant_type") == "api_key" and body.get("api_key") != self.key:
+            return _problem(401, "invalid_credential", "The key is not known.", "api_key")
+        if body.get("grant_type") == "refresh_token":
+            if body.get("refresh_token") not in self.refresh_tokens:
+                return _problem(401, "invalid_credential", "The refresh token is used up.", "refresh_token")
+            self.refresh_tokens.remove(body["refresh_token"])
+        access, refresh = self.new_id("at"), self.new_id("rt")
+        self.access_tokens.add(access)
+        self.refresh_tokens.add(refresh)
+        pair = {"access_token": access, "token_type": "Bearer", "expires_in": self.token_seconds}
+        return jsonify({**pair, "refresh_token": refresh})
+
+    # ------------------------------------------------------------------ directory
+
+    async def _list_users(self) -> Response:
+        if request.args.keys() - {"page", "per_page", "role"}:
+            return _directory_problem(400, "invalid_parameter", "There is no such parameter.")
+        page, size = int(request.args.get("page", "1")), int(request.args.get("per_page", "20"))
+        role = request.args.get("role")
+        rows = [user for user in reversed(self.users) if role in (None, user["role"])]
+        return jsonify(rows[(page - 1) * size : page * size])
+
+    async def _one_user(self, user_id: str) -> Response:
+        for record in self.users:
+            if record["id"] == user_id:
+                return jsonify(record)
+        return _directory_problem(404, "not_found", "There is no such user.")
+
+    async def _create_user(self) -> Response:
+        return await self._create("user", {"name", "email", "role"}, set())
+
+    async def _deactivate_user(self, user_id: str) -> Response:
+        for record in self.users:
+            if record["id"] == user_id:
+                record["status"] = "deactivated"
+                return jsonify(record)
+        return _directory_problem(404, "not_found", "There is no such user.")
+
+    async def _list_orders(self) -> Response:
+        if request.args.keys() - {"limit", "cursor", "status"}:
+            return _directory_problem(400, "invalid_parameter", "There is no such parameter.")
+        status = request.args.get("status")
+        return jsonify([order for order in reversed(self.orders) if status in (None, order["status"])])
+
+    async def _place_order(self) -> Response:
+        return await self._create("order", {"user_id", "items"}, set())
+
+
+def _directory_problem(status: int, code: str, message: str) -> Response:
+    answer = jsonify({"error": code, "message": message})
+    answer.status_code = status
+    return answer
 
 
 def _problem(status: int, code: str, message: str, param: str | None) -> Response:

@@ -14,6 +14,7 @@ from ledger_tui.app import LedgerApp
 from ledger_tui.widgets.resource_view import ResourceView
 
 PATIENCE_SECONDS = 10.0
+LASTING = {"listen", "connect", "server"}  # workers that live as long as the dashboard
 
 
 async def until(condition: Callable[[], object], what: str = "") -> None:
@@ -34,7 +35,14 @@ class Driver:
 
     @property
     def view(self) -> ResourceView:
-        return self.app.dashboard.view
+        """The view on screen, which is of a resource."""
+        view = self.app.dashboard.view
+        assert isinstance(view, ResourceView)
+        return view
+
+    async def rests(self) -> None:
+        """Wait until nothing is asked any more for what is on the screen."""
+        await until(lambda: not [w for w in self.app.workers if w.is_running and w.group not in LASTING])
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)

@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ledger_tui.app import LedgerApp, Options
+from ledger_tui.app import LedgerApp
 from ledger_tui.embedded import EmbeddedServer, ServerDied
+from ledger_tui.options import Options
 from tests.ledger_tui.driving import PATIENCE_SECONDS, Driver, until
 
 STARTER = """

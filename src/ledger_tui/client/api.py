@@ -13,13 +13,22 @@ import secrets
 import socket
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ledger_tui.client.errors import ClientError, NotFound, NotOffered, RateLimited, Unreachable, refusal
+from ledger_tui.client.errors import (
+    ClientError,
+    NotFound,
+    NotOffered,
+    RateLimited,
+    ReadOnly,
+    Unreachable,
+    refusal,
+)
 from ledger_tui.state.session import Session
-from ledger_tui.state.traffic import Exchange, Traffic
+from ledger_tui.state.traffic import Exchange, Traffic, masked
 
 if TYPE_CHECKING:
     import httpx
@@ -27,6 +36,8 @@ if TYPE_CHECKING:
 TIMEOUT_SECONDS = 20.0
 _BACKOFF_SECONDS = (0.5, 1.0, 2.0, 4.0, 5.0)
 _MAX_CONNECTIONS = 8
+_CHANGES_NOTHING = frozenset({"GET", "HEAD"})
+_ASKS_FOR_TOKENS = frozenset({"/v1/auth/token", "/oauth/token"})  # a way to ask, not a change of the ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +73,7 @@ class Api:
         from ledger_tui.client.auth import BearerKey
 
         root = server_root(url)
+        before = self._client
         self._client = httpx.AsyncClient(
             base_url=root,
             auth=BearerKey(credential),
@@ -72,6 +84,15 @@ class Api:
         )
         self._session.begin(root, credential)
         self._opened.set()
+        if before is not None:
+            await before.aclose()
+
+    def use(self, credential: str) -> None:
+        """Ask with another credential from now on."""
+        from ledger_tui.client.auth import BearerKey
+
+        assert self._client is not None
+        self._client.auth = BearerKey(credential)
 
     async def close(self) -> None:
         if self._probe is not None:
@@ -95,6 +116,8 @@ class Api:
 
         Raises ClientError. While the server has asked to wait, the try is made after the wait.
         """
+        if self._session.read_only and method not in _CHANGES_NOTHING and path not in _ASKS_FOR_TOKENS:
+            raise ReadOnly("This dashboard is read-only: nothing was sent.")
         await self._opened.wait()
         await self._wait_for_leave()
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
@@ -102,17 +125,10 @@ class Api:
         if content is not None:
             headers["Content-Type"] = "application/json"
         response = await self._send(method, path, params, content, headers)
+        if not response.is_success:
+            raise self._refused(response, part)
         answer_headers = {name.lower(): value for name, value in response.headers.items()}
-        decoded = _decoded(response.content)
-        if response.is_success:
-            return Answer(response.status_code, decoded, answer_headers)
-        error = refusal(response.status_code, decoded, answer_headers)
-        if isinstance(error, RateLimited):
-            self._session.rate_limited(error.retry_after)
-        if part is not None and (isinstance(error, NotFound) or error.status == 405):
-            self._session.lacks(part)
-            raise NotOffered(error.problem)
-        raise error
+        return Answer(response.status_code, _decoded(response.content), answer_headers)
 
     async def read(
         self, path: str, params: Mapping[str, str] | None = None, *, part: str | None = None
@@ -127,17 +143,62 @@ class Api:
                 await self._until_reachable()
 
     async def write(
-        self, method: str, path: str, body: Mapping[str, Any] | None, idempotency_key: str | None
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        idempotency_key: str | None,
+        *,
+        part: str | None = None,
     ) -> Answer:
         """Change something, once. A rate limit is waited out, for what was refused was not done; a lost
         connection is not, for nobody knows whether it was: that is Unreachable."""
         while True:
             try:
-                return await self.call(method, path, body=body, idempotency_key=idempotency_key)
+                return await self.call(method, path, body=body, idempotency_key=idempotency_key, part=part)
             except RateLimited:
                 continue  # call() waits before the next try
 
+    async def lines(
+        self, path: str, headers: Mapping[str, str], *, part: str, silence_seconds: float
+    ) -> AsyncIterator[bytes]:
+        """The lines of an answer without an end, without their line ends, as they come.
+
+        Raises ClientError for a no; Unreachable when the line breaks or is silent for too long.
+        """
+        import httpx
+
+        await self._opened.wait()
+        await self._wait_for_leave()
+        assert self._client is not None
+        timeout = httpx.Timeout(TIMEOUT_SECONDS, read=silence_seconds)
+        try:
+            async with self._client.stream("GET", path, headers=dict(headers), timeout=timeout) as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise self._refused(response, part)
+                # Not httpx's own lines: it also cuts at characters that are lawful inside of a line.
+                rest = b""
+                async for chunk in response.aiter_bytes():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        yield line.removesuffix(b"\r")
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            raise Unreachable(_reason(error)) from error
+        raise Unreachable("the server ended it")
+
     # ------------------------------------------------------------------ inside
+
+    def _refused(self, response: httpx.Response, part: str | None) -> ClientError:
+        """The exception for an answer that is not 2xx, noted in the session where it is a state."""
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        error = refusal(response.status_code, _decoded(response.content), headers)
+        if isinstance(error, RateLimited):
+            self._session.rate_limited(error.retry_after)
+        if part is not None and (isinstance(error, NotFound) or error.status == 405):
+            self._session.lacks(part)
+            return NotOffered(error.problem)
+        return error
 
     async def _send(
         self,
@@ -195,12 +256,13 @@ class Api:
             Exchange(
                 method=request.method,
                 url=str(request.url),
-                body=content.decode() if content else None,
+                body=masked(content.decode()) if content else None,
                 idempotency_key=request.headers.get("Idempotency-Key"),
                 status=response.status_code if response is not None else None,
                 duration_ms=(time.perf_counter() - request.extensions.get("started", 0.0)) * 1000,
                 request_id=response.headers.get("Request-Id") if response is not None else None,
                 error=error,
+                at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             )
         )
 

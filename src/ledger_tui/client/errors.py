@@ -2,6 +2,7 @@
 
     ClientError
     ├── Unreachable            no answer: refused, reset, timed out, not HTTP
+    ├── ReadOnly               a change was not sent: the dashboard was started to look only
     └── Refusal                an answer that is not 2xx
         ├── Invalid            400, 409, 413, 414 …: `code`, `param`, `message` of the server
         │   └── AlreadyDone    409 duplicate idempotency key: `original` is the first object's id
@@ -27,6 +28,10 @@ _OBJECT_ID = re.compile(r"\b[a-z]{3}_[0-9a-zA-Z]{4,64}\b")
 
 class ClientError(Exception):
     """Anything a call may raise."""
+
+
+class ReadOnly(ClientError):
+    """Nothing was sent."""
 
 
 class Unreachable(ClientError):

@@ -1,4 +1,4 @@
-"""Lists as pages: the three ways this interface pages, behind one call."""
+"""Lists as pages: the three ways this interface pages, and the statement, behind one call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ledger_tui.client.api import Answer, Api
 from ledger_tui.client.errors import ClientError
 from ledger_tui.state.window import Page, Record, Want
 
-Paging = Literal["starting_after", "cursor", "page"]
+Paging = Literal["starting_after", "cursor", "page", "statement"]
 
 
 class NotAList(ClientError):
@@ -24,15 +24,17 @@ async def fetch_page(
     if paging == "page":
         # The size must not vary between the pages of a numbered list, or their edges would not meet.
         params |= {"page": want.cursor or "1", "per_page": "100"}
-    else:
+    elif paging != "statement":
         params["limit"] = str(min(100, max(1, want.limit)))
         if want.cursor is not None:
-            params[paging] = want.cursor
+            params["ending_before" if want.kind == "newer" else paging] = want.cursor
     return _page_of(await api.read(path, params, part=part), paging, want)
 
 
 def _page_of(answer: Answer, paging: Paging, want: Want) -> Page:
     body = answer.body
+    if paging == "statement":
+        return Page(_statement_rows(answer.record), None)
     if isinstance(body, list):  # a directory list's shape is not fixed by the interface
         return Page(_records(body), None)
     if not isinstance(body, dict) or not isinstance(body.get("data"), list):
@@ -47,6 +49,20 @@ def _page_of(answer: Answer, paging: Paging, want: Want) -> Page:
     if body.get("has_more") is True and not isinstance(cursor, str) and rows:
         cursor = rows[-1].get("id")
     return Page(rows, cursor if isinstance(cursor, str) and body.get("has_more") is not False else None)
+
+
+def _statement_rows(body: Record) -> list[Record]:
+    """A statement's lines, oldest first, between its opening and its closing balance."""
+    lines = body.get("lines")
+    if not isinstance(lines, list):
+        raise NotAList("The answer is no statement.")
+    currency = body.get("currency")
+    ends = {
+        name: {"id": name, "currency": currency, "date": body.get(date), "running_balance": body.get(name)}
+        for name, date in (("opening_balance", "period_start"), ("closing_balance", "period_end"))
+    }
+    rows = _records([{**line, "id": line.get("transaction"), "currency": currency} for line in lines])
+    return [ends["opening_balance"], *rows, ends["closing_balance"]]
 
 
 def _records(items: list[Any]) -> list[Record]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ledger_tui.resources.balance_plot import balance_sections, read_balance_points
 from ledger_tui.resources.base import (
     Cell,
     Column,
@@ -10,6 +11,7 @@ from ledger_tui.resources.base import (
     Field,
     Form,
     Link,
+    More,
     Resource,
     Section,
     Tone,
@@ -17,6 +19,7 @@ from ledger_tui.resources.base import (
     text_of,
     time_of,
 )
+from ledger_tui.resources.statements import TO_STATEMENT
 from ledger_tui.state.money import format_amount
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.text import literal
@@ -83,6 +86,8 @@ ACCOUNTS = Resource(
             Field("metadata", "Metadata", "metadata", required=False, hint="team=north; region=eu"),
         ),
     ),
+    more=More(read_balance_points, balance_sections),
+    ways=(TO_STATEMENT,),
     changes=True,
     empty="No accounts yet. Press n to create the first.",
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
+from urllib.parse import quote
 
+from ledger_tui.client.api import Api
 from ledger_tui.client.lists import Paging
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.text import literal
@@ -52,10 +54,19 @@ class Fact(NamedTuple):
     value: Cell
 
 
+Drawing = Callable[[int], Sequence[Sequence[Cell]]]
+
+
 @dataclass(frozen=True)
 class Section:
+    """Facts in aligned lines, under a drawing if there is one: lines of cells for a width.
+
+    A drawing is compared with the one before, to see whether anything is to be drawn: give it an `__eq__`.
+    """
+
     title: str
-    facts: tuple[Fact, ...]
+    facts: tuple[Fact, ...] = ()
+    drawing: Drawing | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +88,7 @@ class Filter:
     check: Callable[[str], str | None] = lambda _value: None
 
 
-FieldKind = Literal["text", "currency", "account", "amount", "choice", "metadata", "items"]
+FieldKind = Literal["text", "currency", "account", "amount", "choice", "metadata", "items", "words"]
 
 
 @dataclass(frozen=True)
@@ -94,7 +105,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Form:
-    """How an object of this kind is created."""
+    """How an object of this kind is created, or one is edited (PATCH: only what was changed is sent)."""
 
     title: str
     verb: str
@@ -102,11 +113,14 @@ class Form:
     path: str
     fields: tuple[Field, ...]
     prefill: Callable[[Record | None, Filters], Mapping[str, str]] = lambda _record, _filters: {}
+    method: Literal["POST", "PATCH"] = "POST"
+    shows_once: str | None = None  # the field of the answer that holds a secret, shown this once
 
 
 @dataclass(frozen=True)
 class Action:
-    """Something that can be done with an object in the right state: a request to `path/{id}` + `suffix`."""
+    """Something that can be done with an object in the right state: a request to `path/{id}` + `suffix`,
+    or to where `target` says."""
 
     name: str
     key: str
@@ -116,17 +130,49 @@ class Action:
     method: Literal["POST", "DELETE"] = "POST"
     suffix: str = ""
     destructive: bool = False  # it asks first, and in live mode for the id
+    asks: str = ""  # how the question begins, where the label does not do
     creates: bool = False  # it makes an object, so it carries an idempotency key
+    target: Callable[[Record], str] | None = None
+    shows_once: str | None = None  # the field of the answer that holds a secret, shown this once
+    part: str | None = None  # set when it goes beyond the interface
+
+
+class Way(NamedTuple):
+    """A key that leads to another list: `link` is where to, from the selected object and the filters."""
+
+    name: str
+    key: str
+    label: str
+    link: Callable[[Record | None, Filters], Link | None]
+
+
+class More(NamedTuple):
+    """What a detail shows beyond the record itself: read when the eye rests on the object, then drawn.
+
+    `load` gives anything `sections` understands, and may raise ClientError.
+    """
+
+    load: Callable[[Api, Record], Awaitable[Any]]
+    sections: Callable[[Record, Any, AccountNames], tuple[Section, ...]]
 
 
 @dataclass(frozen=True)
-class Resource:
-    """A kind of object: where its list is, how it looks, what can be done with it."""
+class Place:
+    """A screen of the dashboard: its name in links, its number key ("" where other screens lead to it)."""
 
     kind: str
     key: str
     title: str
     short: str
+
+
+@dataclass(frozen=True)
+class Resource(Place):
+    """A kind of object: where its list is, how it looks, what can be done with it.
+
+    A name between braces in `path` stands for the filter of that name.
+    """
+
     singular: str
     path: str
     id_prefix: str
@@ -135,16 +181,39 @@ class Resource:
     paging: Paging = "starting_after"
     filters: tuple[Filter, ...] = ()
     form: Form | None = None
+    edit: Callable[[Record], Form | None] = lambda _record: None  # None where its state forbids it
+    edits: bool = False  # whether objects of this kind can be edited at all
     actions: tuple[Action, ...] = ()
+    ways: tuple[Way, ...] = ()
+    more: More | None = None
+    under: str | None = None  # the kind of the screen it belongs to, where it has no key of its own
     changes: bool = False  # whether a record changes after it was made, so that it is worth reading again
     has_object_path: bool = True  # whether one object can be read at `path/{id}`
     part: str | None = None  # set when the list itself goes beyond the interface
+    lacks: str = ""  # what is said where the server has no such list
     empty: str = "Nothing here yet."
     account_ids: Callable[[Record], tuple[object, ...]] = field(default=lambda _record: ())
+
+    @property
+    def still(self) -> bool:
+        """Whether the list is as it is: nothing comes in on top."""
+        return self.paging == "statement"
+
+    def list_path(self, filters: Filters) -> tuple[str, dict[str, str]] | None:
+        """The list's path and its query; None while a filter that the path needs is not chosen."""
+        params = dict(filters)
+        path = self.path
+        for name in _PATH_NAME.findall(path):
+            value = params.pop(name, None)
+            if value is None:
+                return None
+            path = path.replace(f"{{{name}}}", quote(value, safe=""))
+        return path, params
 
 
 # ---------------------------------------------------------------------- shared cells
 
+_PATH_NAME = re.compile(r"{(\w+)}")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)")
 
 
@@ -159,6 +228,12 @@ def time_of(record: Record, name: str) -> Cell:
     value = record.get(name)
     found = _TIME.match(value) if isinstance(value, str) else None
     return Cell(f"{found[1]} {found[2]}", "dim") if found else text_of(record, name, "dim")
+
+
+def clock_of(record: Record, name: str) -> Cell:
+    """A time as `11-20 04:31:00`, for logs: what is in them is of these days."""
+    time = time_of(record, name)
+    return Cell(time.text[5:], time.tone) if len(time.text) == 19 else time
 
 
 def status_of(record: Record, looks: Mapping[str, tuple[str, Tone]]) -> Cell:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ledger_tui.resources.base import Field, Form
@@ -43,6 +44,18 @@ def body_of(form: Form, typed: Mapping[str, str], currency: str | None = None) -
     return body
 
 
+def changes_of(
+    form: Form, typed: Mapping[str, str], before: Mapping[str, str], currency: str | None = None
+) -> dict[str, Any]:
+    """The body of an edit: only the fields that say something else than before; an emptied optional one
+    is null. Raises FieldErrors, also when nothing was changed."""
+    changed = [f for f in form.fields if typed.get(f.name, "").strip() != before.get(f.name, "").strip()]
+    if not changed:
+        raise FieldErrors({"": "Nothing was changed."})
+    body: dict[str, Any] = {f.name: None for f in changed if not f.required}
+    return body | body_of(replace(form, fields=tuple(changed)), typed, currency)
+
+
 def _value(field: Field, text: str, currency: str | None) -> Any:
     if field.kind == "amount":
         if currency is None:
@@ -54,6 +67,8 @@ def _value(field: Field, text: str, currency: str | None) -> Any:
         return _pairs(text)
     if field.kind == "items":
         return _items(text)
+    if field.kind == "words":
+        return text.split()
     return text
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
 
 from ledger_tui.resources.base import (
     Action,
@@ -12,6 +14,7 @@ from ledger_tui.resources.base import (
     Fact,
     Field,
     Filter,
+    Filters,
     Form,
     Link,
     Resource,
@@ -48,36 +51,79 @@ def _amount(record: Record, names: AccountNames) -> Cell:
     return Cell(format_amount(amount, _currency(record, names)))
 
 
-def _lifecycle(record: Record) -> Cell:
-    """The way it has gone and may go: `○ draft → ◐ open → ● paid`, the state it is in between brackets."""
+@dataclass(frozen=True)
+class _Lifecycle:
+    """The ways an invoice can go, with the state it is in between brackets and when it came to each."""
+
+    status: str
+    times: tuple[tuple[str, str], ...]
+
+    def __call__(self, _width: int) -> Sequence[Sequence[Cell]]:
+        went = dict(self.times)
+        draft, opened, paid, void = (self._state(state) for state in ("draft", "open", "paid", "void"))
+        # Each state is as wide between brackets as without, so that the drawing stands still.
+        gap = " " * (len(draft.text) + len(_ARROW))
+        lines = [
+            (draft, self._arrow("open"), opened, self._arrow("paid"), paid),
+            (
+                Cell(went.get("draft", "").ljust(len(gap)), "dim"),
+                Cell(went.get("open", "").ljust(len(opened.text) + 1), "dim"),
+                Cell(_DOWN, "dim" if self.status != "void" else "plain"),
+                void,
+            ),
+        ]
+        end = went.get(self.status, "") if self.status in ("paid", "void") else ""
+        if end:
+            lines.append((Cell(gap + " " * (len(opened.text) + len(_DOWN) + 1) + f" {end}", "dim"),))
+        return lines
+
+    def _state(self, state: str) -> Cell:
+        glyph, tone = _LOOKS[state]
+        if state == self.status:
+            return Cell(f"[{glyph} {state}]", "accent" if tone == "dim" else tone)
+        return Cell(f" {glyph} {state} ", "plain" if state in dict(self.times) else "dim")
+
+    def _arrow(self, to: str) -> Cell:
+        return Cell(_ARROW, "plain" if to in dict(self.times) else "dim")
+
+
+_ARROW, _DOWN = "─▶", "└▶"
+_STATE_TIMES = {"draft": "created", "open": "opened_at", "paid": "paid_at", "void": "voided_at"}
+
+
+def _lifecycle(record: Record) -> Section:
     status = record.get("status")
-    way = ("draft", "open", "void") if status == "void" else ("draft", "open", "paid")
-    steps = [f"[{_LOOKS[s][0]} {s}]" if s == status else f"{_LOOKS[s][0]} {s}" for s in way]
-    return Cell(" → ".join(steps))
+    if str(status) not in _LOOKS:
+        return Section("", (Fact("status", text_of(record, "status")),))
+    times = tuple(
+        (state, time_of(record, name).text[5:16]) for state, name in _STATE_TIMES.items() if record.get(name)
+    )
+    return Section("", drawing=_Lifecycle(str(status), times))
 
 
 def _lines(record: Record, names: AccountNames) -> tuple[Fact, ...]:
+    """`11 × 22.00    Espresso, kg`: the figures where labels stand, for a description may be long."""
     lines = record.get("lines")
     facts = []
     for line in lines if isinstance(lines, list) else ():
         if isinstance(line, dict):
             unit, quantity = line.get("unit_amount"), literal(line.get("quantity", ""))
             price = format_amount(unit, _currency(record, names)) if isinstance(unit, int) else literal(unit)
-            facts.append(Fact(literal(line.get("description", "")), Cell(f"{quantity} × {price}")))
+            facts.append(Fact(f"{quantity} × {price}", Cell(literal(line.get("description", "")))))
     return tuple(facts)
 
 
 def _detail(record: Record, names: AccountNames) -> Detail:
     currency = literal(_currency(record, names) or "")
     known = names.get(record.get("account"))
+    times = _STATE_TIMES.values()
     facts = [
-        Fact("", _lifecycle(record)),
         Fact("number", text_of(record, "number")),
         Fact("customer", text_of(record, "customer")),
         Fact("description", text_of(record, "description")),
         Fact("due", text_of(record, "due_date")),
         Fact("account", Cell(literal(known.name)) if known else text_of(record, "account", "dim")),
-        *(Fact(name.removesuffix("_at"), time_of(record, name)) for name in _TIMES if record.get(name)),
+        *(Fact(name.removesuffix("_at"), time_of(record, name)) for name in times if record.get(name)),
         Fact("mode", mode_of(record)),
         Fact("id", text_of(record, "id", "dim")),
     ]
@@ -86,12 +132,47 @@ def _detail(record: Record, names: AccountNames) -> Detail:
         links.append(Link("Its payment", "transactions", record_id=paid_with))
     return Detail(
         headline=Cell(f"{_amount(record, names).text} {currency}", "strong"),
-        sections=(Section("", tuple(facts)), Section("lines", _lines(record, names))),
+        sections=(_lifecycle(record), Section("", tuple(facts)), Section("lines", _lines(record, names))),
         links=tuple(links),
     )
 
 
-_TIMES = ("created", "opened_at", "paid_at", "voided_at")
+def _edit(record: Record) -> Form | None:
+    """Only drafts are edited (interface.md, States and transitions)."""
+    if record.get("status") != "draft":
+        return None
+    currency, amount = record.get("currency"), record.get("amount")
+    fields = [field for field in _FIELDS if field.name != "amount"]
+    # The amount of an invoice with lines is their sum; without a currency it cannot be written.
+    if isinstance(currency, str) and isinstance(amount, int) and not record.get("lines"):
+        fields.insert(2, _AMOUNT)
+
+    def prefill(_record: Record | None, _filters: Filters) -> Mapping[str, str]:
+        told = {field.name: record.get(field.name) for field in fields if field.name != "amount"}
+        written = {name: value for name, value in told.items() if isinstance(value, str)}
+        if isinstance(amount, int) and isinstance(currency, str):
+            written["amount"] = format_amount(amount, currency).replace(",", "")
+        return written
+
+    return Form(
+        title="Edit the draft",
+        verb="Save",
+        done="Changed",
+        path=f"/v1/invoices/{quote(str(record.get('id')), safe='')}",
+        fields=tuple(fields),
+        prefill=prefill,
+        method="PATCH",
+    )
+
+
+_AMOUNT = Field("amount", "Amount", "amount", hint="12.50")
+_FIELDS = (
+    Field("account", "Account", "account", hint="credited when it is paid"),
+    Field("customer", "Customer", hint="who is to pay"),
+    _AMOUNT,
+    Field("due_date", "Due", required=False, hint="2026-12-31"),
+    Field("description", "Description", required=False),
+)
 
 INVOICES = Resource(
     kind="invoices",
@@ -121,17 +202,30 @@ INVOICES = Resource(
         verb="Create",
         done="Drafted",
         path="/v1/invoices",
-        fields=(
-            Field("account", "Account", "account", hint="credited when it is paid"),
-            Field("customer", "Customer", hint="who is to pay"),
-            Field("amount", "Amount", "amount", hint="12.50"),
-            Field("due_date", "Due", required=False, hint="2026-12-31"),
-            Field("description", "Description", required=False),
-        ),
+        fields=_FIELDS,
     ),
+    edit=_edit,
+    edits=True,
     actions=(
-        Action("finalize", "o", "open", "Opened", lambda r: r.get("status") == "draft", suffix="/finalize"),
-        Action("pay", "p", "pay", "Paid", lambda r: r.get("status") == "open", suffix="/pay", creates=True),
+        Action(
+            "finalize",
+            "o",
+            "open",
+            "Opened",
+            lambda r: r.get("status") == "draft",
+            suffix="/finalize",
+            part="invoices.finalize",
+        ),
+        Action(
+            "pay",
+            "p",
+            "pay",
+            "Paid",
+            lambda r: r.get("status") == "open",
+            suffix="/pay",
+            creates=True,
+            part="invoices.pay",
+        ),
         Action(
             "void", "v", "void", "Voided", lambda r: r.get("status") == "open", "DELETE", destructive=True
         ),

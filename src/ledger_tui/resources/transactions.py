@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ledger_tui.resources.base import (
+    Action,
     Cell,
     Column,
     Detail,
@@ -135,6 +136,19 @@ TRANSACTIONS = Resource(
             Field("destination", "To account", "account", required=False, hint="a transfer, if given"),
         ),
         prefill=_prefill,
+    ),
+    actions=(
+        Action(
+            "reverse",
+            "v",
+            "reverse",
+            "Reversed",
+            lambda r: r.get("reverses") is None,
+            suffix="/reverse",
+            destructive=True,
+            creates=True,
+            part="transactions.reverse",
+        ),
     ),
     empty="No transactions here. Press n to post one.",
     account_ids=lambda record: (record.get("account"), record.get("destination")),

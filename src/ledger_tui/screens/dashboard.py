@@ -1,4 +1,4 @@
-"""The dashboard: status on top, the screens' tabs, the view of one resource, the keys at the bottom."""
+"""The dashboard: status on top, the screens' tabs, one screen's view, the keys at the bottom."""
 
 from __future__ import annotations
 
@@ -6,70 +6,71 @@ from urllib.parse import quote
 
 from textual import work
 from textual.app import ComposeResult
-from textual.screen import Screen
-from textual.widgets import ContentSwitcher
 
 from ledger_tui.actions import GLOBAL_KEYS
-from ledger_tui.client.api import Api, new_idempotency_key
+from ledger_tui.client.api import new_idempotency_key
 from ledger_tui.client.curl import KEY_VARIABLE, as_curl
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import ClientError, NotOffered
 from ledger_tui.hearing import hears, while_running
 from ledger_tui.messages import (
     Acted,
     ActFailed,
     ActWanted,
-    BackWanted,
     Created,
     CreateWanted,
-    LinkFollowed,
+    EditWanted,
     NamesCame,
+    TokensChanged,
 )
-from ledger_tui.resources.registry import BY_KIND, RESOURCES
+from ledger_tui.resources.base import Form
+from ledger_tui.resources.registry import PLACES
 from ledger_tui.screens.confirm import ConfirmScreen
+from ledger_tui.screens.exploring import Exploring
 from ledger_tui.screens.form import FormScreen
 from ledger_tui.screens.help import HelpScreen
-from ledger_tui.state.names import AccountNames
-from ledger_tui.state.session import Link, Mode, Session
+from ledger_tui.screens.shown_once import ShownOnceScreen
+from ledger_tui.state.session import Link, Mode
 from ledger_tui.state.text import literal
-from ledger_tui.state.traffic import Exchange
+from ledger_tui.state.window import Record
+from ledger_tui.widgets.blank import Switcher
 from ledger_tui.widgets.key_bar import KeyBar
 from ledger_tui.widgets.resource_view import ResourceView
 from ledger_tui.widgets.status_bar import StatusBar
 from ledger_tui.widgets.tabs import ScreenTabs
+from ledger_tui.widgets.view import Desk
+from ledger_tui.widgets.views import load_rarer_views, make_view
 
 _TICK_SECONDS = 0.5
+_LOAD_SECONDS = 1.0  # after the start, when its own work is done
 
 
-class Dashboard(Screen[None]):
-    """Holds one view per resource and shows one of them."""
+class Dashboard(Exploring):
+    """Holds one view per screen and shows one of them."""
 
     BINDINGS = GLOBAL_KEYS
+    BLANK = True
 
-    def __init__(self, api: Api, session: Session, names: AccountNames) -> None:
-        super().__init__()
-        self._api = api
-        self._session = session
-        self._names = names
-        self._came_from: list[str] = []
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
+        self._api = desk.api
+        self._session = desk.session
+        self._names = desk.names
 
     def compose(self) -> ComposeResult:
-        first = RESOURCES[0]
         yield StatusBar(self._session)
         yield ScreenTabs()
-        with ContentSwitcher(initial=first.kind):
-            yield ResourceView(first, self._api, self._session, self._names)
+        with Switcher(initial=PLACES[0].kind):
+            yield make_view(PLACES[0], self._desk)
         yield KeyBar()
 
     async def on_mount(self) -> None:
         self.set_interval(_TICK_SECONDS, self._tick)
-        await self.action_show(RESOURCES[0].kind)
+        await self.action_show(PLACES[0].kind)
+        self.set_timer(_LOAD_SECONDS, self._load_rarer_views)
 
-    @property
-    def view(self) -> ResourceView:
-        """The view on screen."""
-        shown = self.query_one(ContentSwitcher).visible_content
-        assert isinstance(shown, ResourceView)
-        return shown
+    @work(group="load", thread=True, exit_on_error=False)
+    def _load_rarer_views(self) -> None:
+        load_rarer_views()
 
     @while_running
     def _tick(self) -> None:
@@ -78,6 +79,17 @@ class Dashboard(Screen[None]):
             self.query_one(StatusBar).refresh()  # the seconds count down
         if session.link not in (Link.STARTING, Link.CONNECTING):
             self.view.tick()
+        if self._desk.tokens.tokens.due_in == 0:
+            self._refresh_tokens()
+
+    @work(group="tokens", exit_on_error=False)
+    async def _refresh_tokens(self) -> None:
+        if await self._desk.tokens.refresh_when_due():
+            self.post_message(TokensChanged())
+
+    @hears(TokensChanged)
+    def tokens_changed(self) -> None:
+        self.view.changed()
 
     def session_changed(self) -> None:
         """The status line tells at once, and the whole frame turns in live mode."""
@@ -88,63 +100,46 @@ class Dashboard(Screen[None]):
     def names_came(self) -> None:
         self.view.names_came()
 
-    # ------------------------------------------------------------------ moving between screens
-
-    async def action_show(self, kind: str) -> None:
-        self._came_from.clear()
-        await self._show(kind)
-
-    async def _show(self, kind: str) -> ResourceView:
-        switcher = self.query_one(ContentSwitcher)
-        # A view is made when it is first looked at: the first paint makes one.
-        if not switcher.query(f"#{kind}"):
-            await switcher.mount(ResourceView(BY_KIND[kind], self._api, self._session, self._names))
-        switcher.current = kind
-        self.query_one(ScreenTabs).shown = kind
-        view = self.view
-        view.enter()
-        return view
-
-    @hears(LinkFollowed)
-    async def follow_link(self, message: LinkFollowed) -> None:
-        link = message.link
-        if link.resource not in BY_KIND:
-            return
-        here = self.view.resource.kind
-        view = await self._show(link.resource)
-        if here != link.resource:
-            self._came_from.append(here)
-        if link.record_id is not None:
-            view.open_id(link.record_id)
-        else:
-            view.set_filters(dict(link.filters))
-
-    @hears(BackWanted)
-    async def go_back(self) -> None:
-        """To the screen a link was followed from; else out of the filter."""
-        left = self.view
-        if self._came_from:
-            await self._show(self._came_from.pop())
-        if left.filters:
-            left.set_filters({})
-
     # ------------------------------------------------------------------ dialogs
+
+    @property
+    def resource_view(self) -> ResourceView:
+        """The view on screen, where it is one of a resource: those alone ask for forms."""
+        view = self.view
+        assert isinstance(view, ResourceView)
+        return view
 
     @hears(CreateWanted)
     def open_form(self) -> None:
-        view = self.view
+        view = self.resource_view
         if view.resource.form is not None:
-            prefill = view.resource.form.prefill(view.selected, view.filters)
-            self.app.push_screen(
-                FormScreen(view.resource, view.resource.form, prefill, self._api, self._session, self._names),
-                self._form_closed,
-            )
+            self._open_form(view.resource.form, view.selected)
+
+    @hears(EditWanted)
+    def open_edit_form(self, message: EditWanted) -> None:
+        form = self.resource_view.resource.edit(message.record)
+        if form is not None:
+            self._open_form(form, message.record)
+
+    def _open_form(self, form: Form, record: Record | None) -> None:
+        view = self.resource_view
+        prefill = form.prefill(record, view.filters)
+        screen = FormScreen(view.resource, form, prefill, self._api, self._session, self._names)
+        self.app.push_screen(screen, self._form_closed)
 
     def _form_closed(self, created: Created | None) -> None:
         if created is None:
             return
         self.notify(created.sentence, markup=False)
-        self.view.action_follow()
+        view = self.resource_view
+        if created.edited and created.record is not None:
+            view.show_changed(created.record)
+        else:
+            view.action_follow()
+            if created.record is not None:
+                view.remember(created.record)
+        if created.secret is not None:
+            self.app.push_screen(ShownOnceScreen(created.sentence, created.secret))
 
     @hears(ActWanted)
     def ask_before_acting(self, message: ActWanted) -> None:
@@ -153,7 +148,9 @@ class Dashboard(Screen[None]):
             self._act(message)
             return
         record_id = literal(record.get("id"))
-        question = f"{action.label.capitalize()} {message.resource.singular} {record_id}?"
+        question = f"{action.asks or action.label.capitalize()} {message.resource.singular} {record_id}?"
+        if action.name == "revoke" and self._desk.tokens.is_own(record):
+            question += "\n\nIt is the key of this dashboard: it will see nothing more."
         typed = record_id if self._session.mode is not Mode.TEST else None
 
         def answered(yes: bool | None) -> None:
@@ -166,20 +163,40 @@ class Dashboard(Screen[None]):
     async def _act(self, wanted: ActWanted) -> None:
         action = wanted.action
         path = f"{wanted.resource.path}/{quote(str(wanted.record.get('id')), safe='')}{action.suffix}"
+        if action.target is not None:
+            path = action.target(wanted.record)
         key = new_idempotency_key() if action.creates else None
         try:
-            answer = await self._api.write(action.method, path, None, key)
+            answer = await self._api.write(action.method, path, None, key, part=action.part)
+        except NotOffered as error:
+            sentence = f"this server does not offer it, or has no such object ({literal(error)})"
+            self.post_message(ActFailed(wanted, sentence))
         except ClientError as error:
             self.post_message(ActFailed(wanted, literal(error)))
         else:
-            self.post_message(Acted(wanted, answer.record))
+            # A secret is taken out of the record at once: it is shown in one dialog and kept nowhere.
+            record = dict(answer.record)
+            secret = record.pop(action.shows_once, None) if action.shows_once else None
+            self.post_message(Acted(wanted, record, secret if isinstance(secret, str) else None))
 
     @hears(Acted)
     def acted(self, message: Acted) -> None:
-        record_id = literal(message.wanted.record.get("id"))
-        self.notify(f"{message.wanted.action.done} {record_id}", markup=False)
-        if message.record.get("id") == message.wanted.record.get("id"):
-            self.query_one(f"#{message.wanted.resource.kind}", ResourceView).show_changed(message.record)
+        wanted = message.wanted
+        sentence = f"{wanted.action.done} {literal(wanted.record.get('id'))}"
+        self.notify(sentence, markup=False)
+        view = self.query_one(f"#{wanted.resource.kind}", ResourceView)
+        if message.record.get("id") == wanted.record.get("id"):
+            view.show_changed(message.record)
+        if message.record.get("id") not in (None, wanted.record.get("id")):
+            view.action_follow()  # another object was made, and it is on top
+        elif view is self.view:
+            view.look_soon()
+        if message.secret is not None:
+            note = ""
+            if wanted.action.name == "roll" and self._desk.tokens.is_own(wanted.record):
+                self._desk.tokens.replace_key(message.secret)
+                note = "It was this dashboard's own key: the new one is in use already."
+            self.app.push_screen(ShownOnceScreen(sentence, message.secret, note))
 
     @hears(ActFailed)
     def act_failed(self, message: ActFailed) -> None:
@@ -194,9 +211,8 @@ class Dashboard(Screen[None]):
             self.notify(f"Copied {record_id}", markup=False)
 
     def action_copy_curl(self) -> None:
-        """The request that reads what is shown."""
-        url = self._session.url + self.view.shown_path()
-        self.app.copy_to_clipboard(as_curl(Exchange("GET", url, None, None, None, 0.0, None)))
+        """The request that reads what is shown; in the request log, the request itself."""
+        self.app.copy_to_clipboard(as_curl(self.view.shown_exchange()))
         self.notify(f"Copied as curl; it reads the key from {KEY_VARIABLE}", markup=False)
 
     def action_help(self) -> None:

@@ -20,7 +20,7 @@ from ledger_tui.client.errors import AlreadyDone, ClientError, NotFound, Refusal
 from ledger_tui.hearing import hears
 from ledger_tui.messages import Created, FormRefused, FormSent, FormWasSentBefore
 from ledger_tui.resources.base import Field, Form, Resource
-from ledger_tui.resources.forms import FieldErrors, body_of
+from ledger_tui.resources.forms import FieldErrors, body_of, changes_of
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.session import Mode, Session
 from ledger_tui.state.text import literal
@@ -91,8 +91,10 @@ class FormScreen(ModalScreen[Created | None]):
 
     def on_mount(self) -> None:
         self.set_class(self._session.mode is Mode.LIVE, "-live")
+        edits = self._form.method == "PATCH"  # what is edited is what stands there
         empty = next(
-            (f for f in self._form.fields if f.kind != "choice" and not self._prefill.get(f.name)), None
+            (f for f in self._form.fields if f.kind != "choice" and (edits or not self._prefill.get(f.name))),
+            None,
         )
         if empty is not None:
             self._focus_field(empty.name)
@@ -162,8 +164,12 @@ class FormScreen(ModalScreen[Created | None]):
     @work(group="form", exclusive=True, exit_on_error=False)
     async def _send(self, typed: Mapping[str, str]) -> None:
         try:
-            body = body_of(self._form, typed, await self._currency(typed))
-            answer = await self._api.write("POST", self._form.path, body, self.idempotency_key)
+            currency = await self._currency(typed)
+            if self._form.method == "PATCH":
+                body, key = changes_of(self._form, typed, self._prefill, currency), None
+            else:
+                body, key = body_of(self._form, typed, currency), self.idempotency_key
+            answer = await self._api.write(self._form.method, self._form.path, body, key)
         except FieldErrors as error:
             self.post_message(FormRefused(error.errors))
         except AlreadyDone as error:
@@ -200,14 +206,24 @@ class FormScreen(ModalScreen[Created | None]):
 
     @hears(FormSent)
     def sent(self, message: FormSent) -> None:
-        record_id = message.record.get("id")
+        # A secret is taken out of the record at once: it is shown in one dialog and kept nowhere.
+        record = dict(message.record)
+        secret = record.pop(self._form.shows_once, None) if self._form.shows_once else None
+        record_id = record.get("id")
         shown = literal(record_id) if isinstance(record_id, str) else self._resource.singular
-        self.dismiss(Created(self._resource.kind, shown, f"{self._form.done} {shown}"))
+        self.dismiss(
+            Created(
+                record if isinstance(record_id, str) else None,
+                f"{self._form.done} {shown}",
+                secret if isinstance(secret, str) else None,
+                edited=self._form.method == "PATCH",
+            )
+        )
 
     @hears(FormWasSentBefore)
     def sent_before(self, message: FormWasSentBefore) -> None:
         original = literal(message.original) if message.original else "an earlier try went through"
-        self.dismiss(Created(self._resource.kind, message.original, f"Already done: {original}"))
+        self.dismiss(Created(None, f"Already done: {original}"))
 
     @hears(FormRefused)
     def refused(self, message: FormRefused) -> None:

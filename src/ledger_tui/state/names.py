@@ -39,6 +39,11 @@ class AccountNames:
         known = self.get(account_id)
         return known.currency if known else None
 
+    def name(self, account_id: str) -> str:
+        """The account's name where it is known, else what was given."""
+        known = self._known.get(account_id)
+        return known.name if known else account_id
+
     def unknown(self, account_ids: Iterable[object]) -> list[str]:
         """The ids worth asking the server for, each once, in order."""
         asked = dict.fromkeys(id_ for id_ in account_ids if isinstance(id_, str))

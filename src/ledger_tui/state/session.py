@@ -28,6 +28,8 @@ class Link(Enum):
     LOST = "lost"  # no answer; tried again by itself
     REFUSED = "refused"  # 401: it answers, but not to this credential
     FAILING = "failing"  # 5xx: it answers that it cannot
+    ENDED = "ended"  # the dashboard's own server is gone
+    SIGNED_OUT = "signed out"  # nobody has signed in yet
 
 
 class Session:
@@ -37,6 +39,7 @@ class Session:
         self.read_only = read_only
         self.clock = clock
         self.url = ""
+        self.profile = ""  # what its user calls this server
         self.link = Link.CONNECTING
         self.sentence = ""
         self.retries = 0
@@ -72,6 +75,14 @@ class Session:
     def starting(self) -> None:
         self._to(Link.STARTING)
 
+    def ended(self, sentence: str) -> None:
+        """The dashboard's own server ended by itself."""
+        self.link, self.sentence = Link.ENDED, sentence
+        self.on_change()
+
+    def signed_out(self) -> None:
+        self._to(Link.SIGNED_OUT)
+
     def saw_livemode(self, livemode: object) -> None:
         """A record carried its mode."""
         seen = {True: Mode.LIVE, False: Mode.TEST}.get(livemode) if isinstance(livemode, bool) else None
@@ -93,6 +104,8 @@ class Session:
 
     def lost(self, sentence: str) -> None:
         """A try got no answer."""
+        if self.link is Link.ENDED:  # which says why
+            return
         self.link, self.sentence = Link.LOST, sentence
         self.on_change()
 
@@ -126,9 +139,13 @@ class Session:
     @property
     def poll_seconds(self) -> float:
         """How often a list may be looked at again."""
+        return self.pause_after(1)
+
+    def pause_after(self, requests: int) -> float:
+        """How long to wait after a look that took so many requests."""
         if not self.limit:
             return _FASTEST_POLL_SECONDS
-        return max(_FASTEST_POLL_SECONDS, 60 / (self.limit * _POLL_SHARE))
+        return max(_FASTEST_POLL_SECONDS, requests * 60 / (self.limit * _POLL_SHARE))
 
     def _to(self, link: Link) -> None:
         self.link = link

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 KEPT = 500
+_SECRET = re.compile(r"\b(sk_test|sk_live|at|rt|whsec)_[A-Za-z0-9]{4,}")
+
+
+def masked(text: str) -> str:
+    """The text with every key, token and signing secret in it cut to its prefix."""
+    return _SECRET.sub(r"\1_••••", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +28,7 @@ class Exchange:
     duration_ms: float
     request_id: str | None
     error: str = ""
+    at: str = ""  # when it was sent, ISO 8601 in UTC
 
 
 class Traffic:

@@ -6,6 +6,9 @@ had), and keeps the rows of those near the eye. Rows far away are dropped and fe
 slot's cursor when the eye comes back, in either direction, on any server that has cursors. The
 first page is always kept: new rows join it on top, and it needs no cursor of its own.
 
+A window may also open in the middle (`open_at`): then row 0 is the newest row known, and the pages
+above it are fetched with `ending_before` until the newest of all is met.
+
 Row numbers are absolute: 0 is the newest row shown. Pure: no clock, no network, no widget.
 """
 
@@ -39,7 +42,7 @@ class Want:
     """A page to fetch. `slot` is the place it fills; `generation` tells answers to older questions apart."""
 
     generation: int
-    kind: Literal["page", "news"]
+    kind: Literal["page", "news", "newer"]
     slot: int
     cursor: str | None
     limit: int = PAGE_SIZE
@@ -72,13 +75,24 @@ class Window:
         self._at_hand: set[int] = set()  # numbers of the slots whose rows are kept: few, whatever the length
         self._starts: list[int] = [0]  # _starts[i] is the first row of slot i; the last entry is len(self)
         self.frontier: str | None = None
+        self.newer_refused = False
+        self.newer: str | None = None  # the id above which there are rows not met yet; None at the newest
         self.loaded = False
         self.total: int | None = None
         self.cursor = 0
         self.following = True
-        self.waiting = 0
+        self._waits: set[object] = set()  # ids of rows that are new on top and not shown
+        self._pushed: set[object] = set()  # those of them that were told of and not read
         self.waiting_is_least = False
         self.in_flight: Want | None = None
+
+    def open_at(self, record: Record) -> None:
+        """Begin anew with one object in the middle of its list; what is above and below is fetched."""
+        self.reset()
+        record_id = str(record.get("id"))
+        self._append(Want(self.generation, "page", 0, None), Page([record], record_id))
+        self.newer = record_id
+        self.following = False
 
     # ------------------------------------------------------------------ looking
 
@@ -86,8 +100,18 @@ class Window:
         return self._starts[-1]
 
     @property
+    def waiting(self) -> int:
+        """How many new rows are on top and not shown."""
+        return len(self._waits)
+
+    @property
     def complete(self) -> bool:
-        """Whether the end of the list is known."""
+        """Whether both ends of the list are known."""
+        return self.loaded and self.frontier is None and self.newer is None
+
+    @property
+    def at_the_end(self) -> bool:
+        """Whether nothing follows below the last row."""
         return self.loaded and self.frontier is None
 
     def row(self, index: int) -> Record | None:
@@ -130,6 +154,8 @@ class Window:
         if not len(self):
             return "0"
         last = min(top + height, len(self))
+        if self.newer is not None:  # nobody knows how many are above
+            return f"in the middle, {len(self):,} met"
         if self.complete:
             of = f"{len(self):,}"
         elif self.total is not None and self.total > len(self):
@@ -144,10 +170,12 @@ class Window:
     def move(self, index: int) -> None:
         """Put the cursor on a row. On the newest it follows what comes in; elsewhere it holds its object."""
         self.cursor = max(0, min(index, len(self) - 1))
-        self.following = self.cursor == 0
+        self.following = self.cursor == 0 and self.newer is None
 
     def follow(self) -> None:
         """Go to the newest row and stay there."""
+        if self.newer is not None:
+            self.reset()
         self.move(0)
 
     def hold(self) -> None:
@@ -172,13 +200,15 @@ class Window:
                 number = min(missing, key=lambda n: abs(n - middle))
                 slot = self.slots[number]
                 return self._send(Want(self.generation, "page", number, slot.cursor, slot.count))
+        if self.newer is not None and not self.newer_refused and top < reach:
+            return self._send(Want(self.generation, "newer", 0, self.newer, self.page_size))
         if self.frontier is not None and top + height + reach >= len(self):
             return self._send(Want(self.generation, "page", len(self.slots), self.frontier, self.page_size))
         return None
 
     def want_news(self) -> Want | None:
         """Ask for the newest page again: what is new on top, and what changed in it."""
-        if self.in_flight is not None or not self.loaded:
+        if self.in_flight is not None or not self.loaded or self.newer is not None:
             return None
         return self._send(Want(self.generation, "news", 0, None, self.page_size))
 
@@ -212,6 +242,8 @@ class Window:
             self.total = page.total
         if want.kind == "news":
             self._take_news(page)
+        elif want.kind == "newer":
+            self._prepend(page)
         elif want.slot == len(self.slots):
             self._append(want, page)
         else:
@@ -230,6 +262,28 @@ class Window:
         assert rows is not None
         rows[index - self._starts[slot]] = record
         return True
+
+    def push(self, records: Sequence[Record]) -> list[Record]:
+        """New rows were told of as they came, newest first. Returns those shown: none unless it follows.
+
+        For lists whose cursor is an id: the head is kept short, and what is cut off is fetched again.
+        """
+        head = self.slots[0] if self.slots else None
+        if head is None or head.rows is None:
+            return []
+        known = self._ids(head)
+        new = [record for record in records if record.get("id") not in known]
+        if not self.following:
+            self._pushed |= {record.get("id") for record in new}
+            self._waits |= self._pushed
+            return []
+        rows = [*new, *head.rows]
+        if len(rows) > _HEAD_PAGES * self.page_size:
+            rows = rows[: self.page_size]
+            self._begin_with(Page(rows, str(rows[-1].get("id"))))
+        else:
+            self._fill(0, rows)
+        return new
 
     # ------------------------------------------------------------------ inside
 
@@ -252,6 +306,23 @@ class Window:
         self._at_hand.add(len(self.slots) - 1)
         self._starts.append(len(self) + len(rows))
 
+    def _prepend(self, page: Page) -> None:
+        """Rows above the first. The page below them can from now on be fetched by the last of them."""
+        rows = self._without_known(page.rows)
+        self.newer = page.older  # here "older" is what the server says goes on in the direction asked for
+        if not rows:
+            self.newer = None
+            return
+        self.slots[0].cursor = str(rows[-1].get("id"))
+        self.slots.insert(0, Slot(None, len(rows), rows))
+        self._at_hand = {0, *(number + 1 for number in self._at_hand)}
+        self._starts = [0, *accumulate(slot.count for slot in self.slots)]
+
+    def no_newer(self) -> None:
+        """This server cannot go upwards from the middle: `follow` starts at the newest instead."""
+        self.in_flight = None
+        self.newer_refused = True
+
     def _refill(self, number: int, page: Page) -> None:
         self._at_hand.discard(number)
         self._fill(number, self._without_known(page.rows))
@@ -272,20 +343,21 @@ class Window:
             if self.following or not page.older:
                 self._begin_with(page)
             else:
-                self.waiting, self.waiting_is_least = len(page.rows), True
+                self._waits, self.waiting_is_least = {r.get("id") for r in page.rows} | self._pushed, True
             return
         new = list(page.rows[:meets])
         # Within the reach of the answer a known row that is missing has left the list.
         reach = max(n for n, r in enumerate(head.rows) if r.get("id") in fresh)
         kept = [
-            fresh.get(record.get("id"), record)
+            _unless_same(record, fresh.get(record.get("id"), record))
             for n, record in enumerate(head.rows)
             if n > reach or record.get("id") in fresh
         ]
         if self.following and len(new) + len(kept) > _HEAD_PAGES * self.page_size:
             self._begin_with(page)
             return
-        self.waiting, self.waiting_is_least = (0 if self.following else len(new)), False
+        told = set() if self.following else {record.get("id") for record in new} | self._pushed
+        self._waits, self._pushed, self.waiting_is_least = told, told & self._pushed, False
         self._fill(0, new + kept if self.following else kept)
 
     @staticmethod
@@ -298,7 +370,8 @@ class Window:
         self._starts = [0, len(page.rows)]
         self.frontier = page.older
         self.loaded = True
-        self.waiting, self.waiting_is_least = 0, False
+        self._pushed.clear()
+        self._waits, self.waiting_is_least = set(), False
 
     def _settle_cursor(self, held: Record | None, before: int) -> None:
         if self.following:
@@ -320,3 +393,8 @@ class Window:
             surplus -= self.slots[number].count
             self.slots[number].rows = None
             self._at_hand.discard(number)
+
+
+def _unless_same(old: Record, new: Record) -> Record:
+    """The newer state of an object; the very same dict where nothing changed, so that nothing is redrawn."""
+    return old if old == new else new

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from textual.theme import Theme
 
+from ledger_tui.config import BadConfig
+
 DEFAULT_THEME = "ledger"
+ABOUT = {
+    "ledger": "blue and orange on dark slate",
+    "ledger-light": "ink on paper, for a projector",
+    "ledger-contrast": "safe for every kind of colour vision",
+}
 
 
 def _roles(
@@ -77,3 +84,10 @@ THEMES = (
         ),
     ),
 )
+
+
+def theme_named(name: str, file: str) -> str:
+    """The name, if there is such a theme; raises BadConfig."""
+    if name not in ABOUT:
+        raise BadConfig(f"{file}: theme: there is no “{name}”; there is {', '.join(ABOUT)}.")
+    return name

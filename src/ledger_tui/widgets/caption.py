@@ -25,9 +25,13 @@ class Caption(Widget):
         view, window = self._view, self._view.window
         left = Content.assemble(" ", (view.resource.title, "bold"))
         if view.filters:
-            line = literal(filter_line(view.filters, view.resource.filters))
+            names = view.desk.names
+            shown = {param: names.name(value) for param, value in view.filters.items()}
+            line = literal(filter_line(shown, view.resource.filters))
             left = Content.assemble(left, "  ", (f" {line} ", "$tab-text on $tab"))
-        if view.problem:
+        if view.problem and view.lacks_list:
+            left = Content.assemble(left, ("  not offered by this server", "$muted"))
+        elif view.problem:
             left = Content.assemble(left, "  ", (f"✕ {view.problem}", "bold $error"))
         elif not window.loaded:
             left = Content.assemble(left, ("  loading…", "$muted"))
@@ -36,7 +40,7 @@ class Caption(Widget):
         # Where the detail covers the list, what is shown is the one row under the cursor.
         covered = view.opened and not view.wide
         eye = (window.cursor, 1) if covered else (view.table.top, view.table.height_in_rows)
-        right = Content.assemble(self._news(), (window.position(*eye), ""), " ")
+        right = Content.assemble(view.news(), self._news(), (window.position(*eye), ""), " ")
         room = self.size.width - left.cell_length - right.cell_length
         if room < 1:
             left = left.truncate(max(0, self.size.width - right.cell_length - 1), ellipsis=True)
@@ -51,6 +55,7 @@ class Caption(Widget):
         if window.waiting:
             more = "+" if window.waiting_is_least else ""
             return Content.styled(f"▲ {window.waiting}{more} new   ", "bold $accent")
-        if window.following and len(window):
+        still = self._view.resource.still or self._view.lacks_list
+        if window.following and len(window) and not still:
             return Content.assemble(("● ", "$plus"), ("following   ", "$muted"))
         return Content("")

@@ -10,19 +10,10 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from ledger_tui.messages import LinkFollowed
-from ledger_tui.resources.base import Cell, Detail, Section
+from ledger_tui.resources.base import Detail, Section
 from ledger_tui.state.text import fit
+from ledger_tui.widgets.toned import toned, toned_line
 
-_TONE_STYLES = {
-    "plain": "$foreground",
-    "dim": "$muted",
-    "strong": "bold",
-    "plus": "$plus",
-    "minus": "$minus",
-    "warn": "bold $warning",
-    "bad": "bold $error",
-    "accent": "$accent",
-}
 _LABEL_WIDTH = 14
 
 
@@ -33,6 +24,7 @@ class DetailPane(VerticalScroll, can_focus=True):
         super().__init__()
         self._detail: Detail | None = None
         self._note = ""
+        self._drawn_last: tuple[Detail | None, str, int] | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(id="facts")
@@ -44,7 +36,7 @@ class DetailPane(VerticalScroll, can_focus=True):
         self._detail, self._note = detail, note
         self._draw()
         links = detail.links if detail else ()
-        if links != links_before or not links:
+        if links != links_before:
             options = self.query_one("#links", OptionList)
             options.clear_options()
             options.add_options(Option(Content(f"→ {link.label}")) for link in links)
@@ -53,6 +45,10 @@ class DetailPane(VerticalScroll, can_focus=True):
 
     def _draw(self) -> None:
         width = max(_LABEL_WIDTH + 10, self.scrollable_content_region.width)
+        wanted = (self._detail, self._note, width)
+        if wanted == self._drawn_last:  # a new text is a new layout of the whole screen
+            return
+        self._drawn_last = wanted
         text = _drawn(self._detail, width) if self._detail else Content.styled(self._note, "$muted")
         self.query_one("#facts", Static).update(text)
 
@@ -71,23 +67,21 @@ class DetailPane(VerticalScroll, can_focus=True):
 
 
 def _drawn(detail: Detail, width: int) -> Content:
-    lines = [_toned(detail.headline), Content("")]
+    lines = [toned(detail.headline), Content("")]
     for section in detail.sections:
         lines.extend(_section_lines(section, width))
     return Content("\n").join(lines)
 
 
 def _section_lines(section: Section, width: int) -> list[Content]:
-    if not section.facts:
+    if not section.facts and section.drawing is None:
         return []
     lines = [Content.styled(section.title, "bold $muted")] if section.title else []
+    for cells in section.drawing(width) if section.drawing else ():
+        lines.append(toned_line(cells))
     for label, value in section.facts:
         name = Content.styled(fit(label, _LABEL_WIDTH - 1) + " ", "$muted")
         # A long value goes on under itself, not under its label.
-        for number, part in enumerate(_toned(value).wrap(width - _LABEL_WIDTH)):
+        for number, part in enumerate(toned(value).wrap(width - _LABEL_WIDTH)):
             lines.append(Content.assemble(name if number == 0 else " " * _LABEL_WIDTH, part))
     return [*lines, Content("")]
-
-
-def _toned(cell: Cell) -> Content:
-    return Content.styled(cell.text, _TONE_STYLES[cell.tone])

@@ -50,7 +50,7 @@ class FilterBar(Vertical):
 
     def _hint(self, problem: str = "") -> None:
         own = usage(self._filters) or "this list has no filters on the server"
-        text = f"{own}   or an id {self._id_prefix}… to open it"
+        text = f"{own}   or an id {self._id_prefix}… to open it" if self._id_prefix else own
         style = "bold $error" if problem else "$muted"
         self.query_one("#filter-hint", Static).update(
             Content.styled(f"✕ {problem}" if problem else text, style)
@@ -64,7 +64,7 @@ class FilterBar(Vertical):
     def apply(self, event: Input.Submitted) -> None:
         event.stop()
         line = event.value.strip()
-        if line.startswith(self._id_prefix) and " " not in line:
+        if self._id_prefix and line.startswith(self._id_prefix) and " " not in line:
             self.post_message(self.OpenId(line))
             return
         try:

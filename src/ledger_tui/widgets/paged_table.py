@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
@@ -59,8 +60,13 @@ class PagedTable(ScrollView, can_focus=True):
         self._columns = columns
         self._names = names
         self._fitted: list[Fitted] = []
+        self._fitted_width = 0
         self._widest: dict[str, int] = {}
-        self._strips: dict[tuple[int, bool], tuple[Record, Strip]] = {}
+        self._shown: list[object] = []
+        self._rows: list[Record | None] = []
+        self._strips: dict[int, tuple[Record, Strip]] = {}
+        self._styles: dict[str, Style] = {}
+        self._styles_are_old = True
 
     # ------------------------------------------------------------------ the eye
 
@@ -75,20 +81,38 @@ class PagedTable(ScrollView, can_focus=True):
     def on_resize(self, event: events.Resize) -> None:
         if not event.size.height:  # covered by the detail: the eye comes back to where it was
             return
-        self._fit()
-        self.repaint()
+        if event.size.width != self._fitted_width:
+            self._fit()
+            self.redraw()
+            self.repaint()
         self._keep_cursor_in_view()
         self.post_message(self.Moved())
 
     def repaint(self, moved_by: int = 0) -> None:
         """Draw what the window holds now; `moved_by` keeps the eye on rows that were pushed up or down."""
-        self._strips.clear()
-        self.virtual_size = Size(self.size.width, len(self.window) + (0 if self.window.complete else 1))
+        self.virtual_size = Size(self.size.width, len(self.window) + (0 if self.window.at_the_end else 1))
         if self.window.following:
             self._look_at(0)
         elif moved_by:
             self._look_at(self.top + moved_by)
+        self._draw_what_changed()
+
+    def redraw(self) -> None:
+        """Draw every row anew: what cells are made from is another (names, columns, colours)."""
+        self._strips.clear()
         self.refresh()
+
+    def _draw_what_changed(self) -> None:
+        # Most looks at a list find nothing new in it, and a screen of rows costs as much as a key press.
+        top, window = self.top, self.window
+        shown: list[object] = [top, window.cursor, len(window), window.loaded, window.at_the_end]
+        rows = [self.window.row(index) for index in range(top, top + self.height_in_rows)]
+        same = (
+            shown == self._shown and all(map(operator.is_, rows, self._rows)) and len(rows) == len(self._rows)
+        )
+        self._shown, self._rows = shown, rows
+        if not same:
+            self.refresh()
 
     def make_room_for(self, rows: Sequence[Record]) -> None:
         """Let the columns of numbers grow so that no number is ever cut (they never shrink under the eye)."""
@@ -99,15 +123,17 @@ class PagedTable(ScrollView, can_focus=True):
                 self._widest[column.title] = max(column.width, widest, self._widest.get(column.title, 0))
         if self._widest != before:
             self._fit()
+            self.redraw()
 
     def _fit(self) -> None:
         columns = [replace(c, width=self._widest.get(c.title, c.width)) for c in self._columns]
         # The scrollbar's column stays free, shown or not, so that nothing jumps when it comes.
-        self._fitted = fit_columns(columns, self.size.width)
+        self._fitted_width = self.size.width
+        self._fitted = fit_columns(columns, self._fitted_width)
         self.post_message(self.Fitted(self._fitted))
 
     def notify_style_update(self) -> None:
-        self._strips.clear()
+        self._styles_are_old = True
         super().notify_style_update()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
@@ -121,7 +147,8 @@ class PagedTable(ScrollView, can_focus=True):
         self.post_message(self.Moved())
 
     def _look_at(self, row: int) -> None:
-        self.scroll_to(y=max(0, row), animate=False)
+        # At once: rows that come in before the next frame count from where the eye is then.
+        self.scroll_to(y=max(0, row), animate=False, immediate=True, force=True)
 
     def _keep_cursor_in_view(self) -> None:
         cursor, top, height = self.window.cursor, self.top, self.height_in_rows
@@ -168,40 +195,73 @@ class PagedTable(ScrollView, can_focus=True):
 
     # ------------------------------------------------------------------ drawing
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The lines on screen, past Textual's cache of lines: a scroll moves every one, so it never hits."""
+        strips = [self.render_line(y) for y in crop.line_range]
+        background = self.background_colors[1]
+        for line_filter in self.get_line_filters():
+            strips = [strip.apply_filter(line_filter, background) for strip in strips]
+        if crop.x or crop.width < self.size.width:
+            strips = [strip.crop(crop.x, crop.right) for strip in strips]
+        return strips
+
     def render_line(self, y: int) -> Strip:
+        if self._styles_are_old:
+            self._look_at_styles()
         index = self.top + y
         record = self.window.row(index)
         if record is None:
             return self._line_without_record(index)
-        on_cursor = index == self.window.cursor
-        key = (index, on_cursor and self.has_focus)
-        cached = self._strips.get(key)
-        if not on_cursor and cached is not None and cached[0] is record:
+        if index == self.window.cursor:
+            return self._row_strip(record, "table--cursor" if self.has_focus else "table--cursor-idle")
+        cached = self._strips.get(index)
+        if cached is not None and cached[0] is record:
             return cached[1]
-        strip = self._row_strip(record, on_cursor)
-        if not on_cursor:
-            if len(self._strips) > 8 * self.height_in_rows:
-                self._strips.clear()
-            self._strips[key] = (record, strip)
+        strip = self._row_strip(record)
+        if len(self._strips) > 8 * self.height_in_rows:
+            self._strips.clear()
+        self._strips[index] = (record, strip)
         return strip
 
-    def _row_strip(self, record: Record, on_cursor: bool) -> Strip:
-        base = self.rich_style
-        if on_cursor:
-            name = "table--cursor" if self.has_focus else "table--cursor-idle"
-            base += self.get_component_rich_style(name, partial=True)
-        segments = [Segment(("▌" if on_cursor else " ") + " ", base + self._tone("accent"))]
-        for number, (column, width) in enumerate(self._fitted):
+    def _row_strip(self, record: Record, cursor: str = "") -> Strip:
+        """A row as few segments: what is drawn is paid for by the segment. `cursor` is its style there."""
+        segments = [
+            Segment("▌ ", self._style("accent", cursor)) if cursor else Segment("  ", self._style(""))
+        ]
+        width = MARGIN
+        for number, (column, column_width) in enumerate(self._fitted):
             cell = column.cell(record, self._names)
+            text = fit(cell.text, column_width, column.align)
             if number:
-                segments.append(Segment(" " * GAP, base))
-            segments.append(Segment(fit(cell.text, width, column.align), base + self._tone(cell.tone)))
-        return Strip(segments).adjust_cell_length(self.size.width, base)
+                text = " " * GAP + text
+                width += GAP
+            width += column_width
+            segments.append(Segment(text, self._style(cell.tone, cursor)))
+        rest = self.size.width - width
+        if rest > 0:
+            segments.append(Segment(" " * rest, self._style("", cursor)))
+        strip = Strip(segments, width + max(0, rest))
+        return strip if rest >= 0 else strip.crop(0, self.size.width)
 
-    def _tone(self, tone: str) -> Style:
-        return self.get_component_rich_style(f"table--{tone}", partial=True)
+    def _style(self, tone: str, cursor: str = "") -> Style:
+        """A tone as it is drawn, also under the cursor."""
+        return self._styles[tone + cursor]
+
+    def _look_at_styles(self) -> None:
+        """Put the styles together; rows drawn in others are drawn anew. (Textual tells of new styles each
+        time a screen is changed, and mostly they are the same.)"""
+        self._styles_are_old = False
+        base, part = self.rich_style, self.get_component_rich_style
+        styles = {}
+        for cursor in ("", "table--cursor", "table--cursor-idle"):
+            under = base + part(cursor, partial=True) if cursor else base
+            styles[cursor] = under
+            styles |= {tone + cursor: under + part(f"table--{tone}", partial=True) for tone in TONES}
+        if styles != self._styles:
+            self._styles = styles
+            self._strips.clear()
 
     def _line_without_record(self, index: int) -> Strip:
-        waits = index < len(self.window) or (index == len(self.window) and not self.window.complete)
+        waits = index < len(self.window) or (index == len(self.window) and not self.window.at_the_end)
         text = "  ·····" if waits and self.window.loaded else ""
-        return Strip([Segment(fit(text, self.size.width), self.rich_style + self._tone("dim"))])
+        return Strip([Segment(fit(text, self.size.width), self._style("dim"))])

@@ -1,92 +1,77 @@
-"""One screen of the dashboard, whatever it shows: a list, its filter, the detail of the row.
-
-It knows the `Resource` it was given and nothing of accounts or transactions. Keys become actions,
-actions become wants, a worker fetches, its message comes back, one handler changes the state.
-"""
+"""A list of one kind of object with everything that belongs to it: the detail of a row, actions, ways on."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
 from urllib.parse import quote
 
 from textual import events, work
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
-from textual.timer import Timer
-from textual.widget import Widget
-from textual.worker import Worker, WorkerState
+from textual.content import Content
+from textual.widgets import Static
 
-from ledger_tui.actions import VIEW_KEYS
-from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError, NotFound, NotOffered
-from ledger_tui.client.lists import fetch_page
-from ledger_tui.hearing import hears, while_running
+from ledger_tui.actions import RESOURCE_KEYS
+from ledger_tui.client.errors import ClientError
+from ledger_tui.hearing import hears
 from ledger_tui.messages import (
     ActWanted,
-    BackWanted,
     CreateWanted,
-    NamesCame,
-    PageCame,
-    PageFailed,
+    EditWanted,
+    LinkFollowed,
+    MoreCame,
     RecordCame,
     RecordFailed,
 )
-from ledger_tui.resources.base import Action, Resource
-from ledger_tui.state.names import AccountNames
-from ledger_tui.state.session import Session
+from ledger_tui.resources.base import Action, Detail, Resource, Way
+from ledger_tui.state.history import recent_of
 from ledger_tui.state.text import literal
-from ledger_tui.state.window import Record, Want, Window
+from ledger_tui.state.window import Record
+from ledger_tui.widgets.blank import Row, Stack
 from ledger_tui.widgets.caption import Caption
 from ledger_tui.widgets.detail_pane import DetailPane
 from ledger_tui.widgets.filter_bar import FilterBar
+from ledger_tui.widgets.list_view import ListView
 from ledger_tui.widgets.paged_table import PagedTable, TableHeader
+from ledger_tui.widgets.view import Desk
 
 WIDE_COLUMNS = 120
-# Held-down keys pass rows faster than a detail is worth drawing or an account worth asking for.
-_REST_SECONDS = 0.06
+_MORE_KEPT = 50
+# Below this limit what a detail shows beyond its record is read only when the detail is opened.
+_GENEROUS_LIMIT = 600
 
 
-class ResourceView(Widget):
-    """A list of one kind of object with everything that belongs to it."""
+class ResourceView(ListView):
+    """The screen of one `Resource`."""
 
-    BINDINGS = VIEW_KEYS
+    BINDINGS = RESOURCE_KEYS
 
-    def __init__(self, resource: Resource, api: Api, session: Session, names: AccountNames) -> None:
-        super().__init__(id=resource.kind)
-        self.resource = resource
-        self.window = Window()
-        self.filters: dict[str, str] = {}
+    def __init__(self, resource: Resource, desk: Desk) -> None:
+        super().__init__(resource, desk)
         self.pinned: Record | None = None
         self.opened = False
         self.wide = False
-        self.problem = ""
-        self._api = api
-        self._session = session
-        self._names = names
-        self._next_poll_at = 0.0
-        self._poll_rows_next = False
-        self._rest: Timer | None = None
+        self._awaited: str | None = None  # the object a link or a typed id asked for, until it came
+        self._by_link = False
+        self._more: dict[str, tuple[Record, Any]] = {}
 
     def compose(self) -> ComposeResult:
         yield Caption(self)
         yield FilterBar(self.resource.filters, self.resource.id_prefix)
-        with Horizontal():
-            with Vertical(id="list"):
+        with Row():
+            with Stack(id="list"):
+                yield Static(classes="lacks")
                 yield TableHeader()
-                yield PagedTable(self.window, self.resource.columns, self._names)
+                yield PagedTable(self.window, self.resource.columns, self.desk.names)
             yield DetailPane()
 
     def on_mount(self) -> None:
         self.query_one(FilterBar).display = False
-        self._rest = self.set_interval(_REST_SECONDS, self._at_rest, pause=True)
+        self.query_one(".lacks", Static).display = False
         self._show_detail()
 
     @property
-    def table(self) -> PagedTable:
-        return self.query_one(PagedTable)
-
-    @property
     def selected(self) -> Record | None:
-        """The record the keys act on."""
         return self.pinned or self.window.current
 
     def on_resize(self, event: events.Resize) -> None:
@@ -104,150 +89,59 @@ class ResourceView(Widget):
         self.opened = opened
         if not opened:
             self.pinned = None
+        elif self.selected is not None:
+            self.desk.recent.saw(recent_of(self.resource.kind, self.selected))
         self._arrange()
         self._show_detail()
-        if opened:
+        self.focus_content()
+        self.refresh_bindings()
+
+    def close(self) -> None:
+        """Show the list."""
+        self._open(False)
+
+    def focus_content(self) -> None:
+        if self.opened:
             self.query_one(DetailPane).focus_content()
         else:
             self.table.focus()
-        self.refresh_bindings()
 
     def enter(self) -> None:
-        """This view is shown now."""
-        self._next_poll_at = 0.0
+        super().enter()
         self._open(self.opened)
-        self._fetch()
+        self.fetch()
 
-    # ------------------------------------------------------------------ fetching
+    # ------------------------------------------------------------------ drawing
 
-    def tick(self) -> None:
-        """Called about once a second while shown: look again when it is time, within the rate limit."""
-        now = self._session.clock()
-        if now < self._next_poll_at or self._session.waiting_seconds or self.window.in_flight:
-            return
-        self._next_poll_at = now + self._session.poll_seconds
-        want = None
-        if self._poll_rows_next and self.resource.changes:
-            want = self.window.want_again(self.table.top, self.table.height_in_rows)
-        self._poll_rows_next = not self._poll_rows_next
-        want = want or self.window.want_news() or self._wanted_page()
-        if want is not None:
-            self._load(want)
+    def changed(self) -> None:
+        self.query_one(Caption).refresh()
+        lacks = self.query_one(".lacks", Static)
+        # A sentence about what the server does not have is no alarm, and has more words than a caption.
+        lacks.display = self.lacks_list and bool(self.problem)
+        if lacks.display:
+            lacks.update(Content(self.problem))
+        super().changed()
 
-    def _wanted_page(self) -> Want | None:
-        return self.window.want(self.table.top, self.table.height_in_rows)
+    def at_rest(self) -> None:
+        self._show_detail()
+        self._read_more()
+        self.refresh_bindings()
+        super().at_rest()
 
-    def _fetch(self) -> None:
-        # A server that just said no is asked again in its time, not at every key.
-        want = None if self.problem else self._wanted_page()
-        if want is not None:
-            self._load(want)
+    def names_came(self) -> None:
+        super().names_came()
+        self._show_detail()
 
-    @work(group="page", exclusive=True, exit_on_error=False)
-    async def _load(self, want: Want) -> None:
-        resource = self.resource
-        try:
-            page = await fetch_page(
-                self._api, resource.path, resource.paging, self.filters, want, resource.part
-            )
-        except NotOffered:
-            lacks = f"This server has no list of {resource.title.lower()}; / opens one by its id."
-            self.post_message(PageFailed(want, lacks))
-        except ClientError as error:
-            self.post_message(PageFailed(want, literal(error)))
-        else:
-            self.post_message(PageCame(want, page))
-
-    @hears(PageCame)
-    def take_page(self, message: PageCame) -> None:
-        message.stop()
-        moved_by = self.window.apply(message.want, message.page, self.table.top)
-        if moved_by is None:
-            return
-        self.problem = ""
-        if message.page.rows:
-            self._session.saw_livemode(message.page.rows[0].get("livemode"))
-        if self.resource.kind == "accounts" and self._names.learn(message.page.rows):
-            self.post_message(NamesCame())
-        self.table.make_room_for(message.page.rows)
-        self.table.repaint(moved_by)
-        self._changed()
-        self._fetch()
-
-    @hears(PageFailed)
-    def take_failure(self, message: PageFailed) -> None:
-        message.stop()
-        if message.want != self.window.in_flight:
-            return
-        self.window.failed(message.want)
-        self.problem = message.sentence
-        self._next_poll_at = self._session.clock() + self._session.poll_seconds
-        self._changed()
-
-    @hears(Worker.StateChanged)
-    def worker_ended(self, event: Worker.StateChanged) -> None:
-        """A fault of our own in a worker is told; it must not leave the list waiting for ever."""
-        event.stop()
-        if event.state is WorkerState.ERROR:
-            self.problem = f"unexpected {literal(repr(event.worker.error))}"
-            if event.worker.group == "page" and self.window.in_flight is not None:
-                self.window.failed(self.window.in_flight)
-            self._changed()
-
-    @hears(PagedTable.Fitted)
-    def columns_fitted(self, message: PagedTable.Fitted) -> None:
-        message.stop()
-        self.query_one(TableHeader).columns = message.columns
+    def news(self) -> Content:
+        """What the caption tells of beside the list; nothing here."""
+        return Content("")
 
     @hears(PagedTable.Moved)
     def eye_moved(self, message: PagedTable.Moved) -> None:
         message.stop()
         self.pinned = None
-        self._fetch()
-        self._changed()
-
-    def _changed(self) -> None:
-        self.query_one(Caption).refresh()
-        if self._rest is not None:
-            self._rest.reset()
-            self._rest.resume()
-
-    @while_running
-    def _at_rest(self) -> None:
-        if self._rest is not None:
-            self._rest.pause()
-        self._show_detail()
-        self.refresh_bindings()
-        unknown = self._unknown_accounts()
-        if unknown:
-            self._look_up(unknown)
-
-    # ------------------------------------------------------------------ names of accounts
-
-    def _unknown_accounts(self) -> list[str]:
-        top = self.table.top
-        rows = [*self.window.rows_between(top, top + self.table.height_in_rows), self.pinned or {}]
-        return self._names.unknown(id_ for row in rows for id_ in self.resource.account_ids(row))
-
-    @work(group="names", exclusive=True, exit_on_error=False)
-    async def _look_up(self, account_ids: list[str]) -> None:
-        for account_id in account_ids:
-            try:
-                answer = await self._api.read(f"/v1/accounts/{quote(account_id, safe='')}")
-            except NotFound:
-                self._names.mark_absent(account_id)
-            except ClientError:
-                return
-            else:
-                self._names.learn([answer.record])
-                self.post_message(NamesCame())
-
-    def names_came(self) -> None:
-        """Names and currencies are known that were not."""
-        top = self.table.top
-        self.table.make_room_for([*self.window.rows_between(top, top + self.table.height_in_rows)])
-        self.table.repaint()
-        self._show_detail()
+        self.fetch()
+        self.changed()
 
     # ------------------------------------------------------------------ detail
 
@@ -258,7 +152,44 @@ class ResourceView(Widget):
             waits = not self.window.loaded and not self.problem
             pane.show(None, "" if waits else self.problem or self.resource.empty)
         else:
-            pane.show(self.resource.detail(record, self._names))
+            pane.show(self._detail(record))
+
+    def _detail(self, record: Record) -> Detail:
+        detail = self.resource.detail(record, self.desk.names)
+        more = self.resource.more
+        known = self._more.get(str(record.get("id")))
+        if more is None or known is None:
+            return detail
+        sections = more.sections(record, known[1], self.desk.names)
+        return replace(detail, sections=(detail.sections[0], *sections, *detail.sections[1:]))
+
+    def _read_more(self) -> None:
+        record = self.selected
+        if record is None or self.resource.more is None or not (self.opened or self.wide):
+            return
+        known = self._more.get(str(record.get("id")))
+        if known is not None and known[0] == record:
+            return
+        limit = self.desk.session.limit
+        if self.opened or limit is None or limit >= _GENEROUS_LIMIT:
+            self._load_more(record)
+
+    @work(group="more", exclusive=True, exit_on_error=False)
+    async def _load_more(self, record: Record) -> None:
+        assert self.resource.more is not None
+        try:
+            more = await self.resource.more.load(self.desk.api, record)
+        except ClientError as error:
+            more = error
+        self.post_message(MoreCame(record, more))
+
+    @hears(MoreCame)
+    def take_more(self, message: MoreCame) -> None:
+        message.stop()
+        self._more[str(message.record.get("id"))] = (message.record, message.more)
+        while len(self._more) > _MORE_KEPT:
+            del self._more[next(iter(self._more))]
+        self._show_detail()
 
     @hears(PagedTable.Opened)
     def action_open(self) -> None:
@@ -266,25 +197,29 @@ class ResourceView(Widget):
         if record is None:
             return
         self.window.hold()
+        self._by_link = False
         self._open(True)
         if self.resource.changes and self.resource.has_object_path:
             self._read(str(record.get("id")))
+        self._read_more()
 
-    def open_id(self, record_id: str) -> None:
-        """Show one object, whether or not its row is at hand."""
+    def open_id(self, record_id: str, *, by_link: bool = False) -> None:
+        """Show one object, whether or not its row is at hand. From what a link opened one key leads back."""
         index = self.window.index_of(record_id)
         if index is not None:
             self.table.go_to(index)
             self.action_open()
-            return
-        self.window.hold()
-        self._read(record_id)
+        else:
+            self.window.hold()
+            self._awaited = record_id
+            self._read(record_id)
+        self._by_link = by_link
 
     @work(group="record", exclusive=True, exit_on_error=False)
     async def _read(self, record_id: str) -> None:
         resource = self.resource
         try:
-            answer = await self._api.read(f"{resource.path}/{quote(record_id, safe='')}")
+            answer = await self.desk.api.read(f"{resource.path}/{quote(record_id, safe='')}")
         except ClientError as error:
             self.post_message(RecordFailed(record_id, literal(error)))
         else:
@@ -293,14 +228,34 @@ class ResourceView(Widget):
     @hears(RecordCame)
     def take_record(self, message: RecordCame) -> None:
         message.stop()
-        record = message.record
+        self.show_record(message.record)
+
+    def action_locate(self) -> None:
+        """Open the list around the object, wherever in it that stands."""
+        record = self.pinned
+        if record is not None:
+            self.window.open_at(record)
+            self.problem = ""
+            self._open(False)
+            self.table.repaint()
+            self.changed()
+            # The table has to have its place again before it can hold a row there.
+            self.call_after_refresh(self.fetch)
+
+    def show_record(self, record: Record) -> None:
+        """Show an object in the detail; its row is another too, if it is at hand."""
+        self.remember(record)
         selected = self.selected
+        awaited, self._awaited = self._awaited == record.get("id"), None
         if self.window.replace(record) and selected and selected.get("id") == record.get("id"):
             self.table.repaint()
         else:
             self.pinned = record
+            awaited = True
+        if awaited:
             self._open(True)
         self._show_detail()
+        self._read_more()
 
     @hears(RecordFailed)
     def take_record_failure(self, message: RecordFailed) -> None:
@@ -310,19 +265,39 @@ class ResourceView(Widget):
     # ------------------------------------------------------------------ keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        read_only = self.desk.session.read_only
         if action == "back":
-            return self.opened or bool(self.filters) or self.pinned is not None
+            return self.opened or bool(self.filters) or self.pinned is not None or bool(self.resource.under)
         if action == "act":
             return self._may_act(str(parameters[0]))
+        if action == "go":
+            return self._way(str(parameters[0])) is not None
         if action == "create":
-            return None if self._session.read_only or self.resource.form is None else True
+            return False if self.resource.form is None else None if read_only else True
+        if action == "edit":
+            if not self.resource.edits:
+                return False
+            record = self.selected
+            return True if record and not read_only and self.resource.edit(record) else None
+        if action == "follow":
+            return not self.resource.still
+        if action == "locate":
+            return self.pinned is not None and self.resource.paging == "starting_after"
         return True
 
     def action_back(self) -> None:
+        if not (self.opened or self.pinned):
+            super().action_back()
+            return
+        by_link, self._by_link = self._by_link, False
+        self._open(False)
+        if by_link:
+            super().action_back()
+
+    def action_follow(self) -> None:
         if self.opened or self.pinned:
             self._open(False)
-        else:
-            self.post_message(BackWanted())
+        super().action_follow()
 
     def _may_act(self, name: str) -> bool | None:
         """Not a key of this screen (False), greyed for this object's state (None), or possible (True)."""
@@ -330,7 +305,7 @@ class ResourceView(Widget):
         if action is None:
             return False
         record = self.selected
-        return True if record and not self._session.read_only and action.allowed(record) else None
+        return True if record and not self.desk.session.read_only and action.allowed(record) else None
 
     def _action(self, name: str) -> Action | None:
         return next((action for action in self.resource.actions if action.name == name), None)
@@ -341,11 +316,23 @@ class ResourceView(Widget):
             self.window.hold()
             self.post_message(ActWanted(self.resource, action, record))
 
+    def _way(self, name: str) -> Way | None:
+        return next((way for way in self.resource.ways if way.name == name), None)
+
+    def action_go(self, name: str) -> None:
+        way = self._way(name)
+        link = way.link(self.selected, self.filters) if way is not None else None
+        if link is not None:
+            if link.record_id or link.filters:  # it is about the object under the cursor
+                self.window.hold()
+            self.post_message(LinkFollowed(link))
+
     def show_changed(self, record: Record) -> None:
         """An object is another now; show it so wherever it stands."""
         if self.pinned and self.pinned.get("id") == record.get("id"):
             self.pinned = record
         self.window.replace(record)
+        self.remember(record)
         self.table.repaint()
         self._show_detail()
         self.refresh_bindings()
@@ -353,48 +340,23 @@ class ResourceView(Widget):
     def action_create(self) -> None:
         self.post_message(CreateWanted())
 
-    def action_filter(self) -> None:
-        self.query_one(FilterBar).open(self.filters)
-
-    @hears(FilterBar.Applied)
-    def apply_filters(self, message: FilterBar.Applied) -> None:
-        self.close_filter()
-        self.set_filters(message.params)
+    def action_edit(self) -> None:
+        record = self.selected
+        if record is not None:
+            self.window.hold()
+            self.post_message(EditWanted(record))
 
     @hears(FilterBar.OpenId)
     def open_typed_id(self, message: FilterBar.OpenId) -> None:
         self.close_filter()
         self.open_id(message.record_id)
 
-    @hears(FilterBar.Closed)
-    def close_filter(self) -> None:
-        self.query_one(FilterBar).display = False
-        self.table.focus()
-
     def set_filters(self, params: dict[str, str]) -> None:
-        """Show the list anew, filtered by the server."""
-        self.filters = params
         self._open(False)
-        self.action_refresh()
-
-    def action_refresh(self) -> None:
-        self.window.reset()
-        self.problem = ""
-        self.table.repaint()
-        self._changed()
-        self._fetch()
-
-    def action_follow(self) -> None:
-        self.action_back()
-        self.window.follow()
-        self.table.repaint()
-        self._next_poll_at = 0.0
-        self.tick()
-        self._changed()
+        super().set_filters(params)
 
     def shown_path(self) -> str:
         """The path, with its query, that reads what is shown: the open object, or the list."""
         if self.selected is not None and self.resource.has_object_path and self.opened:
             return f"{self.resource.path}/{quote(str(self.selected.get('id')), safe='')}"
-        query = "&".join(f"{name}={quote(value)}" for name, value in self.filters.items())
-        return self.resource.path + (f"?{query}" if query else "")
+        return super().shown_path()

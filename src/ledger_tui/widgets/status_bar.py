@@ -28,6 +28,8 @@ class StatusBar(Widget):
         if session.read_only:
             left = left + Content.styled("  read-only", "bold")
         host = Content.styled(literal(session.url.removeprefix("http://")), "$muted")
+        if session.profile:
+            host = Content.assemble((session.profile, "bold"), " ", host)
         rest = Content.assemble(limits(session), "  ", host, " ")
         room = self.size.width - left.cell_length
         if rest.cell_length > room - 2:
@@ -57,6 +59,10 @@ def connection(session: Session) -> Content:
             return Content.styled(f"✕ {session.sentence} · {again}", "bold $error")
         case Link.REFUSED:
             return Content.styled("✕ 401: the server does not accept this key", "bold $error")
+        case Link.ENDED:
+            return Content.styled(f"✕ {session.sentence} · R starts it again", "bold $error")
+        case Link.SIGNED_OUT:
+            return Content.styled("○ not signed in · S signs in", "bold $warning")
         case Link.FAILING:
             return Content.styled("✕ the server reports a failure of its own", "bold $error")
 

@@ -7,8 +7,8 @@ from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from ledger_tui.resources.base import Resource
-from ledger_tui.resources.registry import RESOURCES
+from ledger_tui.resources.base import Place
+from ledger_tui.resources.registry import PLACES
 
 
 class ScreenTabs(Widget):
@@ -17,25 +17,30 @@ class ScreenTabs(Widget):
     shown: reactive[str] = reactive("")
 
     def render(self) -> Content:
-        line = self._line(short=False)
-        return line if line.cell_length <= self.size.width else self._line(short=True)
+        for tight in range(3):
+            line = self._line(tight)
+            if line.cell_length <= self.size.width:
+                break
+        return line
 
     def on_click(self, event: events.Click) -> None:
         end = 0
-        for resource, tab in zip(RESOURCES, self._tabs, strict=True):
+        for place, tab in zip(PLACES, self._tabs, strict=True):
             end += tab.cell_length
             if event.x < end:
-                self.screen.call_later(self.screen.run_action, f"show({resource.kind!r})")
+                self.screen.call_later(self.screen.run_action, f"show({place.kind!r})")
                 return
 
-    def _line(self, *, short: bool) -> Content:
-        self._tabs = [self._tab(resource, short) for resource in RESOURCES]
+    def _line(self, tight: int) -> Content:
+        """All names in full; only this screen's; none, and closer together."""
+        self._tabs = [self._tab(place, tight) for place in PLACES]
         return Content("").join(self._tabs)
 
-    def _tab(self, resource: Resource, short: bool) -> Content:
-        here = resource.kind == self.shown
-        name = resource.short if short and not here else resource.title
+    def _tab(self, place: Place, tight: int) -> Content:
+        here = place.kind == self.shown
+        name = place.title if tight == 0 or (tight == 1 and here) else place.short
+        space = " " if tight < 2 else ""
         return Content.assemble(
-            (f" {resource.key} ", "bold $tab-text on $tab" if here else "bold $accent"),
+            (f"{space}{place.key} ", "bold $tab-text on $tab" if here else "bold $accent"),
             (f"{name} ", "bold $tab-text on $tab" if here else "$muted"),
         )

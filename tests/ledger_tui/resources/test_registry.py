@@ -1,20 +1,39 @@
 import pytest
 from textual.binding import Binding
 
-from ledger_tui.actions import GLOBAL_KEYS, TABLE_KEYS, VIEW_KEYS
+from ledger_tui.actions import EVENTS_KEYS, GLOBAL_KEYS, RESOURCE_KEYS, TABLE_KEYS, TOKEN_KEYS
 from ledger_tui.resources.base import Resource
-from ledger_tui.resources.registry import RESOURCES, resource_of_id
+from ledger_tui.resources.registry import PLACE_OF_KIND, PLACES, RESOURCES, resource_of_id
 from ledger_tui.state.names import AccountNames
 
 
 def test_keys_kinds_and_prefixes_are_each_ones_own() -> None:
-    for of in (lambda r: r.key, lambda r: r.kind, lambda r: r.id_prefix):
-        values = [of(resource) for resource in RESOURCES]
+    places = PLACE_OF_KIND.values()
+    for values in (
+        [place.key for place in places if place.key],
+        [place.kind for place in dict.fromkeys((*PLACES, *RESOURCES))],
+        [resource.id_prefix for resource in RESOURCES if resource.id_prefix],
+    ):
         assert len(set(values)) == len(values)
 
 
+def test_every_screen_has_the_number_key_of_decisions_15() -> None:
+    by_key = {place.key: place.kind for place in PLACES}
+    assert [by_key[key] for key in "1234567890"] == [
+        "accounts", "transactions", "invoices", "users", "orders",
+        "token", "events", "requests", "api_keys", "overview",
+    ]  # fmt: skip
+
+
+def test_a_list_without_a_key_of_its_own_belongs_to_a_screen_that_has_one() -> None:
+    keyed = {place.kind for place in PLACES}
+    assert {resource.under for resource in RESOURCES if not resource.key} <= keyed
+
+
 def test_every_binding_has_an_id_of_its_own() -> None:
-    bindings = [*Binding.make_bindings([*GLOBAL_KEYS, *TABLE_KEYS, *VIEW_KEYS])]
+    bindings = [
+        *Binding.make_bindings([*GLOBAL_KEYS, *TABLE_KEYS, *RESOURCE_KEYS, *EVENTS_KEYS, *TOKEN_KEYS])
+    ]
     by_id = {binding.id: binding.action for binding in bindings}
     assert "" not in by_id
     assert len(by_id) == len({binding.action for binding in bindings})
@@ -32,8 +51,13 @@ def test_an_id_tells_its_resource() -> None:
 def test_a_record_of_nonsense_is_drawn_and_never_fails(resource: Resource, value: object) -> None:
     names = ["id", "name", "account", "amount", "balance", "currency", "type", "created", "metadata"]
     names += ["description", "balance_after", "livemode", "destination", "reverses", "transfer"]
+    names += ["status", "lines", "items", "scopes", "last4", "events", "attempts", "url", "data", "path"]
+    names += ["query", "duration_ms", "request_body", "response_body", "disabled_reason", "running_balance"]
+    names += ["method", "user_id", "next_attempt_at", "endpoint", "event", "revoked_at", "role", "total"]
     for record in ({}, dict.fromkeys(names, value), {"metadata": {"k": value}, "amount": value}):
         cells = [column.cell(record, AccountNames()) for column in resource.columns]
         detail = resource.detail(record, AccountNames())
         cells += [detail.headline, *(fact.value for section in detail.sections for fact in section.facts)]
+        drawings = [section.drawing for section in detail.sections if section.drawing]
+        cells += [cell for drawing in drawings for line in drawing(20) for cell in line]
         assert all(cell.text.isprintable() for cell in cells)

@@ -1,40 +1,10 @@
 """Doing things with an object, on the server that has them all."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
-
-import pytest
-
-from ledger_tui.app import LedgerApp, Options
-from ledger_tui.embedded import EmbeddedServer
 from ledger_tui.screens.confirm import ConfirmScreen
 from ledger_tui.state.session import Mode
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
-
-
-@pytest.fixture
-async def driver(tmp_path: Path) -> AsyncIterator[Driver]:
-    """A dashboard on a real server with one account, Till in EUR."""
-    async with dashboard_on_a_server(tmp_path) as opened:
-        await opened.sees("● online")
-        await opened.app.api.write("POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
-        await opened.sees("Till")
-        yield opened
-
-
-@asynccontextmanager
-async def dashboard_on_a_server(folder: Path) -> AsyncIterator[Driver]:
-    server = EmbeddedServer(str(folder / "ledger.db"))
-    address = server.start()
-    try:
-        app = LedgerApp(Options(url=address.url, key=address.key))
-        async with app.run_test(size=(100, 30), notifications=True) as pilot:
-            yield Driver(app, pilot)
-    finally:
-        server.stop()
 
 
 async def draft_an_invoice(driver: Driver) -> None:
@@ -59,7 +29,7 @@ async def test_an_invoice_goes_from_draft_over_open_to_paid_and_its_account_is_c
     await driver.press("p")
     await driver.sees("Paid inv_", "● paid")
     await driver.press("enter")
-    await driver.sees("○ draft → ◐ open → [● paid]", "→ Its payment")
+    await driver.sees(" ○ draft ─▶ ◐ open ─▶[● paid]", "→ Its payment")
     await driver.press("escape", "1")
     await driver.sees("12.50  EUR")
 
@@ -161,3 +131,59 @@ async def test_a_server_without_a_list_of_invoices_says_so(
     async with dashboards.open() as contract_driver:
         await contract_driver.press("3")
         await contract_driver.sees("This server has no list of invoices; / opens one by its id.")
+
+
+async def test_a_draft_is_edited_and_only_what_was_changed_is_sent(driver: Driver) -> None:
+    await draft_an_invoice(driver)
+    await driver.press("e")
+    await driver.sees("Edit the draft", "12.50", "Ada")
+    await driver.press("tab", "tab")
+    await driver.press("home", "shift+end")
+    await driver.type("20")
+    await driver.press("ctrl+s")
+    await driver.sees("Changed inv_", "20.00  EUR  Ada")
+    sent = [exchange for exchange in driver.app.traffic if exchange.method == "PATCH"]
+    assert [exchange.body for exchange in sent] == ['{"amount": 2000}']
+
+
+async def test_an_edit_that_changes_nothing_says_so_and_sends_nothing(driver: Driver) -> None:
+    await draft_an_invoice(driver)
+    await driver.press("e")
+    await driver.sees("Edit the draft")
+    await driver.press("ctrl+s")
+    await driver.sees("✕ Nothing was changed.")
+    assert not [exchange for exchange in driver.app.traffic if exchange.method == "PATCH"]
+
+
+async def test_what_is_no_draft_any_more_is_not_edited(driver: Driver) -> None:
+    await draft_an_invoice(driver)
+    assert driver.view.check_action("edit", ()) is True
+    await driver.press("o")
+    await driver.sees("◐ open")
+    assert driver.view.check_action("edit", ()) is None
+    await driver.press("e")
+    assert len(driver.app.screen_stack) == 1
+
+
+async def test_a_voided_invoice_is_drawn_on_its_way_to_void(driver: Driver) -> None:
+    await draft_an_invoice(driver)
+    await driver.press("o")
+    await driver.sees("Opened inv_")
+    await driver.press("v", "y")
+    await driver.sees("Voided inv_")
+    await driver.press("enter")
+    await driver.sees(" ○ draft ─▶ ◐ open ─▶ ● paid", "└▶[✕ void]")
+
+
+async def test_a_transaction_is_reversed_once_after_asking(driver: Driver) -> None:
+    account = driver.app.names.search("till")[0].id
+    body = {"account": account, "amount": 1250, "type": "credit", "description": "by mistake"}
+    await driver.app.api.write("POST", "/v1/transactions", body, "t")
+    await driver.press("2")
+    await driver.sees("by mistake")
+    await driver.press("v")
+    await driver.sees("Reverse transaction txn_")
+    await driver.press("y")
+    await driver.sees("Reversed txn_", "▼ debit", "−12.50  EUR")
+    await driver.press("down", "v", "y")
+    await driver.sees("Could not reverse: ")

@@ -3,7 +3,8 @@
 from textual import events
 from textual.widgets import Input
 
-from ledger_tui.app import LedgerApp, Options
+from ledger_tui.app import LedgerApp
+from ledger_tui.options import Options
 from ledger_tui.screens.form import FormScreen
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer

@@ -20,6 +20,11 @@ class ServerList:
         self.ids.extend(range(len(self.ids), len(self.ids) + count))
 
     def page(self, want: Want) -> Page:
+        if want.kind == "newer":
+            assert want.cursor is not None
+            newer = [number for number in self.ids if number > int(want.cursor)]
+            above = newer[: want.limit][::-1]
+            return Page(records(above), str(above[0]) if len(newer) > len(above) else None)
         newest_first = self.ids[::-1]
         if want.cursor is not None:
             newest_first = [number for number in newest_first if number < int(want.cursor)]
@@ -35,7 +40,9 @@ def records(numbers: Sequence[int]) -> list[Record]:
 def fetch(window: Window, server: ServerList, top: int) -> None:
     """Fetch all that an eye at `top` wants."""
     while (want := window.want(top, HEIGHT)) is not None:
-        assert window.apply(want, server.page(want), top) is not None
+        moved = window.apply(want, server.page(want), top)
+        assert moved is not None
+        top += moved
 
 
 def walk(window: Window, server: ServerList, *tops: int) -> None:
@@ -196,6 +203,57 @@ def test_an_empty_list_that_fills_is_shown(window: Window) -> None:
     assert shown(window, 0) == [1, 0]
 
 
+def test_a_list_opened_in_the_middle_holds_its_object_and_grows_both_ways(window: Window) -> None:
+    server = ServerList(500)
+    window.open_at({"id": 250})
+    fetch(window, server, 0)
+    assert window.current == {"id": 250}
+    assert window.position(window.cursor, HEIGHT).startswith("in the middle, ")
+    assert shown(window, window.cursor) == list(range(250, 240, -1))
+    assert window.cursor >= 2 * HEIGHT
+
+
+def test_from_the_middle_the_newest_is_met_and_followed(window: Window) -> None:
+    server = ServerList(90)
+    window.open_at({"id": 50})
+    for _ in range(10):
+        fetch(window, server, 0)
+        window.move(0)
+    assert (window.newer, window.current, window.following) == (None, {"id": 89}, True)
+    server.add(3)
+    news(window, server)
+    assert shown(window, 0)[:2] == [92, 91]
+
+
+def test_a_list_in_the_middle_looks_for_no_news_and_follow_begins_at_the_newest(window: Window) -> None:
+    server = ServerList(500)
+    window.open_at({"id": 250})
+    assert window.want_news() is None
+    assert not window.following
+    window.follow()
+    fetch(window, server, 0)
+    assert window.current == {"id": 499}
+
+
+def test_a_server_that_cannot_go_upwards_shows_what_is_below(window: Window) -> None:
+    server = ServerList(500)
+    window.open_at({"id": 250})
+    want = window.want(0, HEIGHT)
+    assert want is not None
+    assert want.kind == "newer"
+    window.no_newer()
+    fetch(window, server, 0)
+    assert shown(window, 0) == list(range(250, 240, -1))
+
+
+def test_what_did_not_change_stays_the_very_same_row(window: Window) -> None:
+    server = ServerList(30)
+    fetch(window, server, 0)
+    before = window.row(3)
+    news(window, server)
+    assert window.row(3) is before
+
+
 class WindowMachine(RuleBasedStateMachine):
     """Any order of scrolling, moving, growing, losing answers and jumping shows the server's rows."""
 
@@ -233,7 +291,9 @@ class WindowMachine(RuleBasedStateMachine):
     def grow(self, count: int) -> None:
         self.server.add(count)
 
-    @precondition(lambda self: self.window.loaded and self.window.in_flight is None)
+    @precondition(
+        lambda self: self.window.loaded and self.window.in_flight is None and self.window.newer is None
+    )
     @rule()
     def look_for_news(self) -> None:
         held = self.window.current
@@ -272,6 +332,13 @@ class WindowMachine(RuleBasedStateMachine):
     @rule()
     def start_anew(self) -> None:
         self.window.reset()
+        self.top = 0
+
+    @precondition(lambda self: self.server.ids)
+    @rule(share=st.floats(0, 1))
+    def open_in_the_middle(self, share: float) -> None:
+        chosen = self.server.ids[int(share * (len(self.server.ids) - 1))]
+        self.window.open_at({"id": chosen})
         self.top = 0
 
     @invariant()

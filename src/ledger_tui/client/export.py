@@ -1,0 +1,141 @@
+"""A list into a file, page by page: memory for one page, and no file under its name until it is whole."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import ClientError
+from ledger_tui.client.lists import Paging, fetch_page
+from ledger_tui.state.sheets import Format, columns_of, csv_lines, csv_row, json_line
+from ledger_tui.state.window import Page, Want
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which list, and where to."""
+
+    path: str
+    paging: Paging
+    filters: Mapping[str, str]
+    part: str | None
+    file: Path
+    format: Format
+    replace: bool = False  # whether a file that is there may be replaced
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    rows: int
+    total: int | None  # as the server tells it; a list paged by cursor does not
+
+
+class CannotWrite(ClientError):
+    """The file is at fault; the message is a sentence."""
+
+
+class FileIsThere(CannotWrite):
+    """It exists, and replacing it was not asked for."""
+
+
+async def export(api: Api, asked: Asked, tell: Callable[[Progress], None]) -> Progress:
+    """Write the list as it is now; `tell` after each page. Raises ClientError; cancelled, nothing is left.
+
+    The rows go to a file beside the wanted one, which takes its name at the end: 0600, and never over a
+    file that is there unless `replace`.
+    """
+    if not asked.replace and asked.file.exists():
+        raise FileIsThere(f"{asked.file.name} is there already.")
+    try:
+        draft = await asyncio.to_thread(_Draft, asked.file, asked.format)
+    except OSError as error:
+        raise CannotWrite(f"Cannot write there: {error.strerror}.") from None
+    try:
+        progress = await _write_pages(api, asked, draft, tell)
+        await asyncio.to_thread(draft.finish, asked.replace)
+        return progress
+    except FileExistsError:
+        raise FileIsThere(f"{asked.file.name} is there already.") from None
+    except OSError as error:
+        raise CannotWrite(f"Cannot write on: {error.strerror}.") from None
+    finally:
+        draft.discard()
+
+
+async def _write_pages(api: Api, asked: Asked, draft: _Draft, tell: Callable[[Progress], None]) -> Progress:
+    rows, cursor, first = 0, None, True
+    while first or cursor is not None:
+        first = False
+        want = Want(0, "page", 0, cursor)
+        page = await fetch_page(api, asked.path, asked.paging, asked.filters, want, asked.part)
+        await asyncio.to_thread(draft.add, page)
+        rows += len(page.rows)
+        tell(Progress(rows, page.total))
+        if page.older == cursor:  # a server that goes round in a circle
+            break
+        cursor = page.older
+    return Progress(rows, rows)
+
+
+class _Draft:
+    """The file while it is being written. Its methods block."""
+
+    def __init__(self, file: Path, format_: Format) -> None:
+        self._file = file
+        self._format = format_
+        self._columns: list[str] = []
+        self._path, self._stream = self._new()
+
+    def _new(self) -> tuple[Path, TextIO]:
+        descriptor, name = tempfile.mkstemp(dir=self._file.parent, prefix=f".{self._file.name}.")  # 0600
+        return Path(name), os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="")
+
+    def add(self, page: Page) -> None:
+        if self._format == "jsonl":
+            self._stream.writelines(json_line(record) for record in page.rows)
+            return
+        columns = columns_of(page.rows, self._columns)
+        if columns != self._columns:
+            self._widen(columns)
+        self._stream.write(csv_lines(csv_row(record, columns) for record in page.rows))
+
+    def _widen(self, columns: list[str]) -> None:
+        """Begin, or begin again with more columns: a later page has fields the first had not."""
+        before, old_path, old_stream = self._columns, self._path, self._stream
+        self._columns = columns
+        if not before:
+            old_stream.write(csv_lines([columns]))
+            return
+        old_stream.close()
+        self._path, self._stream = self._new()
+        padding = [""] * (len(columns) - len(before))
+        try:
+            with old_path.open(encoding="utf-8", newline="") as old:
+                rows = csv.reader(old)
+                next(rows)
+                self._stream.write(csv_lines([columns]))
+                for row in rows:
+                    self._stream.write(csv_lines([[*row, *padding]]))
+        finally:
+            old_path.unlink(missing_ok=True)
+
+    def finish(self, replace: bool) -> None:
+        """Take the wanted name. Raises FileExistsError where it was taken meanwhile."""
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self._stream.close()
+        if not replace:  # a rename would replace: the name is taken first, which fails where it is taken
+            os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        os.replace(self._path, self._file)
+
+    def discard(self) -> None:
+        """Leave nothing but what was finished."""
+        self._stream.close()
+        self._path.unlink(missing_ok=True)

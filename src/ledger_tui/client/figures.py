@@ -1,0 +1,114 @@
+"""Reads what the overview shows, in few requests: each function says how many at most."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple
+from urllib.parse import quote
+
+from ledger_tui.client.api import Answer, Api
+from ledger_tui.state.figures import Balances, Health, OpenInvoices, overdue, sums_of
+from ledger_tui.state.window import Record
+
+PAGE = "100"
+ENDPOINTS_READ = 5
+
+
+class Postings(NamedTuple):
+    """The newest postings; `reached` when there are no others; `now` is the server's time."""
+
+    rows: list[Record]
+    reached: bool
+    now: float
+    requests: int
+
+
+async def read_balances(api: Api, pages: int) -> tuple[Balances, list[Record]]:
+    """Sums over the newest accounts, at most `pages` requests; with the accounts themselves."""
+    accounts, whole, _ = await _read_pages(api, "/v1/accounts", {}, pages, None)
+    return Balances(sums_of(accounts, "balance"), len(accounts), not whole), accounts
+
+
+async def read_postings(api: Api, known: str | None, pages: int) -> Postings:
+    """The newest postings, back to the one that is known or for at most `pages` requests."""
+    rows: list[Record] = []
+    cursor: str | None = None
+    now = time.time()
+    for number in range(1, pages + 1):
+        params = {"limit": PAGE} | ({"starting_after": cursor} if cursor else {})
+        answer = await api.read("/v1/transactions", params)
+        page, cursor = _page(answer)
+        rows += page
+        now = _server_time(answer) if number == 1 else now
+        if cursor is None or any(row.get("id") == known for row in page):
+            return Postings(rows, cursor is None, now, number)
+    return Postings(rows, False, now, pages)
+
+
+async def read_open_invoices(api: Api, pages: int) -> OpenInvoices:
+    """Raises NotOffered where the server has no list of invoices."""
+    rows, whole, now = await _read_pages(api, "/v1/invoices", {"status": "open"}, pages, "invoices.list")
+    today = time.strftime("%Y-%m-%d", time.gmtime(now))
+    return OpenInvoices(sums_of(rows, "amount"), len(rows), overdue(rows, today), not whole)
+
+
+async def read_health(api: Api) -> Health:
+    """At most 1 + ENDPOINTS_READ requests. Raises NotOffered where the server shows no endpoints."""
+    answer = await api.read("/v1/webhook_endpoints", {"limit": PAGE}, part="webhook_endpoints")
+    endpoints, _ = _page(answer)
+    states = Counter[str]()
+    newest_failure: tuple[str, str] | None = None
+    for endpoint in endpoints[:ENDPOINTS_READ]:
+        path = f"/v1/webhook_endpoints/{quote(str(endpoint.get('id')), safe='')}/deliveries"
+        deliveries, _ = _page(await api.read(path, {"limit": PAGE}))
+        for delivery in deliveries:
+            states[str(delivery.get("status"))] += 1
+            failure = _failure(delivery)
+            if failure is not None and (newest_failure is None or failure > newest_failure):
+                newest_failure = failure
+    disabled = sum(1 for endpoint in endpoints if endpoint.get("status") == "disabled")
+    return Health(len(endpoints), disabled, dict(states), newest_failure[1] if newest_failure else None)
+
+
+def _failure(delivery: Record) -> tuple[str, str] | None:
+    """When the delivery's last attempt failed, and why; None if it did not."""
+    attempts = delivery.get("attempts")
+    last = attempts[-1] if isinstance(attempts, list) and attempts else None
+    if not isinstance(last, dict) or last.get("error") is None:
+        return None
+    return str(last.get("attempted_at")), str(last["error"])
+
+
+async def _read_pages(
+    api: Api, path: str, filters: dict[str, str], pages: int, part: str | None
+) -> tuple[list[Record], bool, float]:
+    """The newest objects of a ledger list, whether those are all, and the server's time."""
+    rows: list[Record] = []
+    cursor: str | None = None
+    now = time.time()
+    for _ in range(pages):
+        params = {**filters, "limit": PAGE} | ({"starting_after": cursor} if cursor else {})
+        answer = await api.read(path, params, part=part)
+        page, cursor = _page(answer)
+        now = _server_time(answer)
+        rows += page
+        if cursor is None:
+            return rows, True, now
+    return rows, False, now
+
+
+def _page(answer: Answer) -> tuple[list[Record], str | None]:
+    data = answer.record.get("data")
+    rows = [row for row in data if isinstance(row, dict)] if isinstance(data, list) else []
+    cursor = answer.record.get("next_cursor") if answer.record.get("has_more") else None
+    return rows, cursor if isinstance(cursor, str) else None
+
+
+def _server_time(answer: Answer) -> float:
+    """The server's clock by its Date header, so that clocks that differ move no posting."""
+    try:
+        return parsedate_to_datetime(answer.headers.get("date", "")).timestamp()
+    except ValueError:
+        return time.time()

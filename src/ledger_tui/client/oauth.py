@@ -1,0 +1,192 @@
+"""Signing in through the browser: authorization code with PKCE and a loopback redirect (RFC 8252).
+
+    async with SignIn(app) as sign_in:
+        open_in_a_browser(sign_in.url)
+        answer = await sign_in.answer()     # the token response (interface.md, Token response)
+
+The app is registered with `http://127.0.0.1/callback`; the port is a free one each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from ledger_tui.client.errors import ClientError, read_problem
+
+CALLBACK_PATH = "/callback"
+_HEAD_BYTES_MAX = 16_384
+_HEAD_SECONDS = 10.0
+_TOKEN_SECONDS = 20.0
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class SignInFailed(ClientError):
+    """It did not come to tokens; the message is a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthApp:
+    """What the dashboard is registered as at `auth_url`, and the scopes it asks for."""
+
+    auth_url: str
+    client_id: str
+    scope: str
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.auth_url)
+        if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
+            raise SignInFailed("Signing in beyond this machine needs https.")
+
+
+def code_challenge(verifier: str) -> str:
+    """The S256 challenge of a verifier (RFC 7636, 4.2)."""
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+
+
+class SignIn:
+    """One try: a verifier, a state and a listener of its own. What comes without its state is not for it."""
+
+    def __init__(self, app: OAuthApp) -> None:
+        self._app = app
+        self._issuer = app.auth_url.rstrip("/")
+        self._verifier = secrets.token_urlsafe(64)
+        self._state = secrets.token_urlsafe(32)
+        self._code: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def __aenter__(self) -> SignIn:
+        self._server = await asyncio.start_server(self._converse, "127.0.0.1", 0, limit=_HEAD_BYTES_MAX)
+        port = self._server.sockets[0].getsockname()[1]
+        self._redirect_uri = f"http://127.0.0.1:{port}{CALLBACK_PATH}"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.close()
+        self._code.cancel()
+
+    @property
+    def url(self) -> str:
+        """Where the user signs in and decides."""
+        query = {
+            "response_type": "code",
+            "client_id": self._app.client_id,
+            "redirect_uri": self._redirect_uri,
+            "scope": self._app.scope,
+            "state": self._state,
+            "code_challenge": code_challenge(self._verifier),
+            "code_challenge_method": "S256",
+        }
+        return f"{self._issuer}/oauth/authorize?{urlencode(query)}"
+
+    async def answer(self) -> dict[str, Any]:
+        """Wait for the user, then exchange the code for tokens. Raises SignInFailed."""
+        code = await self._code
+        return await ask_for_tokens(
+            self._app,
+            {
+                "grant_type": "authorization_code",
+                "code": code,
+                "code_verifier": self._verifier,
+                "redirect_uri": self._redirect_uri,
+            },
+        )
+
+    # ------------------------------------------------------------------ the browser comes back
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _HEAD_SECONDS)
+            status, sentence = self._hear(head.split(b"\r\n", 1)[0].decode("ascii", "replace"))
+            content = _PAGE.format(sentence=sentence).encode()
+            writer.write(
+                f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\n"
+                "Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\n"
+                "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'\r\n"
+                f"Content-Length: {len(content)}\r\nConnection: close\r\n\r\n".encode()
+                + content
+            )
+            await writer.drain()
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError):
+            pass  # not a browser that comes back
+        finally:
+            writer.close()
+
+    def _hear(self, request_line: str) -> tuple[str, str]:
+        """Take the redirect's query in; the status and the sentence to show in the browser."""
+        method, _, rest = request_line.partition(" ")
+        target = urlsplit(rest.partition(" ")[0])
+        if target.path != CALLBACK_PATH:
+            return "404 Not Found", "There is nothing here."
+        if method != "GET":
+            return "405 Method Not Allowed", "This is not how a sign-in comes back."
+        query = parse_qs(target.query, keep_blank_values=True)
+        state = query.get("state", [""])
+        # Anything on this machine can call here: only what knows the state may end the waiting.
+        if len(state) != 1 or not hmac.compare_digest(state[0].encode(), self._state.encode()):
+            return "400 Bad Request", "This answer belongs to another sign-in."
+        if self._code.done():
+            return "400 Bad Request", "This sign-in has been answered already."
+        try:
+            self._code.set_result(self._code_of(query))
+        except SignInFailed as failed:
+            self._code.set_exception(failed)
+            return "400 Bad Request", "The sign-in did not work. The dashboard says why."
+        return "200 OK", "You are signed in. You can close this window and go back to the dashboard."
+
+    def _code_of(self, query: dict[str, list[str]]) -> str:
+        issuer = query.get("iss")
+        if issuer is not None and (len(issuer) != 1 or issuer[0].rstrip("/") != self._issuer):
+            raise SignInFailed("The answer came from another server than the one asked (iss).")
+        if error := query.get("error"):
+            told = query.get("error_description", error)[0]
+            raise SignInFailed(f"The server did not let us in: {told[:200]}")
+        code = query.get("code", [])
+        if len(code) != 1 or not code[0]:
+            raise SignInFailed("The answer carries no code.")
+        return code[0]
+
+
+async def ask_for_tokens(app: OAuthApp, fields: dict[str, str]) -> dict[str, Any]:
+    """POST /oauth/token as the app. Raises SignInFailed, and Refused for a definite no."""
+    await asyncio.to_thread(__import__, "httpx")
+    import httpx
+
+    url = f"{app.auth_url.rstrip('/')}/oauth/token"
+    try:
+        async with httpx.AsyncClient(timeout=_TOKEN_SECONDS, follow_redirects=False) as client:
+            response = await client.post(
+                url, data={**fields, "client_id": app.client_id}, headers={"Accept": "application/json"}
+            )
+        body = response.json() if response.content else None
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise SignInFailed(f"The server did not answer the exchange ({type(error).__name__}).") from None
+    except ValueError:
+        body = None
+    if response.is_success and isinstance(body, dict) and isinstance(body.get("access_token"), str):
+        return body
+    problem = read_problem(response.status_code, body, {})
+    sentence = f"The server gave no tokens: {problem.message}"
+    # A 400 or 401 is about what was sent and stays a no; everything else may pass.
+    raise Refused(sentence) if response.status_code in (400, 401) else SignInFailed(sentence)
+
+
+class Refused(SignInFailed):
+    """The code or the refresh token is not accepted, now or ever: sign in again."""
+
+
+_PAGE = """<!doctype html><meta charset="utf-8"><title>Ledger</title>
+<style>
+body {{ font: 18px system-ui; margin: 20vh auto; max-width: 32em; text-align: center;
+        background: #12161c; color: #d5dbe5 }}
+</style>
+<p>{sentence}</p>
+"""

@@ -1,0 +1,107 @@
+"""Keeps the session's tokens fresh: exchange of the key, rotation of the refresh token, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import ClientError, NotFound, Refusal, Unauthorized
+from ledger_tui.state.tokens import Tokens
+from ledger_tui.state.window import Record
+
+PATH = "/v1/auth/token"
+_AGAIN_SECONDS = 15.0  # after a refresh that failed for a reason that may pass
+
+
+class NoTokens(ClientError):
+    """There is nothing to exchange or refresh with; the message says what."""
+
+
+class TokenKeeper:
+    """One lock around all of it: a refresh token is good once, so two refreshes at a time would lose one."""
+
+    def __init__(self, api: Api, tokens: Tokens) -> None:
+        self._api = api
+        self.tokens = tokens
+        self.key: str | None = None
+        self._refresh_path = PATH
+        self._refresh_with: Record = {}
+        self._lock = asyncio.Lock()
+        self._try_at = 0.0
+
+    async def exchange(self) -> None:
+        """Exchange the API key for a pair of tokens and use them. Raises ClientError."""
+        async with self._lock:
+            if not self.key:
+                raise NoTokens("There is no API key to exchange.")
+            answer = await self._api.write("POST", PATH, {"grant_type": "api_key", "api_key": self.key}, None)
+            self.adopt(answer.record)
+
+    def adopt(self, answer: Record, refresh_path: str = PATH, refresh_with: Record | None = None) -> None:
+        """Use the tokens of a token response. `refresh_path` is where they are refreshed, `refresh_with`
+        what is sent there beside the grant and the refresh token. Raises NoTokens."""
+        self._take(answer)
+        self.tokens.rotations = 0
+        self._refresh_path, self._refresh_with = refresh_path, dict(refresh_with or {})
+
+    async def refresh(self) -> None:
+        """Exchange the refresh token for the next pair. Raises ClientError.
+
+        When the server refuses it, it is used up or revoked: with a key at hand we go back to the key.
+        """
+        async with self._lock:
+            pair = self.tokens.pair
+            if pair is None or pair.refresh is None:
+                raise NoTokens("There is no refresh token; exchange the key first.")
+            grant = {"grant_type": "refresh_token", "refresh_token": pair.refresh}
+            try:
+                answer = await self._api.write("POST", self._refresh_path, grant | self._refresh_with, None)
+            except (Unauthorized, NotFound) as error:
+                self.use_key()
+                self.tokens.problem = f"The refresh token is not accepted: {error}"
+                raise
+            self._take(answer.record)
+            self.tokens.rotations += 1
+
+    async def refresh_when_due(self) -> bool:
+        """Refresh if it is time; True if that was done. A failure is told in `tokens.problem`."""
+        due = self.tokens.due_in
+        if due is None or due > 0 or self._lock.locked() or self.tokens.clock() < self._try_at:
+            return False
+        self._try_at = self.tokens.clock() + _AGAIN_SECONDS
+        try:
+            await self.refresh()
+        except ClientError as error:
+            self.tokens.problem = self.tokens.problem or f"The token was not refreshed: {error}"
+            return False
+        return True
+
+    def use_key(self) -> None:
+        """Show the API key itself again; the tokens are forgotten."""
+        self.tokens.drop()
+        if self.key:
+            self._api.use(self.key)
+
+    def is_own(self, api_key: Record) -> bool:
+        """Whether a key's record is of the key in use here, as far as its last characters tell."""
+        last = api_key.get("last4")
+        return bool(self.key and isinstance(last, str) and last and self.key.endswith(last))
+
+    def replace_key(self, key: str) -> None:
+        """The key was rolled: use the new one."""
+        self.key = key
+        self.use_key()
+
+    def _take(self, answer: Record) -> None:
+        try:
+            pair = self.tokens.take(answer)
+        except ValueError as error:
+            raise NoTokens(str(error)) from None
+        self._api.use(pair.access)
+
+
+def refusal_of(error: ClientError) -> str:
+    """Why tokens were not given, where the server's own words would mislead."""
+    if isinstance(error, Refusal) and error.status in (404, 405):
+        return "This server issues no tokens."
+    return str(error)

@@ -1,0 +1,173 @@
+"""The config file: a theme, other keys, profiles of servers. Read strictly: a mistake is told, not skipped.
+
+    theme = "ledger-contrast"
+
+    [keys]
+    refresh = "ctrl+r"
+
+    [profiles.shop]
+    url = "https://ledger.example.com"
+    key = "stored"            # in the keyring or the secrets file; or "env:SHOP_KEY"
+    read_only = true
+    mode_color = "#c03028"
+    client_id = "app_…"       # to sign in with OAuth instead of a key
+    scope = "read:projects read:users"
+
+Secrets never stand in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from ledger_tui.state.text import literal
+
+FILE_VARIABLE = "LEDGER_TUI_CONFIG"
+STORED = "stored"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_COLOR = re.compile(r"#[0-9a-fA-F]{6}")
+_VARIABLE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
+_SCOPES = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*")  # RFC 6749, 3.3
+
+
+class BadConfig(Exception):
+    """The file cannot be used; the message is one line that names the file, the entry and the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One server as its user calls it. `key` says where its secret is: "stored" or "env:VARIABLE"."""
+
+    name: str
+    url: str
+    key: str = STORED
+    read_only: bool = False
+    mode_color: str | None = None  # the colour of the mode's sign, so that servers are told apart
+    client_id: str | None = None
+    scope: str = ""
+    auth_url: str | None = None  # where to sign in; the server itself if not given
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    theme: str | None = None
+    keys: Mapping[str, str] = field(default_factory=dict)
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+
+
+def config_file() -> Path:
+    """Where it is: what LEDGER_TUI_CONFIG says, else in the user's config directory."""
+    if named := os.environ.get(FILE_VARIABLE):
+        return Path(named)
+    import platformdirs
+
+    return platformdirs.user_config_path("ledger-tui") / "config.toml"
+
+
+def read_config(file: Path) -> Config:
+    """The file's content; without a file, nothing is configured. Raises BadConfig."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Config()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise BadConfig(f"{file}: cannot be read: {reason}.") from None
+    return parse_config(text, str(file))
+
+
+def parse_config(text: str, file: str) -> Config:
+    """The same from text; `file` is its name in what is raised."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadConfig(f"{file}: is no TOML: {_one_line(error)}.") from None
+
+    def bad(entry: str, reason: str) -> BadConfig:
+        return BadConfig(f"{file}: {_one_line(entry)}: {reason}.")
+
+    for name in data:
+        if name not in ("theme", "keys", "profiles"):
+            raise bad(name, "there is no such entry; theme, keys and profiles are known")
+    theme = data.get("theme")
+    if theme is not None and not isinstance(theme, str):
+        raise bad("theme", "must be a name in quotes")
+    keys = data.get("keys", {})
+    if not isinstance(keys, dict):
+        raise bad("keys", "must be a table")
+    for name, value in keys.items():
+        if isinstance(value, dict):
+            raise bad(f"keys.{name}", 'write a name with a dot in quotes, like "act.pay" = "P"')
+        if not isinstance(value, str) or not value.strip():
+            raise bad(f"keys.{name}", "must be a key in quotes, like “ctrl+r”")
+    tables = data.get("profiles", {})
+    if not isinstance(tables, dict):
+        raise bad("profiles", "must be a table")
+    return Config(theme, keys, {name: _profile(name, table, bad) for name, table in tables.items()})
+
+
+def _profile(name: str, table: Any, bad: Callable[[str, str], BadConfig]) -> Profile:
+    if not _NAME.fullmatch(name):
+        raise bad(f"profiles.{name}", "a name is letters, digits, - and _")
+    if not isinstance(table, dict):
+        raise bad(f"profiles.{name}", "must be a table")
+    known = {each.name for each in fields(Profile)} - {"name"}
+    for entry, value in table.items():
+        where = f"profiles.{name}.{entry}"
+        if entry not in known:
+            hint = "; secrets are kept by `ledger-tui profiles add`" if _looks_secret(entry) else ""
+            raise bad(where, f"there is no such entry{hint}")
+        if (problem := _problem(entry, value)) is not None:
+            raise bad(where, problem)
+    if "url" not in table:
+        raise bad(f"profiles.{name}.url", "is missing")
+    return Profile(name, **table)
+
+
+def _problem(entry: str, value: Any) -> str | None:
+    """What is wrong with the value of a profile's entry. It is not repeated: it may be a secret."""
+    if entry == "read_only":
+        return None if isinstance(value, bool) else "must be true or false"
+    if not isinstance(value, str):
+        return "must be text in quotes"
+    sound, reason = {
+        "url": (is_address(value), "is no address like https://ledger.example.com"),
+        "auth_url": (is_address(value), "is no address like https://ledger.example.com"),
+        "key": (
+            value == STORED or bool(_VARIABLE.fullmatch(value)),
+            "must be “stored” or “env:VARIABLE”; a key does not belong in this file",
+        ),
+        "mode_color": (bool(_COLOR.fullmatch(value)), "must be a colour like #c03028"),
+        "client_id": (value.isascii() and value.isprintable() and " " not in value, "is no client id"),
+        "scope": (not value or bool(_SCOPES.fullmatch(value)), "must be scopes with single spaces between"),
+    }[entry]
+    return None if sound else reason
+
+
+def is_address(url: str) -> bool:
+    """Whether this is an http(s) address of a server."""
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
+    except ValueError:
+        return False
+    return bool(sound) and url.isprintable() and " " not in url and "@" not in parts.netloc
+
+
+def is_profile_name(name: str) -> bool:
+    return bool(_NAME.fullmatch(name))
+
+
+def _looks_secret(entry: str) -> bool:
+    return any(word in entry for word in ("secret", "token", "password", "api_key"))
+
+
+def _one_line(text: object) -> str:
+    return literal(" ".join(str(text).split()).rstrip("."))

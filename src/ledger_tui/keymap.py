@@ -1,0 +1,86 @@
+"""Other keys, by the ids of the bindings: checked, and made whole for Textual."""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+from collections.abc import Mapping
+
+from textual.binding import Binding, BindingType
+from textual.keys import KEY_NAME_REPLACEMENTS, Keys
+
+from ledger_tui import actions
+from ledger_tui.config import BadConfig
+from ledger_tui.resources.base import Resource
+from ledger_tui.resources.registry import RESOURCES
+
+
+def _of_a_resource(resource: Resource) -> list[Binding]:
+    its = {f"act('{action.name}')" for action in resource.actions}
+    its |= {f"go('{way.name}')" for way in resource.ways}
+    has = {"edit": bool(resource.edits), "create": resource.form is not None, "follow": not resource.still}
+    own = [
+        each
+        for each in _made(actions.RESOURCE_KEYS)
+        if (each.action in its if each.action.startswith(("act(", "go(")) else has.get(each.action, True))
+    ]
+    return [*_made(actions.GLOBAL_KEYS), *own, *_made(actions.TABLE_KEYS)]
+
+
+def _made(bindings: list[BindingType]) -> list[Binding]:
+    return [binding for binding in bindings if isinstance(binding, Binding)]
+
+
+# The bindings that are active at the same time: among these a key means one thing.
+TOGETHER: list[list[Binding]] = [
+    _made([*actions.GLOBAL_KEYS, *actions.VIEW_KEYS, *actions.TOKEN_KEYS]),
+    _made([*actions.GLOBAL_KEYS, *actions.VIEW_KEYS, *actions.EVENTS_KEYS, *actions.TABLE_KEYS]),
+    *map(_of_a_resource, RESOURCES),
+]
+BY_ID: dict[str, Binding] = {binding.id or "": binding for group in TOGETHER for binding in group}
+
+
+def _long_name(character: str) -> str:
+    """`/` as `slash`: a key that is no letter or digit has a name."""
+    name = unicodedata.name(character, character).lower().replace("-", "_").replace(" ", "_")
+    return KEY_NAME_REPLACEMENTS.get(name, name)
+
+
+_LONG = {character: _long_name(character) for character in string.punctuation}
+_NAMED = {*(key.value for key in Keys if not key.value.startswith("<")), *_LONG.values(), "space"}
+_MODIFIED = re.compile(r"(?:(?:ctrl|shift|alt|super)\+)*(.+)")
+
+
+def keymap(keys: Mapping[str, str], file: str) -> dict[str, str]:
+    """What `App.set_keymap` takes. Raises BadConfig for an unknown id or key, or a key that means two."""
+    for name, value in keys.items():
+        if name not in BY_ID:
+            raise BadConfig(f"{file}: keys.{name}: there is no such action; `ledger-tui keys` lists them.")
+        for key in _split(value):
+            found = _MODIFIED.fullmatch(key)
+            last = found[1] if found else ""
+            if len(last) != 1 and last not in _NAMED:
+                raise BadConfig(f"{file}: keys.{name}: “{key}” is no key.")
+    chosen = {name: _split(keys.get(name, binding.key)) for name, binding in BY_ID.items()}
+    for bindings in TOGETHER:
+        _require_apart(bindings, chosen, keys, file)
+    # Textual moves every binding that shares a key with one that is moved: so those are named too.
+    return {name: ",".join(each) for name, each in chosen.items()} if keys else {}
+
+
+def _require_apart(
+    bindings: list[Binding], chosen: Mapping[str, list[str]], keys: Mapping[str, str], file: str
+) -> None:
+    taken: dict[str, str] = {}
+    for binding in bindings:
+        name = binding.id or ""
+        for key in chosen[name]:
+            other = taken.setdefault(key, name)
+            if other != name and (name in keys or other in keys):
+                ours, theirs = (name, other) if name in keys else (other, name)
+                raise BadConfig(f"{file}: keys.{ours}: “{key}” is {theirs} already.")
+
+
+def _split(value: str) -> list[str]:
+    return [_LONG.get(key.strip(), key.strip()) for key in value.split(",")]

@@ -1,0 +1,132 @@
+"""`ledger-tui profiles` and `ledger-tui keys`: what the config file can say, from the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+
+import click
+
+
+def is_key(text: str) -> bool:
+    """Whether this could be a bearer value: one word of printable ASCII."""
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text
+
+
+@click.group()
+def profiles() -> None:
+    """Servers by name: where they are, and how to show who asks."""
+
+
+@profiles.command()
+@click.argument("name")
+@click.option("--url", required=True, metavar="U", help="The server's address.")
+@click.option("--key-stdin", is_flag=True, help="Read the API key from the first line of standard input.")
+@click.option("--key-variable", metavar="V", help="Take the key from this environment variable each time.")
+@click.option("--read-only", is_flag=True, help="Look at it, and change nothing.")
+@click.option("--mode-color", metavar="#RRGGBB", help="The colour of its mode's sign, to tell servers apart.")
+@click.option("--client-id", metavar="ID", help="Sign in with OAuth as this app, instead of a key.")
+@click.option("--scope", default="", metavar="S", help="The OAuth scopes to ask for, with spaces between.")
+@click.option("--auth-url", metavar="U", help="Where to sign in, if that is another address.")
+def add(
+    name: str,
+    url: str,
+    key_stdin: bool,
+    key_variable: str | None,
+    read_only: bool,
+    mode_color: str | None,
+    client_id: str | None,
+    scope: str,
+    auth_url: str | None,
+) -> None:
+    """Add a profile. Its key is asked for, and kept in the keyring or in a file for you alone."""
+    from ledger_tui.config import STORED, Profile, config_file
+    from ledger_tui.config_edit import add_profile, check_profile
+    from ledger_tui.secret_store import Secrets, secret_store
+
+    if sum(map(bool, (key_stdin, key_variable, client_id))) > 1:
+        raise click.UsageError("Give one of --key-stdin, --key-variable and --client-id.")
+    source = f"env:{key_variable}" if key_variable else STORED
+    profile = Profile(name, url, source, read_only, mode_color, client_id, scope, auth_url)
+    file = config_file()
+    with _told():
+        check_profile(file, profile)
+        secret = None if key_variable or client_id else _ask_key(key_stdin)
+        where = secret_store().put(name, Secrets(api_key=secret)) if secret else ""
+        add_profile(file, profile)
+    click.echo(f"Added {name} to {file}." + (f" Its key is in {where}." if where else ""))
+
+
+@profiles.command(name="list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_(as_json: bool) -> None:
+    """List the profiles. Secrets are not shown."""
+    from ledger_tui.config import config_file, read_config
+
+    with _told():
+        found = read_config(config_file()).profiles
+    if as_json:
+        click.echo(json.dumps([asdict(profile) for profile in found.values()], indent=2))
+        return
+    width = max(map(len, found), default=0)
+    for profile in found.values():
+        how = f"signs in as {profile.client_id}" if profile.client_id else f"key {profile.key}"
+        click.echo(f"{profile.name:{width}}  {profile.url}  {how}" + ("  read-only" * profile.read_only))
+
+
+@profiles.command()
+@click.argument("name")
+def remove(name: str) -> None:
+    """Remove a profile and forget its secrets."""
+    from ledger_tui.config import config_file
+    from ledger_tui.config_edit import remove_profile
+    from ledger_tui.secret_store import secret_store
+
+    with _told():
+        remove_profile(config_file(), name)
+        secret_store().delete(name)
+    click.echo(f"Removed {name}.")
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def keys(as_json: bool) -> None:
+    """List the dashboard's keys by the names that the config file knows them by."""
+    from ledger_tui.keymap import BY_ID
+
+    if as_json:
+        entries = [{"id": name, "keys": b.key, "does": b.description} for name, b in BY_ID.items()]
+        click.echo(json.dumps(entries, indent=2))
+        return
+    for name, binding in BY_ID.items():
+        click.echo(f"{name:22}  {binding.key:24}  {binding.description}")
+
+
+def _ask_key(key_stdin: bool) -> str:
+    if key_stdin:
+        key = sys.stdin.readline().strip()
+    elif sys.stdin.isatty():
+        key = click.prompt("API key", hide_input=True, err=True).strip()
+    else:
+        raise click.UsageError(
+            "Give --key-stdin, --key-variable or --client-id: nobody is there to be asked."
+        )
+    if not is_key(key):
+        raise click.UsageError("The key has characters that no key has, or is empty.")
+    return key
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What is wrong with the config file, or was given for it, is a wrong call; a full disk is not."""
+    from ledger_tui.config import BadConfig
+
+    try:
+        yield
+    except BadConfig as error:
+        raise click.UsageError(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{error.filename}: {error.strerror}.") from None

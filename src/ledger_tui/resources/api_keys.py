@@ -1,0 +1,121 @@
+"""API keys of the project in this mode: made, replaced, revoked. A value is shown once and never kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ledger_tui.resources.base import (
+    Action,
+    Cell,
+    Column,
+    Detail,
+    Fact,
+    Field,
+    Form,
+    Resource,
+    Section,
+    Tone,
+    mode_of,
+    text_of,
+    time_of,
+)
+from ledger_tui.state.names import AccountNames
+from ledger_tui.state.text import literal
+from ledger_tui.state.window import Record
+
+SCOPES = ("read:projects", "write:projects", "read:users", "admin:billing")
+_ROLES = ("admin", "member", "owner")
+_STATES: Mapping[bool, tuple[str, Tone]] = {True: ("✕ revoked", "minus"), False: ("● active", "plus")}
+
+
+def _status(record: Record) -> Cell:
+    return Cell(*_STATES[record.get("revoked_at") is not None])
+
+
+def _value(record: Record) -> Cell:
+    """What may be shown of a key: its kind and its last four characters."""
+    last = record.get("last4")
+    if not isinstance(last, str):
+        return Cell("–", "dim")
+    prefix = {True: "sk_live_", False: "sk_test_"}.get(record.get("livemode") is True, "")
+    return Cell(f"{prefix}…{literal(last)}", "dim")
+
+
+def scopes_of(record: Record) -> Cell:
+    """The scopes a credential is limited to, or that it is not."""
+    scopes = record.get("scopes")
+    if scopes is None:
+        return Cell("all", "dim")
+    return Cell(" ".join(map(literal, scopes)) if isinstance(scopes, list) else literal(scopes))
+
+
+def _detail(record: Record, _names: AccountNames) -> Detail:
+    facts = [
+        Fact("status", _status(record)),
+        Fact("value", _value(record)),
+        Fact("role", text_of(record, "role")),
+        Fact("scopes", scopes_of(record)),
+        Fact("created", time_of(record, "created")),
+        Fact("revoked", time_of(record, "revoked_at")),
+        Fact("mode", mode_of(record)),
+        Fact("id", text_of(record, "id", "dim")),
+    ]
+    name = record.get("name")
+    return Detail(Cell(literal(name) if name else "API key", "strong"), (Section("", tuple(facts)),))
+
+
+def _is_active(record: Record) -> bool:
+    return record.get("revoked_at") is None
+
+
+API_KEYS = Resource(
+    kind="api_keys",
+    key="9",
+    title="API keys",
+    short="Keys",
+    singular="API key",
+    path="/v1/api_keys",
+    id_prefix="key_",
+    paging="cursor",
+    columns=(
+        Column("name", 12, lambda r, _n: text_of(r, "name"), grow=1),
+        Column("status", 9, lambda r, _n: _status(r)),
+        Column("value", 13, lambda r, _n: _value(r)),
+        Column("role", 6, lambda r, _n: text_of(r, "role")),
+        Column("scopes", 14, lambda r, _n: scopes_of(r), grow=1),
+        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), rank=1),
+        Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
+    ),
+    detail=_detail,
+    form=Form(
+        title="New API key",
+        verb="Create",
+        done="Created",
+        path="/v1/api_keys",
+        fields=(
+            Field("name", "Name", required=False, hint="what it is for"),
+            Field("role", "Role", "choice", choices=tuple((role, role) for role in _ROLES)),
+            Field("scopes", "Scopes", "words", required=False, hint="all, or read:projects read:users …"),
+        ),
+        shows_once="key",
+    ),
+    actions=(
+        Action(
+            "roll",
+            "o",
+            "roll",
+            "Rolled",
+            _is_active,
+            suffix="/roll",
+            destructive=True,
+            creates=True,
+            shows_once="key",
+        ),
+        Action("revoke", "v", "revoke", "Revoked", _is_active, "DELETE", destructive=True),
+    ),
+    changes=True,
+    has_object_path=False,
+    part="api_keys",
+    lacks="This server does not show its API keys; they are managed in its own dashboard.",
+    empty="No API keys here. Press n to create one.",
+)

@@ -1,0 +1,111 @@
+"""An account's balance over its latest postings, as a line in the account's detail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import ClientError
+from ledger_tui.resources.base import Cell, Fact, Section, time_of
+from ledger_tui.state import plot
+from ledger_tui.state.figures import moment
+from ledger_tui.state.money import format_amount
+from ledger_tui.state.names import AccountNames
+from ledger_tui.state.text import literal
+from ledger_tui.state.window import Record
+
+_HEIGHT = 5
+_POSTINGS = 100
+
+
+@dataclass(frozen=True)
+class BalancePoints:
+    """Balances after each of the latest postings, oldest first, and when each was (None: not told)."""
+
+    balances: tuple[int, ...]
+    times: tuple[float, ...] | None
+    first: str
+    last: str
+
+
+async def read_balance_points(api: Api, account: Record) -> BalancePoints:
+    """One request. Where postings do not tell the balance after them it is counted back from today's."""
+    params = {"account": str(account.get("id")), "limit": str(_POSTINGS)}
+    data = (await api.read("/v1/transactions", params)).record.get("data")
+    rows = [row for row in data if isinstance(row, dict)] if isinstance(data, list) else []
+    return balance_points(account, rows)
+
+
+def balance_points(account: Record, newest_first: Sequence[Record]) -> BalancePoints:
+    """The points of an account and its newest postings."""
+    balance = account.get("balance")
+    running = balance if isinstance(balance, int) else 0
+    balances: list[int] = []
+    for row in newest_first:
+        told, amount = row.get("balance_after"), row.get("amount")
+        running = told if isinstance(told, int) else running
+        balances.append(running)
+        step = amount if isinstance(amount, int) else 0
+        running -= step if row.get("type") == "credit" else -step
+    moments = [moment(row.get("created")) for row in newest_first]
+    times = tuple(at for at in reversed(moments) if at is not None)
+    ends = [time_of(row, "created").text[:16] for row in newest_first]
+    return BalancePoints(
+        balances=(running, *reversed(balances)) if newest_first else (),
+        # The balance before the first posting stands at the first posting's time.
+        times=(times[0], *times) if times and len(times) == len(newest_first) else None,
+        first=ends[-1] if ends else "",
+        last=ends[0] if ends else "",
+    )
+
+
+@dataclass(frozen=True)
+class _BalancePlot:
+    points: BalancePoints
+    currency: str | None
+
+    def __call__(self, width: int) -> Sequence[Sequence[Cell]]:
+        points = self.points
+        high, low = (format_amount(end(points.balances), self.currency) for end in (max, min))
+        margin = max(len(high), len(low))
+        columns = max(8, width - margin - 2)
+        lines = []
+        for number, line in enumerate(plot.line(_spread(points, columns * 2), columns, _HEIGHT)):
+            label = high if number == 0 else low if number == _HEIGHT - 1 and low != high else ""
+            lines.append((Cell(f"{label.rjust(margin)} ┤", "dim"), Cell(line, "accent")))
+        if points.times is None:
+            foot = f"its last {len(points.balances) - 1} postings"
+            return [*lines, (Cell(" " * (margin + 2) + foot, "dim"),)]
+        # Where both ends are of one day, the day is said once.
+        last = points.last[11:] if points.last[:10] == points.first[:10] else points.last
+        room = max(1, columns - len(points.first) - len(last))
+        return [*lines, (Cell(" " * (margin + 2) + points.first + " " * room + last, "dim"),)]
+
+
+def _spread(points: BalancePoints, columns: int) -> list[int]:
+    """The balance at evenly spaced moments; evenly spaced postings where their times are not told."""
+    if points.times is None or points.times[-1] == points.times[0]:
+        return list(points.balances)
+    first, last = points.times[0], points.times[-1]
+    spread, at = [], 0
+    for column in range(columns):
+        wanted = first + (last - first) * column / (columns - 1)
+        while at + 1 < len(points.times) and points.times[at + 1] <= wanted:
+            at += 1
+        spread.append(points.balances[at])
+    return spread
+
+
+def balance_sections(account: Record, points: object, _names: AccountNames) -> tuple[Section, ...]:
+    """The plot; or why there is none."""
+    if isinstance(points, ClientError):
+        return (Section("balance", (Fact("", Cell(literal(points), "minus")),)),)
+    if not isinstance(points, BalancePoints):
+        return ()
+    if not points.balances:
+        return (Section("", (Fact("postings", Cell("none yet", "dim")),)),)
+    currency = account.get("currency")
+    return (
+        Section("balance", drawing=_BalancePlot(points, currency if isinstance(currency, str) else None)),
+    )

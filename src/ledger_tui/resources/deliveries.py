@@ -1,0 +1,154 @@
+"""Deliveries: events on their way to an endpoint, with every attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from ledger_tui.resources.base import (
+    Action,
+    Cell,
+    Column,
+    Detail,
+    Fact,
+    Filter,
+    Link,
+    Resource,
+    Section,
+    Tone,
+    status_of,
+    text_of,
+    time_of,
+)
+from ledger_tui.resources.bodies import body_section, header_section
+from ledger_tui.state.names import AccountNames
+from ledger_tui.state.text import literal
+from ledger_tui.state.window import Record
+
+LOOKS: Mapping[str, tuple[str, Tone]] = {
+    "pending": ("◔", "accent"),
+    "succeeded": ("✓", "plus"),
+    "failed": ("✕", "bad"),
+}
+_BODIES_SHOWN = 3  # attempts whose answers are shown in full
+
+
+def attempts_of(delivery: Record) -> list[Record]:
+    """The attempts that were made, in their order."""
+    attempts = delivery.get("attempts")
+    return [each for each in attempts if isinstance(each, dict)] if isinstance(attempts, list) else []
+
+
+def _attempt_fact(attempt: Record) -> Fact:
+    """`2026-11-20 06:37:26  ✓ 200  in 12 ms`, or why there was no answer."""
+    status, error = attempt.get("status"), attempt.get("error")
+    went = f"✕ {literal(error)}" if error is not None else f"✓ {literal(status)}"
+    if error is not None and status is not None and literal(status) not in went:
+        went += f" ({literal(status)})"
+    time = time_of(attempt, "attempted_at").text[11:]
+    text = f"{time}  {went}  {literal(attempt.get('latency_ms', '–'))} ms"
+    return Fact(f"attempt {literal(attempt.get('number', ''))}", Cell(text, "bad" if error else "plus"))
+
+
+def attempt_facts(delivery: Record) -> list[Fact]:
+    """One line an attempt, and when the next one is due."""
+    facts = [_attempt_fact(attempt) for attempt in attempts_of(delivery)]
+    if delivery.get("status") == "pending":
+        due = delivery.get("next_attempt_at")
+        facts.append(Fact("next", time_of(delivery, "next_attempt_at") if due else Cell("now", "dim")))
+    return facts
+
+
+def _part(attempt: Record, name: str) -> Mapping[str, Any]:
+    part = attempt.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def body_sections(delivery: Record) -> list[Section]:
+    """What was sent, once, and the answers to the latest attempts."""
+    attempts = attempts_of(delivery)
+    if not attempts:
+        return []
+    sent = _part(attempts[-1], "request")
+    sections = [header_section("sent", sent.get("headers")), body_section("body", sent.get("body"))]
+    for attempt in attempts[: -_BODIES_SHOWN - 1 : -1]:
+        answer = _part(attempt, "response")
+        title = f"answer to attempt {literal(attempt.get('number', ''))}"
+        sections += [header_section(title, answer.get("headers")), body_section("", answer.get("body"))]
+    return sections
+
+
+def _last_status(record: Record) -> Cell:
+    attempts = attempts_of(record)
+    if not attempts:
+        return Cell("–", "dim")
+    last = attempts[-1]
+    error = last.get("error")
+    return Cell(
+        literal(last.get("status")) if error is None else literal(error), "dim" if error is None else "bad"
+    )
+
+
+def _detail(record: Record, _names: AccountNames) -> Detail:
+    facts: Sequence[Fact] = (
+        Fact("status", status_of(record, LOOKS)),
+        *attempt_facts(record),
+        Fact("created", time_of(record, "created")),
+        Fact("event", text_of(record, "event", "dim")),
+        Fact("endpoint", text_of(record, "endpoint", "dim")),
+        Fact("id", text_of(record, "id", "dim")),
+    )
+    return Detail(
+        Cell(literal(record.get("event_type", "")), "strong"),
+        (Section("", tuple(facts)), *body_sections(record)),
+        (
+            Link("Its event", "events", record_id=str(record.get("event"))),
+            Link("Its endpoint", "webhook_endpoints", record_id=str(record.get("endpoint"))),
+        ),
+    )
+
+
+def _resend_path(record: Record) -> str:
+    event, endpoint = (quote(str(record.get(name)), safe="") for name in ("event", "endpoint"))
+    return f"/v1/events/{event}/resend?endpoint={endpoint}"
+
+
+DELIVERIES = Resource(
+    kind="deliveries",
+    key="",
+    title="Deliveries",
+    short="",
+    singular="delivery",
+    path="/v1/webhook_endpoints/{endpoint}/deliveries",
+    id_prefix="dlv_",
+    paging="cursor",
+    columns=(
+        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created")),
+        Column("status", 11, lambda r, _n: status_of(r, LOOKS)),
+        Column("event", 18, lambda r, _n: text_of(r, "event_type"), grow=1),
+        Column("tries", 5, lambda r, _n: Cell(str(len(attempts_of(r))), "dim"), align="right"),
+        Column("last", 10, lambda r, _n: _last_status(r), grow=1),
+        Column("next (UTC)", 19, lambda r, _n: time_of(r, "next_attempt_at"), rank=1),
+        Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
+    ),
+    detail=_detail,
+    filters=(Filter("endpoint", "endpoint", "whe_…"),),
+    actions=(
+        Action(
+            "resend_delivery",
+            "s",
+            "resend",
+            "Sending again",
+            lambda _r: True,
+            target=_resend_path,
+            creates=True,
+        ),
+    ),
+    changes=True,
+    has_object_path=False,
+    part="deliveries",
+    lacks="This server does not show its deliveries.",
+    empty="Nothing was sent to this endpoint yet.",
+    under="events",
+)

@@ -1,0 +1,129 @@
+"""Webhook endpoints: where the events are sent to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ledger_tui.resources.base import (
+    Action,
+    Cell,
+    Column,
+    Detail,
+    Fact,
+    Field,
+    Filters,
+    Form,
+    Link,
+    Resource,
+    Section,
+    Tone,
+    Way,
+    mode_of,
+    status_of,
+    text_of,
+    time_of,
+)
+from ledger_tui.state.names import AccountNames
+from ledger_tui.state.text import literal
+from ledger_tui.state.window import Record
+
+_LOOKS: Mapping[str, tuple[str, Tone]] = {"enabled": ("●", "plus"), "disabled": ("✕", "minus")}
+_REASONS = {
+    "asked": "by hand",
+    "gone": "the receiver answered 410 Gone",
+    "failing": "nothing but failures for five days",
+}
+
+
+def _events(record: Record) -> Cell:
+    kinds = record.get("events")
+    if not isinstance(kinds, list):
+        return text_of(record, "events", "dim")
+    return Cell("all", "dim") if kinds == ["*"] else Cell(" ".join(map(literal, kinds)), "dim")
+
+
+def _detail(record: Record, _names: AccountNames) -> Detail:
+    facts = [
+        Fact("status", status_of(record, _LOOKS)),
+        Fact("events", _events(record)),
+        Fact("created", time_of(record, "created")),
+        Fact("mode", mode_of(record)),
+        Fact("id", text_of(record, "id", "dim")),
+    ]
+    if (reason := record.get("disabled_reason")) is not None:
+        facts.insert(1, Fact("why", Cell(_REASONS.get(str(reason), literal(reason)))))
+        facts.insert(2, Fact("since", time_of(record, "disabled_at")))
+    return Detail(
+        Cell(literal(record.get("url", "")), "strong"),
+        (Section("", tuple(facts)),),
+        (Link("Its deliveries", "deliveries", filters={"endpoint": str(record.get("id"))}),),
+    )
+
+
+def _to_deliveries(record: Record | None, _filters: Filters) -> Link | None:
+    if record is None:
+        return None
+    return Link("Its deliveries", "deliveries", filters={"endpoint": str(record.get("id"))})
+
+
+ENDPOINTS = Resource(
+    kind="webhook_endpoints",
+    key="",
+    title="Webhook endpoints",
+    short="",
+    singular="webhook endpoint",
+    path="/v1/webhook_endpoints",
+    id_prefix="whe_",
+    paging="cursor",
+    columns=(
+        Column("url", 24, lambda r, _n: text_of(r, "url"), grow=2),
+        Column("status", 10, lambda r, _n: status_of(r, _LOOKS)),
+        Column("events", 12, lambda r, _n: _events(r), grow=1),
+        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), rank=1),
+        Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
+    ),
+    detail=_detail,
+    form=Form(
+        title="New webhook endpoint",
+        verb="Register",
+        done="Registered",
+        path="/v1/webhook_endpoints",
+        fields=(
+            Field("url", "URL", hint="https://example.com/hooks"),
+            Field("events", "Events", "words", hint="* or invoice.paid order.paid …"),
+        ),
+        prefill=lambda _record, _filters: {"events": "*"},
+        shows_once="secret",
+    ),
+    actions=(
+        Action(
+            "roll_secret",
+            "o",
+            "roll secret",
+            "Rolled the secret of",
+            lambda _r: True,
+            suffix="/roll_secret",
+            destructive=True,
+            asks="Roll the secret of",
+            creates=True,
+            shows_once="secret",
+        ),
+        Action(
+            "disable",
+            "d",
+            "disable",
+            "Disabled",
+            lambda r: r.get("status") == "enabled",
+            suffix="/disable",
+            destructive=True,
+        ),
+        Action("enable", "u", "enable", "Enabled", lambda r: r.get("status") == "disabled", suffix="/enable"),
+        Action("delete_endpoint", "v", "delete", "Deleted", lambda _r: True, "DELETE", destructive=True),
+    ),
+    ways=(Way("deliveries", "s", "deliveries", _to_deliveries),),
+    changes=True,
+    part="webhook_endpoints",
+    lacks="This server does not show its webhook endpoints.",
+    empty="No webhook endpoints. Press n to register one.",
+    under="events",
+)

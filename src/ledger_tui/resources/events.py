@@ -1,0 +1,174 @@
+"""The webhook log: events as they happen, their signatures checked, where they went and what came back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from ledger_tui.resources.base import (
+    Action,
+    Cell,
+    Column,
+    Detail,
+    Fact,
+    Link,
+    Resource,
+    Section,
+    Tone,
+    Way,
+    clock_of,
+    mode_of,
+    text_of,
+    time_of,
+)
+from ledger_tui.resources.bodies import body_section
+from ledger_tui.resources.deliveries import LOOKS, attempt_facts, attempts_of, body_sections
+from ledger_tui.state.money import MINUS, format_amount
+from ledger_tui.state.names import AccountNames
+from ledger_tui.state.text import literal
+from ledger_tui.state.webhook_log import WebhookLog
+from ledger_tui.state.window import Record
+
+# The part of a kind before the dot is the kind of object; the ids of each lead to its screen.
+_SCREENS = {
+    "account": "accounts",
+    "transaction": "transactions",
+    "invoice": "invoices",
+    "user": "users",
+    "order": "orders",
+}
+_KINDS: Mapping[str, Tone] = {"paid": "plus", "voided": "minus", "deactivated": "minus", "shipped": "accent"}
+
+
+def subject(record: Record) -> Record:
+    """The object the event is about, as it was then."""
+    data = record.get("data")
+    inner = data.get("object") if isinstance(data, dict) else None
+    return inner if isinstance(inner, dict) else {}
+
+
+def _type(record: Record) -> Cell:
+    kind = str(record.get("type", "–"))
+    return Cell(literal(kind), _KINDS.get(kind.rpartition(".")[2], "plain"))
+
+
+def summary(about: Record, names: AccountNames) -> Cell:
+    """The object of an event in a few words, whatever kind it is."""
+    parts: list[str] = []
+    amount = next((about[name] for name in ("amount", "total") if isinstance(about.get(name), int)), None)
+    currency = about.get("currency") or names.currency(about.get("account"))
+    if amount is not None:
+        sign = {"debit": MINUS, "credit": "+"}.get(str(about.get("type")), "")
+        known = isinstance(currency, str)
+        text = format_amount(amount, currency) if known else f"{amount:,}"
+        parts.append(f"{sign}{text} {literal(currency)}" if known else sign + text)
+    for name in ("number", "name", "customer", "description", "email"):
+        if isinstance(about.get(name), str):
+            parts.append(literal(about[name]))
+            if len(parts) > 2:
+                break
+    items = about.get("items")
+    if isinstance(items, list):
+        parts.append(f"{len(items)} item{'s' if len(items) != 1 else ''}")
+    return Cell("  ".join(parts)) if parts else text_of(about, "id", "dim")
+
+
+def _signature(record: Record, log: WebhookLog, *, long: bool = False) -> Cell:
+    right = log.signed(record.get("id"))
+    if right is None:
+        return Cell("– not heard, read from the list" if long else "–", "dim")
+    if right:
+        return Cell("✓ right" if long else "✓", "plus")
+    return Cell("✗ WRONG: not signed with this line's secret" if long else "✗ BAD", "bad")
+
+
+def _delivered(record: Record, log: WebhookLog) -> Cell:
+    """`✓ 2/2`, `◔ 0/1`: how many endpoints have it; a dash where none is known to want it."""
+    deliveries = log.deliveries(record.get("id"))
+    if not deliveries:
+        return Cell("–", "dim")
+    states = [str(delivery.get("status")) for delivery in deliveries]
+    worst = next((state for state in ("failed", "pending") if state in states), "succeeded")
+    glyph, tone = LOOKS[worst]
+    tries = max(len(attempts_of(delivery)) for delivery in deliveries)
+    again = f" ×{tries}" if tries > 1 else ""
+    return Cell(f"{glyph} {states.count('succeeded')}/{len(states)}{again}", tone)
+
+
+def _delivery_sections(record: Record, log: WebhookLog) -> list[Section]:
+    sections: list[Section] = []
+    for delivery in log.deliveries(record.get("id")):
+        endpoint = str(delivery.get("endpoint"))
+        url = log.endpoints.get(endpoint, {}).get("url", endpoint)
+        glyph, tone = LOOKS.get(str(delivery.get("status")), ("·", "plain"))
+        to = Fact("sent to", Cell(literal(url)))
+        state = Fact("delivery", Cell(f"{glyph} {literal(delivery.get('status', ''))}", tone))
+        sections.append(Section("", (to, state, *attempt_facts(delivery))))
+    return sections
+
+
+def events_resource(log: WebhookLog) -> Resource:
+    """The list of events with what a log knows of them."""
+
+    def detail(record: Record, names: AccountNames) -> Detail:
+        about = subject(record)
+        facts = (
+            Fact("signature", _signature(record, log, long=True)),
+            Fact("about", summary(about, names)),
+            Fact("", text_of(about, "id", "dim")),
+            Fact("created", time_of(record, "created")),
+            Fact("request", text_of(record, "request", "dim")),
+            Fact("mode", mode_of(record)),
+            Fact("id", text_of(record, "id", "dim")),
+        )
+        sections = [
+            Section("", facts),
+            *_delivery_sections(record, log),
+            body_section("object", about),
+        ]
+        for delivery in log.deliveries(record.get("id"))[:1]:
+            sections += body_sections(delivery)
+        screen = _SCREENS.get(str(about.get("object")))
+        links = []
+        if screen is not None and isinstance(about.get("id"), str):
+            links.append(Link(f"The {literal(about['object'])}", screen, record_id=about["id"]))
+        if isinstance(request := record.get("request"), str):
+            links.append(Link("The request that caused it", "requests", record_id=request))
+        return Detail(Cell(literal(record.get("type", "")), "strong"), tuple(sections), tuple(links))
+
+    return Resource(
+        kind="events",
+        key="7",
+        title="Webhooks",
+        short="Hooks",
+        singular="event",
+        path="/v1/events",
+        id_prefix="evt_",
+        paging="cursor",
+        columns=(
+            Column("time (UTC)", 14, lambda r, _n: clock_of(r, "created")),
+            Column("signed", 6, lambda r, _n: _signature(r, log)),
+            Column("event", 19, lambda r, _n: _type(r)),
+            Column("sent", 8, lambda r, _n: _delivered(r, log)),
+            Column("about", 12, lambda r, n: summary(subject(r), n), grow=1),
+            Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
+        ),
+        detail=detail,
+        actions=(
+            Action("resend", "s", "resend", "Sending again", lambda _r: True, suffix="/resend", creates=True),
+        ),
+        ways=(Way("endpoints", "e", "endpoints", lambda _r, _f: Link("", "webhook_endpoints")),),
+        part="events",
+        account_ids=lambda record: (subject(record).get("account"),),
+        lacks="This server shows no events.",
+        empty="No events yet.",
+    )
+
+
+EVENTS = events_resource(WebhookLog())
+
+
+def delivery_path(endpoint_id: Any) -> str:
+    """Where an endpoint's deliveries are listed."""
+    return f"/v1/webhook_endpoints/{quote(str(endpoint_id), safe='')}/deliveries"

@@ -1,0 +1,162 @@
+"""The request log: what was asked of the server and what it answered. Where the server keeps none, it is
+what this dashboard asked itself."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from ledger_tui.client.api import Api
+from ledger_tui.resources.base import (
+    Cell,
+    Column,
+    Detail,
+    Fact,
+    Filter,
+    Link,
+    More,
+    Resource,
+    Section,
+    clock_of,
+    text_of,
+    time_of,
+)
+from ledger_tui.resources.bodies import body_section
+from ledger_tui.state.names import AccountNames
+from ledger_tui.state.text import literal
+from ledger_tui.state.traffic import Exchange
+from ledger_tui.state.window import Record
+
+_EVENTS_SHOWN = 10
+
+
+def _status(record: Record) -> Cell:
+    """The status with a glyph for how it went."""
+    status = record.get("status")
+    if not isinstance(status, int):
+        return Cell("✕ none", "bad")
+    if status < 400:
+        return Cell(f"✓ {status}", "plus")
+    return Cell(f"✕ {status}", "bad" if status >= 500 else "minus")
+
+
+def _duration(record: Record) -> Cell:
+    value = record.get("duration_ms")
+    return Cell(f"{value:,.1f}", "dim") if isinstance(value, int | float) else text_of(record, "duration_ms")
+
+
+def _path(record: Record) -> Cell:
+    query = record.get("query")
+    path = literal(record.get("path", "–"))
+    return Cell(f"{path}?{literal(query)}" if query else path)
+
+
+def _detail(record: Record, _names: AccountNames) -> Detail:
+    facts = [
+        Fact("status", _status(record)),
+        Fact("error", text_of(record, "error_code", "minus")),
+        Fact("took", Cell(f"{_duration(record).text} ms")),
+        Fact("time", time_of(record, "created")),
+        Fact("credential", text_of(record, "credential", "dim")),
+        Fact("address", text_of(record, "address", "dim")),
+        Fact("idempotency", text_of(record, "idempotency_key", "dim")),
+        Fact("id", text_of(record, "id", "dim")),
+    ]
+    sections = [
+        Section("", tuple(facts)),
+        body_section("request", record.get("request_body")),
+        body_section("answer", record.get("response_body")),
+    ]
+    events = record.get("events")
+    found = events[:_EVENTS_SHOWN] if isinstance(events, list) else []
+    links = tuple(Link(f"Its event {literal(event)}", "events", record_id=str(event)) for event in found)
+    return Detail(
+        Cell(f"{literal(record.get('method', ''))} {_path(record).text}", "strong"), tuple(sections), links
+    )
+
+
+async def _read_events(api: Api, record: Record) -> Any:
+    """The ids of the events the request caused; they are told with the one request alone."""
+    if str(record.get("id", "")).startswith(OWN_PREFIX):
+        return []
+    path = f"/v1/requests/{quote(str(record.get('id')), safe='')}"
+    return (await api.read(path, part="requests")).record.get("events")
+
+
+def _events_section(_record: Record, events: Any, _names: AccountNames) -> tuple[Section, ...]:
+    if not isinstance(events, list):
+        return ()
+    if not events:
+        return (Section("", (Fact("events", Cell("it caused none", "dim")),)),)
+    facts = [
+        Fact("events" if n == 0 else "", Cell(literal(event), "accent")) for n, event in enumerate(events)
+    ]
+    return (Section("", tuple(facts[:_EVENTS_SHOWN])),)
+
+
+OWN_PREFIX = "own_"
+
+
+def own_request(number: int, exchange: Exchange) -> Record:
+    """A request of the dashboard's own as a row of the log."""
+    path, _, query = exchange.url.partition("?")
+    return {
+        "id": f"{OWN_PREFIX}{number:08d}",
+        "method": exchange.method,
+        "path": "/" + path.split("/", 3)[-1] if path.count("/") >= 3 else path,
+        "query": query,
+        "status": exchange.status,
+        "duration_ms": exchange.duration_ms,
+        "error_code": exchange.error or None,
+        "idempotency_key": exchange.idempotency_key,
+        "request_body": exchange.body,
+        "created": exchange.at,
+    }
+
+
+def as_exchange(record: Record, root: str) -> Exchange:
+    """A logged request as one that can be copied as curl. What was masked in it stays masked."""
+    query = record.get("query")
+    url = f"{root}{record.get('path', '')}" + (f"?{query}" if query else "")
+    body, key = record.get("request_body"), record.get("idempotency_key")
+    return Exchange(
+        method=str(record.get("method", "GET")),
+        url=url,
+        body=body if isinstance(body, str) and body else None,
+        idempotency_key=key if isinstance(key, str) else None,
+        status=None,
+        duration_ms=0.0,
+        request_id=None,
+    )
+
+
+REQUESTS = Resource(
+    kind="requests",
+    key="8",
+    title="Requests",
+    short="Reqs",
+    singular="request",
+    path="/v1/requests",
+    id_prefix="req_",
+    paging="cursor",
+    columns=(
+        Column("time (UTC)", 14, lambda r, _n: clock_of(r, "created"), rank=1),
+        Column("status", 6, lambda r, _n: _status(r)),
+        Column("method", 6, lambda r, _n: text_of(r, "method")),
+        Column("path", 20, lambda r, _n: _path(r), grow=1),
+        Column("ms", 7, lambda r, _n: _duration(r), align="right"),
+        Column("error", 16, lambda r, _n: text_of(r, "error_code", "minus"), rank=2),
+        Column("credential", 12, lambda r, _n: text_of(r, "credential", "dim"), rank=3),
+        Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=4),
+    ),
+    detail=_detail,
+    filters=(
+        Filter("status", "status", "404", lambda v: None if v.isdigit() else "A status is like 404."),
+        Filter("method", "method", "POST"),
+        Filter("path", "path", "/v1/accounts"),
+    ),
+    more=More(_read_events, _events_section),
+    part="requests",
+    lacks="This server keeps no request log; these are this dashboard's own requests.",
+    empty="No requests yet.",
+)

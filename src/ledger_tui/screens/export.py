@@ -1,0 +1,125 @@
+"""The list as it is filtered, into a file: where to, how far it is, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, ProgressBar, Static
+from textual.worker import Worker
+
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import ClientError
+from ledger_tui.client.export import Asked, FileIsThere, Progress, export
+from ledger_tui.hearing import hears
+from ledger_tui.messages import ExportEnded, ExportWent
+from ledger_tui.state.sheets import format_of
+from ledger_tui.state.text import literal
+from ledger_tui.widgets.key_bar import KeyBar
+
+
+class ExportScreen(ModalScreen[str | None]):
+    """The sentence to say after, None when it was cancelled. `known_total` is how long the list is."""
+
+    BINDINGS = [
+        Binding("ctrl+s,enter", "start", "export", show=True, priority=True, key_display="^s"),
+        Binding("ctrl+o", "replace", "replace the file", show=True, priority=True, key_display="^o"),
+        Binding("escape", "cancel", "cancel", show=True, key_display="esc"),
+    ]
+
+    def __init__(self, api: Api, asked: Asked, what: str, known_total: int | None) -> None:
+        super().__init__()
+        self._api = api
+        self._asked = asked
+        self._what = what
+        self._known_total = known_total
+        self._at_work: Worker[None] | None = None
+        self._there = False  # whether the file named exists, which ^o replaces
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog", id="export") as box:
+            box.border_title = "Export to CSV or JSONL"
+            yield Static(Content(self._what), id="export-what")
+            yield Input(str(self._asked.file), compact=True)
+            yield ProgressBar(show_eta=False)
+            yield Static(id="export-note")
+            yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.query_one(ProgressBar).display = False
+        self._note("The name's end decides: .csv for spreadsheets, .jsonl for programs.")
+
+    def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
+        if action == "replace":
+            return self._there and self._at_work is None
+        return action != "start" or self._at_work is None
+
+    def action_start(self) -> None:
+        self._begin(replace_it=False)
+
+    def action_replace(self) -> None:
+        self._begin(replace_it=True)
+
+    def action_cancel(self) -> None:
+        if self._at_work is not None:
+            self._at_work.cancel()
+        self.dismiss(None)
+
+    def _begin(self, *, replace_it: bool) -> None:
+        if self._at_work is not None:
+            return
+        name = self.query_one(Input).value.strip()
+        format_ = format_of(name)
+        if format_ is None:
+            self._note("✕ Let the name end in .csv or .jsonl.", "bold $error")
+            return
+        self._there = False
+        asked = replace(self._asked, file=Path(name).expanduser(), format=format_, replace=replace_it)
+        bar = self.query_one(ProgressBar)
+        bar.display = True
+        bar.update(total=self._known_total, progress=0)
+        self._note("Asking for the first page…")
+        self._at_work = self._export(asked)
+        self.refresh_bindings()
+
+    @work(group="export", exit_on_error=False)
+    async def _export(self, asked: Asked) -> None:
+        try:
+            done = await export(self._api, asked, lambda went: self._tell(went))
+        except ClientError as error:
+            self.post_message(ExportEnded(None, literal(error), there=isinstance(error, FileIsThere)))
+        else:
+            self.post_message(ExportEnded(done.rows, literal(asked.file)))
+
+    def _tell(self, went: Progress) -> None:
+        self.post_message(ExportWent(went.rows, went.total))
+
+    @hears(ExportWent)
+    def show_progress(self, message: ExportWent) -> None:
+        total = message.total or self._known_total
+        if total is not None:
+            total = max(total, message.rows)
+            self.query_one(ProgressBar).update(total=total, progress=message.rows)
+        of = f" of {total:,}" if total is not None else ""
+        self._note(f"{message.rows:,}{of} written; esc stops and leaves nothing behind.")
+
+    @hears(ExportEnded)
+    def end(self, message: ExportEnded) -> None:
+        if message.rows is not None:
+            self.dismiss(f"Exported {message.rows:,} to {message.sentence}")
+            return
+        self._at_work = None
+        self._there = message.there
+        self.query_one(ProgressBar).display = False
+        hint = " ^o replaces it; or choose another name." if message.there else ""
+        self._note(f"✕ {message.sentence}{hint}", "bold $error")
+        self.refresh_bindings()
+
+    def _note(self, text: str, style: str = "$muted") -> None:
+        self.query_one("#export-note", Static).update(Content.styled(text, style))

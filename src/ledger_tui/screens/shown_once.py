@@ -1,0 +1,44 @@
+"""A secret the server shows once. It is drawn here, may be copied, and is kept nowhere."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from ledger_tui.state.text import literal
+from ledger_tui.widgets.key_bar import KeyBar
+
+
+class ShownOnceScreen(ModalScreen[None]):
+    """Only `esc` or enter closes it, so that no key typed too many loses the secret."""
+
+    BINDINGS = [
+        Binding("y", "copy", "copy", show=True),
+        Binding("escape,enter", "close", "I have it", show=True, key_display="esc"),
+    ]
+
+    def __init__(self, sentence: str, secret: str, note: str = "") -> None:
+        super().__init__()
+        self._sentence = sentence
+        self._secret = secret
+        self._note = note
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog", id="shown-once") as box:
+            box.border_title = "Shown once"
+            yield Static(Content(self._sentence))
+            yield Static(Content.styled(f"\n{literal(self._secret)}\n", "bold $accent"))
+            told = "Keep it now: nobody can show it again. Keep it on a server, never in public code."
+            yield Static(Content.styled(f"{self._note}\n{told}".strip() + "\n", "$muted"))
+            yield KeyBar()
+
+    def action_copy(self) -> None:
+        self.app.copy_to_clipboard(self._secret)
+        self.notify("Copied; it is on your clipboard until you copy something else")
+
+    def action_close(self) -> None:
+        self.dismiss(None)

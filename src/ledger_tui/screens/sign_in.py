@@ -1,0 +1,105 @@
+"""Signing in through the browser: the link, the waiting, and why it did not work."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import webbrowser
+from typing import Any
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from ledger_tui.client.errors import ClientError
+from ledger_tui.client.oauth import OAuthApp, SignIn
+from ledger_tui.hearing import hears
+from ledger_tui.messages import SignInEnded
+from ledger_tui.state.text import literal
+from ledger_tui.widgets.key_bar import KeyBar
+
+
+class SignInScreen(ModalScreen[dict[str, Any] | None]):
+    """The token response, None when it was given up."""
+
+    BINDINGS = [
+        Binding("y", "copy", "copy the link", show=True),
+        Binding("r", "again", "try again", show=True),
+        Binding("escape", "cancel", "cancel", show=True, key_display="esc"),
+    ]
+
+    def __init__(self, app: OAuthApp) -> None:
+        super().__init__()
+        self._oauth = app
+        self.link = ""
+        self._waits = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog", id="sign-in") as box:
+            box.border_title = "Sign in"
+            yield Static(id="sign-in-link")
+            yield Static(id="sign-in-note")
+            yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.action_again()
+
+    def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
+        return action != "again" or not self._waits
+
+    def action_again(self) -> None:
+        self._waits = True
+        self.refresh_bindings()
+        self._sign_in()
+
+    def action_copy(self) -> None:
+        self.app.copy_to_clipboard(self.link)
+        self.notify("Copied the link", markup=False)
+
+    def action_cancel(self) -> None:
+        self.workers.cancel_node(self)
+        self.dismiss(None)
+
+    @work(group="sign-in", exclusive=True, exit_on_error=False)
+    async def _sign_in(self) -> None:
+        try:
+            async with SignIn(self._oauth) as sign_in:
+                self.link = sign_in.url
+                self.call_later(self._show_link)
+                if _has_windows():
+                    await asyncio.to_thread(webbrowser.open, sign_in.url)
+                answer = await sign_in.answer()
+        except (ClientError, OSError) as error:
+            self.post_message(SignInEnded(None, literal(error)))
+        else:
+            self.post_message(SignInEnded(answer, ""))
+
+    def _show_link(self) -> None:
+        text = Content.assemble(
+            "Your browser opens this page; else open it yourself:\n\n", (literal(self.link), "$accent")
+        )
+        self.query_one("#sign-in-link", Static).update(text)
+        self._note("\nWaiting for you to come back from there…")
+
+    @hears(SignInEnded)
+    def end(self, message: SignInEnded) -> None:
+        if message.answer is not None:
+            self.dismiss(message.answer)
+            return
+        self._waits = False
+        self._note(f"\n✕ {message.sentence}", "bold $error")
+        self.refresh_bindings()
+
+    def _note(self, text: str, style: str = "$muted") -> None:
+        self.query_one("#sign-in-note", Static).update(Content.styled(text, style))
+
+
+def _has_windows() -> bool:
+    """Whether a browser would have a window of its own; one of the terminal would draw over the dashboard."""
+    named = (os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+    return sys.platform in ("darwin", "win32") or any(named)

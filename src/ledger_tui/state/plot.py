@@ -1,0 +1,74 @@
+"""Small pictures of numbers in text cells: a line in Braille dots, bars, a meter. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_BRAILLE = 0x2800
+# The bit of a dot in its cell, by column and by row from above.
+_DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
+_EIGHTHS = " ▁▂▃▄▅▆▇█"
+_LEFT_EIGHTHS = " ▏▎▍▌▋▊▉█"
+UNKNOWN = "·"
+
+
+def line(values: Sequence[float], width: int, height: int) -> list[str]:
+    """The values from left to right as a stepped line, `height` lines of `width` cells.
+
+    The lowest value is on the lowest dots, the highest on the highest; equal values run in the middle.
+    """
+    columns, rows = width * 2, height * 4
+    cells = [[0] * width for _ in range(height)]
+    if not values or width < 1 or height < 1:
+        return [" " * max(0, width)] * height
+    low, high = min(values), max(values)
+    span = (high - low) or 1
+
+    def level(column: int) -> int:
+        value = values[min(len(values) - 1, column * len(values) // columns)]
+        return round((high - value) / span * (rows - 1)) if high != low else rows // 2
+
+    before = level(0)
+    for column in range(columns):
+        now = level(column)
+        for row in range(min(before, now), max(before, now) + 1):
+            cells[row // 4][column // 2] |= _DOTS[column % 2][row % 4]
+        before = now
+    return ["".join(chr(_BRAILLE + cell) if cell else " " for cell in row) for row in cells]
+
+
+def bars(values: Sequence[float | None], height: int, top: float) -> list[str]:
+    """One bar a cell, `height` lines high at the value `top`; a value that is not known is a dot."""
+    eighths = [
+        None if value is None else round(max(0.0, value) / (top or 1) * height * 8) for value in values
+    ]
+    # What happened at all is seen, however little it is beside the highest.
+    eighths = [max(1, n) if n is not None and value else n for n, value in zip(eighths, values, strict=True)]
+    lines = []
+    for row in range(height - 1, -1, -1):
+        cells = []
+        for full in eighths:
+            if full is None:
+                cells.append(UNKNOWN if row == 0 else " ")
+            else:
+                cells.append(_EIGHTHS[max(0, min(8, full - row * 8))])
+        lines.append("".join(cells))
+    return lines
+
+
+def meter(share: float, width: int) -> tuple[str, str]:
+    """A bar lying on its side, as its filled and its empty part."""
+    eighths = round(max(0.0, min(1.0, share)) * width * 8)
+    full, rest = divmod(eighths, 8)
+    filled = "█" * full + (_LEFT_EIGHTHS[rest] if rest else "")
+    return filled, "░" * (width - len(filled))
+
+
+def nice_top(value: float) -> float:
+    """A round number not below the value, to be the top of an axis: 1, 2 or 5 times a power of ten."""
+    if value <= 0:
+        return 1.0
+    power: float = 1.0
+    while power * 10 <= value:
+        power *= 10
+    return next(power * step for step in (1, 2, 5, 10) if power * step >= value) if value >= 1 else 1.0

@@ -1,0 +1,60 @@
+"""A record as it came over the wire, line by line, and the ids in it. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from ledger_tui.state.text import literal
+from ledger_tui.state.traffic import masked
+
+
+def json_text(value: Any) -> str:
+    """Indented JSON, secrets masked. It is JSON again when copied."""
+    try:
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+        text.encode()
+    except RecursionError:
+        return "nested too deep to be shown"
+    except UnicodeEncodeError:  # a lone surrogate is text to JSON, but to nobody else
+        text = json.dumps(value, indent=2)
+    return masked(text)
+
+
+def literal_lines(text: str) -> list[str]:
+    """Its lines, safe to draw."""
+    return [literal(line) for line in text.split("\n")]
+
+
+class FoundId(NamedTuple):
+    """An id somewhere in a record; `where` is its dotted path."""
+
+    where: str
+    record_id: str
+
+
+def ids_in(value: Any, is_id: Callable[[str], bool], where: str = "") -> Iterator[FoundId]:
+    """Every id in a record, in its order, each once, the record's own last."""
+    seen: dict[str, FoundId] = {}
+    for path, text in _texts(value, where):
+        if is_id(text):
+            seen.setdefault(text, FoundId(path, text))
+    own = value.get("id") if isinstance(value, dict) else None
+    yield from (found for found in seen.values() if found.record_id != own)
+    if own in seen:
+        yield seen[own]
+
+
+def _texts(value: Any, where: str) -> Iterator[tuple[str, str]]:
+    stack = [(where, value)]
+    while stack:  # by hand: how deep a server's answer goes is not ours to say
+        path, inner = stack.pop()
+        if isinstance(inner, str):
+            yield path, inner
+        elif isinstance(inner, dict):
+            stack.extend((f"{path}.{key}".lstrip("."), each) for key, each in reversed(inner.items()))
+        elif isinstance(inner, list):
+            stack.extend(
+                (f"{path}.{number}".lstrip("."), each) for number, each in reversed([*enumerate(inner)])
+            )

@@ -1,0 +1,160 @@
+"""The live webhook log: listens, checks each signature, and follows where the events were sent."""
+
+from __future__ import annotations
+
+import asyncio
+
+from textual import work
+from textual.content import Content
+
+from ledger_tui.actions import EVENTS_KEYS, RESOURCE_KEYS
+from ledger_tui.client.errors import ClientError, Invalid, NotOffered
+from ledger_tui.client.stream import EventLine, Heard
+from ledger_tui.hearing import hears
+from ledger_tui.messages import DeliveriesCame, EventsHeard, ListeningChanged
+from ledger_tui.resources.events import delivery_path, events_resource
+from ledger_tui.state.text import literal
+from ledger_tui.state.webhook_log import Listening, WebhookLog
+from ledger_tui.state.window import Record
+from ledger_tui.widgets.resource_view import ResourceView
+from ledger_tui.widgets.view import Desk
+
+_AGAIN_SECONDS = (0.5, 1.0, 2.0, 5.0)
+_GATHER_SECONDS = 0.1  # events that come together are drawn together
+_ENDPOINTS_READ = 5
+_QUIET_SECONDS = 30.0
+
+
+class EventsView(ResourceView):
+    """The screen of events. Listening begins with the first look and lasts as long as the dashboard."""
+
+    BINDINGS = [*EVENTS_KEYS, *RESOURCE_KEYS]
+
+    def __init__(self, desk: Desk) -> None:
+        self.webhooks = WebhookLog()
+        super().__init__(events_resource(self.webhooks), desk)
+        self._heard: list[Heard] = []
+        self._delivery_problem = ""
+
+    def enter(self) -> None:
+        super().enter()
+        if self.webhooks.listening is Listening.OFF:
+            self.webhooks.listening = Listening.CONNECTING
+            self._listen()
+
+    # ------------------------------------------------------------------ listening
+
+    @work(group="listen", exit_on_error=False)
+    async def _listen(self) -> None:
+        line = EventLine(self.desk.api)
+        failures = 0
+        while True:
+            try:
+                async for heard in line.listen():
+                    failures = 0
+                    self._gather(heard)
+            except NotOffered:
+                self.post_message(ListeningChanged(Listening.NOT_OFFERED))
+                return
+            except Invalid:
+                line.forget()
+                self.post_message(ListeningChanged(Listening.LOST))
+            except ClientError:
+                self.post_message(ListeningChanged(Listening.LOST))
+            await asyncio.sleep(_AGAIN_SECONDS[min(failures, len(_AGAIN_SECONDS) - 1)])
+            failures += 1
+
+    def _gather(self, heard: Heard | None) -> None:
+        """Put into the mailbox what was heard; one message a moment tells of it, however much it is."""
+        if heard is None:
+            self.post_message(ListeningChanged(Listening.ON))
+            return
+        self._heard.append(heard)
+        if len(self._heard) == 1:
+            self.set_timer(_GATHER_SECONDS, self._tell_heard)
+
+    def _tell_heard(self) -> None:
+        heard, self._heard = self._heard, []
+        self.post_message(EventsHeard(heard))
+
+    @hears(ListeningChanged)
+    def listening_changed(self, message: ListeningChanged) -> None:
+        message.stop()
+        self.webhooks.listening = message.listening
+        self.changed()
+
+    @hears(EventsHeard)
+    def take_heard(self, message: EventsHeard) -> None:
+        message.stop()
+        new = [h.event for h in message.heard if self.webhooks.note_signature(str(h.event["id"]), h.right)]
+        # Where they are seen already, read from the list, their signatures are news.
+        self.table.redraw()
+        shown = self.window.push(new[::-1])
+        self.show_rows(shown)
+
+    # ------------------------------------------------------------------ deliveries
+
+    def look(self) -> float:
+        super().look()
+        self._read_deliveries()
+        pause = self.desk.session.pause_after(2 + min(_ENDPOINTS_READ, len(self.webhooks.endpoints)))
+        # Everything is heard, and nothing is sent to anyone: there is little to ask for.
+        quiet = self.webhooks.listening is Listening.ON and not self.webhooks.endpoints
+        return max(pause, _QUIET_SECONDS) if quiet else pause
+
+    @work(group="deliveries", exclusive=True, exit_on_error=False)
+    async def _read_deliveries(self) -> None:
+        session = self.desk.session
+        if "webhook_endpoints" in session.lacking:
+            return
+        found: list[Record] = []
+        try:
+            path = "/v1/webhook_endpoints"
+            answer = await self.desk.api.read(path, {"limit": "100"}, part="webhook_endpoints")
+            endpoints = [each for each in answer.record.get("data", []) if isinstance(each, dict)]
+            for endpoint in endpoints[:_ENDPOINTS_READ]:
+                listed = await self.desk.api.read(delivery_path(endpoint.get("id")), {"limit": "100"})
+                found += [each for each in listed.record.get("data", []) if isinstance(each, dict)]
+        except ClientError as error:
+            self.post_message(DeliveriesCame([], [], literal(error)))
+        else:
+            self.post_message(DeliveriesCame(endpoints, found))
+
+    @hears(DeliveriesCame)
+    def take_deliveries(self, message: DeliveriesCame) -> None:
+        message.stop()
+        self._delivery_problem = message.problem
+        if not message.problem:
+            self.webhooks.endpoints = {str(each.get("id")): each for each in message.endpoints}
+            self.webhooks.note_deliveries(message.deliveries)
+            self.table.redraw()
+        self.changed()
+
+    # ------------------------------------------------------------------ keys
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "pause":
+            return True if self.window.following and len(self.window) else None
+        return super().check_action(action, parameters)
+
+    def action_pause(self) -> None:
+        """Hold the list still; what comes is counted until `f` follows again."""
+        self.window.hold()
+        self.changed()
+        self.refresh_bindings()
+
+    def news(self) -> Content:
+        log = self.webhooks
+        if log.wrong:
+            wrong = f"✗ {log.wrong} signed wrongly   "
+            return Content.styled(wrong, "bold $error")
+        match log.listening:
+            case Listening.ON:
+                heard = f"{log.heard:,} heard   " if log.heard else "listening   "
+                return Content.assemble(("◉ ", "$plus"), (heard, "$muted"))
+            case Listening.LOST:
+                return Content.styled("✕ not listening, trying again   ", "bold $error")
+            case Listening.NOT_OFFERED:
+                return Content.styled("no live stream here; looked at now and then   ", "$muted")
+            case _:
+                return Content.styled("◌ connecting…   ", "$muted")

@@ -1,0 +1,285 @@
+"""The overview: how the ledger stands, at one look."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from textual import events, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from ledger_tui.actions import VIEW_KEYS
+from ledger_tui.client import figures
+from ledger_tui.client.errors import ClientError, NotOffered
+from ledger_tui.hearing import hears
+from ledger_tui.messages import FigureCame, NamesCame
+from ledger_tui.resources.base import Cell, Place, Tone
+from ledger_tui.resources.transactions import TRANSACTIONS
+from ledger_tui.state import plot
+from ledger_tui.state.figures import BUCKET_SECONDS, Balances, Health, OpenInvoices, PostingRate, Sum
+from ledger_tui.state.money import format_amount
+from ledger_tui.state.text import fit, literal
+from ledger_tui.state.window import Record
+from ledger_tui.widgets.columns import GAP, MARGIN, fit_columns
+from ledger_tui.widgets.panel import Lines, Panel
+from ledger_tui.widgets.view import Desk, View
+
+_PAGES = 10  # read at most for one figure on a server with a generous limit
+_GENEROUS_LIMIT = 600
+_PACE_SECONDS = 0.15  # between figures on a server with a small burst
+_AXIS = 8  # cells left of the plot
+_TALL_ROWS = 32  # from here there is room for the latest postings
+_LATEST = 40
+_PARTS = {"invoices": "invoices.list", "health": "webhook_endpoints"}
+_LACKS = {
+    "invoices": "This server has no list of invoices.",
+    "health": "This server shows no webhook deliveries.",
+}
+
+
+class Overview(View, can_focus=True):
+    """Reads its figures one after the other, within the share of the rate limit that looking may take."""
+
+    BINDINGS = VIEW_KEYS
+
+    def __init__(self, place: Place, desk: Desk) -> None:
+        super().__init__(place, desk)
+        self.rate = PostingRate()
+        self.figures: dict[str, Any] = {}
+        self.latest: list[Record] = []
+        self._requests = 1
+        self._reading = False
+        self._server_ahead = 0.0
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="overview-caption")
+        with Horizontal(classes="upper"):
+            yield Panel("balances", self._draw_balances, id="balances")
+            with Vertical():
+                yield Panel("rate limit", self._draw_limit, id="limit")
+                yield Panel("open invoices", self._draw_invoices, id="invoices-open")
+                yield Panel("webhook deliveries, the newest", self._draw_health, id="health")
+        yield Panel("postings per minute", self._draw_rate, id="rate")
+        yield Panel("latest postings", self._draw_latest, id="latest")
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.height >= _TALL_ROWS, "-tall")
+
+    # ------------------------------------------------------------------ reading
+
+    def may_look(self) -> bool:
+        return not self._reading
+
+    def look(self) -> float:
+        self._reading = True
+        self._read()
+        return self.desk.session.pause_after(self._requests)
+
+    @work(group="figures", exclusive=True, exit_on_error=False)
+    async def _read(self) -> None:
+        api, session = self.desk.api, self.desk.session
+        generous = session.limit is None or session.limit >= _GENEROUS_LIMIT
+        pages = _PAGES if generous else 1
+        before = self.desk.traffic.count
+        for name in ("rate", "balances", "invoices", "health"):
+            if name in _LACKS and session.lacking & {
+                "invoices.list" if name == "invoices" else "webhook_endpoints"
+            }:
+                self.post_message(FigureCame(name, _LACKS[name]))
+                continue
+            try:
+                match name:
+                    case "rate":
+                        figure: Any = await figures.read_postings(api, self.rate.newest, pages)
+                    case "balances":
+                        figure = await figures.read_balances(api, pages)
+                    case "invoices":
+                        figure = await figures.read_open_invoices(api, min(pages, 3))
+                    case _:
+                        figure = await figures.read_health(api)
+            except NotOffered:
+                figure = _LACKS.get(name, "This server does not have it.")
+            except ClientError as error:
+                figure = literal(error)
+            self.post_message(FigureCame(name, figure))
+            if not generous:
+                await asyncio.sleep(_PACE_SECONDS)
+        self.post_message(FigureCame("done", max(1, self.desk.traffic.count - before)))
+
+    @hears(FigureCame)
+    def take_figure(self, message: FigureCame) -> None:
+        """A sentence in place of a figure says why there is none."""
+        message.stop()
+        name, figure = message.name, message.figure
+        if name == "done":
+            self._reading = False
+            self._requests = figure
+            session = self.desk.session
+            self.next_look_at = session.clock() + session.pause_after(figure)
+        elif isinstance(figure, figures.Postings):
+            self._server_ahead = figure.now - time.time()
+            self.rate.take(figure.rows, now=figure.now, reached=figure.reached)
+            self.figures["rate"] = self.rate
+            self.latest = figure.rows[:_LATEST]
+        elif name == "balances" and not isinstance(figure, str):
+            balances, accounts = figure
+            self.figures["balances"] = balances
+            if accounts:
+                self.desk.session.saw_livemode(accounts[0].get("livemode"))
+            if self.desk.names.learn(accounts):
+                self.post_message(NamesCame())
+        else:
+            self.figures[name] = figure
+        self._draw()
+
+    def worker_failed(self, group: str) -> None:
+        self._reading = False
+        self._draw()
+
+    def tick(self) -> None:
+        super().tick()
+        for name in ("#limit", "#rate"):  # the reset comes nearer and the bars move on by themselves
+            self.query_one(name).refresh()
+
+    def _draw(self) -> None:
+        now = time.strftime("%H:%M:%S", time.gmtime(time.time() + self._server_ahead))
+        right = f"✕ {self.problem} " if self.problem else f"{now} UTC "
+        left = " Overview"
+        room = max(1, self.size.width - len(left) - len(right))
+        style = "bold $error" if self.problem else "$muted"
+        self.query_one("#overview-caption", Static).update(
+            Content.assemble((left, "bold"), " " * room, (right, style))
+        )
+        for panel in self.query(Panel):
+            panel.refresh()
+
+    def names_came(self) -> None:
+        self._draw()
+
+    def shown_path(self) -> str:
+        return "/v1/accounts"
+
+    # ------------------------------------------------------------------ drawing
+
+    def _figure(self, name: str) -> tuple[Any, Lines]:
+        """A figure, or None and the lines that stand in for it."""
+        figure = self.figures.get(name)
+        if figure is None:
+            return None, [[Cell("loading…", "dim")]]
+        if isinstance(figure, str):
+            return None, [[Cell(figure, "dim")]]
+        return figure, []
+
+    def _draw_balances(self, width: int, height: int) -> Lines:
+        balances, instead = self._figure("balances")
+        if not isinstance(balances, Balances):
+            return instead
+        if not balances.accounts:
+            return [[Cell("No accounts yet.", "dim")]]
+        lines = _sum_lines(balances.sums, height - 1, "account")
+        told = f"{balances.accounts:,} account{'s' if balances.accounts != 1 else ''}"
+        told = f"of the newest {told}" if balances.partial else f"{told} in all"
+        return [*lines, [Cell(told, "dim")]]
+
+    def _draw_limit(self, width: int, _height: int) -> Lines:
+        session = self.desk.session
+        if not session.limit or session.remaining is None:
+            return [[Cell("This server names no rate limit.", "dim")]]
+        share = session.remaining / session.limit
+        filled, empty = plot.meter(share, max(4, min(24, width - 22)))
+        tone: Tone = "warn" if share < 0.1 else "accent"
+        left = Cell(f"  {session.remaining:,} of {session.limit:,} left")
+        reset = max(0, (session.reset_at or 0) - int(time.time() + self._server_ahead))
+        return [[Cell(filled, tone), Cell(empty, "dim"), left], [Cell(f"resets in {reset} s", "dim")]]
+
+    def _draw_invoices(self, _width: int, _height: int) -> Lines:
+        invoices, instead = self._figure("invoices")
+        if not isinstance(invoices, OpenInvoices):
+            return instead
+        if not invoices.count:
+            return [[Cell("None is open.", "dim")]]
+        more = "+" if invoices.partial else ""
+        late: list[Cell] = [Cell(f" · {invoices.overdue} overdue", "warn")] if invoices.overdue else []
+        sums = [f"{literal(one.currency)} {format_amount(one.amount, one.currency)}" for one in invoices.sums]
+        return [[Cell(f"◐ {invoices.count}{more} open", "accent"), *late], [Cell(" · ".join(sums))]]
+
+    def _draw_health(self, width: int, _height: int) -> Lines:
+        health, instead = self._figure("health")
+        if not isinstance(health, Health):
+            return instead
+        if not health.endpoints:
+            return [[Cell("No webhook endpoints.", "dim")]]
+        states = health.by_status
+        cells = [
+            Cell(f"✓ {states.get('succeeded', 0)}", "plus"),
+            Cell(f"   ◔ {states.get('pending', 0)} waiting", "accent" if states.get("pending") else "dim"),
+            Cell(f"   ✕ {states.get('failed', 0)} failed", "bad" if states.get("failed") else "dim"),
+        ]
+        of = f"to {health.endpoints} endpoint{'s' if health.endpoints != 1 else ''}"
+        lines = [cells, [Cell(of, "dim")]]
+        if health.disabled:
+            lines[1].append(Cell(f", {health.disabled} disabled", "warn"))
+        if health.last_error:
+            lines.append([Cell(f"last: {literal(health.last_error)}", "minus")])
+        return lines
+
+    def _draw_rate(self, width: int, height: int) -> Lines:
+        rate, instead = self._figure("rate")
+        if not isinstance(rate, PostingRate):
+            return instead
+        columns, rows = width - _AXIS, max(1, height - 2)
+        now = time.time() + self._server_ahead
+        values = rate.per_minute(now, columns)
+        known = [value for value in values if value is not None]
+        top = plot.nice_top(max(known, default=0.0))
+        lines = []
+        labels = {0: top, rows - 1: 0.0} | ({rows // 2: top / 2} if rows % 2 and rows > 4 and top > 1 else {})
+        for number, bars in enumerate(plot.bars(values, rows, top)):
+            label = f"{labels[number]:,.0f}" if number in labels else ""
+            lines.append([Cell(fit(label, _AXIS - 2, "right") + " ┤", "dim"), Cell(bars, "accent")])
+        latest = known[-60 // BUCKET_SECONDS :]
+        mean = sum(latest) / len(latest) if latest else None
+        about = "≈ " if rate.estimated else ""
+        said = "counting…" if mean is None else f"{about}{mean:,.0f} in the last minute"
+        span = f"each bar is {BUCKET_SECONDS} s, {columns * BUCKET_SECONDS / 60:.0f} minutes"
+        room = max(1, width - _AXIS - len(said) - len(span))
+        return [*lines, [Cell(" " * _AXIS), Cell(span, "dim"), Cell(" " * room), Cell(said)]]
+
+    def _draw_latest(self, width: int, height: int) -> Lines:
+        columns = fit_columns(TRANSACTIONS.columns[:-1], width + MARGIN)  # all but the id
+        lines = []
+        for record in self.latest[:height]:
+            cells: list[Cell] = []
+            for number, (column, room) in enumerate(columns):
+                cell = column.cell(record, self.desk.names)
+                gap = " " * GAP if number else ""
+                cells.append(Cell(gap + fit(cell.text, room, column.align), cell.tone))
+            lines.append(cells)
+        return lines or [[Cell("None yet.", "dim")]]
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "back"
+
+
+def _sum_lines(sums: Any, most: int, each: str) -> list[list[Cell]]:
+    """Sums as aligned lines; when there are too many the last line says how many are left out."""
+    shown: list[Sum] = list(sums)
+    over = len(shown) - most
+    if over > 0:
+        shown = shown[: max(0, most - 1)]
+    texts = [format_amount(one.amount, one.currency) for one in shown]
+    widest = max(map(len, texts), default=0)
+    lines = []
+    for one, text in zip(shown, texts, strict=True):
+        count = f"  {one.count:,} {each}{'s' if one.count != 1 else ''}" if each else ""
+        tone: Tone = "minus" if one.amount < 0 else "strong"
+        lines.append(
+            [Cell(f"{literal(one.currency):<3}  ", "dim"), Cell(text.rjust(widest), tone), Cell(count, "dim")]
+        )
+    if over > 0:
+        lines.append([Cell(f"and {len(sums) - len(shown)} more currencies", "dim")])
+    return lines

@@ -1,0 +1,278 @@
+"""Token status: with what the dashboard asks, what that may do, how much of it is left, for how long."""
+
+from __future__ import annotations
+
+import time
+
+from textual import work
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.widgets import Static
+
+from ledger_tui.actions import TOKEN_KEYS, VIEW_KEYS
+from ledger_tui.client.errors import ClientError, Forbidden, NotOffered
+from ledger_tui.client.tokens import refusal_of
+from ledger_tui.hearing import hears
+from ledger_tui.messages import TokensAsked, TokensChanged, WhoamiCame
+from ledger_tui.resources.api_keys import scopes_of
+from ledger_tui.resources.base import Cell, Place, Tone, text_of, time_of
+from ledger_tui.state import plot
+from ledger_tui.state.session import Mode
+from ledger_tui.state.text import literal
+from ledger_tui.state.tokens import EARLY_SECONDS
+from ledger_tui.state.window import Record
+from ledger_tui.widgets.panel import Lines, Panel, fact
+from ledger_tui.widgets.view import Desk, View
+
+_KINDS = {"api_key": "API key", "access_token": "access token", "oauth_token": "OAuth token"}
+_PLANS = {60: "free", 600: "pro", 6000: "enterprise"}  # interface.md, Rate limits
+_METER = 24
+
+
+class TokenView(View, can_focus=True):
+    """What stands here is never more of a secret than its last four characters."""
+
+    BINDINGS = [*TOKEN_KEYS, *VIEW_KEYS]
+
+    def __init__(self, place: Place, desk: Desk) -> None:
+        super().__init__(place, desk)
+        self.whoami: Record | None = None
+        self.billing: Record | None = None
+        self.asking = False
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="token-caption")
+        with Horizontal(classes="upper"):
+            yield Panel("credential", self._draw_credential, id="credential")
+            yield Panel("limits", self._draw_limits, id="limits")
+        yield Panel("tokens", self._draw_tokens, id="tokens")
+
+    # ------------------------------------------------------------------ reading
+
+    def look(self) -> float:
+        self._read()
+        return self.desk.session.pause_after(2) * 5
+
+    @work(group="whoami", exclusive=True, exit_on_error=False)
+    async def _read(self) -> None:
+        api = self.desk.api
+        try:
+            whoami = (await api.read("/v1/whoami", part="whoami")).record
+        except NotOffered:
+            lacks = "This server does not tell whose a credential is."
+            self.post_message(WhoamiCame(None, None, lacks))
+            # A look all the same: the limits are in the headers of any answer.
+            return
+        except ClientError as error:
+            self.post_message(WhoamiCame(None, None, literal(error)))
+            return
+        try:
+            billing = (await api.read("/v1/billing", part="billing")).record
+        except (NotOffered, Forbidden):  # only an owner may see how much is used
+            billing = None
+        except ClientError as error:
+            self.post_message(WhoamiCame(whoami, None, literal(error)))
+            return
+        self.post_message(WhoamiCame(whoami, billing, ""))
+
+    @hears(WhoamiCame)
+    def take_whoami(self, message: WhoamiCame) -> None:
+        message.stop()
+        self.problem = message.problem
+        self.whoami, self.billing = message.whoami, message.billing
+        if message.whoami is not None:
+            self.desk.session.saw_livemode(message.whoami.get("livemode"))
+        self.changed()
+
+    # ------------------------------------------------------------------ tokens
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        tokens = self.desk.tokens
+        pair = tokens.tokens.pair
+        if action == "back":
+            return False
+        if action == "exchange":
+            return True if tokens.key and not self.asking else None
+        if action == "rotate":
+            return True if pair is not None and pair.refresh and not self.asking else None
+        if action == "use_key":
+            return True if pair is not None and tokens.key else None
+        return True
+
+    def action_exchange(self) -> None:
+        self._ask("exchange")
+
+    def action_rotate(self) -> None:
+        self._ask("refresh")
+
+    def action_use_key(self) -> None:
+        self.desk.tokens.use_key()
+        self.post_message(TokensChanged())
+        self.look_again()
+
+    def _ask(self, what: str) -> None:
+        self.asking = True
+        self.refresh_bindings()
+        self._ask_server(what)
+
+    @work(group="tokens", exit_on_error=False)
+    async def _ask_server(self, what: str) -> None:
+        tokens = self.desk.tokens
+        try:
+            await (tokens.exchange() if what == "exchange" else tokens.refresh())
+        except ClientError as error:
+            self.post_message(TokensAsked(literal(refusal_of(error))))
+        else:
+            self.post_message(TokensAsked(""))
+
+    @hears(TokensAsked)
+    def tokens_asked(self, message: TokensAsked) -> None:
+        message.stop()
+        self.asking = False
+        if message.problem:
+            self.notify(message.problem, severity="error", markup=False)
+        else:
+            self.notify("Tokens are in use; the key rests")
+        self.post_message(TokensChanged())
+        self.look_again()
+
+    def look_again(self) -> None:
+        """The credential in use is another: what it may do may be another too."""
+        self.next_look_at = 0.0
+        self.tick()
+        self.changed()
+        self.refresh_bindings()
+
+    def worker_failed(self, group: str) -> None:
+        self.asking = False
+        super().worker_failed(group)
+
+    # ------------------------------------------------------------------ drawing
+
+    def tick(self) -> None:
+        super().tick()
+        self.query_one("#limits").refresh()  # the seconds count down
+        self.query_one("#tokens").refresh()
+
+    def changed(self) -> None:
+        self.query_one("#token-caption", Static).update(
+            Content.assemble(
+                (" Token status", "bold"), (f"  {self.problem}" if self.problem else "", "$muted")
+            )
+        )
+        for panel in self.query(Panel):
+            panel.refresh()
+        super().changed()
+
+    def shown_path(self) -> str:
+        return "/v1/whoami"
+
+    def _value(self) -> Cell:
+        tokens = self.desk.tokens
+        pair = tokens.tokens.pair
+        value = pair.access if pair is not None else tokens.key
+        if not value:
+            return Cell("none", "dim")
+        prefix = value[: value.rfind("_") + 1]
+        return Cell(f"{literal(prefix)}…{literal(value[-4:])}", "strong")
+
+    def _draw_credential(self, _width: int, _height: int) -> Lines:
+        whoami = self.whoami or {}
+        pair = self.desk.tokens.tokens.pair
+        kind = str(whoami.get("kind") or ("access_token" if pair is not None else "api_key"))
+        mode = self.desk.session.mode
+        modes: dict[Mode, Cell] = {
+            Mode.LIVE: Cell("◆ LIVE: real money", "warn"),
+            Mode.TEST: Cell("test", "plain"),
+            Mode.UNKNOWN: Cell("not known", "dim"),
+        }
+        lines = [
+            fact("in use", self._value()),
+            fact("kind", Cell(_KINDS.get(kind, literal(kind)))),
+            fact("mode", modes[mode]),
+            fact("role", text_of(whoami, "role")),
+            fact("scopes", scopes_of(whoami) if self.whoami else Cell("–", "dim")),
+            fact("project", text_of(whoami, "project", "dim")),
+            fact("id", text_of(whoami, "id", "dim")),
+            fact("since", time_of(whoami, "created")),
+        ]
+        if whoami.get("user") is not None:
+            lines.insert(5, fact("acts for", text_of(whoami, "user")))
+        return lines
+
+    def _plan(self) -> Cell:
+        plan = (self.whoami or {}).get("plan")
+        if plan is not None:
+            return Cell(literal(plan))
+        guess = _PLANS.get(self.desk.session.limit or 0)
+        return Cell(f"{guess}, by its limit" if guess else "–", "dim")
+
+    def _draw_limits(self, width: int, _height: int) -> Lines:
+        session, whoami = self.desk.session, self.whoami or {}
+        lines: list[list[Cell]] = [fact("plan", self._plan())]
+        if session.limit and session.remaining is not None:
+            share = session.remaining / session.limit
+            tone: Tone = "warn" if share < 0.1 else "accent"
+            filled, empty = plot.meter(share, max(4, min(_METER, width - 16)))
+            left = max(0, (session.reset_at or 0) - int(time.time()))
+            lines += [
+                fact("this minute", Cell(f"{session.remaining:,} of {session.limit:,} left")),
+                fact("", Cell(filled, tone), Cell(empty, "dim")),
+                fact("resets in", Cell(f"{left} s")),
+            ]
+        else:
+            lines.append(fact("this minute", Cell("this server names no rate limit", "dim")))
+        burst = whoami.get("burst")
+        if isinstance(burst, int):
+            lines.append(fact("burst", Cell(f"{burst:,} in a second")))
+        stored = (self.billing or {}).get("stored_objects")
+        most = whoami.get("stored_objects_max")
+        if isinstance(stored, int):
+            lines.append(
+                fact(
+                    "stored", Cell(f"{stored:,} of {f'{most:,}' if isinstance(most, int) else 'any number'}")
+                )
+            )
+        hooks = whoami.get("webhook_endpoints_max")
+        if self.whoami is not None:
+            lines.append(
+                fact("endpoints", Cell(f"up to {hooks}" if isinstance(hooks, int) else "any number"))
+            )
+        return lines
+
+    def _draw_tokens(self, width: int, _height: int) -> Lines:
+        keeper = self.desk.tokens
+        tokens = keeper.tokens
+        if tokens.problem:
+            return [[Cell(f"✕ {literal(tokens.problem)}", "bad")], [Cell("x exchanges the key anew.", "dim")]]
+        if self.asking:
+            return [[Cell("asking…", "dim")]]
+        if tokens.pair is None:
+            return [
+                [Cell("The API key itself is shown with every request.", "dim")],
+                [
+                    Cell(
+                        "x exchanges it for an access token, good for an hour and then renewed.",
+                        "dim",
+                    )
+                ],
+            ]
+        share = tokens.left / tokens.pair.lasts
+        filled, empty = plot.meter(share, max(4, min(2 * _METER, width - 16)))
+        tone: Tone = "accent" if tokens.left > EARLY_SECONDS else "warn"
+        due = tokens.due_in
+        renewed = "cannot be renewed" if due is None else f"renews itself in {_clock(due)}"
+        times = {0: "not yet", 1: "once"}.get(tokens.rotations, f"{tokens.rotations} times")
+        return [
+            fact("access token", Cell(f"expires in {_clock(tokens.left)}", "strong")),
+            fact("", Cell(filled, tone), Cell(empty, "dim")),
+            fact("refresh token", Cell(renewed), Cell("   t does it now", "dim")),
+            fact("rotated", Cell(times)),
+        ]
+
+
+def _clock(seconds: float) -> str:
+    """`59:08`."""
+    whole = int(seconds)
+    return f"{whole // 60}:{whole % 60:02d}"

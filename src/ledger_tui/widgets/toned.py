@@ -1,0 +1,30 @@
+"""Cells as styled text: one place that says how each tone looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textual.content import Content
+
+from ledger_tui.resources.base import Cell
+
+TONE_STYLES = {
+    "plain": "$foreground",
+    "dim": "$muted",
+    "strong": "bold",
+    "plus": "$plus",
+    "minus": "$minus",
+    "warn": "bold $warning",
+    "bad": "bold $error",
+    "accent": "$accent",
+}
+
+
+def toned(cell: Cell) -> Content:
+    """One cell."""
+    return Content.styled(cell.text, TONE_STYLES[cell.tone])
+
+
+def toned_line(cells: Iterable[Cell]) -> Content:
+    """Cells side by side."""
+    return Content("").join([toned(cell) for cell in cells])

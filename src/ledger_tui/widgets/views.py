@@ -1,0 +1,39 @@
+"""Which view shows which screen. The rarer ones are loaded when they are first looked at."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from ledger_tui.resources.base import Place, Resource
+from ledger_tui.widgets.resource_view import ResourceView
+from ledger_tui.widgets.view import Desk, View
+
+_RARER = ("overview", "token_view", "events_view", "requests_view")
+
+
+def load_rarer_views() -> None:
+    """Load them before they are looked at, off the event loop, once the first picture stands."""
+    for name in _RARER:
+        import_module(f"ledger_tui.widgets.{name}")
+
+
+def make_view(place: Place, desk: Desk) -> View:
+    """A new view of a screen."""
+    if place.kind == "overview":
+        from ledger_tui.widgets.overview import Overview
+
+        return Overview(place, desk)
+    if place.kind == "token":
+        from ledger_tui.widgets.token_view import TokenView
+
+        return TokenView(place, desk)
+    assert isinstance(place, Resource)
+    if place.kind == "events":
+        from ledger_tui.widgets.events_view import EventsView
+
+        return EventsView(desk)
+    if place.kind == "requests":
+        from ledger_tui.widgets.requests_view import RequestsView
+
+        return RequestsView(place, desk)
+    return ResourceView(place, desk)

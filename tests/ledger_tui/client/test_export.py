@@ -1,0 +1,146 @@
+"""A list into a file: whole or not at all, 0600, safe for spreadsheets, in the memory of a page."""
+
+import asyncio
+import csv
+import io
+import json
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import ClientError
+from ledger_tui.client.export import Asked, CannotWrite, FileIsThere, Progress, export
+from ledger_tui.state.session import Session
+from ledger_tui.state.sheets import Format
+from ledger_tui.state.traffic import Traffic
+from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.line import Line
+
+
+@pytest.fixture
+async def api(server: ContractServer) -> AsyncIterator[Api]:
+    opened = Api(Session(), Traffic())
+    await opened.open(server.url, server.key)
+    yield opened
+    await opened.close()
+
+
+def asked(file: Path, format_: Format = "csv", *, replace: bool = False, **filters: str) -> Asked:
+    return Asked("/v1/transactions", "starting_after", filters, None, file, format_, replace)
+
+
+def fill(server: ContractServer, count: int) -> None:
+    account = server.add_account()
+    for number in range(count):
+        server.post(account, 100 + number, "debit" if number % 2 else "credit", f"sale {number}")
+
+
+def quiet(_went: Progress) -> None:
+    pass
+
+
+async def test_every_row_is_there_once_in_order_with_its_progress(
+    server: ContractServer, api: Api, tmp_path: Path
+) -> None:
+    fill(server, 250)
+    went: list[Progress] = []
+    done = await export(api, asked(tmp_path / "all.csv"), went.append)
+    rows = [*csv.DictReader(io.StringIO((tmp_path / "all.csv").read_text(encoding="utf-8")))]
+    assert [row["id"] for row in rows] == [record["id"] for record in reversed(server.transactions)]
+    assert [each.rows for each in went] == [100, 200, 250]
+    assert done == Progress(250, 250)
+    assert (tmp_path / "all.csv").stat().st_mode & 0o777 == 0o600
+    assert os.listdir(tmp_path) == ["all.csv"]
+
+
+async def test_the_filter_is_the_lists(server: ContractServer, api: Api, tmp_path: Path) -> None:
+    fill(server, 10)
+    await export(api, asked(tmp_path / "f.jsonl", "jsonl", type="debit"), quiet)
+    lines = (tmp_path / "f.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["type"] for line in lines] == ["debit"] * 5
+    assert json.loads(lines[0]) == server.transactions[-1]
+
+
+async def test_a_field_that_comes_on_a_later_page_is_not_lost(
+    server: ContractServer, api: Api, tmp_path: Path
+) -> None:
+    fill(server, 150)
+    server.transactions[0]["note"] = "=1+1"
+    await export(api, asked(tmp_path / "w.csv"), quiet)
+    rows = [*csv.DictReader(io.StringIO((tmp_path / "w.csv").read_text(encoding="utf-8")))]
+    assert len(rows) == 150
+    assert (rows[0]["note"], rows[-1]["note"]) == ("", "'=1+1")
+    assert os.listdir(tmp_path) == ["w.csv"]
+
+
+async def test_a_file_that_is_there_is_never_replaced_unasked(
+    server: ContractServer, api: Api, tmp_path: Path
+) -> None:
+    fill(server, 3)
+    file = tmp_path / "mine.csv"
+    file.write_text("precious", encoding="utf-8")
+    with pytest.raises(FileIsThere):
+        await export(api, asked(file), quiet)
+    assert file.read_text(encoding="utf-8") == "precious"
+    await export(api, asked(file, replace=True), quiet)
+    assert len(file.read_text(encoding="utf-8").splitlines()) == 4
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+async def test_nor_one_that_comes_while_it_is_written(
+    server: ContractServer, api: Api, tmp_path: Path
+) -> None:
+    fill(server, 3)
+    file = tmp_path / "mine.csv"
+    with pytest.raises(FileIsThere):
+        await export(
+            api, asked(file), lambda _went: [file.write_text("precious", encoding="utf-8")][0] and None
+        )
+    assert file.read_text(encoding="utf-8") == "precious"
+    assert os.listdir(tmp_path) == ["mine.csv"]
+
+
+async def test_a_failure_half_way_leaves_nothing(server: ContractServer, api: Api, tmp_path: Path) -> None:
+    fill(server, 250)
+
+    def fail_next(_went: Progress) -> None:
+        server.refuse(500, {"error": {"type": "api_error", "code": "internal_error", "message": "No."}})
+
+    with pytest.raises(ClientError, match="No"):
+        await export(api, asked(tmp_path / "f.csv"), fail_next)
+    assert os.listdir(tmp_path) == []
+
+
+async def test_cancelled_it_leaves_nothing(server: ContractServer, tmp_path: Path) -> None:
+    fill(server, 250)
+    async with Line(server.port) as line:
+        api = Api(Session(), Traffic())
+        await api.open(line.url, server.key)
+        held = asyncio.Event()
+
+        def hold(_went: Progress) -> None:
+            line.hold.clear()
+            held.set()
+
+        running = asyncio.create_task(export(api, asked(tmp_path / "f.csv"), hold))
+        await held.wait()
+        assert len(os.listdir(tmp_path)) == 1
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert os.listdir(tmp_path) == []
+        await api.close()
+
+
+@pytest.mark.parametrize("file", ["no/such/folder/f.csv", "/proc/f.csv"])
+async def test_where_nothing_can_be_written_is_a_sentence(api: Api, tmp_path: Path, file: str) -> None:
+    with pytest.raises(CannotWrite, match="Cannot write"):
+        await export(api, asked(tmp_path / file), quiet)
+
+
+async def test_an_empty_list_is_an_empty_file(api: Api, tmp_path: Path) -> None:
+    assert (await export(api, asked(tmp_path / "f.csv"), quiet)).rows == 0
+    assert (tmp_path / "f.csv").read_text(encoding="utf-8") == ""

@@ -1,0 +1,120 @@
+"""Listening to events over server-sent events, on a real socket."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from ledger_tui.client.errors import ClientError, NotOffered, Unreachable
+from ledger_tui.client.stream import EventLine, Heard
+from ledger_tui.client.webhooks import sign
+from tests.ledger_tui.client.test_api import client
+from tests.ledger_tui.contract_server import ContractServer
+
+SECRET = "whsec_0123456789abcdefghijABCDEFGHIJ01"
+
+
+def message(kind: str, event_id: str, data: object) -> bytes:
+    return f"id: {event_id}\nevent: {kind}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+
+
+def event(number: int, secret: str = SECRET, name: str = "Till") -> bytes:
+    body = json.dumps({"id": f"evt_{number}", "type": "account.created", "name": name}, ensure_ascii=False)
+    return message("event", f"evt_{number}", {"body": body, "signature": sign(secret, body.encode())})
+
+
+@asynccontextmanager
+async def speaker(*sessions: list[bytes]) -> AsyncIterator[tuple[str, list[bytes]]]:
+    """A server that says these things, one list a connection, then hangs up; with the requests it got."""
+    asked: list[bytes] = []
+    left = list(sessions)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+        for part in left.pop(0):
+            writer.write(part)
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
+    finally:
+        server.close()
+
+
+async def hear(line: EventLine) -> tuple[list[Heard | None], ClientError]:
+    """All that comes until the line breaks, and why it did."""
+    heard: list[Heard | None] = []
+    try:
+        async for one in line.listen():
+            heard.append(one)
+    except ClientError as error:
+        return heard, error
+    raise AssertionError("a line never ends well")
+
+
+async def test_each_event_is_checked_with_the_secret_of_its_session() -> None:
+    session = message("session", "evt_0", {"secret": SECRET})
+    async with (
+        speaker([session, event(1), event(2, "whsec_other")]) as (url, _asked),
+        client(url) as (api, _s, _t),
+    ):
+        heard, error = await hear(EventLine(api))
+    assert isinstance(error, Unreachable)
+    assert heard[0] is None
+    assert [(one.event["id"], one.right) for one in heard if one] == [("evt_1", True), ("evt_2", False)]
+
+
+async def test_a_line_separator_inside_of_a_body_cuts_nothing() -> None:
+    said = event(1, name="a\u2028b\x85c\x1cd")
+    session = message("session", "evt_0", {"secret": SECRET})
+    async with speaker([session, said]) as (url, _asked), client(url) as (api, _session, _traffic):
+        heard, _error = await hear(EventLine(api))
+    assert [(one.event["name"], one.right) for one in heard if one] == [("a\u2028b\x85c\x1cd", True)]
+
+
+async def test_messages_that_come_in_pieces_are_put_together() -> None:
+    whole = message("session", "evt_0", {"secret": SECRET}) + b": nothing happened\n\n" + event(1)
+    pieces = [whole[n : n + 7] for n in range(0, len(whole), 7)]
+    async with speaker(pieces) as (url, _asked), client(url) as (api, _session, _traffic):
+        heard, _error = await hear(EventLine(api))
+    assert [one.right for one in heard if one] == [True]
+
+
+async def test_the_next_session_goes_on_behind_the_last_event_that_was_heard() -> None:
+    session = message("session", "evt_0", {"secret": SECRET})
+    async with (
+        speaker([session, event(7)], [session]) as (url, asked),
+        client(url) as (api, _session, _traffic),
+    ):
+        line = EventLine(api)
+        await hear(line)
+        await hear(line)
+    assert b"last-event-id" not in asked[0].lower()
+    assert b"last-event-id: evt_7" in asked[1].lower()
+
+
+async def test_without_a_session_no_event_is_right() -> None:
+    async with speaker([event(1)]) as (url, _asked), client(url) as (api, _session, _traffic):
+        heard, _error = await hear(EventLine(api))
+    assert [one.right for one in heard if one] == [False]
+
+
+@pytest.mark.parametrize("data", ["[]", "5", "{", '{"body": 5, "signature": null}', '{"body": "[]"}'])
+async def test_nonsense_is_an_event_that_is_not_right_and_no_fault(data: str) -> None:
+    said = f"id: evt_9\nevent: event\ndata: {data}\n\n".encode()
+    session = message("session", "evt_0", {"secret": SECRET})
+    async with speaker([session, said]) as (url, _asked), client(url) as (api, _session, _traffic):
+        heard, _error = await hear(EventLine(api))
+    assert [(one.event["id"], one.right) for one in heard if one] == [("evt_9", False)]
+
+
+async def test_a_server_without_a_stream_is_told_apart_from_a_broken_line(server: ContractServer) -> None:
+    async with client(server.url) as (api, session, _traffic):
+        _heard, error = await hear(EventLine(api))
+    assert isinstance(error, NotOffered)
+    assert session.lacking == {"events.stream"}

@@ -1,0 +1,46 @@
+from ledger_tui.resources.balance_plot import balance_points, balance_sections
+from ledger_tui.state.names import AccountNames
+
+ACCOUNT = {"id": "acc_1", "balance": 825, "currency": "EUR"}
+POSTINGS = [
+    {"amount": 75, "type": "credit", "balance_after": 825, "created": "2026-11-20T04:33:00.000Z"},
+    {"amount": 250, "type": "debit", "balance_after": 750, "created": "2026-11-20T04:32:00.000Z"},
+    {"amount": 1000, "type": "credit", "balance_after": 1000, "created": "2026-11-20T04:31:00.000Z"},
+]
+
+
+def without(*names: str) -> list[dict[str, object]]:
+    return [{key: value for key, value in row.items() if key not in names} for row in POSTINGS]
+
+
+def test_the_balance_before_the_first_posting_is_where_it_begins() -> None:
+    assert balance_points(ACCOUNT, POSTINGS).balances == (0, 1000, 750, 825)
+
+
+def test_balances_that_are_not_told_are_counted_back_from_todays() -> None:
+    assert balance_points(ACCOUNT, without("balance_after")).balances == (0, 1000, 750, 825)
+
+
+def test_times_that_are_not_told_are_not_made_up() -> None:
+    assert balance_points(ACCOUNT, without("created")).times is None
+
+
+def test_no_posting_is_no_line() -> None:
+    (section,) = balance_sections(ACCOUNT, balance_points(ACCOUNT, []), AccountNames())
+    assert section.drawing is None
+    assert section.facts[0].value.text == "none yet"
+
+
+def test_the_same_points_are_the_same_picture_so_that_nothing_is_drawn_twice() -> None:
+    one, other = (
+        balance_sections(ACCOUNT, balance_points(ACCOUNT, POSTINGS), AccountNames()) for _ in range(2)
+    )
+    assert one == other
+
+
+def test_every_line_of_the_picture_fits_its_width() -> None:
+    (section,) = balance_sections(ACCOUNT, balance_points(ACCOUNT, POSTINGS), AccountNames())
+    assert section.drawing is not None
+    for width in (20, 44, 76):
+        lines = ["".join(cell.text for cell in line) for line in section.drawing(width)]
+        assert max(map(len, lines[:-1])) <= width

@@ -1,0 +1,96 @@
+"""API keys: created, rolled, revoked; a value is on the screen once and nowhere after."""
+
+from ledger_tui.screens.confirm import ConfirmScreen
+from ledger_tui.screens.shown_once import ShownOnceScreen
+from tests.ledger_tui.driving import Driver, until
+
+
+async def create(driver: Driver, name: str = "reports") -> str:
+    """Create a key in the form; gives its value, with its dialog still open."""
+    await driver.press("9", "n")
+    await driver.sees("New API key")
+    await driver.type(name)
+    await driver.press("tab", "right", "tab")
+    await driver.type("read:projects read:users")
+    await driver.press("ctrl+s")
+    return await shown_secret(driver)
+
+
+async def shown_secret(driver: Driver) -> str:
+    await driver.sees("Shown once", "sk_test_")
+    return next(word for word in driver.text().split() if word.startswith("sk_test_") and "…" not in word)
+
+
+async def test_a_key_is_created_and_its_value_shown_once(driver: Driver) -> None:
+    value = await create(driver)
+    assert len(value) == len("sk_test_") + 32
+    await driver.press("q", "n", "r")  # nothing but esc or enter closes it
+    assert isinstance(driver.app.screen, ShownOnceScreen)
+    await driver.press("y")
+    assert driver.app.clipboard == value
+    await driver.press("escape")
+    await driver.sees("reports", "member", f"sk_test_…{value[-4:]}")
+    await driver.press("enter")
+    await driver.sees("read:projects read:users")
+    assert value not in driver.text()
+    assert value not in repr([record for slot in driver.view.window.slots for record in slot.rows or ()])
+    assert value not in repr([*driver.app.traffic])
+
+
+async def test_a_key_is_revoked_after_asking(driver: Driver) -> None:
+    await create(driver)
+    await driver.press("escape", "v")
+    await driver.sees("Revoke API key key_")
+    await driver.press("y")
+    await driver.sees("Revoked key_", "✕ revoked")
+    assert driver.view.check_action("act", ("revoke",)) is None
+
+
+async def test_a_key_is_rolled_and_the_new_value_shown_once(driver: Driver) -> None:
+    old = await create(driver)
+    await driver.press("escape", "o", "y")
+    new = await shown_secret(driver)
+    assert new != old
+    await driver.press("escape")
+    await driver.sees("✕ revoked", f"…{new[-4:]}")
+
+
+async def test_the_dashboards_own_key_can_be_rolled_under_its_feet(driver: Driver) -> None:
+    old = driver.app.tokens.key
+    await driver.press("9")
+    await driver.sees("dashboard")
+    await driver.press("o", "y")
+    new = await shown_secret(driver)
+    await driver.sees("It was this dashboard's own key: the new one is in use already.")
+    assert driver.app.tokens.key == new != old
+    await driver.press("escape", "1", "r")
+    await until(lambda: driver.view.window.loaded)
+    await driver.sees("● online", "Till")
+
+
+async def test_revoking_the_dashboards_own_key_says_what_comes_of_it(driver: Driver) -> None:
+    await driver.press("9")
+    await driver.sees("dashboard")
+    await driver.press("v")
+    await driver.sees("It is the key of this dashboard: it will see nothing more.")
+    await driver.press("y")
+    await driver.sees("✕ 401: the server does not accept this key")
+
+
+async def test_in_live_mode_revoking_asks_for_the_id(driver: Driver) -> None:
+    await create(driver)
+    await driver.press("escape")
+    driver.app.session.saw_livemode(True)
+    await driver.press("v")
+    await driver.sees("◆ LIVE · sure?", "Type key_")
+    await driver.press("y")
+    assert isinstance(driver.app.screen, ConfirmScreen)
+
+
+async def test_a_scope_there_is_not_is_told_under_its_field(driver: Driver) -> None:
+    await driver.press("9", "n")
+    await driver.press("tab", "tab")
+    await driver.type("read:everything")
+    await driver.press("ctrl+s")
+    await driver.sees("✕ ", "scopes")
+    assert len(driver.app.screen_stack) == 2

@@ -1,0 +1,231 @@
+"""Ways about the dashboard: history, ids, raw JSON, the palette, the middle of a list, themes, keys."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ledger_tui.app import LedgerApp
+from ledger_tui.config import Config, read_config
+from ledger_tui.embedded import EmbeddedServer
+from ledger_tui.options import Options
+from ledger_tui.screens.raw import RawScreen
+from ledger_tui.styles import ABOUT, THEMES
+from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import Driver, until
+
+
+@pytest.fixture(autouse=True)
+def own_config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    file = tmp_path / "config.toml"
+    monkeypatch.setenv("LEDGER_TUI_CONFIG", str(file))
+    return file
+
+
+def fill(server: ContractServer, transactions: int = 6) -> None:
+    for name in ("Beans, Berlin", "Tokyo shop"):
+        server.add_account(name)
+    for number in range(transactions):
+        server.post(server.accounts[number % 2], 100 + number, description=f"sale {number}")
+
+
+async def test_from_an_id_to_its_object_and_back_and_forward(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    fill(server)
+    async with dashboards.open() as driver:
+        await driver.press("2")
+        await driver.sees("sale 5")
+        await driver.press("down", "i")
+        await driver.sees("Jump to", "account  acc_")
+        await driver.press("enter")
+        await driver.sees("→ Its transactions", "Beans, Berlin")
+        await driver.press("left_square_bracket")
+        await driver.sees("sale 5")
+        assert driver.view.place.kind == "transactions"
+        await driver.press("right_square_bracket")
+        await driver.sees("→ Its transactions", "Beans, Berlin")
+
+
+async def test_back_leads_through_filters_and_open_objects(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    fill(server)
+    async with dashboards.open() as driver:
+        await driver.sees("Tokyo shop")
+        await driver.press("enter")
+        await driver.sees("→ Its transactions")
+        await driver.press("enter")
+        await driver.sees("sale 5")
+        await driver.sees_no_more("sale 4")
+        await driver.press("2", "4", "left_square_bracket", "left_square_bracket")
+        await driver.sees("→ Its transactions", "Tokyo shop")
+
+
+async def test_raw_json_is_literal_masked_scrolls_and_is_copied(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    account = server.add_account("\x1b]52;c;aGk=\x07 [bold]")
+    account["metadata"] = {f"key {number}": "x" * 100 for number in range(60)}
+    account["metadata"]["key 0"] = "sk_live_0123456789abcdefghijklmnopqrstuv"
+    async with dashboards.open() as driver:
+        await driver.press("J")
+        await driver.sees(f'"id": "{account["id"]}"', "sk_live_••••")
+        assert '"object"' not in driver.text()
+        await driver.press("end")
+        await driver.sees('"name": "\\u001b]52;c;aGk=\\u0007 [bold]"', '"object": "account"')
+        await driver.press("y")
+        copied = json.loads(driver.app.clipboard)
+        assert copied["id"] == account["id"]
+        assert "0123456789" not in driver.app.clipboard
+        await driver.press("escape")
+        await driver.sees_no_more('"object"')
+
+
+def test_a_record_of_a_million_characters_or_lines_is_drawn_as_it_is_seen() -> None:
+    RawScreen("JSON", {"a": "x" * 1_000_000, "b": [*range(20_000)]})
+
+
+async def test_the_palette_finds_what_was_looked_at_and_any_id(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    fill(server)
+    async with dashboards.open() as driver:
+        await driver.sees("Tokyo shop")
+        await driver.press("enter", "escape", "2", "ctrl+p")
+        await driver.type("tokyo")
+        await driver.sees(f"Account Tokyo shop  {server.accounts[1]['id']}")
+        await driver.press("enter")
+        await driver.sees("→ Its transactions", "Tokyo shop")
+        await driver.press("ctrl+p")
+        await driver.type(str(server.accounts[0]["id"]))
+        await driver.sees(f"Open account {server.accounts[0]['id']}")
+        await driver.press("enter")
+        await driver.sees("→ Its transactions", "Beans, Berlin")
+
+
+async def test_an_object_is_shown_in_its_list_on_a_server_that_only_goes_down(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    fill(server, 500)
+    middle = server.transactions[250]
+    async with dashboards.open() as driver:
+        await driver.press("2")
+        view = driver.view
+        view.show_record({**middle})
+        await driver.sees("sale 250", "show it in the list")
+        await driver.press("l")
+        await driver.sees("This server cannot show what is above", "sale 249", "in the middle")
+        assert view.window.current == middle
+        await driver.press("f")
+        await driver.sees("sale 499", "following")
+
+
+async def test_on_a_server_that_goes_up_the_list_grows_both_ways_around_the_object(tmp_path: Path) -> None:
+    server = EmbeddedServer(str(tmp_path / "ledger.db"))
+    address = server.start()
+    app = LedgerApp(Options(url=address.url, key=address.key))
+    async with app.run_test(size=(100, 24)) as pilot:
+        driver = Driver(app, pilot)
+        await driver.sees("● online")
+        made = await app.api.write("POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
+        posts = [
+            {
+                "account": made.record["id"],
+                "amount": number + 1,
+                "type": "credit",
+                "description": f"sale {number}",
+            }
+            for number in range(400)
+        ]
+        answer = await app.api.write("POST", "/v1/transactions/batch", {"transactions": posts}, "b")
+        middle = answer.record["data"][200]["id"]
+        await driver.press("2", "slash")
+        await driver.type(middle)
+        await driver.press("enter")
+        await driver.sees("description   sale 200")
+        await driver.press("l")
+        await driver.sees("sale 201", "sale 199", "in the middle")
+        assert (driver.view.selected or {})["id"] == middle
+        await driver.press("home", "home", "home", "home")
+        while driver.view.window.newer is not None:
+            await driver.press("home")
+        await driver.press("home")
+        await driver.sees("sale 399", "following")
+    server.stop()
+
+
+@pytest.mark.parametrize("theme", [theme.name for theme in THEMES])
+async def test_every_theme_can_be_drawn_with(
+    server: ContractServer, theme: str, dashboards: Dashboards
+) -> None:
+    fill(server)
+    app = LedgerApp(Options(url=server.url, key=server.key, config=Config(theme=theme)))
+    async with app.run_test() as pilot:
+        driver = Driver(app, pilot)
+        for keys in (
+            ["1"],
+            ["2"],
+            ["enter"],
+            ["escape", "n"],
+            ["escape", "question_mark"],
+            ["escape", "ctrl+p"],
+        ):
+            await driver.press(*keys)
+        assert app.theme == theme
+        assert theme in ABOUT
+
+
+async def test_a_theme_is_previewed_put_back_by_esc_and_kept_by_enter(
+    server: ContractServer, dashboards: Dashboards, own_config: Path
+) -> None:
+    fill(server)
+    async with dashboards.open() as driver:
+        before = driver.app.theme
+        await driver.press("ctrl+t", "down")
+        await until(lambda: driver.app.theme != before)
+        await driver.press("escape")
+        assert driver.app.theme == before
+        assert not own_config.exists()
+        await driver.press("ctrl+t", "down", "enter")
+        await until(own_config.exists)
+        assert read_config(own_config).theme == driver.app.theme != before
+
+
+async def test_a_key_can_be_another_and_the_old_one_is_free(server: ContractServer) -> None:
+    fill(server)
+    config = Config(keys={"show.transactions": "f2", "help": "f1", "raw": "ctrl+j,z"})
+    app = LedgerApp(Options(url=server.url, key=server.key, config=config))
+    async with app.run_test(size=(80, 60)) as pilot:
+        driver = Driver(app, pilot)
+        await driver.sees("Tokyo shop")
+        await driver.press("2", "J")
+        assert app.dashboard.view.place.kind == "accounts"
+        await driver.press("f2")
+        await driver.sees("sale 5")
+        await driver.press("f1")
+        await driver.sees("f2  Transactions", "f1  keys", "z  raw JSON", "filter", "copy as curl")
+        await driver.press("escape", "z")
+        await driver.sees('"object"' if "object" in server.transactions[-1] else '"amount"')
+
+
+async def test_a_small_terminal_and_a_large_one_show_every_dialog(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    fill(server)
+    for size in ((80, 24), (250, 70)):
+        async with dashboards.open(size) as driver:
+            await driver.press("2")
+            await driver.sees("sale 5")
+            for key, text in (
+                ("J", "esc close"),
+                ("i", "Jump to"),
+                ("ctrl+e", "Export to CSV"),
+                ("ctrl+t", "ledger-contrast"),
+                ("question_mark", "esc closes"),
+            ):
+                await driver.press(key)
+                await driver.sees(text)
+                await driver.press("escape")
+                await driver.sees_no_more(text)

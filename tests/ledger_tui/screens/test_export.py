@@ -1,0 +1,80 @@
+"""The export dialog: where to, how far, and what came of it."""
+
+import csv
+from pathlib import Path
+
+from textual.widgets import Input
+
+from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import Driver
+
+
+def fill(server: ContractServer, count: int = 130) -> None:
+    account = server.add_account()
+    for number in range(count):
+        server.post(account, 100 + number, "debit" if number % 2 else "credit", f"sale {number}")
+
+
+async def name(driver: Driver, file: Path) -> None:
+    driver.app.screen.query_one(Input).value = str(file)
+    await driver.pilot.pause()
+
+
+async def test_the_filtered_list_is_exported(
+    server: ContractServer, dashboards: Dashboards, tmp_path: Path
+) -> None:
+    fill(server)
+    async with dashboards.open((160, 30)) as driver:
+        await driver.press("2", "slash")
+        await driver.type("type:debit")
+        await driver.press("enter")
+        await driver.sees("▼ debit", "of 65")
+        await driver.press("ctrl+e")
+        await driver.sees("Export to CSV or JSONL", "Transactions, type:debit")
+        await name(driver, tmp_path / "debits.csv")
+        await driver.press("ctrl+s")
+        await driver.sees("Exported 65 to ")
+    with (tmp_path / "debits.csv").open(encoding="utf-8", newline="") as stream:
+        assert {row["type"] for row in csv.DictReader(stream)} == {"debit"}
+
+
+async def test_a_file_that_is_there_is_replaced_only_when_asked(
+    server: ContractServer, dashboards: Dashboards, tmp_path: Path
+) -> None:
+    fill(server, 3)
+    file = tmp_path / "mine.jsonl"
+    file.write_text("precious", encoding="utf-8")
+    async with dashboards.open() as driver:
+        await driver.press("2", "ctrl+e")
+        await name(driver, file)
+        await driver.press("ctrl+o")  # nothing is known of the file yet
+        await driver.press("ctrl+s")
+        await driver.sees("is there already. ^o replaces it")
+        assert file.read_text(encoding="utf-8") == "precious"
+        await driver.press("ctrl+o")
+        await driver.sees("Exported 3")
+    assert len(file.read_text(encoding="utf-8").splitlines()) == 3
+
+
+async def test_what_is_wrong_is_said_in_the_dialog(
+    server: ContractServer, dashboards: Dashboards, tmp_path: Path
+) -> None:
+    fill(server, 3)
+    async with dashboards.open() as driver:
+        await driver.press("2", "ctrl+e")
+        await name(driver, tmp_path / "mine.txt")
+        await driver.press("ctrl+s")
+        await driver.sees("✕ Let the name end in .csv or .jsonl.")
+        await name(driver, tmp_path / "no" / "folder.csv")
+        await driver.press("ctrl+s")
+        await driver.sees("✕ Cannot write there: No such file or directory.")
+        await driver.press("escape")
+        await driver.sees("sale 2")
+    assert [*tmp_path.iterdir()] == []
+
+
+async def test_a_screen_without_a_list_says_so(server: ContractServer, dashboards: Dashboards) -> None:
+    async with dashboards.open() as driver:
+        await driver.press("6", "ctrl+e")
+        await driver.sees("There is no list here to export.")

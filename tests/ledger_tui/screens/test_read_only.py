@@ -1,0 +1,49 @@
+"""A dashboard that only looks: nothing that changes is offered, and nothing can be sent."""
+
+import pytest
+
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import ReadOnly
+from ledger_tui.resources.registry import RESOURCES
+from ledger_tui.state.session import Session
+from ledger_tui.state.traffic import Traffic
+from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.contract_server import ContractServer
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH", "DELETE", "PUT"])
+async def test_a_change_is_not_sent_by_the_client(server: ContractServer, method: str) -> None:
+    api = Api(Session(read_only=True), Traffic())
+    await api.open(server.url, server.key)
+    with pytest.raises(ReadOnly, match="nothing was sent"):
+        await api.write(method, "/v1/accounts", {"name": "A", "currency": "EUR"}, "k")
+    assert (await api.read("/v1/accounts")).status == 200
+    await api.close()
+    assert [sent for sent, _path, _args in server.requests] == ["GET"]
+
+
+async def test_no_form_and_no_action_is_offered(server: ContractServer, dashboards: Dashboards) -> None:
+    server.add_account("Till")
+    async with dashboards.open(read_only=True) as driver:
+        await driver.sees("read-only", "Till")
+        for key in "n", "2", "n", "3", "n", "4", "n", "5", "n":
+            await driver.press(key)
+            assert driver.app.screen is driver.app.dashboard
+        await driver.press("1")
+        offered = {
+            binding.binding.action
+            for binding in driver.app.screen.active_bindings.values()
+            if binding.enabled
+        }
+        changing = {f"act('{action.name}')" for resource in RESOURCES for action in resource.actions}
+        assert not offered & {"create", "edit", *changing}
+    assert {method for method, _path, _args in server.requests} == {"GET"}
+
+
+async def test_the_palette_offers_none_either(server: ContractServer, dashboards: Dashboards) -> None:
+    server.add_account("Till")
+    async with dashboards.open(read_only=True) as driver:
+        await driver.press("ctrl+p")
+        await driver.type("new")
+        await driver.pilot.pause()
+        assert "New  (n)" not in driver.text()

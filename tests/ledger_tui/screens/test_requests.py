@@ -1,0 +1,80 @@
+"""The request log of the server; and the dashboard's own where there is none."""
+
+import shlex
+
+from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import Driver, until
+
+
+async def test_requests_are_listed_with_status_duration_and_error(driver: Driver) -> None:
+    await driver.press("8")
+    await driver.sees("✓ 201   POST    /v1/accounts", "✓ 200   GET     /v1/accounts?limit=100")
+
+
+async def test_a_request_shows_its_body_its_answer_and_the_events_it_caused(driver: Driver) -> None:
+    await driver.press("8", "slash")
+    await driver.type("method:POST")
+    await driver.press("enter")
+    await driver.sees("✓ 201")
+    await driver.press("enter")
+    await driver.sees("POST /v1/accounts", '"name": "Till"', "events        evt_", "answer", '"balance": 0')
+    assert driver.app.tokens.key not in driver.text()
+
+
+async def test_an_event_leads_to_the_request_that_caused_it(driver: Driver) -> None:
+    await driver.press("7")
+    await driver.sees("account.created")
+    await driver.press("enter")
+    await driver.sees("→ The request that caused it")
+    await driver.press("down", "enter")
+    await driver.sees("POST /v1/accounts", "✓ 201")
+    await driver.press("escape")
+    await driver.sees("account.created")
+
+
+async def test_filters_of_the_log_run_on_the_server(driver: Driver) -> None:
+    await driver.press("8", "slash")
+    await driver.type("status:2xx")
+    await driver.press("enter")
+    await driver.sees("A status is like 404.")
+    await driver.press("home", "shift+end")
+    await driver.type("status:201")
+    await driver.press("enter")
+    await driver.sees("✓ 201")
+    await driver.sees_no_more("✓ 200")
+
+
+async def test_a_logged_request_is_copied_as_curl(driver: Driver) -> None:
+    await driver.press("8", "slash")
+    await driver.type("method:POST")
+    await driver.press("enter")
+    await driver.sees("✓ 201")
+    await driver.press("c")
+    await until(lambda: driver.app.clipboard)
+    words = shlex.split(driver.app.clipboard)
+    assert words[:4] == ["curl", "-X", "POST", f"{driver.app.session.url}/v1/accounts"]
+    assert "Idempotency-Key: a" in words
+    assert '"name"' in words[-1]
+    assert driver.app.tokens.key not in driver.app.clipboard
+
+
+async def test_where_the_server_keeps_no_log_the_own_requests_are_shown(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Till")
+    async with dashboards.open() as driver:
+        await driver.press("8")
+        await driver.sees(
+            "This server keeps no request log; these are this dashboard's own requests.",
+            "✓ 200   GET     /v1/accounts?limit=100",
+            "✕ 404   GET",
+        )
+        await driver.press("1", "n")
+        await driver.type("Second")
+        await driver.press("tab")
+        await driver.type("EUR")
+        await driver.press("ctrl+s")
+        await driver.sees("Created acc_")
+        await driver.press("8")
+        await driver.sees("✓ 201   POST    /v1/accounts")

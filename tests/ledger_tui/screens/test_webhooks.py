@@ -1,0 +1,181 @@
+"""The live webhook log, on a real server with a real receiver."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+
+import pytest
+from textual.widgets import Static
+
+from ledger_tui.client.webhooks import verify
+from ledger_tui.state.webhook_log import Listening
+from ledger_tui.widgets.events_view import EventsView
+from ledger_tui.widgets.tabs import ScreenTabs
+from tests.ledger_tui.driving import Driver, until
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """Answers as `status` says, and keeps what came."""
+
+    status: ClassVar[int] = 200
+    came: ClassVar[list[tuple[bytes, str | None]]] = []
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.came.append((body, self.headers["Ledger-Signature"]))
+        self.send_response(self.status)
+        self.end_headers()
+        self.wfile.write(b'{"thanks": "for it"}')
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def receiver() -> Iterator[str]:
+    Receiver.status, Receiver.came = 200, []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/hook"
+        server.shutdown()
+        thread.join()
+
+
+async def open_log(driver: Driver) -> EventsView:
+    """The log, listening."""
+    await driver.press("7")
+    view = driver.app.dashboard.view
+    assert isinstance(view, EventsView)
+    await until(lambda: view.webhooks.listening is Listening.ON)
+    return view
+
+
+async def make_account(driver: Driver, name: str) -> None:
+    body = {"name": name, "currency": "EUR"}
+    await driver.app.api.write("POST", "/v1/accounts", body, f"k-{name!a}")
+
+
+async def register(driver: Driver, url: str) -> str:
+    """Register an endpoint in the form; gives its secret, with its dialog closed."""
+    await driver.press("e")
+    await driver.sees("No webhook endpoints. Press n to register one.")
+    await driver.press("n")
+    await driver.sees("New webhook endpoint")
+    await driver.type(url)
+    await driver.press("ctrl+s")
+    await driver.sees("Shown once", "whsec_")
+    secret = next(word for word in driver.text().split() if word.startswith("whsec_"))
+    await driver.press("escape")
+    await driver.sees(url, "● enabled")
+    return secret
+
+
+async def test_an_event_is_heard_as_it_happens_and_its_signature_checked(driver: Driver) -> None:
+    view = await open_log(driver)
+    await make_account(driver, "Live \u2028 one")
+    await driver.sees("✓       account.created", "Live � one", "◉ 1 heard")
+    assert view.webhooks.wrong == 0
+    await driver.press("enter")
+    await driver.sees("signature     ✓ right", '"object": "account"', "→ The account")
+
+
+async def test_a_wrong_signature_is_told_unmistakably(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await open_log(driver)
+    monkeypatch.setattr("ledger_tui.client.stream.verify", lambda *given: verify("whsec_other", *given[1:]))
+    await make_account(driver, "Forged")
+    await driver.sees("✗ BAD", "✗ 1 signed wrongly", "Forged")
+
+
+async def test_a_paused_log_counts_what_waits_until_it_follows_again(driver: Driver) -> None:
+    await open_log(driver)
+    await make_account(driver, "before")
+    await driver.sees("before")
+    await driver.press("p")
+    for number in range(3):
+        await make_account(driver, f"waits {number}")
+    await driver.sees("▲ 3 new")
+    assert "waits" not in driver.text()
+    await driver.press("f")
+    await driver.sees("waits 0", "waits 2", "following")
+
+
+async def test_a_delivery_is_shown_with_its_attempt_and_bodies(driver: Driver, receiver: str) -> None:
+    await open_log(driver)
+    secret = await register(driver, receiver)
+    await make_account(driver, "Delivered")
+    await until(lambda: Receiver.came)
+    body, signature = Receiver.came[0]
+    assert verify(secret, body, signature)
+    await driver.press("escape")
+    await driver.sees("✓ 1/1", "Delivered")
+    await driver.press("home")
+    await driver.press("enter")
+    await driver.sees(f"sent to       {receiver}", "delivery      ✓ succeeded", "attempt 1", "✓ 200")
+    facts = driver.view.query_one("#facts", Static)
+    assert "Ledger-Signature" in str(facts.content)
+    assert '"thanks": "for it"' in str(facts.content)
+
+
+async def test_an_event_is_sent_again(driver: Driver, receiver: str) -> None:
+    await open_log(driver)
+    await register(driver, receiver)
+    await make_account(driver, "Twice")
+    await until(lambda: len(Receiver.came) == 1)
+    await driver.press("escape")
+    await driver.sees("Twice", "✓ 1/1")
+    await driver.press("s")
+    await driver.sees("Sending again evt_")
+    await until(lambda: len(Receiver.came) == 2)
+    assert Receiver.came[0][0] == Receiver.came[1][0]
+    await driver.sees("✓ 1/1 ×2")
+
+
+async def test_a_failing_delivery_waits_for_its_next_attempt_and_is_resent_from_its_list(
+    driver: Driver, receiver: str
+) -> None:
+    Receiver.status = 500
+    await open_log(driver)
+    await register(driver, receiver)
+    await make_account(driver, "Fails")
+    await driver.press("s")
+    await driver.sees("Deliveries", "◔ pending", "account.created")
+    await driver.press("enter")
+    await driver.sees("attempt 1", "✕ ", "next          2")
+    Receiver.status = 200
+    await driver.press("escape", "s")
+    await driver.sees("Sending again dlv_", "✓ succeeded")
+
+
+async def test_an_endpoint_is_disabled_enabled_rolled_and_deleted(driver: Driver, receiver: str) -> None:
+    await open_log(driver)
+    first = await register(driver, receiver)
+    await driver.press("d", "y")
+    await driver.sees("Disabled whe_", "✕ disabled")
+    await driver.press("u")
+    await driver.sees("Enabled whe_", "● enabled")
+    await driver.press("o", "y")
+    await driver.sees("Shown once")
+    second = next(word for word in driver.text().split() if word.startswith("whsec_"))
+    assert second != first
+    await driver.press("escape", "v", "y")
+    await driver.sees("Deleted whe_", "No webhook endpoints.")
+
+
+async def test_the_tab_of_the_webhooks_stays_lit_on_its_endpoints(driver: Driver) -> None:
+    await open_log(driver)
+    await driver.press("e")
+    await driver.sees("Webhook endpoints")
+    assert driver.app.screen.query_one(ScreenTabs).shown == "events"
+    await driver.press("escape")
+    await until(lambda: driver.app.dashboard.view.id == "events")
+
+
+async def test_events_that_were_there_before_were_not_heard_and_are_not_called_right(driver: Driver) -> None:
+    await open_log(driver)
+    await driver.sees("–       account.created")

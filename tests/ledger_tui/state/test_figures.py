@@ -1,0 +1,74 @@
+from datetime import UTC, datetime
+
+from ledger_tui.state.figures import BUCKET_SECONDS, PostingRate, Sum, moment, overdue, sums_of
+
+S = BUCKET_SECONDS
+ONE = 60 / BUCKET_SECONDS  # a minute's rate for one posting in a stretch
+MINUTE = 1_795_000_200.0  # a whole minute
+
+
+def posting(number: int, at: float | None = None) -> dict[str, object]:
+    created = None if at is None else datetime.fromtimestamp(at, UTC).isoformat()
+    return {"id": f"txn_{number}", "created": created}
+
+
+def test_sums_are_by_currency_the_commonest_first() -> None:
+    records = [
+        {"balance": 5, "currency": "USD"},
+        {"balance": 1, "currency": "EUR"},
+        {"balance": -3, "currency": "EUR"},
+    ]
+    assert sums_of(records, "balance") == [Sum("EUR", -2, 2), Sum("USD", 5, 1)]
+
+
+def test_records_that_tell_no_amount_are_left_out() -> None:
+    assert sums_of([{"balance": "5", "currency": "USD"}, {"balance": 5}, {}], "balance") == []
+
+
+def test_an_invoice_is_overdue_from_the_day_after_its_date() -> None:
+    dues = [{"due_date": "2026-11-19"}, {"due_date": "2026-11-20"}, {"due_date": None}, {}]
+    assert overdue(dues, "2026-11-20") == 1
+
+
+def test_postings_count_in_the_stretch_they_happened() -> None:
+    rate = PostingRate()
+    rows = [posting(3, MINUTE + S + 2), posting(2, MINUTE + S + 1), posting(1, MINUTE + 1)]
+    rate.take(rows, now=MINUTE + 2 * S, reached=True)
+    assert rate.per_minute(MINUTE + 2 * S, 3) == [0, ONE, 2 * ONE]
+
+
+def test_a_posting_is_counted_once_however_often_it_is_read() -> None:
+    rate = PostingRate()
+    first = [posting(1, MINUTE + 1)]
+    rate.take(first, now=MINUTE + 2, reached=True)
+    rate.take(first, now=MINUTE + 4, reached=True)
+    rate.take([posting(2, MINUTE + 3), *first], now=MINUTE + 4, reached=True)
+    assert rate.per_minute(MINUTE + S, 1) == [2 * ONE]
+
+
+def test_before_what_was_read_nothing_is_claimed() -> None:
+    rate = PostingRate()
+    rate.take([posting(2, MINUTE + 2 * S + 1), posting(1, MINUTE + S)], now=MINUTE + 3 * S, reached=False)
+    assert rate.per_minute(MINUTE + 3 * S, 3) == [None, ONE, ONE]
+
+
+def test_postings_without_a_time_count_from_the_first_look_when_they_are_seen() -> None:
+    rate = PostingRate()
+    rate.take([posting(1)], now=MINUTE, reached=True)
+    rate.take([posting(3), posting(2), posting(1)], now=MINUTE + 2, reached=True)
+    assert rate.per_minute(MINUTE + S, 2) == [None, 2 * ONE]
+
+
+def test_more_than_was_read_is_filled_in_at_the_rate_of_what_was_and_called_an_estimate() -> None:
+    rate = PostingRate()
+    rate.take([posting(0, MINUTE)], now=MINUTE, reached=True)
+    rows = [posting(1000 - n, MINUTE + 30 - n / 10) for n in range(101)]  # ten a second, of the last ten
+    rate.take(rows, now=MINUTE + 30, reached=False)
+    assert rate.estimated
+    filled = rate.per_minute(MINUTE + 20, 2)
+    assert all(value is not None and 550 <= value <= 660 for value in filled)
+
+
+def test_a_time_without_an_offset_is_utc_and_nonsense_is_none() -> None:
+    assert moment("2026-11-20T04:31:00") == moment("2026-11-20T04:31:00.000Z")
+    assert [moment(value) for value in (None, 5, "yesterday", "")] == [None] * 4

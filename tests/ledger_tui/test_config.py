@@ -1,0 +1,102 @@
+"""The config file is read strictly: what is wrong is one line that names file, entry and reason."""
+
+from pathlib import Path
+
+import pytest
+
+from ledger_tui.config import BadConfig, Config, Profile, config_file, is_address, parse_config, read_config
+
+WHOLE = """
+theme = "ledger-light"
+
+[keys]
+refresh = "ctrl+r"
+
+[profiles.shop]
+url = "https://ledger.example.com"
+key = "env:SHOP_KEY"
+read_only = true
+mode_color = "#c03028"
+client_id = "app_1"
+scope = "read:projects read:users"
+auth_url = "https://login.example.com"
+
+[profiles.home]
+url = "http://127.0.0.1:8700"
+"""
+
+
+def test_every_entry_is_read() -> None:
+    shop = Profile(
+        "shop", "https://ledger.example.com", "env:SHOP_KEY", True, "#c03028",
+        "app_1", "read:projects read:users", "https://login.example.com",
+    )  # fmt: skip
+    home = Profile("home", "http://127.0.0.1:8700")
+    assert parse_config(WHOLE, "f") == Config(
+        "ledger-light", {"refresh": "ctrl+r"}, {"shop": shop, "home": home}
+    )
+    assert home.key == "stored"
+
+
+def test_without_a_file_nothing_is_configured(tmp_path: Path) -> None:
+    assert read_config(tmp_path / "none.toml") == Config()
+
+
+@pytest.mark.parametrize(
+    ("text", "entry", "reason"),
+    [
+        ("theme = ", "is no TOML", "Invalid value"),
+        ("colour = 'x'", "colour", "no such entry"),
+        ("theme = 3", "theme", "in quotes"),
+        ("keys = 3", "keys", "table"),
+        ("[keys]\nrefresh = 3", "keys.refresh", "in quotes"),
+        ("[keys]\nact.pay = 'P'", "keys.act", "a dot in quotes"),
+        ("[profiles]\nx = 3", "profiles.x", "table"),
+        ("[profiles.'a b']\nurl = 'http://h'", "profiles.a b", "letters"),
+        ("[profiles.x]", "profiles.x.url", "missing"),
+        ("[profiles.x]\nurl = 'ftp://h'", "profiles.x.url", "no address"),
+        ("[profiles.x]\nurl = 'http://me:secret@h'", "profiles.x.url", "no address"),
+        ("[profiles.x]\nurl = 'http://h'\nread_only = 'yes'", "profiles.x.read_only", "true or false"),
+        ("[profiles.x]\nurl = 'http://h'\nmode_color = 'red'", "profiles.x.mode_color", "#c03028"),
+        ("[profiles.x]\nurl = 'http://h'\nkey = 'sk_live_0123'", "profiles.x.key", "does not belong"),
+        ("[profiles.x]\nurl = 'http://h'\napi_key = 'sk_live_0123'", "profiles.x.api_key", "profiles add"),
+        ("[profiles.x]\nurl = 'http://h'\nscope = 'a  b'", "profiles.x.scope", "single spaces"),
+        ('theme = "a"\n["\\u001b]52"]\n', "␛]52", "no such entry"),
+    ],
+)
+def test_a_mistake_is_one_line_with_file_entry_and_reason(text: str, entry: str, reason: str) -> None:
+    with pytest.raises(BadConfig) as bad:
+        parse_config(text, "/home/ada/config.toml")
+    message = str(bad.value)
+    assert message.startswith(f"/home/ada/config.toml: {entry}")
+    assert reason in message
+    assert message.isprintable()
+    assert "0123" not in message
+    assert "secret@" not in message
+
+
+def test_a_file_that_is_not_text_is_said(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"\xff\xfe")
+    with pytest.raises(BadConfig, match="UTF-8"):
+        read_config(tmp_path / "f")
+    with pytest.raises(BadConfig, match="cannot be read"):
+        read_config(tmp_path)
+
+
+def test_the_file_is_where_the_variable_says_else_in_the_config_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LEDGER_TUI_CONFIG", str(tmp_path / "mine.toml"))
+    assert config_file() == tmp_path / "mine.toml"
+    monkeypatch.delenv("LEDGER_TUI_CONFIG")
+    assert config_file().parts[-2:] == ("ledger-tui", "config.toml")
+
+
+@pytest.mark.parametrize("url", ["http://h", "https://h:8700/v1", "http://[::1]:1"])
+def test_an_address_is_http(url: str) -> None:
+    assert is_address(url)
+
+
+@pytest.mark.parametrize("url", ["", "h", "file:///x", "http://", "http://h:x", "http://h h", "http://a@h"])
+def test_anything_else_is_no_address(url: str) -> None:
+    assert not is_address(url)

@@ -1,0 +1,205 @@
+"""The whole dashboard on a server that has interface.md's endpoints and nothing more.
+
+Every screen and every key: what the server does not offer is a sentence where it would stand, nothing is
+a traceback, and what it does offer works.
+"""
+
+from __future__ import annotations
+
+import pytest
+from textual.binding import Binding
+
+from ledger_tui.resources.base import Place
+from ledger_tui.resources.registry import PLACES
+from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.contract_server import KEY, ContractServer
+from tests.ledger_tui.driving import Driver, until
+
+SIZES = [(80, 24), (120, 40)]
+LEAVES = {"app.quit", "app.suspend_process"}
+
+# What stands on each screen of a server that lacks what the screen would like to have.
+SENTENCES = {
+    "accounts": ["Till", "1.00  EUR"],
+    "transactions": ["▲ credit", "+1.00  EUR"],
+    "invoices": ["This server has no list of invoices; / opens one by its id."],
+    "users": ["Ada", "member"],
+    "orders": ["○ open", "1"],
+    "token": [f"sk_test_…{KEY[-4:]}", "does not tell whose a credential is", "enterprise, by its limit"],
+    "events": ["This server shows no events."],
+    "requests": ["This server keeps no request log; these are", "✓ 200   GET     /v1/accounts"],
+    "api_keys": ["This server does not show its API keys"],
+    "overview": [
+        "EUR  1.00  1 account",
+        "5,999 of 6,000 left",
+        "This server has no list of invoices.",
+        "This server shows no webhook deliveries.",
+        "counting…",
+    ],
+}
+
+
+def fill(server: ContractServer) -> None:
+    account = server.add_account("Till")
+    server.post(account, 100)
+    server.users.append({"id": "usr_1", "name": "Ada", "email": "ada@example.com", "role": "member"})
+    server.orders.append({"id": "ord_1", "user_id": "usr_1", "items": [{"name": "Beans"}], "status": "open"})
+
+
+def assert_sound(driver: Driver) -> None:
+    """Nothing of our own failed: a fault in a worker would be told as unexpected."""
+    assert driver.app.is_running
+    assert "unexpected" not in driver.text()
+    assert "Traceback" not in driver.text()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.kind)
+async def test_each_screen_shows_what_there_is_and_says_what_is_not(
+    server: ContractServer, dashboards: Dashboards, place: Place, size: tuple[int, int]
+) -> None:
+    fill(server)
+    kind, key = place.kind, place.key
+    async with dashboards.open(size) as driver:
+        await driver.press(key)
+        await driver.sees(*SENTENCES[kind])
+        assert_sound(driver)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.kind)
+async def test_no_key_of_any_screen_leads_to_a_fault(
+    server: ContractServer, dashboards: Dashboards, place: Place
+) -> None:
+    fill(server)
+    key = place.key
+    async with dashboards.open() as driver:
+        await driver.press(key)
+        await driver.rests()
+        for pressed in keys_of(driver):
+            await driver.press(pressed)
+            assert_sound(driver)
+            # Back to where it began, whatever the key opened.
+            while len(driver.app.screen_stack) > 1:
+                await driver.press("escape")
+            await driver.press("escape", key)
+        await driver.rests()
+        assert_sound(driver)
+
+
+def keys_of(driver: Driver) -> list[str]:
+    """A key of every action that has one where the focus is, the greyed ones too."""
+    found: dict[str, str] = {}
+    for _node, binding, _enabled, _tip in driver.app.screen.active_bindings.values():
+        assert isinstance(binding, Binding)
+        # The number keys are pressed on the way here, from every screen.
+        if binding.id and binding.action not in LEAVES and not binding.action.startswith("show"):
+            found.setdefault(binding.action, binding.key)
+    assert len(found) > 6
+    return [*found.values()]
+
+
+async def test_an_invoice_is_drafted_edited_and_met_again_without_a_list(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    fill(server)
+    async with dashboards.open() as driver:
+        await until(lambda: driver.app.names.search("till"))
+        await driver.press("3")
+        await driver.sees("This server has no list of invoices")
+        await driver.press("n")
+        await driver.sees("New invoice")
+        await driver.type("till")
+        await driver.press("enter")
+        await driver.type("Ada")
+        await driver.press("tab")
+        await driver.type("12.50")
+        await driver.press("ctrl+s")
+        await driver.sees("Drafted inv_", "○ draft", "12.50  EUR  Ada")
+        await driver.press("e")
+        await driver.sees("Edit the draft")
+        await driver.press("tab", "home", "shift+end")
+        await driver.type("Grace")
+        await driver.press("ctrl+s")
+        await driver.sees("Changed inv_", "Grace")
+        assert server.invoices[0]["customer"] == "Grace"
+        # Opening it goes beyond the interface.
+        await driver.press("o")
+        await driver.sees("Could not open: this server does not offer it")
+        assert_sound(driver)
+
+
+async def test_an_open_invoice_is_opened_by_its_id_and_voided(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    fill(server)
+    server.invoices.append({"id": "inv_1", "status": "open", "customer": "Ada", "amount": 1250})
+    async with dashboards.open() as driver:
+        await driver.press("3", "slash")
+        await driver.type("inv_1")
+        await driver.press("enter")
+        await driver.sees("[◐ open]", "Ada")
+        await driver.press("v", "y")
+        await driver.sees("Voided inv_1", "[✕ void]")
+        assert server.invoices[0]["status"] == "void"
+
+
+async def test_tokens_are_exchanged_and_rotated(server: ContractServer, dashboards: Dashboards) -> None:
+    fill(server)
+    async with dashboards.open() as driver:
+        await driver.press("6", "x")
+        await driver.sees("renews itself in")
+        await driver.press("t")
+        await driver.sees("rotated       once")
+
+
+async def test_a_user_is_created_and_deactivated_and_an_order_placed(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    fill(server)
+    async with dashboards.open() as driver:
+        await driver.press("4", "n")
+        await driver.sees("New user")
+        await driver.type("Grace")
+        await driver.press("tab")
+        await driver.type("grace@example.com")
+        await driver.press("ctrl+s")
+        await driver.sees("Created usr_", "grace@example.com")
+        await driver.press("d", "y")
+        await driver.sees("Deactivated usr_")
+        await driver.press("5", "n")
+        await driver.sees("Place an order")
+        await driver.type("2 x Beans")  # the user is taken from the order the cursor is on
+        await driver.press("ctrl+s")
+        await driver.sees("Placed ord_")
+        assert server.orders[-1]["items"] == [{"name": "Beans", "quantity": 2}]
+
+
+async def test_postings_without_a_time_are_counted_as_they_are_seen(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    fill(server)
+    async with dashboards.open() as driver:
+        await driver.press("0")
+        await driver.sees("counting…")
+        server.post(server.accounts[0], 50)
+        await driver.sees("EUR  1.50  1 account")
+        assert_sound(driver)
+
+
+async def test_what_is_not_offered_is_not_asked_for_again_and_again(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    fill(server)
+    async with dashboards.open() as driver:
+        for key in ("7", "9", "3"):
+            await driver.press(key)
+            await driver.sees("This server")
+        view = driver.app.dashboard.view
+        before = [path for _method, path, _args in server.requests].count("/v1/invoices")
+        for _ in range(3):
+            view.next_look_at = 0.0
+            view.tick()
+        await driver.rests()
+        assert [path for _method, path, _args in server.requests].count("/v1/invoices") == before
+        await driver.press("r")  # but when asked to, it is
+        await until(lambda: [path for _method, path, _args in server.requests].count("/v1/invoices") > before)

@@ -1,0 +1,53 @@
+import pytest
+from textual.binding import Binding
+
+from ledger_tui.config import BadConfig
+from ledger_tui.keymap import BY_ID, TOGETHER, keymap
+
+
+def test_nothing_configured_changes_nothing() -> None:
+    assert keymap({}, "f") == {}
+
+
+def test_every_binding_is_named_so_that_none_is_lost() -> None:
+    whole = keymap({"refresh": "ctrl+r"}, "f")
+    assert set(whole) == set(BY_ID)
+    assert whole["refresh"] == "ctrl+r"
+    assert whole["filter"] == "slash"
+
+
+@pytest.mark.parametrize("key", ["z", "ctrl+r", "f5", "shift+tab", "Y,ctrl+r", "Z", "%", "ü", "/,ctrl+f5"])
+def test_a_key_may_be_any_that_a_terminal_sends(key: str) -> None:
+    assert "refresh" in keymap({"refresh": key, "filter": "ctrl+g"}, "f")
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        ({"refesh": "x"}, "keys.refesh: there is no such action"),
+        ({"refresh": "control-r"}, "keys.refresh: “control-r” is no key"),
+        ({"refresh": "ctrl+"}, "is no key"),
+        ({"refresh": "n"}, "keys.refresh: “n” is create already"),
+        ({"refresh": "f5", "follow": "f5"}, "“f5” is"),
+        ({"refresh": "/"}, "is filter already"),
+        ({"show.accounts": "k"}, "keys.show.accounts: “k” is move.-1 already"),
+    ],
+)
+def test_what_cannot_be_is_said(keys: dict[str, str], reason: str) -> None:
+    with pytest.raises(BadConfig) as bad:
+        keymap(keys, "f.toml")
+    assert str(bad.value).startswith("f.toml: ")
+    assert reason in str(bad.value)
+
+
+def test_two_may_swap_their_keys() -> None:
+    whole = keymap({"refresh": "f", "follow": "r"}, "f")
+    assert (whole["refresh"], whole["follow"]) == ("f", "r")
+
+
+@pytest.mark.parametrize("together", TOGETHER, ids=lambda group: str(len(group)))
+def test_by_default_a_key_means_one_thing_at_a_time(together: list[Binding]) -> None:
+    taken: dict[str, str] = {}
+    for binding in together:
+        for key in binding.key.split(","):
+            assert taken.setdefault(key, binding.id or "") == binding.id, key

@@ -1,0 +1,104 @@
+"""`ledger-tui profiles` and what a profile does, as a program."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.ledger_tui.contract_server import KEY
+
+COMMAND = [sys.executable, "-m", "ledger_tui"]
+
+
+class Shell:
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "config.toml"
+        self._environment = {
+            name: value for name, value in os.environ.items() if name != "LEDGER_API_KEY"
+        } | {
+            "LEDGER_TUI_CONFIG": str(self.file),
+            "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
+        }
+
+    def run(self, *arguments: str, told: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*COMMAND, *arguments], input=told, capture_output=True, text=True, timeout=60,
+            env=self._environment, check=False,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+def test_a_profile_is_added_listed_and_removed_with_its_secret(shell: Shell) -> None:
+    added = shell.run(
+        "profiles", "add", "shop", "--url", "https://h", "--key-stdin", "--read-only", told=KEY + "\n"
+    )
+    secrets = shell.file.with_name("secrets.json")
+    assert (added.returncode, added.stderr) == (0, "")
+    assert str(secrets) in added.stdout
+    assert secrets.stat().st_mode & 0o777 == 0o600
+    assert KEY in secrets.read_text(encoding="utf-8")
+    assert KEY not in shell.file.read_text(encoding="utf-8") + added.stdout
+    listed = shell.run("profiles", "list")
+    assert listed.stdout == "shop  https://h  key stored  read-only\n"
+    told = json.loads(shell.run("profiles", "list", "--json").stdout)
+    assert [(each["name"], each["read_only"]) for each in told] == [("shop", True)]
+    assert shell.run("profiles", "remove", "shop").returncode == 0
+    assert KEY not in secrets.read_text(encoding="utf-8")
+    assert shell.run("profiles", "list").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told", "sentence"),
+    [
+        (["add", "shop", "--url", "h", "--key-stdin"], KEY, "profiles.shop.url: is no address"),
+        (["add", "a b", "--url", "https://h", "--key-stdin"], KEY, "letters, digits"),
+        (["add", "shop", "--url", "https://h"], "", "nobody is there to be asked"),
+        (["add", "shop", "--url", "https://h", "--key-stdin"], "\n", "The key has characters"),
+        (["add", "shop", "--url", "https://h", "--key-stdin", "--client-id", "a"], KEY, "Give one of"),
+        (["add", "shop", "--url", "https://h", "--client-id", "a", "--mode-color", "red"], "", "a colour"),
+        (["remove", "shop"], "", "profiles.shop: is not there"),
+    ],
+)
+def test_a_wrong_call_is_exit_2_one_line_and_writes_nothing(
+    shell: Shell, arguments: list[str], told: str, sentence: str
+) -> None:
+    answer = shell.run("profiles", *arguments, told=told)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert sentence in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
+    assert [*shell.file.parent.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "sentence"),
+    [
+        ("colour = 1", ["--demo"], "config.toml: colour: there is no such entry"),
+        ("", ["--profile", "shop"], "there is no profile 'shop'"),
+        ("[profiles.a]\nurl='http://h'", ["--profile", "b"], "There is a."),
+        ("[profiles.a]\nurl='http://h'", ["--profile", "a", "--url", "http://h"], "not both"),
+        ("[profiles.a]\nurl='http://h'", ["--profile", "a", "--demo"], "--profile is another server"),
+    ],
+)
+def test_a_bad_config_is_exit_2_and_one_line(
+    shell: Shell, text: str, arguments: list[str], sentence: str
+) -> None:
+    shell.file.write_text(text, encoding="utf-8")
+    answer = shell.run(*arguments)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert sentence in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
+
+
+def test_the_keys_are_listed_by_their_names(shell: Shell) -> None:
+    answer = shell.run("keys")
+    assert "refresh" in answer.stdout
+    told = {each["id"]: each["keys"] for each in json.loads(shell.run("keys", "--json").stdout)}
+    assert told["refresh"] == "r"
+    assert told["show.accounts"] == "1"

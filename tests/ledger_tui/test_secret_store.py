@@ -1,0 +1,119 @@
+"""Secrets in a keyring, or without one in a file that nobody else may read."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import keyring
+import pytest
+from keyring.backend import KeyringBackend
+from keyring.backends.fail import Keyring as NoKeyring
+
+from ledger_tui.config import BadConfig
+from ledger_tui.secret_store import Secrets, SecretStore
+
+SECRET = "sk_live_0123456789abcdefghijklmnopqrstuv"
+
+
+class Drawer(KeyringBackend):
+    """A keyring that keeps what it is given."""
+
+    priority = 1.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: dict[tuple[str, str], str] = {}
+
+    def get_password(self, service: str, username: str) -> str | None:
+        return self.kept.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self.kept[service, username] = password
+
+    def delete_password(self, service: str, username: str) -> None:
+        del self.kept[service, username]
+
+
+class Sieve(Drawer):
+    """A keyring that takes everything and keeps nothing."""
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def backend() -> Iterator[None]:
+    before = keyring.get_keyring()
+    keyring.set_keyring(NoKeyring())
+    yield
+    keyring.set_keyring(before)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SecretStore:
+    return SecretStore(tmp_path / "deep" / "secrets.json")
+
+
+def test_a_keyring_is_used_where_there_is_one(store: SecretStore, tmp_path: Path) -> None:
+    keyring.set_keyring(Drawer())
+    assert store.put("shop", Secrets(api_key=SECRET)) == "the keyring"
+    assert store.get("shop") == Secrets(api_key=SECRET)
+    assert not (tmp_path / "deep").exists()
+    store.delete("shop")
+    assert store.get("shop") is None
+
+
+@pytest.mark.parametrize("lacking", [NoKeyring, Sieve])
+def test_without_one_it_is_a_file_for_the_user_alone(
+    store: SecretStore, tmp_path: Path, lacking: type[KeyringBackend]
+) -> None:
+    keyring.set_keyring(lacking())
+    file = tmp_path / "deep" / "secrets.json"
+    secrets = Secrets(access_token="at_1", refresh_token="rt_1", expires_at=1e9)
+    assert store.put("shop", secrets) == str(file)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert store.get("shop") == secrets
+    assert store.get("other") is None
+    store.put("home", Secrets(api_key=SECRET))
+    store.delete("shop")
+    assert json.loads(file.read_text(encoding="utf-8")) == {"home": {"api_key": SECRET}}
+    assert os.listdir(file.parent) == ["secrets.json"]
+
+
+def test_a_keyring_that_comes_later_takes_the_secret_out_of_the_file(
+    store: SecretStore, tmp_path: Path
+) -> None:
+    store.put("shop", Secrets(api_key="old"))
+    keyring.set_keyring(Drawer())
+    store.put("shop", Secrets(api_key="new"))
+    assert "old" not in (tmp_path / "deep" / "secrets.json").read_text(encoding="utf-8")
+    assert store.get("shop") == Secrets(api_key="new")
+
+
+def test_a_file_that_others_may_read_is_refused(store: SecretStore, tmp_path: Path) -> None:
+    store.put("shop", Secrets(api_key=SECRET))
+    (tmp_path / "deep" / "secrets.json").chmod(0o640)
+    with pytest.raises(BadConfig, match="others may read it"):
+        store.get("shop")
+
+
+def test_a_damaged_file_is_said_without_its_content(store: SecretStore, tmp_path: Path) -> None:
+    store.put("shop", Secrets(api_key=SECRET))
+    file = tmp_path / "deep" / "secrets.json"
+    file.write_text(file.read_text(encoding="utf-8")[:-3], encoding="utf-8")
+    with pytest.raises(BadConfig, match="is no JSON") as bad:
+        store.get("shop")
+    assert SECRET not in str(bad.value)
+
+
+def test_a_secret_put_in_the_keyring_by_hand_is_a_key(store: SecretStore) -> None:
+    drawer = Drawer()
+    drawer.set_password("ledger-tui", "shop", SECRET)
+    keyring.set_keyring(drawer)
+    assert store.get("shop") == Secrets(api_key=SECRET)
+
+
+def test_secrets_do_not_show_in_their_own_text() -> None:
+    assert SECRET not in repr(Secrets(api_key=SECRET, refresh_token="rt_1"))
+    assert "rt_1" not in f"{Secrets(refresh_token='rt_1')}"

@@ -1,0 +1,129 @@
+"""The dashboard in a browser, over real HTTP and a real websocket: only for who holds the link, once."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.ledger_tui.contract_server import KEY, ContractServer
+from tests.ledger_tui.driving import PATIENCE_SECONDS
+
+
+@pytest.fixture
+def link(server: ContractServer, tmp_path: Path) -> Iterator[str]:
+    """The link that a real `ledger-tui --web` prints."""
+    environment = {**os.environ, "LEDGER_API_KEY": KEY, "LEDGER_TUI_CONFIG": str(tmp_path / "config.toml")}
+    command = [sys.executable, "-m", "ledger_tui", "--url", server.url, "--web"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", process.stdout.readline())
+        assert found is not None
+        yield found.group()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 0
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        yield session
+
+
+def root(link: str) -> str:
+    return link.partition("/?")[0]
+
+
+async def status(browser: aiohttp.ClientSession, url: str, **headers: str) -> int:
+    async with browser.get(url, headers=headers, allow_redirects=False) as answer:
+        return answer.status
+
+
+async def test_the_link_is_good_once_and_becomes_a_session(link: str, browser: aiohttp.ClientSession) -> None:
+    assert await status(browser, root(link)) == 403
+    assert await status(browser, root(link) + "/?token=guess") == 403
+    async with browser.get(link, allow_redirects=False) as answer:
+        assert (answer.status, answer.headers["Location"]) == (303, "/")
+        cookie = answer.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    async with browser.get(root(link)) as answer:
+        assert answer.status == 200
+        page = await answer.text()
+        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    assert KEY not in page
+    assert "token=" not in page
+    async with aiohttp.ClientSession() as other:
+        assert await status(other, link) == 403
+
+
+async def test_the_dashboard_is_drawn_and_driven_through_the_websocket(
+    link: str, browser: aiohttp.ClientSession, server: ContractServer
+) -> None:
+    server.add_account("Kuwait branch", "KWD", 1500)
+    await status(browser, link)
+    socket = root(link).replace("http:", "ws:") + "/ws?width=100&height=30"
+    async with browser.ws_connect(socket, headers={"Origin": root(link)}, timeout=PING) as websocket:
+        await sees(websocket, "Kuwait branch")
+        await websocket.send_json(["stdin", "2"])
+        await sees(websocket, "No transactions here.")
+
+
+PING = aiohttp.ClientWSTimeout(ws_receive=PATIENCE_SECONDS)
+
+
+async def sees(websocket: aiohttp.ClientWebSocketResponse, text: str) -> None:
+    seen = b""
+    while text.encode() not in seen:
+        message = await websocket.receive(PATIENCE_SECONDS)
+        assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), seen
+        seen += message.data if isinstance(message.data, bytes) else message.data.encode()
+
+
+@pytest.mark.parametrize("path", ["/", "/ws", "/static/js/textual.js", "/download/x"])
+async def test_without_a_session_everything_is_403(
+    link: str, browser: aiohttp.ClientSession, path: str
+) -> None:
+    assert await status(browser, root(link) + path) == 403
+
+
+async def test_a_rebound_name_and_another_sites_page_are_403(
+    link: str, browser: aiohttp.ClientSession
+) -> None:
+    await status(browser, link)
+    port = root(link).rpartition(":")[2]
+    assert await status(browser, root(link)) == 200
+    for headers in (
+        {"Host": f"evil.example:{port}"},
+        {"Host": "127.0.0.1"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": f"http://localhost:{port}"},
+        {"Origin": f"http://127.0.0.1:{int(port) + 1}"},
+    ):
+        assert await status(browser, root(link), **headers) == 403, headers
+    socket = root(link).replace("http:", "ws:") + "/ws"
+    for headers in ({"Origin": "https://evil.example"}, {}):
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await browser.ws_connect(socket, headers=headers)
+        assert refused.value.status == 403
+
+
+async def test_nothing_can_be_posted(link: str, browser: aiohttp.ClientSession) -> None:
+    await status(browser, link)
+    async with browser.post(root(link)) as answer:
+        assert answer.status == 405
+
+
+def test_a_port_that_is_taken_is_one_line(server: ContractServer) -> None:
+    command = [sys.executable, "-m", "ledger_tui", "--url", server.url, "--web", "--port", str(server.port)]
+    environment = {**os.environ, "LEDGER_API_KEY": KEY}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"Error: Cannot listen on port {server.port}: ")
+    assert len(done.stderr.splitlines()) == 1
