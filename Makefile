@@ -3,6 +3,7 @@
 #   make test    the tests                          make dist    dist/ledger.pyz, everything in one file
 #   make soak    the random and fault tests, long   make bench   the benchmarks
 #   make lock    pin the dependencies anew          make clean   remove what can be made again
+#   make pictures  draw docs/pictures, the dashboard's screens
 
 PYTHON ?= python3
 PYTEST_ARGS ?= --numprocesses auto --dist loadfile
@@ -14,7 +15,7 @@ venv := .venv
 bin := $(venv)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: run test check dist soak bench lock clean runtime dev
+.PHONY: run test check dist soak bench pictures lock clean runtime dev
 
 run: runtime
 	$(bin)/ledger-tui --demo
@@ -37,6 +38,9 @@ soak: dev
 
 bench: dev
 	$(bin)/python -m bench
+
+pictures: dev
+	$(bin)/python tools/pictures.py
 
 # The locks name neither an index nor a path, so they hold wherever they are installed from.
 # UV_ARGS is for the place that makes them, for instance UV_ARGS="--index-url …".

@@ -1,4 +1,4 @@
-"""A ledger without end for the dashboard to look at: 5,000,000 transactions from arithmetic, each answer late.
+"""A ledger without end for the dashboard to look at: 5,000,000 transactions from arithmetic, answered late.
 
 `python -m bench.endless [LATENCY_MS]` prints `Listening on http://…`. It has the interface's lists, and
 `ending_before`; nothing is stored, so what is measured against it is the dashboard alone.

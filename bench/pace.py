@@ -20,7 +20,8 @@ async def _pace(url: str, key: str, account: str, per_second: float) -> float:
     head = f"HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {key}\r\n"
     body = json.dumps({"account": account, "amount": 100, "type": "credit"})
     requests = (
-        f"POST /v1/transactions {head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}",
+        f"POST /v1/transactions {head}Content-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n{body}",
         f"GET /v1/transactions?limit=20 {head}\r\n",
     )
     answered = 0

@@ -1,0 +1,129 @@
+"""Draw docs/pictures: the dashboard's real screens, on a throw-away ledger with the demo's data set.
+
+`python tools/pictures.py [FOLDER]`. Nothing is made up: a server runs, keys are pressed, and what stands
+on the screen is saved as SVG. Dates are those of the day, and the overview is of the demo's live
+traffic; everything else is the same each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+from ledger_tui.app import LedgerApp
+from ledger_tui.config import Config
+from ledger_tui.embedded import EmbeddedServer
+from ledger_tui.options import Options
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "pictures"
+DATA_SET = "roastery"
+SIZE = (120, 34)
+PATIENCE_SECONDS = 20.0
+# A picture is looked at without the network: the face that rich would load from there is left out.
+_FONT_FACE = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The keys that lead to a screen, and what must stand there before it is drawn."""
+
+    name: str
+    keys: tuple[str, ...]
+    until: str
+    theme: str = "ledger"
+    size: tuple[int, int] = SIZE
+    mode: str = "test"
+    wait_seconds: float = 0.5  # names, the plot and what else is read when the eye rests
+
+
+PICTURES = (
+    Picture("overview", ("0",), "open invoices", mode="demo", wait_seconds=45),
+    Picture("accounts", ("1", "down", "down"), "balance"),
+    Picture("transactions", ("2", "down", "down", "down"), "description"),
+    Picture("invoice", ("3", "down", "enter"), "draft"),
+    Picture("requests", ("8",), "GET"),
+    Picture("palette", ("1", "enter", "escape", "ctrl+p", *"accou"), "Accounts"),
+    Picture("json", ("2", "J"), "balance_after"),
+    Picture("form", ("2", "n"), "Post a transaction"),
+    Picture("export", ("2", "ctrl+e"), "Export"),
+    Picture("light", ("2", "down"), "description", theme="ledger-light"),
+    Picture("contrast", ("1", "down"), "balance", theme="ledger-contrast"),
+    Picture("small", ("2",), "credit", size=(80, 24)),
+    Picture("live", ("1",), "LIVE", mode="live"),
+)
+
+
+def main() -> int:
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="ledger-pictures-") as scratch:
+        os.environ["LEDGER_TUI_CONFIG"] = str(Path(scratch, "config.toml"))
+        database = str(Path(scratch, "ledger.db"))
+        _administer("seed", DATA_SET, "--database", database)
+        server = EmbeddedServer(database)
+        address = server.start()
+        live = _administer("keys", "create", "--mode", "live", "--json", "--database", database)
+        found = re.search(r"sk_live_\w+", live)
+        assert found is not None
+        keys = {"test": address.key, "live": found.group()}
+        try:
+            _open_live_accounts(address.url, keys["live"])
+            for picture in PICTURES:
+                config = Config(theme=picture.theme)
+                if picture.mode == "demo":
+                    options = Options(demo=True, config=config)
+                else:
+                    options = Options(url=address.url, key=keys[picture.mode], config=config)
+                svg = asyncio.run(draw(picture, options))
+                (folder / f"{picture.name}.svg").write_text(svg, encoding="utf-8")
+                print(f"{picture.name}.svg", flush=True)
+        finally:
+            server.stop()
+    return 0
+
+
+def _administer(*arguments: str) -> str:
+    command = [sys.executable, "-m", "ledger_engine", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def _open_live_accounts(url: str, key: str) -> None:
+    for name, currency in (("Operating account", "EUR"), ("Dollar account", "USD")):
+        body = json.dumps({"name": name, "currency": currency}).encode()
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        urllib.request.urlopen(urllib.request.Request(f"{url}/v1/accounts", body, headers)).close()
+
+
+async def draw(picture: Picture, options: Options) -> str:
+    """The screen as SVG, once its content has come and nothing is on its way any more."""
+    app = LedgerApp(options)
+    async with app.run_test(size=picture.size) as pilot:
+        await _until(app, "online")
+        for key in picture.keys:
+            await pilot.press(key)
+            await pilot.pause(0.3)
+        await _until(app, picture.until)
+        await pilot.pause(picture.wait_seconds)
+        svg = app.export_screenshot(title="ledger-tui")
+    return _FONT_FACE.sub("", svg)
+
+
+async def _until(app: LedgerApp, text: str) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while text.replace(" ", "&#160;") not in app.export_screenshot(simplify=True):
+        if time.monotonic() > deadline:
+            raise SystemExit(f"{text!r} never came to stand on the screen")
+        await asyncio.sleep(0.05)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
