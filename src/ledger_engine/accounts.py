@@ -122,7 +122,9 @@ class Moved:
     currency: str
 
 
-def move_balance(unit: Unit, scope: Scope, id: str, change: int, param: str, amount_param: str) -> Moved:
+def move_balance(
+    unit: Unit, scope: Scope, id: str, change: int, param: str | None, amount_param: str | None
+) -> Moved:
     """Add `change` to the account's balance.
 
     Raises NotFound naming `param`, and InvalidRequest naming `amount_param`: `balance_out_of_range`

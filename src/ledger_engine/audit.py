@@ -72,6 +72,8 @@ def _faults(unit: Unit) -> Iterator[Fault]:
     for check in CHECKS:
         for row in unit.execute(f"{check.sql} LIMIT 1"):
             named = {name: row[name] for name in list(row.keys())}
+            if "livemode" in named:
+                named["mode"] = "live" if named["livemode"] else "test"
             yield Fault(check.name, str(row["id"]), check.message.format(**named))
     yield from _lines_that_do_not_add_up(unit)
 
@@ -122,7 +124,7 @@ SELECT id, balance AS said, due FROM (
     ),
     _Check(
         "a settlement is the other side of all that is no transfer",
-        "the settlement in {currency} of {id}, mode {livemode} is off by {off}.",
+        "the settlement in {currency} of {id}, {mode} mode, is off by {off}.",
         f"""
 SELECT project AS id, livemode, currency, sum(balance) AS off FROM (
     SELECT project, livemode, currency, balance FROM settlements
@@ -134,7 +136,7 @@ SELECT project AS id, livemode, currency, sum(balance) AS off FROM (
     ),
     _Check(
         "the books sum to zero",
-        "the books in {currency} of {id}, mode {livemode} sum to {total}.",
+        "the books in {currency} of {id}, {mode} mode, sum to {total}.",
         """
 SELECT project AS id, livemode, currency, sum(balance) AS total FROM (
     SELECT project, livemode, currency, balance FROM settlements
@@ -210,7 +212,7 @@ SELECT id, number, due FROM (
     ),
     _Check(
         "the counters have counted right",
-        "project {id}, mode {livemode} has counted {objects_off} objects, {numbers_off} numbers too many.",
+        "project {id}, {mode} mode, has counted {objects_off} objects, {numbers_off} numbers too many.",
         """
 SELECT project AS id, livemode, sum(objects) AS objects_off, sum(numbers) AS numbers_off
 FROM (

@@ -31,7 +31,9 @@ def back_up(database: Path, target: Path, *, overwrite: bool = False) -> Report:
     """
     if target.is_dir():
         raise Conflict("not_recoverable", f"{target} is a folder; name the file to write.")
-    if target.exists() and (not overwrite or (database.exists() and target.samefile(database))):
+    if target.exists() and database.exists() and target.samefile(database):
+        raise Conflict("not_recoverable", f"{target} is the ledger itself; name another file to write.")
+    if target.exists() and not overwrite:
         raise Conflict("not_recoverable", f"{target} is there already; --overwrite replaces it.")
     if target.with_name(target.name + "-wal").exists():
         raise Conflict("not_recoverable", f"{target} is a database in use.")

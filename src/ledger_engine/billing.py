@@ -43,9 +43,10 @@ def get(unit: Unit, scope: Scope) -> Billing:
 def change_plan(unit: Unit, scope: Scope, plan: str) -> Billing:
     """Put the caller's project on another plan, at once.
 
-    What is stored beyond the quota of a lower plan stays; nothing can be added until it fits.
+    What is stored beyond the quota of a lower plan stays; nothing can be added until it fits. Raises
+    PermissionDenied for a key of the test mode once the project has keys of the live mode.
     """
-    return _show(unit, scope, projects.update(unit, scope.project, Changes(plan=plan)))
+    return _show(unit, scope, projects.change(unit, scope, scope.project, Changes(plan=plan)))
 
 
 def _show(unit: Unit, scope: Scope, project: Project) -> Billing:

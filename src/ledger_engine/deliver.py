@@ -37,10 +37,9 @@ from ledger_engine.webhooks import Subscription
 JITTER = 0.1  # of the time, added to it: what failed together is not tried together again
 LOOKS_EVERY_S = 1.0  # for what other processes wrote, which nobody tells us
 PACE_S = 0.01  # between two looks or two records: more is gathered into each
-PACE_MAX_S = 0.05  # where the event loop is busy
-LATE_COUNTS = 30  # times what the loop made us wait, added to the pace
-LATE_S = 0.001  # is no delay: timers are not finer
-FIRSTS_AT_ONCE = 32  # first attempts handed over in one look, of all endpoints together
+BUSY_PACE_S = 0.05  # the same while the event loop is busy, since requests go before webhooks
+BUSY = 0.3  # of the time; sending alone keeps it busy for half of that
+FIRSTS_AT_ONCE = 36  # first attempts handed over in one look, of all endpoints together
 JUMP_MS = 30_000  # beyond the monotonic clock; less is a clock being kept right
 CURSORS_EVERY_S = 60.0  # of endpoints that want none of what happens
 STOPS_WITHIN_S = 1.0
@@ -82,6 +81,8 @@ class Deliverer:
         self._sent: dict[int, Sent] = {}  # handed to the sender and not answered yet, by the job's number
         self._answers: list[tuple[Answer, int]] = []  # with when each came
         self._unreadable: set[str] = set()  # sealed secrets that were complained of
+        self._looked_at = time.perf_counter(), time.thread_time()
+        self._is_busy = False
         self._number = 0
         self._woken = asyncio.Event()
         self._answered = asyncio.Event()
@@ -129,9 +130,7 @@ class Deliverer:
     async def _deliver(self) -> None:
         await _survive(self._begin)
         asked_others_at = kept_cursors_at = self._monotonic()
-        pace = _Pace()
         while True:
-            self._woken.clear()
             now = self._monotonic()
             if now - asked_others_at >= LOOKS_EVERY_S:
                 asked_others_at = now
@@ -139,9 +138,10 @@ class Deliverer:
             if now - kept_cursors_at >= CURSORS_EVERY_S:
                 kept_cursors_at = now
                 await _survive(self._keep_cursors)
+            self._woken.clear()
             if not await _survive(self._look):
                 await asyncio.sleep(TRIES_AGAIN_S)
-            await pace.pause()
+            await asyncio.sleep(self._pace_s())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._rest_s()):
                     await self._woken.wait()
@@ -235,6 +235,13 @@ class Deliverer:
         self._sent[self._number] = sent
         self._sender.submit(job)
 
+    def _pace_s(self) -> float:
+        """How long to pause after a look, by how busy the event loop's thread was since the last one."""
+        before, self._looked_at = self._looked_at, (time.perf_counter(), time.thread_time())
+        passed, worked = (now - then for now, then in zip(self._looked_at, before, strict=True))
+        self._is_busy = worked > BUSY * passed
+        return BUSY_PACE_S if self._is_busy else PACE_S
+
     def _rest_s(self) -> float:
         """Until something can be due, if nobody wakes us before."""
         if self._outgoing and not self._sender.is_ready:
@@ -262,7 +269,6 @@ class Deliverer:
         self._answered.set()
 
     async def _record(self) -> None:
-        pace = _Pace()
         while not (self._stopped and not self._answers):
             await self._answered.wait()
             self._answered.clear()
@@ -271,7 +277,7 @@ class Deliverer:
             if self._answers:
                 self._answered.set()
             if not self._stopped:
-                await pace.pause()
+                await asyncio.sleep(BUSY_PACE_S if self._is_busy else PACE_S)
 
     async def _record_answers(self, answers: list[tuple[Answer, int]]) -> None:
         done: list[tuple[Sent, Outcome | None]] = []
@@ -325,20 +331,6 @@ def _sender(report: Callable[[Answer], None]) -> AnySender:
     if sys.platform == "win32":
         return Sender(report)  # there a process's own ends of its pipes cannot be waited for
     return SenderProcess(report)
-
-
-class _Pace:
-    """A pause between two steps, longer where the event loop is busy: requests go before webhooks."""
-
-    def __init__(self) -> None:
-        self._pause_s = PACE_S
-
-    async def pause(self) -> None:
-        """Wait; the later the loop lets us go on, the longer the next time."""
-        began = time.perf_counter()
-        await asyncio.sleep(self._pause_s)
-        late_s = time.perf_counter() - began - self._pause_s - LATE_S
-        self._pause_s = min(PACE_MAX_S, PACE_S + LATE_COUNTS * max(0.0, late_s))
 
 
 def _find(unit: Unit, wishes: list[Wish]) -> list[tuple[Wish, Feed, list[Retry]]]:

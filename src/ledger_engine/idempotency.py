@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import re
+
 from ledger_engine.database import Unit
 from ledger_engine.errors import DuplicateIdempotencyKey, InvalidRequest
 from ledger_engine.scope import Scope
 
 HEADER = "Idempotency-Key"
+# A credential or a signing secret, as decisions.md 4 and 12 form them: such a key would be stored in the
+# clear, and stand in the request log.
+_SECRET = re.compile(r"(?<![A-Za-z0-9])(?:sk_test|sk_live|at|rt|whsec)_[A-Za-z0-9]{32}(?![A-Za-z0-9])")
 
 
 def parse(key: str | None) -> str | None:
-    """The key as sent; raises InvalidRequest unless it is 1 to 255 printable ASCII characters."""
+    """The key as sent; raises InvalidRequest unless it is 1 to 255 printable ASCII characters, no secret."""
     if key is None:
         return None
     if not 1 <= len(key) <= 255 or not key.isascii() or not key.isprintable():
         raise InvalidRequest(
             "invalid_value", f"{HEADER} must be 1 to 255 printable ASCII characters.", HEADER
+        )
+    if _SECRET.search(key) is not None:
+        raise InvalidRequest(
+            "invalid_value", f"{HEADER} looks like a secret, and is kept; send a key of its own.", HEADER
         )
     return key
 

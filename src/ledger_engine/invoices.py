@@ -74,7 +74,7 @@ class NewInvoice:
 
 class InvoiceChanges(TypedDict, total=False):
     """The fields to change. None clears the last three; `amount` takes the place of `lines` and the
-    other way round, so None for one of these only goes with a value for the other."""
+    other way round, so None for the one it is made of only goes with a value for the other."""
 
     account: str
     customer: str
@@ -148,7 +148,7 @@ def update(unit: Unit, scope: Scope, id: str, changes: InvoiceChanges) -> Invoic
         columns |= _account_columns(unit, scope, changes["account"])
     if "customer" in changes:
         columns |= _customer_column(changes["customer"])
-    if "amount" in changes or "lines" in changes:
+    if _changes_amount(invoice, changes):
         columns |= _amount_columns(changes.get("amount"), changes.get("lines"))
     if "due_date" in changes:
         columns |= _due_date_column(changes["due_date"])
@@ -202,7 +202,7 @@ def pay(unit: Unit, scope: Scope, id: str, key: str | None = None) -> Invoice:
     if opened is None:
         raise _not_open(get(unit, scope, id))
     invoice = _read(opened)
-    payment = transactions.post(
+    payment = transactions.post_due(
         unit,
         scope,
         transactions.NewTransaction(
@@ -242,6 +242,13 @@ def _customer_column(customer: str) -> dict[str, Value]:
             "invalid_value", f"customer must have 1 to {CUSTOMER_MAX} characters.", "customer"
         )
     return {"customer": customer}
+
+
+def _changes_amount(invoice: Invoice, changes: InvoiceChanges) -> bool:
+    """Whether the sum is touched: clearing the one of `amount` and `lines` that it has not is no change."""
+    given = [name for name in ("amount", "lines") if name in changes]
+    made_of_lines = invoice.lines is not None
+    return any(changes.get(name) is not None or (name == "lines") is made_of_lines for name in given)
 
 
 def _amount_columns(amount: int | None, lines: Sequence[Line] | None) -> dict[str, Value]:

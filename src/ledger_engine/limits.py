@@ -28,8 +28,11 @@ PLANS = {
 }
 
 
-def count_stored(unit: Unit, scope: Scope, objects: int = 1) -> None:
-    """Count new objects of the project and mode; raises PermissionDenied when they go over the quota."""
+def count_stored(unit: Unit, scope: Scope, objects: int = 1, before: int = 0) -> None:
+    """Count new objects of the project and mode; raises PermissionDenied when they go over the quota.
+
+    `before` is how many the same work has counted already: with it all of them are given back.
+    """
     counted = unit.first(
         "INSERT INTO counters (project, livemode, stored_objects) VALUES (:project, :livemode, :objects)"
         " ON CONFLICT (project, livemode) DO UPDATE SET stored_objects = counters.stored_objects + :objects"
@@ -38,6 +41,8 @@ def count_stored(unit: Unit, scope: Scope, objects: int = 1) -> None:
     )
     assert counted is not None
     if scope.quota is not None and counted["stored_objects"] > scope.quota:
+        left = max(0, scope.quota - (counted["stored_objects"] - objects - before))
+        told = f"has room for {left:,} more" if left else "is used up"
         raise PermissionDenied(
-            "quota_exceeded", f"The plan's quota of {scope.quota:,} stored objects is used up."
+            "quota_exceeded", f"The plan's quota of {scope.quota:,} stored objects {told}."
         )

@@ -60,6 +60,7 @@ class Outgoing:
     unanswered: int = 0  # of `firsts`, with so many bytes:
     bytes: int = 0
     retrying: set[str] = field(default_factory=set)
+    recorded_since_wish: set[str] = field(default_factory=set)  # retries: what is read may not know it yet
     with_sender: int = 0
 
     def is_hungry(self, now: int) -> bool:
@@ -74,6 +75,7 @@ class Outgoing:
         # From here on, so that what happens while the database is read is not overlooked.
         self.may_have_more = self.may_have_more and not firsts
         self.looks_at = NEVER if retries else self.looks_at
+        self.recorded_since_wish.clear()
         return Wish(self.subscription, self.read_to, firsts, BYTES_AHEAD - self.bytes, retries)
 
     @property
@@ -110,7 +112,9 @@ class Outgoing:
             if retry.due > now:
                 self.looks_at = min(self.looks_at, retry.due)
                 break
-            if retry.message.id not in self.retrying and len(self.retrying) < RETRIES_AHEAD:
+            if retry.message.id in self.retrying or retry.message.id in self.recorded_since_wish:
+                continue
+            if len(self.retrying) < RETRIES_AHEAD:
                 self.retrying.add(retry.message.id)
                 due.append(retry)
         self.with_sender += len(due)
@@ -169,6 +173,7 @@ class Outgoing:
         self.with_sender -= 1
         if not sent.is_first:
             self.retrying.discard(sent.message.id)
+            self.recorded_since_wish.add(sent.message.id)
             self.looks_at = 0
         if retry_at is not None:
             self.looks_at = min(self.looks_at, retry_at)

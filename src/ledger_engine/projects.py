@@ -223,9 +223,12 @@ def create_child(
 
 
 def change(unit: Unit, scope: Scope, id: str, changes: Changes) -> Project:
-    """Change a project the caller sees. Raises NotFound, or PermissionDenied as `archive` does."""
+    """Change a project the caller sees. Raises NotFound, or PermissionDenied as `archive` does.
+
+    What both modes share, a key of the test mode must not change under the live one.
+    """
     project = visible(unit, scope, id)
-    if changes.overdraft not in (None, project.overdraft):
+    if changes.overdraft not in (None, project.overdraft) or changes.plan not in (None, project.plan):
         _require_live_key_in_live_use(unit, scope, id)
     return update(unit, id, changes)
 

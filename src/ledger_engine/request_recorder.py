@@ -182,7 +182,7 @@ def _row(note: Note) -> dict[str, Value]:
         "credential": _masked_credential(headers.get(b"authorization", b"")),
         "address": (scope.get("client") or ("",))[0],
         "error_code": _error_code(answer) if note.status >= 400 else None,
-        "idempotency_key": None if key is None else key.decode("latin-1"),
+        "idempotency_key": None if key is None else masked(key.decode("latin-1")),
         "request_body": request_body or None,
         "response_body": response_body or None,
         "created": note.created,

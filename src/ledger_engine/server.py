@@ -31,6 +31,7 @@ from ledger_engine.http.app import create_app
 from ledger_engine.http.gate import AuthRateLimit
 from ledger_engine.http.proxies import BehindProxies
 from ledger_engine.http.wire import make_strict
+from ledger_engine.printable import LineFormatter
 from ledger_engine.scope import Scope
 from ledger_engine.sealing import Seal
 from ledger_engine.settings import BadSettings, ServeSettings, make_folder
@@ -57,7 +58,9 @@ def run(settings: ServeSettings, announce: Callable[[Ready], None]) -> None:
     Raises BadSettings, StorageUnavailable, and OSError when the address cannot be listened on.
     """
     settings.check()
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    lines = logging.StreamHandler()
+    lines.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[lines])
     with _database_file(settings) as database:
         lock = ServingLock(database)
         try:

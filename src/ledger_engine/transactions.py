@@ -67,6 +67,11 @@ def post(unit: Unit, scope: Scope, new: NewTransaction, key: str | None = None) 
     return _post(unit, scope, id, new)
 
 
+def post_due(unit: Unit, scope: Scope, due: NewTransaction) -> Transaction:
+    """Post what follows from a stored object; no field of the request is at fault if that cannot be."""
+    return _post(unit, scope, unit.new_id("txn"), due, None)
+
+
 def post_batch(
     unit: Unit, scope: Scope, batch: Sequence[NewTransaction], key: str | None = None
 ) -> list[Transaction]:
@@ -78,9 +83,12 @@ def post_batch(
     ids = [unit.new_id("txn")]
     idempotency.take(unit, scope, key, ids[0])
     posted = [_post(unit, scope, ids[0], batch[0], "transactions.0.")]
+    counted = _objects(batch[0])
     for number, new in enumerate(batch[1:], 1):
         # Each id is made just before its posting: a transfer takes a second one in between.
-        posted.append(_post(unit, scope, unit.new_id("txn"), new, f"transactions.{number}."))
+        id = unit.new_id("txn")
+        posted.append(_post(unit, scope, id, new, f"transactions.{number}.", counted=counted))
+        counted += _objects(new)
     return posted
 
 
@@ -110,7 +118,7 @@ def reverse(unit: Unit, scope: Scope, id: str, key: str | None = None) -> Transa
         )
         assert row is not None, "a transfer has two sides"
         other_side = row["id"]
-    return _post(unit, scope, new_id, opposite, reverses=(id, other_side))
+    return _post(unit, scope, new_id, opposite, None, reverses=(id, other_side))
 
 
 def get(unit: Unit, scope: Scope, id: str) -> Transaction:
@@ -145,27 +153,34 @@ def _post(
     scope: Scope,
     id: str,
     new: NewTransaction,
-    at: str = "",
+    at: str | None = "",
     reverses: tuple[str | None, str | None] = (None, None),
+    *,
+    counted: int = 0,
 ) -> Transaction:
-    """Move the balances and record the sides; `at` leads the names of fields in errors."""
-    _check(new, at)
+    """Move the balances and record the sides.
+
+    `at` leads the names of fields in errors; None where the request has none of them. `counted` is how many
+    objects of the same batch were stored before.
+    """
+    account = destination = amount = None
+    if at is not None:
+        account, destination, amount = at + "account", at + "destination", at + "amount"
+    _check(new, at or "")
     change = new.amount if new.type == "credit" else -new.amount
-    limits.count_stored(unit, scope, 1 if new.destination is None else 2)
-    moved = accounts.move_balance(unit, scope, new.account, change, at + "account", at + "amount")
+    limits.count_stored(unit, scope, _objects(new), counted)
+    moved = accounts.move_balance(unit, scope, new.account, change, account, amount)
     # Both balances move before a side is inserted: the sides refer to both accounts.
     other = None
     if new.destination is None:
-        _move_settlement(unit, scope, moved.currency, -change, at + "amount")
+        _move_settlement(unit, scope, moved.currency, -change, amount)
     else:
-        other = accounts.move_balance(
-            unit, scope, new.destination, -change, at + "destination", at + "amount"
-        )
+        other = accounts.move_balance(unit, scope, new.destination, -change, destination, amount)
         if other.currency != moved.currency:
             raise InvalidRequest(
                 "currency_mismatch",
                 f"{new.account} is in {moved.currency} and {new.destination} in {other.currency}.",
-                at + "destination",
+                destination,
             )
     posted = Transaction(
         id=id,
@@ -208,11 +223,16 @@ def _check(new: NewTransaction, at: str) -> None:
         raise InvalidRequest("invalid_value", "destination must be another account.", at + "destination")
 
 
+def _objects(new: NewTransaction) -> int:
+    """How many it stores: a transfer has two sides."""
+    return 1 if new.destination is None else 2
+
+
 def _opposite(type: str) -> str:
     return "debit" if type == "credit" else "credit"
 
 
-def _move_settlement(unit: Unit, scope: Scope, currency: str, change: int, param: str) -> None:
+def _move_settlement(unit: Unit, scope: Scope, currency: str, change: int, param: str | None) -> None:
     moved = unit.first(
         "INSERT INTO settlements (project, livemode, currency, balance)"
         " VALUES (:project, :livemode, :currency, :change)"

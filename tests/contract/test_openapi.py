@@ -47,7 +47,7 @@ def test_every_route_is_in_the_document(clockwork: Clockwork, reference: dict[st
         (method, rule.rule.replace("<", "{").replace(">", "}"))
         for rule in create_app(clockwork.engine).url_map.iter_rules()
         for method in (rule.methods or set()) - {"HEAD"}
-        if not rule.rule.startswith(PAGES)
+        if not rule.rule.startswith(PAGES) and rule.rule != "/"
     }
     documented = {
         (method.upper(), path)

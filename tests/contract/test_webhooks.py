@@ -312,3 +312,22 @@ async def test_in_live_mode_no_bodies_are_logged(quick: Server) -> None:
 
         (entry,) = await looked_until(entries, lambda found: len(found) == 1)
     assert (entry["livemode"], entry["request_body"], entry["response_body"]) == (True, None, None)
+
+
+@holds("12.stream")
+async def test_a_server_that_stops_ends_its_streams_at_once(tmp_path: Path) -> None:
+    server = start_server(tmp_path / "ledger.db")
+    key = ledger_engine("keys", "create", "--mode", "test", database=server.database)["key"]
+    headers = {"Authorization": f"Bearer {key}"}
+    async with (
+        httpx.AsyncClient(base_url=server.url, headers=headers, timeout=60) as client,
+        client.stream("GET", "/v1/events/stream") as response,
+    ):
+        lines = response.aiter_lines()
+        await messages(lines, 1)
+        server.process.terminate()
+        # A stream that is broken off, when the server has waited for it long enough, raises here.
+        assert [line async for line in lines if line] == []
+    assert await asyncio.to_thread(server.process.wait, 30) == 0
+    assert server.process.stdout is not None
+    server.process.stdout.close()

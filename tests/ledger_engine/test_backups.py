@@ -122,8 +122,11 @@ def test_a_folder_is_not_taken_for_a_file(ledger: Path, tmp_path: Path, overwrit
 
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_ledger_is_not_backed_up_over_itself(ledger: Path, overwrite: bool) -> None:
-    with pytest.raises(Conflict):
-        backups.back_up(ledger, ledger, overwrite=overwrite)
+    link = ledger.with_name("link.db")
+    link.symlink_to(ledger)
+    for itself in (ledger, link):
+        with pytest.raises(Conflict, match="is the ledger itself"):
+            backups.back_up(ledger, itself, overwrite=overwrite)
     assert posted(ledger) == 20
 
 

@@ -9,12 +9,14 @@ import pytest
 
 from ledger_engine import accounts, idempotency, projects
 from ledger_engine.accounts import Account, NewAccount
+from ledger_engine.api_keys import new_secret, new_value
 from ledger_engine.clock import DAY, ManualClock
 from ledger_engine.database import Unit
 from ledger_engine.engine import Engine
 from ledger_engine.errors import DuplicateIdempotencyKey, InvalidRequest
 from ledger_engine.pages import PageRequest
 from ledger_engine.scope import Scope
+from ledger_engine.webhooks import new_secret as signing_secret
 
 TILL = NewAccount("Till", "EUR", {})
 
@@ -30,6 +32,24 @@ async def names(engine: Engine, scope: Scope) -> list[str]:
 
 @pytest.mark.parametrize("key", ["a", "a" * 255, "order 17 / retry", "~!@#$%^&*()", " "])
 def test_printable_ascii_of_1_to_255_characters_is_a_key(key: str) -> None:
+    assert idempotency.parse(key) == key
+
+
+@pytest.mark.parametrize(
+    "value", [new_value(True), new_value(False), new_secret("at"), new_secret("rt"), signing_secret()]
+)
+@pytest.mark.parametrize("around", ["{}", "retry-{}", "{} 2"])
+def test_a_secret_is_refused_so_that_none_is_stored(value: str, around: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        idempotency.parse(around.format(value))
+    assert (refused.value.code, refused.value.param) == ("invalid_value", "Idempotency-Key")
+    assert value not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "key", ["at_20261120", "rt_" + "a" * 31, "at_" + "a" * 33, "start_" + "a" * 32, "sk_test_"]
+)
+def test_what_only_begins_like_a_secret_is_a_key(key: str) -> None:
     assert idempotency.parse(key) == key
 
 

@@ -211,7 +211,6 @@ async def test_an_amount_takes_the_place_of_lines_and_lines_that_of_an_amount(
     [
         ({"amount": 5, "lines": [line()]}, "invalid_value", "lines"),
         ({"amount": None}, "missing_field", "amount"),
-        ({"lines": None}, "missing_field", "amount"),
         ({"amount": None, "lines": None}, "missing_field", "amount"),
         ({"amount": 0}, "invalid_value", "amount"),
         ({"lines": [line(0)]}, "invalid_value", "lines.0.quantity"),
@@ -235,6 +234,18 @@ async def test_a_change_that_breaks_a_rule_changes_nothing(
     assert await refusal(asked) == (code, param)
     assert await read(invoices.get, draft.id) == draft
     assert await recorded("invoice.updated") == []
+
+
+async def test_to_clear_what_the_sum_is_not_made_of_is_no_change(
+    write: Run, read: Run, draft: Invoice, sales: Account, recorded: Run
+) -> None:
+    assert await write(invoices.update, draft.id, {"lines": None}) == draft
+    of_lines = await write(invoices.create, NewInvoice(sales.id, "C", lines=[line(2, 30)]))
+    assert await write(invoices.update, of_lines.id, {"amount": None}) == of_lines
+    assert await recorded("invoice.updated") == []
+    assert await refusal(write(invoices.update, of_lines.id, {"lines": None})) == ("missing_field", "amount")
+    renamed = await write(invoices.update, of_lines.id, {"customer": "D", "amount": None})
+    assert renamed == replace(of_lines, customer="D")
 
 
 async def test_no_field_is_no_change_and_no_event(write: Run, draft: Invoice, recorded: Run) -> None:
@@ -362,7 +373,8 @@ async def test_a_payment_keeps_to_the_rules_of_a_posting(
     assert (await refusal(write(invoices.pay, opened.id, "key-1", by=full)))[0] == "quota_exceeded"
     assert await read(invoices.get, opened.id) == opened
     await write(transactions.post, NewTransaction(opened.account, MAX_AMOUNT, "credit"))
-    assert (await refusal(write(invoices.pay, opened.id, "key-1")))[0] == "balance_out_of_range"
+    # The request has no amount that could be at fault.
+    assert await refusal(write(invoices.pay, opened.id, "key-1")) == ("balance_out_of_range", None)
     assert await read(invoices.get, opened.id) == opened
     await write(transactions.post, NewTransaction(opened.account, MAX_AMOUNT, "debit"))
     assert (await write(invoices.pay, opened.id, "key-1")).status == "paid"

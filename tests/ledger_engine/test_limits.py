@@ -81,6 +81,17 @@ async def test_a_batch_over_the_quota_is_refused_as_a_whole(engine: Engine, scop
     assert await counted(engine, scope) == 3
 
 
+async def test_what_is_left_of_the_quota_is_told(engine: Engine, scope: Scope) -> None:
+    source, target = await open_account(engine, scope), await open_account(engine, scope)
+    scope.quota = 5
+    transfer = NewTransaction(source.id, 5, "credit", destination=target.id)
+    with pytest.raises(PermissionDenied, match="quota of 5 stored objects has room for 3 more"):
+        await post(engine, scope, transfer, transfer)
+    await post(engine, scope, transfer, NewTransaction(source.id, 5, "credit"))
+    with pytest.raises(PermissionDenied, match="quota of 5 stored objects is used up"):
+        await post(engine, scope, transfer)
+
+
 async def test_what_is_refused_does_not_count(engine: Engine, scope: Scope) -> None:
     account = await open_account(engine, scope)
     with pytest.raises(InvalidRequest):

@@ -114,6 +114,19 @@ def test_a_retry_on_its_way_is_not_taken_twice(outgoing: Outgoing) -> None:
     assert not outgoing.take_retries([retry(1, 50)], 8, 100)
 
 
+def test_a_retry_recorded_while_the_database_was_read_is_not_taken_again(outgoing: Outgoing) -> None:
+    first = outgoing.wish(100, 10)
+    (due,) = outgoing.take_retries([retry(1, 50)], first.retries, 100)
+    outgoing.looks_at = 0
+    second = outgoing.wish(100, 10)  # its reading sees the delivery as it was before what follows
+    sent = Sent(outgoing, due.message, False, 1, [])
+    outgoing.come_back(sent, made=True)
+    outgoing.is_recorded(sent, None)
+    assert not outgoing.take_retries([retry(1, 50)], second.retries, 100)
+    third = outgoing.wish(100, 10)
+    assert outgoing.take_retries([retry(1, 50)], third.retries, 100), "it may be sent anew after that"
+
+
 def test_when_all_places_are_taken_retries_wait_for_one(outgoing: Outgoing) -> None:
     wish = outgoing.wish(100, 10)
     pending = [retry(number, number) for number in range(wish.retries)]

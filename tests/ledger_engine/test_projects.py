@@ -298,6 +298,7 @@ async def test_a_test_key_cannot_touch_what_live_keys_rest_on(
     for change in (
         partial(projects.archive, scope=barista, id=cafe.id),
         partial(projects.change, scope=barista, id=cafe.id, changes=Changes(overdraft="refuse")),
+        partial(projects.change, scope=barista, id=cafe.id, changes=Changes(plan="pro")),
     ):
         with pytest.raises(PermissionDenied):
             await engine.write(change)

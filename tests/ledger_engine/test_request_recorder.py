@@ -76,6 +76,13 @@ async def log(engine: Engine, scope: Scope, **changed: Any) -> requests_log.Logg
     return (await logged(engine, scope))[0]
 
 
+@pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "DELETE"])
+async def test_a_secret_in_the_idempotency_key_is_masked(engine: Engine, scope: Scope, method: str) -> None:
+    headers = {b"authorization": f"Bearer {KEY}".encode(), b"idempotency-key": f"again {KEY}".encode()}
+    entry = await log(engine, scope, headers=headers, asgi={"method": method}, status=400)
+    assert entry.idempotency_key == f"again sk_test_{MASK}"
+
+
 async def test_an_entry_tells_what_was_asked_and_answered(engine: Engine, scope: Scope) -> None:
     entry = await log(engine, scope)
     assert (entry.method, entry.path, entry.query, entry.status) == ("POST", "/v1/accounts", "a=b", 201)

@@ -17,6 +17,7 @@ from ledger_engine.cli.running import (
     print_table,
     project_or_first,
     read,
+    say,
     shown,
     write,
 )
@@ -63,8 +64,8 @@ def create(
     if as_json:
         print_json(_shown(app))
         return
-    click.echo(app.id)
-    click.echo(f"{app.name}: {mode} mode, project {app.project}.", err=True)
+    say(app.id)
+    say(f"{app.name}: {mode} mode, project {app.project}.", err=True)
 
 
 @apps.command("list")
@@ -102,7 +103,7 @@ def delete(id: str, database: Path, as_json: bool) -> None:
     if as_json:
         print_json(_shown(app))
     else:
-        click.echo(f"{app.id} is deleted.")
+        say(f"{app.id} is deleted.")
 
 
 def _shown(app: App) -> dict[str, Any]:

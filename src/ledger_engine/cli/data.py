@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import tempfile
 from collections.abc import Coroutine
 from dataclasses import asdict
 from pathlib import Path
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ledger_engine.cli import options
-from ledger_engine.cli.running import print_json, project_or_first, using
-from ledger_engine.database import T, Unit
+from ledger_engine.cli.running import print_json, project_or_first, say, using
+from ledger_engine.database import T, Unit, Work
 from ledger_engine.engine import Engine
 from ledger_engine.errors import StorageUnavailable
+from ledger_engine.printable import printable
 from ledger_engine.settings import make_folder
 
 if TYPE_CHECKING:
@@ -51,6 +53,9 @@ def seed(file: str, project: str | None, database: Path, as_json: bool) -> None:
             owner = project_or_first(unit, project)
             return owner.id, load(unit, owner, data_set, steps, progress)
 
+        if not database.exists():
+            _rehearse(work)
+
         async def shown(engine: Engine) -> tuple[str, dict[str, int]]:
             return await _show(engine.write(work), progress, len(steps), data_set.name)
 
@@ -63,13 +68,19 @@ def seed(file: str, project: str | None, database: Path, as_json: bool) -> None:
         print_json({"data_set": data_set.name, "project": owner, **loaded})
     else:
         counts = ", ".join(_count(count, kind) for kind, count in loaded.items() if count)
-        click.echo(f"{data_set.title}: {counts}, in {owner}")
+        say(f"{data_set.title}: {counts}, in {owner}")
+
+
+def _rehearse(work: Work[Any]) -> None:
+    """Do it in a database of its own first: what cannot be loaded must not leave an empty ledger behind."""
+    with tempfile.TemporaryDirectory(prefix="ledger-seed-") as folder:  # 0700
+        asyncio.run(using(Path(folder, "rehearsal.db"), lambda engine: engine.write(work)))
 
 
 async def _show(work: Coroutine[Any, Any, T], progress: Progress, steps: int, name: str) -> T:
     """Await the work and show on stderr how far it has come."""
     loading = asyncio.create_task(work)
-    with click.progressbar(length=steps, label=f"Loading {name}", file=sys.stderr) as bar:
+    with click.progressbar(length=steps, label=f"Loading {printable(name)}", file=sys.stderr) as bar:
         while not loading.done():
             await asyncio.wait({loading}, timeout=_PROGRESS_S)
             bar.update(progress.done - bar.pos)
@@ -96,7 +107,7 @@ def verify(database: Path, as_json: bool) -> None:
     if as_json:
         print_json({"ok": report.fault is None, **asdict(report)})
     elif report.fault is None:
-        click.echo(f"The books are right: {_counts(report)}.")
+        say(f"The books are right: {_counts(report)}.")
     if report.fault is not None:
         raise click.ClickException(report.fault.message)
 
@@ -134,14 +145,14 @@ def restore(src: Path, database: Path, as_json: bool) -> None:
     kept = None if restored.aside is None else str(restored.aside)
     _tell_copied(database, restored.report, as_json, {"file": str(database), "kept": kept})
     if kept is not None and not as_json:
-        click.echo(f"The former database is kept as {kept}.")
+        say(f"The former database is kept as {kept}.")
 
 
 def _tell_copied(file: Path, report: Report, as_json: bool, more: dict[str, str | None]) -> None:
     if as_json:
         print_json({**more, **asdict(report)})
     else:
-        click.echo(f"{file}: {_counts(report)}, checked.")
+        say(f"{file}: {_counts(report)}, checked.")
 
 
 def _counts(report: Report) -> str:

@@ -9,7 +9,7 @@ import click
 from ledger_engine import deliveries
 from ledger_engine import events as room
 from ledger_engine.cli import options
-from ledger_engine.cli.running import known_project, print_json, print_table, read, shown, write
+from ledger_engine.cli.running import known_project, print_json, print_table, read, say, shown, write
 from ledger_engine.clock import iso, parse_moment
 from ledger_engine.database import Unit
 from ledger_engine.deliveries import Delivery
@@ -98,4 +98,4 @@ def _tell(count: int, as_json: bool) -> None:
     if as_json:
         print_json({"deliveries": count})
     else:
-        click.echo(f"{count} {'delivery is' if count == 1 else 'deliveries are'} sent again.")
+        say(f"{count} {'delivery is' if count == 1 else 'deliveries are'} sent again.")

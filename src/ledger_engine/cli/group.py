@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from ledger_engine.errors import LedgerError
+from ledger_engine.printable import printable
 
 
 class OneLineErrors(click.Group):
@@ -28,16 +29,31 @@ class OneLineErrors(click.Group):
         except click.Abort:
             _end("Stopped.", 1)
         except BrokenPipeError:
-            # Whoever read our output has seen enough; nothing more can be said there.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # Whoever read our output has seen enough.
+            _say_no_more()
             sys.exit(1)
         except LedgerError as error:
             _end(error.message, 1)
+        except UnicodeEncodeError as error:
+            # Python keeps the bytes of an argument that are not UTF-8 as halves of surrogate pairs.
+            if error.encoding == "utf-8":
+                _end("An argument is not UTF-8.", 2)
+            _end(f"The output cannot be written: {error.encoding} has not all its characters.", 1)
         except OSError as error:
-            _end(str(error) if error.strerror is None else f"{error.filename or ''}: {error.strerror}", 1)
+            place = "" if error.filename is None else f"{error.filename}: "
+            _end(str(error) if error.strerror is None else f"{place}{error.strerror}", 1)
         sys.exit(status if isinstance(status, int) else 0)
 
 
 def _end(message: str, status: int) -> NoReturn:
-    click.echo(f"ledger-engine: {' '.join(message.split())}", err=True)
+    click.echo(f"ledger-engine: {printable(' '.join(message.split()))}", err=True)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _say_no_more()
     sys.exit(status)
+
+
+def _say_no_more() -> None:
+    """Nothing gets through to stdout: let Python, which tries once more at its end, not fail there."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

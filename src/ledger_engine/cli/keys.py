@@ -16,6 +16,7 @@ from ledger_engine.cli.running import (
     print_table,
     project_or_first,
     read,
+    say,
     shown,
     write,
 )
@@ -108,7 +109,7 @@ def revoke(id: str, database: Path, as_json: bool) -> None:
     if as_json:
         print_json(shown(key))
     else:
-        click.echo(f"{key.id} is revoked.")
+        say(f"{key.id} is revoked.")
 
 
 @keys.command()
@@ -128,8 +129,8 @@ def _tell(key: ApiKey, value: str, project: str, as_json: bool) -> None:
         print_json(shown(key, project=project, key=value))
         return
     # The value alone on stdout, so that it can go straight into a variable or a secret store.
-    click.echo(value)
-    click.echo(f"{key.id}: {_mode(key)} mode, role {key.role}, project {project}. Shown this once.", err=True)
+    say(value)
+    say(f"{key.id}: {_mode(key)} mode, role {key.role}, project {project}. Shown this once.", err=True)
 
 
 def _mode(key: ApiKey) -> str:

@@ -16,7 +16,7 @@ import click
 from ledger_engine import api_keys
 from ledger_engine.api_keys import NewApiKey
 from ledger_engine.cli import options
-from ledger_engine.cli.running import known_project
+from ledger_engine.cli.running import known_project, say
 from ledger_engine.database import Unit
 from ledger_engine.database.lock import served_at
 from ledger_engine.engine import open_engine
@@ -70,7 +70,7 @@ async def _listen(
 
     async with _key(key, database, project, livemode) as value:
         try:
-            await Listener(server, value, target, click.echo, retry).run()
+            await Listener(server, value, target, say, retry).run()
         except Refused as refusal:
             raise click.ClickException(str(refusal)) from refusal
 

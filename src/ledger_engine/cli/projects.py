@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ledger_engine import projects as room
 from ledger_engine.cli import options
-from ledger_engine.cli.running import print_json, print_table, read, shown, write
+from ledger_engine.cli.running import print_json, print_table, read, say, shown, write
 from ledger_engine.limits import PLANS
 from ledger_engine.projects import Changes, NewProject, Project
 
@@ -61,7 +62,7 @@ def list_projects(database: Path, as_json: bool) -> None:
     """List the projects, the first one first."""
     every = read(database, room.every)
     if as_json:
-        print_json([shown(project) for project in every])
+        print_json([_shown(project) for project in every])
         return
     print_table(
         ("ID", "PLAN", "A MINUTE", "A SECOND", "OVERDRAFT", "NAME"),
@@ -107,6 +108,12 @@ def update(
 
 def _tell(project: Project, as_json: bool) -> None:
     if as_json:
-        print_json(shown(project))
+        print_json(_shown(project))
     else:
-        click.echo(f"{project.id} {project.name}: {project.plan}, overdraft {project.overdraft}")
+        say(f"{project.id} {project.name}: {project.plan}, overdraft {project.overdraft}")
+
+
+def _shown(project: Project) -> dict[str, Any]:
+    # Every object carries a mode (decisions.md 1). A project has both, and over HTTP it is the credential's;
+    # there is none here, so it is the one that commands mean unless told.
+    return shown(project, livemode=False)

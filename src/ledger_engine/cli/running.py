@@ -14,6 +14,7 @@ from ledger_engine import projects
 from ledger_engine.database import T, Unit, Work
 from ledger_engine.engine import Engine, open_engine
 from ledger_engine.errors import Conflict, NotFound
+from ledger_engine.printable import printable, printable_json
 from ledger_engine.projects import Project
 from ledger_engine.records import Record, as_json
 from ledger_engine.settings import make_folder
@@ -68,16 +69,30 @@ def shown(record: Record, **more: Any) -> dict[str, Any]:
 
 def print_json(value: object) -> None:
     """One JSON document on stdout."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    _write(printable_json(json.dumps(value, ensure_ascii=False, indent=2)))
+
+
+def say(line: str, *, err: bool = False) -> None:
+    """One line for people, on stdout or stderr. Names in it are others': none of them steers the terminal."""
+    _write(printable(line), err=err)
 
 
 def print_table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
     """Columns as wide as what is in them; nothing but the heads when there are no rows."""
-    table = [heads, *rows]
+    table = [heads, *(tuple(printable(cell) for cell in row) for row in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(heads))]
     for row in table:
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        click.echo(line.rstrip())
+        say(line.rstrip())
+
+
+def _write(text: str, *, err: bool = False) -> None:
+    try:
+        click.echo(text, err=err)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise click.ClickException(f"The output cannot be written: {error.strerror}.") from error
 
 
 def _require(database: Path) -> None:

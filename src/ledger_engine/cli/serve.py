@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ledger_engine.cli import options
+from ledger_engine.printable import printable
 from ledger_engine.settings import PORT, WEBHOOK_RETRIES_S, BadSettings, ServeSettings
 
 if TYPE_CHECKING:
@@ -160,4 +161,4 @@ def _say(line: str) -> None:
     with contextlib.suppress(
         OSError
     ):  # nobody reads what we say; those who use the socket need us all the same
-        click.echo(line)
+        click.echo(printable(line))

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ledger_engine.cli import options
-from ledger_engine.cli.running import known_project, print_json, write
+from ledger_engine.cli.running import known_project, print_json, say, write
 from ledger_engine.database import Unit
 from ledger_engine.scope import Scope
 
@@ -47,11 +47,13 @@ def set_password(
     if as_json:
         print_json({"id": id, "email": email})
     else:
-        click.echo(f"{id} has a new password.")
+        say(f"{id} has a new password.")
 
 
 def _read_password(from_stdin: bool) -> str:
     if not from_stdin:
+        if not sys.stdin.isatty():
+            raise click.UsageError("There is no terminal to ask for a password at: give --password-stdin.")
         return str(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
     # One line end belongs to `echo`, not to the password.
     return sys.stdin.read().removesuffix("\n").removesuffix("\r")

@@ -17,6 +17,7 @@ from ledger_engine.cli.running import (
     print_table,
     project_or_first,
     read,
+    say,
     shown,
     write,
 )
@@ -187,7 +188,7 @@ def _change(
     if as_json:
         print_json(shown(endpoint))
     else:
-        click.echo(f"{endpoint.id} is {done}.")
+        say(f"{endpoint.id} is {done}.")
 
 
 def _tell_secret(endpoint: EndpointWithSecret, as_json: bool) -> None:
@@ -195,6 +196,6 @@ def _tell_secret(endpoint: EndpointWithSecret, as_json: bool) -> None:
         print_json(shown(endpoint))
         return
     # The secret alone on stdout, so that it can go straight into a variable or a secret store.
-    click.echo(endpoint.secret)
+    say(endpoint.secret)
     mode = "live" if endpoint.livemode else "test"
-    click.echo(f"{endpoint.id}: {mode} mode, sent to {endpoint.url}. Shown this once.", err=True)
+    say(f"{endpoint.id}: {mode} mode, sent to {endpoint.url}. Shown this once.", err=True)

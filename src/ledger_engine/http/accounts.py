@@ -19,7 +19,7 @@ routes = Routes("accounts", "/v1")
 class CreateAccount(Body):
     name: Annotated[str, Field(min_length=1, max_length=accounts.NAME_MAX)]
     currency: str
-    metadata: dict[str, str] = {}
+    metadata: dict[str, str] | None = {}
 
 
 class BalanceAt(Query):
@@ -37,7 +37,7 @@ async def list_accounts(call: Call, query: LedgerList) -> Page[accounts.Account]
 )
 async def create_account(call: Call, body: CreateAccount) -> accounts.Account:
     """Create an account with a balance of 0."""
-    new = accounts.NewAccount(body.name, body.currency, body.metadata)
+    new = accounts.NewAccount(body.name, body.currency, body.metadata or {})
     return await call.write(accounts.create, new, call.idempotency_key)
 
 

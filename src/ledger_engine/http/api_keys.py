@@ -22,7 +22,7 @@ ScopeName = Literal["read:projects", "write:projects", "read:users", "admin:bill
 
 class CreateApiKey(Body):
     name: Name | None = None
-    role: Literal["member", "admin", "owner"] = "admin"
+    role: Literal["member", "admin", "owner"] | None = "admin"
     scopes: Annotated[list[ScopeName], Field(min_length=1)] | None = None
 
 
@@ -67,7 +67,7 @@ async def list_api_keys(call: Call, query: GenericList) -> Page[ApiKey]:
 async def create_api_key(call: Call, body: CreateApiKey) -> dict[str, object]:
     """Create an API key with at most the rights of the one that asks; its value is shown this once."""
     value = api_keys.new_value(call.authenticate().livemode)
-    new = NewApiKey(body.name, body.role, None if body.scopes is None else list(body.scopes))
+    new = NewApiKey(body.name, body.role or "admin", None if body.scopes is None else list(body.scopes))
     return with_value(await call.write(api_keys.create, new, value, call.idempotency_key), value)
 
 

@@ -20,7 +20,11 @@ PARAMETERS_MAX = 100  # of a query or a form; none has as many
 
 
 class Body(BaseModel):
-    """A request body: no field that is not declared, and no value taken for another type."""
+    """A request body: no field that is not declared, and no value taken for another type.
+
+    A field that may be left out may be null too, which is the same; in a change that clears it, so there
+    those which every object has must not be null.
+    """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -36,7 +40,7 @@ class FormOrJson(Body):
     @model_validator(mode="before")
     @classmethod
     def _without_empty(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in given.items() if value != ""}
+        return {name: value for name, value in given.items() if value not in ("", None)}
 
 
 class Query(BaseModel):
@@ -120,7 +124,7 @@ def validate(model: type[M], value: object) -> M:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise _told(error.errors(include_url=False, include_input=False, include_context=False)[0]) from None
+        raise _told(error.errors(include_url=False, include_input=False)[0]) from None
 
 
 def _require_json(content_type: str | None) -> None:
@@ -138,8 +142,39 @@ def _told(detail: ErrorDetails) -> InvalidRequest:
         return InvalidRequest("missing_field", f"{param} is required.", param)
     if detail["type"] == "extra_forbidden":
         return InvalidRequest("unknown_field", f"{param} is not known here.", param)
+    rule = _RULES.get(detail["type"])
+    if rule is not None:
+        given = {name: _plain(value) for name, value in detail.get("ctx", {}).items()}
+        return InvalidRequest("invalid_value", f"{param or 'The body'} must {rule.format(**given)}.", param)
     message = detail["msg"].removeprefix("Value error, ")
     return InvalidRequest("invalid_value", f"{param}: {message}." if param else f"{message}.", param)
+
+
+# What a value must do or be, by the type of pydantic's error and with what its context tells.
+_RULES = {
+    "dict_type": "be an object",
+    "model_type": "be an object",
+    "model_attributes_type": "be an object",
+    "list_type": "be an array",
+    "string_type": "be text",
+    "int_type": "be an integer",
+    "int_parsing": "be an integer",
+    "int_parsing_size": "be an integer of fewer digits",
+    "int_from_float": "be an integer",
+    "bool_type": "be true or false",
+    "too_short": "have at least {min_length} items",
+    "too_long": "have at most {max_length} items",
+    "string_too_short": "have at least {min_length} characters",
+    "string_too_long": "have at most {max_length} characters",
+    "greater_than_equal": "be at least {ge}",
+    "less_than_equal": "be at most {le}",
+    "literal_error": "be {expected}",
+}
+
+
+def _plain(value: Any) -> Any:
+    """Without the quotes that a list of words has around each."""
+    return value.replace("'", "") if isinstance(value, str) else value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from quart import Blueprint, Response, request
 
 from ledger_engine.http.openapi import document
 from ledger_engine.http.operations import Routes
+from ledger_engine.http.pages import redirect
 from ledger_engine.records import dumps
 
 SCRIPT = "rapidoc-9.3.8.min.js"
@@ -33,6 +34,10 @@ def pages(rooms: Iterable[Routes]) -> Blueprint:
     @blueprint.get("/openapi.json")
     async def openapi() -> Response:
         return Response(text(), content_type="application/json")
+
+    @blueprint.get("/")
+    async def root() -> Response:
+        return redirect("/docs")
 
     @blueprint.get("/docs")
     async def docs() -> Response:

@@ -35,7 +35,7 @@ class BodyTimeout(InvalidRequest):
     """408: what has not come cannot be read."""
 
     def __init__(self, message: str) -> None:
-        super().__init__("invalid_json", message)
+        super().__init__("invalid_value", message)
 
 
 class UriTooLong(InvalidRequest):
@@ -97,7 +97,7 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
     403: ("permission_error", ("missing_scope", "missing_role", "quota_exceeded")),
     404: ("not_found", ("not_found",)),
     405: ("invalid_request", ("method_not_allowed",)),
-    408: ("invalid_request", ("invalid_json",)),
+    408: ("invalid_request", ("invalid_value",)),
     409: (
         "conflict",
         (

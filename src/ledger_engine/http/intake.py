@@ -36,7 +36,7 @@ async def read_body(receive: Receive, headers: dict[bytes, bytes]) -> bytes:
     if length is None and b"transfer-encoding" not in headers:
         return _content(await receive())
     boundary = _boundary(headers.get(b"content-type", b""))
-    if length is not None and boundary is None and length.isdigit() and int(length) > BODY_MAX:
+    if boundary is None and _declares_too_much(length):
         _refuse_size()
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
@@ -46,6 +46,17 @@ async def read_body(receive: Receive, headers: dict[bytes, bytes]) -> bytes:
             return await _read_whole(receive)
     except TimeoutError:
         raise BodyTimeout(f"The body did not arrive within {BODY_TIMEOUT_S} seconds.") from None
+
+
+def is_refused_unread(headers: dict[bytes, bytes]) -> bool:
+    """Whether the body is refused for the size that is told of it, before any of it comes."""
+    return _boundary(headers.get(b"content-type", b"")) is None and _declares_too_much(
+        headers.get(b"content-length")
+    )
+
+
+def _declares_too_much(length: bytes | None) -> bool:
+    return length is not None and length.isdigit() and int(length) > BODY_MAX
 
 
 async def _read_whole(receive: Receive) -> bytes:

@@ -32,7 +32,7 @@ class OAuthTokenRequest(FormOrJson):
         }
     )
 
-    grant_type: str = AUTHORIZATION_CODE
+    grant_type: str | None = AUTHORIZATION_CODE
     code: str | None = None
     code_verifier: str | None = None
     refresh_token: str | None = None

@@ -21,7 +21,7 @@ Role = Literal["member", "admin", "owner"]
 class CreateUser(Body):
     name: Annotated[str, Field(min_length=1, max_length=users.NAME_MAX)]
     email: Annotated[str, Field(max_length=users.EMAIL_MAX)]
-    role: Role = "member"
+    role: Role | None = "member"
 
 
 class ListUsers(Query):
@@ -58,7 +58,7 @@ async def list_users(call: Call, query: ListUsers) -> dict[str, Any]:
 async def create_user(call: Call, body: CreateUser) -> User:
     """Create a user."""
     return await call.write(
-        users.create, users.NewUser(body.name, body.email, body.role), call.idempotency_key
+        users.create, users.NewUser(body.name, body.email, body.role or "member"), call.idempotency_key
     )
 
 

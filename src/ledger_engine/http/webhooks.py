@@ -22,7 +22,7 @@ routes = Routes("webhook_endpoints", "/v1")
 
 class CreateWebhookEndpoint(Body):
     url: Annotated[str, Field(min_length=1, max_length=URL_MAX)]
-    events: Annotated[list[str], Field(min_length=1)] = [webhooks.EVERY]
+    events: Annotated[list[str], Field(min_length=1)] | None = [webhooks.EVERY]
 
 
 @routes.add(
@@ -54,7 +54,7 @@ async def create_webhook_endpoint(call: Call, body: CreateWebhookEndpoint) -> En
     await check_url(body.url, livemode=call.authenticate().livemode)
     secret = webhooks.new_secret()
     sealed = Seal.from_environment().close(secret)
-    new = NewEndpoint(body.url, body.events)
+    new = NewEndpoint(body.url, body.events or [webhooks.EVERY])
     return await call.write(webhooks.create, new, secret, sealed, call.idempotency_key)
 
 

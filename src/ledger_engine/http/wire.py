@@ -27,7 +27,7 @@ from hypercorn.typing import ConnectionState, H11SendableEvent
 
 from ledger_engine.errors import AuthenticationError, InvalidRequest, LedgerError
 from ledger_engine.http.errors import HeadersTooLarge, UnsupportedMethod, UriTooLong
-from ledger_engine.http.intake import REFUSAL
+from ledger_engine.http.intake import REFUSAL, is_refused_unread
 
 HEAD_MAX = 64 * 1024  # bytes of request line and headers that are read; the gate takes far fewer
 LINGER_S = 2  # for a client to read its last answer before the connection is closed under it
@@ -125,6 +125,7 @@ class Http1(H11Protocol):
     _holds = False
     _is_gone = False  # the client, or the sense of reading what else it sends
     _chunks = 0  # of the body so far
+    _is_refused_unread = False  # the body: who waits to be asked for it gets the refusal at once
     _length_left = 0  # bytes of the body still to come; negative when the length is not known
 
     async def handle(self, event: Event) -> None:
@@ -168,7 +169,7 @@ class Http1(H11Protocol):
     async def _handle_events(self) -> None:
         parts: list[bytes] = []  # of the body, handed on together: a chunk may have a single byte
         while not self._is_gone:
-            if self.connection.they_are_waiting_for_100_continue:
+            if self.connection.they_are_waiting_for_100_continue and not self._is_refused_unread:
                 await self._send_h11_event(h11.InformationalResponse(status_code=100, headers=[]))
             try:
                 event = self.connection.next_event()
@@ -226,7 +227,7 @@ class Http1(H11Protocol):
     async def _break_off(self, stream: HTTPStream, reason: str) -> None:
         """Tell the gate that the rest of the body will not come."""
         tell = cast(Callable[[dict[str, Any]], Awaitable[None]], stream.app_put)
-        broken = InvalidRequest("invalid_json", f"The body cannot be read: {reason}.")
+        broken = InvalidRequest("invalid_value", f"The body cannot be read: {reason}.")
         await tell({"type": "http.disconnect", REFUSAL: broken})
 
     async def _begin(
@@ -239,6 +240,7 @@ class Http1(H11Protocol):
     ) -> None:
         await self.send(Updated(idle=False))
         self._chunks = 0
+        self._is_refused_unread = is_refused_unread(dict(headers))
         self.stream = HTTPStream(
             self.app,
             self.config,
@@ -269,7 +271,7 @@ def _told(error: h11.RemoteProtocolError, unread: bytes) -> LedgerError:
         if not earlier:
             return UriTooLong("The URL is far too long.")
         if last[:14].lower() == b"authorization:":
-            return AuthenticationError("invalid_credential", "No API key or token is as long.")
+            return AuthenticationError("invalid_credential", "No API key or token is that long.")
         return HeadersTooLarge("The headers are far too large.")
     # What h11 quotes after this is the client's own text, however long.
     reason = str(error).partition(": b")[0]

@@ -72,6 +72,13 @@ def test_a_mistake_in_a_data_set_is_told_with_its_place_and_loads_nothing(
     assert "accounts[1].currency: " in done.stderr.splitlines()[-1]
     assert told("verify")["accounts"] == 0
 
+    new = tmp_path / "new" / "new.db"
+    new.parent.mkdir()
+    done = command("seed", str(file), "--database", str(new), status=1)
+    assert "accounts[1].currency: " in done.stderr.splitlines()[-1]
+    command("seed", "minimal", "--project", "prj_x", "--database", str(new), status=1)
+    assert list(new.parent.iterdir()) == []
+
 
 def test_right_books_are_0_and_wrong_ones_1_with_the_first_bad_row(command: Command, database: Path) -> None:
     command("seed", "minimal")
@@ -121,3 +128,9 @@ def test_a_backup_never_overwrites_unless_told_to(command: Command, tmp_path: Pa
     assert there.read_text() == "precious"
     command("backup", str(there), "--overwrite")
     assert "checked" in command("restore", str(there)).stdout
+
+
+def test_a_fault_in_one_mode_is_told_by_the_modes_name(command: Command, database: Path) -> None:
+    command("seed", "minimal")
+    change(database, "UPDATE counters SET stored_objects = stored_objects + 1")
+    assert ", test mode, has counted 1 objects" in only_line(command("verify", status=1).stderr)

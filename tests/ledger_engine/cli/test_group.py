@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -100,3 +101,27 @@ def test_a_reader_who_has_seen_enough_ends_it_without_a_word(command: Command, d
     assert listing.stderr.read() == ""
     listing.stderr.close()
     assert listing.wait() in (0, 1)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+@pytest.mark.parametrize("words", [("projects", "list"), ("projects", "list", "--json"), ("--version",)])
+def test_output_that_cannot_be_written_is_told_in_one_line(
+    command: Command, database: Path, words: tuple[str, ...]
+) -> None:
+    command("projects", "create", "One")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "ledger_engine", *words],
+            env={**os.environ, "LEDGER_DATABASE": str(database)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert only_line(done.stderr).rstrip(".").endswith("No space left on device")
+
+
+def test_an_argument_that_is_not_utf8_is_a_wrong_call(command: Command) -> None:
+    done = command("projects", "create", "Caf\udce9", status=2)
+    assert only_line(done.stderr) == "ledger-engine: An argument is not UTF-8."

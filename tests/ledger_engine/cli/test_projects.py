@@ -18,6 +18,7 @@ def test_a_project_is_made_with_its_plan_and_limits(told: Told) -> None:
     assert made["id"].startswith("prj_")
     assert (made["object"], made["name"], made["plan"]) == ("project", "Roastery", "enterprise")
     assert (made["rate_limit"], made["burst"], made["overdraft"]) == (9000, 300, "refuse")
+    assert made["livemode"] is False
 
 
 def test_a_project_is_free_and_may_be_overdrawn_unless_said(told: Told) -> None:
@@ -53,3 +54,23 @@ def test_an_unknown_project_cannot_be_changed(told: Told, command: Command) -> N
     assert "No such project" in only_line(
         command("projects", "update", "prj_x", "--plan", "pro", status=1).stderr
     )
+
+
+STEERING = "\x1b]0;owned\x07 \x9b2J\x7f \u202eevil\u2066 line\ntwo"
+
+
+def test_a_name_cannot_steer_the_terminal(command: Command, told: Told) -> None:
+    shown = r"\x1b]0;owned\x07 \x9b2J\x7f \u202eevil\u2066 line\ntwo"
+    assert shown in only_line(command("projects", "create", STEERING).stdout)
+    table = command("projects", "list").stdout.splitlines()
+    assert len(table) == 2
+    assert table[1].endswith(shown)
+    refused = command("seed", STEERING, "--project", STEERING, status=1)
+    assert only_line(refused.stderr).isprintable()
+
+
+def test_json_keeps_such_a_name_and_does_not_steer_either(command: Command, told: Told) -> None:
+    told("projects", "create", STEERING)
+    assert told("projects", "list")[0]["name"] == STEERING
+    text = command("projects", "list", "--json").stdout
+    assert text.replace("\n", "").isprintable()

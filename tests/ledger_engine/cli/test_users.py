@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -43,10 +46,36 @@ def test_the_case_of_an_address_does_not_matter(command: Command, database: Path
     assert stored_hash(database) is not None
 
 
-def test_a_password_is_asked_for_twice_and_not_shown(command: Command, database: Path) -> None:
-    done = command("users", "set-password", ADA, stdin="correct horse\ncorrect horse\n")
-    assert "correct horse" not in done.output
+@pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo-terminals")
+def test_a_password_is_asked_for_twice_and_not_shown(database: Path) -> None:
+    ours, theirs = os.openpty()
+    words = ["users", "set-password", ADA, "--database", str(database)]
+    asking = subprocess.Popen(
+        [sys.executable, "-m", "ledger_engine", *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,  # without a terminal of its own, getpass takes the one on stdin
+    )
+    os.close(theirs)
+    shown = b""
+    # What is typed before it is asked for is thrown away.
+    for question in (b"Password: ", b"confirmation: "):
+        while question not in shown:
+            shown += os.read(ours, 1024)
+        os.write(ours, b"correct horse\n")
+    while b"has a new password." not in shown:
+        shown += os.read(ours, 1024)
+    os.close(ours)
+    assert asking.wait() == 0
+    assert b"correct" not in shown
     assert stored_hash(database) is not None
+
+
+def test_without_a_terminal_there_is_nobody_to_ask(command: Command, database: Path) -> None:
+    done = command("users", "set-password", ADA, stdin="correct horse\ncorrect horse\n", status=2)
+    assert "--password-stdin" in only_line(done.stderr)
+    assert stored_hash(database) is None
 
 
 @pytest.mark.parametrize("password", ["", "short", "x" * 1025])

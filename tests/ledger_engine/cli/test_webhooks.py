@@ -207,3 +207,9 @@ def test_what_is_registered_is_there_for_the_sender(told: Told, database: Path, 
         return [each.endpoint for each in webhooks.subscriptions(unit)]
 
     assert work(database, lambda engine: engine.read(find)) == [endpoint]
+
+
+@pytest.mark.parametrize("waits", ["soon", "", "5,", "-1", "5,nan", "inf", "1" + ",1" * 50])
+def test_waits_that_are_none_are_told_in_one_line(command: Command, waits: str) -> None:
+    done = command("serve", "--webhook-retries", waits, status=2)
+    assert only_line(done.stderr).startswith("ledger-engine: ")

@@ -73,7 +73,6 @@ async def test_a_field_that_is_not_the_callers_to_set_is_refused(api: httpx.Asyn
         ({"name": ["Till"]}, "name"),
         ({"currency": "EURO"}, "currency"),
         ({"currency": 978}, "currency"),
-        ({"metadata": None}, "metadata"),
         ({"metadata": []}, "metadata"),
         ({"metadata": {"a": 1}}, "metadata.a"),
         ({"metadata": {"a": {"b": "c"}}}, "metadata.a"),
@@ -279,3 +278,21 @@ async def test_a_project_over_its_quota_is_told_so(api: httpx.AsyncClient, engin
     answer = await api.post("/v1/accounts", json=TILL)
     assert refusal(answer) == (403, "permission_error", "quota_exceeded", None)
     assert len((await api.get("/v1/accounts")).json()["data"]) == 1
+
+
+async def test_metadata_of_null_is_as_if_it_were_left_out(api: httpx.AsyncClient) -> None:
+    answer = await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR", "metadata": None})
+    assert (answer.status_code, answer.json()["metadata"]) == (201, {})
+
+
+async def test_a_balance_at_a_date_is_that_of_its_first_moment(
+    api: httpx.AsyncClient, clock: ManualClock
+) -> None:
+    id = (await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})).json()["id"]
+    await api.post("/v1/transactions", json={"account": id, "amount": 5, "type": "credit"})
+    day = (await api.get(f"/v1/accounts/{id}")).json()["created"][:10]
+    clock.advance(86_400_000)
+    held = (await api.get(f"/v1/accounts/{id}/balance", params={"at": day})).json()
+    assert (held["balance"], held["at"]) == (0, f"{day}T00:00:00.000Z")
+    stated = (await api.get(f"/v1/accounts/{id}/statement", params={"to": day})).json()
+    assert stated["closing_balance"] == 5

@@ -127,3 +127,15 @@ async def test_billing_takes_the_scope_and_the_owner_role(
             assert answer.status_code == 200
         else:
             assert (answer.status_code, answer.json()["error"]["code"]) == (403, code)
+
+
+async def test_a_test_key_cannot_change_the_plan_that_live_keys_rest_on(
+    owner: httpx.AsyncClient, anyone: httpx.AsyncClient, cafe: Project, make_key: Any
+) -> None:
+    """Test data never touches live balances (interface.md, What the service does)."""
+    live = {"Authorization": f"Bearer {await make_key(of=cafe.id, role='owner', livemode=True)}"}
+    answer = await owner.patch(PATH, json={"plan": "free"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "missing_role")
+    assert (await owner.get(PATH)).json()["plan"] == "enterprise"
+    assert (await owner.patch(PATH, json={"plan": "enterprise"})).status_code == 200
+    assert (await anyone.patch(PATH, json={"plan": "pro"}, headers=live)).json()["plan"] == "pro"

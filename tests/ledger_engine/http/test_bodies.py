@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated, Any, Literal
 
 import httpx
 import pytest
+from pydantic import Field, TypeAdapter
 
 from ledger_engine.errors import InvalidRequest
+from ledger_engine.http.app import ROOMS
 from ledger_engine.http.bodies import Body, NoBody, Query, parse_body, parse_object, parse_query
 
 
@@ -223,3 +226,58 @@ async def test_an_amount_that_is_no_positive_integer_is_a_400(api: httpx.AsyncCl
     assert answer.json()["error"]["param"] in ("amount", None)
     assert (await api.get("/v1/transactions")).json()["data"] == []
     assert (await api.get(f"/v1/accounts/{account}")).json()["balance"] == 0
+
+
+class Ruled(Body):
+    word: Annotated[str, Field(min_length=2, max_length=3)] = "abc"
+    few: Annotated[list[int], Field(min_length=1, max_length=2)] = [1]
+    number: Annotated[int, Field(ge=1, le=9)] = 1
+    flag: bool = True
+    tags: dict[str, str] = {}
+    plan: Literal["free", "pro", "enterprise"] = "free"
+    inner: Inner | None = None
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"word": 5}, "word must be text."),
+        ({"word": "a"}, "word must have at least 2 characters."),
+        ({"word": "abcd"}, "word must have at most 3 characters."),
+        ({"few": {}}, "few must be an array."),
+        ({"few": []}, "few must have at least 1 items."),
+        ({"few": [1, 2, 3]}, "few must have at most 2 items."),
+        ({"few": ["1"]}, "few.0 must be an integer."),
+        ({"number": 1.5}, "number must be an integer."),
+        ({"number": "1"}, "number must be an integer."),
+        ({"number": 0}, "number must be at least 1."),
+        ({"number": 10}, "number must be at most 9."),
+        ({"flag": 1}, "flag must be true or false."),
+        ({"tags": []}, "tags must be an object."),
+        ({"tags": {"a": 1}}, "tags.a must be text."),
+        ({"plan": "gold"}, "plan must be free, pro or enterprise."),
+        ({"inner": 5}, "inner must be an object."),
+    ],
+)
+def test_what_is_wrong_with_a_field_is_told_in_plain_words(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parse_body(Ruled, json.dumps(given).encode(), "application/json")
+    assert refused.value.message == message
+
+
+@pytest.mark.parametrize("limit", ["x", "1.5", ""])
+def test_a_parameter_that_is_no_number_is_told_in_plain_words(limit: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parse_query(Filter, f"limit={limit}".encode())
+    assert refused.value.message == "limit must be an integer."
+
+
+BODIES = [operation.body for room in ROOMS for operation in room.operations if operation.body is not None]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
+def test_a_field_that_may_be_left_out_may_be_null(body: type[Body]) -> None:
+    """In a change, which looks at what was sent alone, those that every object has may not."""
+    for name, field in body.model_fields.items():
+        if not field.is_required() and field.default_factory is None:
+            assert TypeAdapter(field.rebuild_annotation()).validate_python(None) is None, name

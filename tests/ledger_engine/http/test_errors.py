@@ -175,3 +175,10 @@ async def test_a_failure_of_the_directory_has_the_directorys_form(
     assert answer.status_code == 500
     assert answer.json()["error"] == "internal_error"
     assert answer.headers["Request-Id"] in answer.json()["message"]
+
+
+@pytest.mark.parametrize("path", ["/api/nothing", "/api", "/v1/nothing", "/nothing"])
+async def test_a_path_that_is_none_is_404_without_a_credential_too(
+    anyone: httpx.AsyncClient, path: str
+) -> None:
+    assert (await anyone.get(path)).status_code == 404

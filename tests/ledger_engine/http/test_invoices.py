@@ -204,7 +204,7 @@ async def test_a_patch_to_another_account_changes_the_currency(
     assert answer.json() == draft | {"account": dollars, "currency": "USD"}
 
 
-@pytest.mark.parametrize("change", [{"amount": None}, {"lines": None}, {"amount": None, "lines": None}])
+@pytest.mark.parametrize("change", [{"amount": None}, {"amount": None, "lines": None}])
 async def test_an_invoice_is_never_left_without_an_amount(
     api: httpx.AsyncClient, in_status: Run, change: dict[str, None]
 ) -> None:
@@ -343,3 +343,21 @@ async def test_twelve_parallel_pays_of_an_invoice_are_one(
     assert {refusal(a)[1] for a in answers if a.status_code == 409} == {"invoice_not_open"}
     assert (await api.get(f"/v1/accounts/{sales}")).json()["balance"] == 900
     assert len((await api.get("/v1/transactions")).json()["data"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("made_of", "change"),
+    [
+        ({}, {"lines": None}),
+        (
+            {"amount": None, "lines": [{"description": "Beans", "quantity": 3, "unit_amount": 300}]},
+            {"amount": None},
+        ),
+    ],
+)
+async def test_to_clear_what_is_clear_already_changes_nothing(
+    api: httpx.AsyncClient, in_status: Run, made_of: dict[str, Any], change: dict[str, None]
+) -> None:
+    draft = await in_status(**made_of)
+    answer = await api.patch(f"/v1/invoices/{draft['id']}", json=change)
+    assert (answer.status_code, answer.json()) == (200, draft)

@@ -266,3 +266,10 @@ async def test_of_twelve_at_once_one_moves_an_order(
     path = f"/api/orders/{order['id']}/{step}"
     answers = await asyncio.gather(*(api.post(path) for _ in range(12)))
     assert Counter(answer.status_code for answer in answers) == {200: 1, 409: 11}
+
+
+async def test_items_are_kept_by_value_in_their_order(api: httpx.AsyncClient, ada: str) -> None:
+    body = f'{{"user_id": "{ada}", "items": [{{"weight": 1e2, "b": 1, "a": 0.10}}]}}'
+    answer = await api.post("/api/orders", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 201
+    assert '"items":[{"weight":100.0,"b":1,"a":0.1}]' in answer.text

@@ -66,7 +66,6 @@ async def test_a_user_is_a_member_unless_told(ada: dict[str, Any]) -> None:
         (ADA | {"email": None}, "invalid_value"),
         (ADA | {"email": "x" * 300 + "@example.com"}, "invalid_value"),
         (ADA | {"role": "root"}, "invalid_value"),
-        (ADA | {"role": None}, "invalid_value"),
         (ADA | {"status": "active"}, "unknown_field"),
         (ADA | {"project": "prj_x"}, "unknown_field"),
         (ADA | {"livemode": True}, "unknown_field"),
@@ -275,3 +274,8 @@ async def test_a_restore_takes_an_idempotency_key(api: httpx.AsyncClient, ada: d
     again = await api.post(path, headers=headers)
     assert refusal(again) == (409, "duplicate_idempotency_key")
     assert again.headers["Idempotency-Original"] == ada["id"]
+
+
+async def test_a_role_of_null_is_as_if_it_were_left_out(api: httpx.AsyncClient) -> None:
+    answer = await api.post("/api/users", json={"name": "Ada", "email": "null@example.com", "role": None})
+    assert (answer.status_code, answer.json()["role"]) == (201, "member")

@@ -1,0 +1,45 @@
+"""What a server does beside answering: it begins together, and ends promptly with nothing lost."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ledger_engine import accounts, events, requests_log
+from ledger_engine.accounts import NewAccount
+from ledger_engine.background import Background
+from ledger_engine.engine import Engine
+from ledger_engine.following import Followers
+from ledger_engine.pages import PageRequest
+from ledger_engine.scope import Scope
+from ledger_engine.sealing import Seal
+from tests.ledger_engine.conftest import Run
+from tests.ledger_engine.test_deliver import Delivering
+from tests.ledger_engine.test_request_recorder import note
+from tests.receivers import receiving
+
+
+async def test_all_of_it_runs_and_what_was_begun_is_recorded(engine: Engine, scope: Scope, read: Run) -> None:
+    background = Background(engine, Seal(None), retries_s=(1,))
+    background.start()
+    async with receiving() as receiver:
+        endpoint = await Delivering(engine, scope).endpoint(receiver)
+        await engine.write(partial(accounts.create, scope=scope, new=NewAccount("Till", "EUR", {})))
+        await receiver.until_received(1)
+        background.recorder.note(note(scope))
+        await background.stop()
+        (delivery,) = await Delivering(engine, scope).deliveries(endpoint.id)
+        assert delivery.status == "succeeded"
+        assert len((await read(requests_log.page, PageRequest())).items) == 1
+        await engine.write(partial(accounts.create, scope=scope, new=NewAccount("Box", "EUR", {})))
+        assert len(receiver.received) == 1, "it has stopped"
+    assert await engine.read(events.newest) != delivery.event
+
+
+async def test_who_follows_is_told_when_the_server_begins_to_stop(engine: Engine) -> None:
+    background = Background(engine, Seal(None))
+    followers = Followers.of(engine)
+    change = followers.next_change()
+    background.begin_stop()
+    await followers.wait_for(change)
+    assert followers.ended
+    await background.stop()
