@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from rich.text import Text
 from textual import work
 from textual.app import App, SystemCommand
 from textual.color import Color
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
@@ -65,6 +67,19 @@ class LedgerApp(App[int]):
         self.theme = theme_named(options.config.theme or DEFAULT_THEME, options.config_file)
         self.set_keymap(keymap(options.config.keys, options.config_file))
 
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """One at a time: the newest takes the place of what was told before, so that no row is covered."""
+        self.clear_notifications()
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+
     def get_default_screen(self) -> Dashboard:
         return Dashboard(Desk(self.api, self.session, self.names, self.traffic, self.tokens))
 
@@ -111,6 +126,7 @@ class LedgerApp(App[int]):
             self.post_message(ServerFailed(str(error)))
             return
         await self._learn_names()
+        await self._learn_scopes()
         if self.connection.own_server and (sentence := await self.connection.server_ended()) is not None:
             self.post_message(ServerEnded(sentence))
 
@@ -122,6 +138,12 @@ class LedgerApp(App[int]):
             return
         self.names.learn(page.rows)
         self.post_message(NamesCame())
+
+    async def _learn_scopes(self) -> None:
+        """Whether this credential may change anything, where the server tells."""
+        with suppress(ClientError):
+            whoami = await self.api.read("/v1/whoami", part="whoami")
+            self.session.saw_scopes(whoami.record.get("scopes"))
 
     @hears(ServerFailed)
     def server_failed(self, message: ServerFailed) -> None:
@@ -174,6 +196,7 @@ class LedgerApp(App[int]):
             self.notify(f"Could not sign in: {literal(error)}", severity="error", markup=False)
             return
         await self._learn_names()
+        await self._learn_scopes()
 
     @hears(Worker.StateChanged)
     def worker_ended(self, event: Worker.StateChanged) -> None:

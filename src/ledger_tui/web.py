@@ -7,7 +7,6 @@ this very address (a name rebound to it is another Host) and from a page of it (
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hmac
 import os
 import secrets
@@ -181,7 +180,7 @@ async def _serve(command: Sequence[str], port: int, tell: Callable[[str], None])
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        with contextlib.suppress(NotImplementedError):  # Windows
+        if sys.platform != "win32":  # there Ctrl-C ends the loop itself
             loop.add_signal_handler(number, ended.set)
     try:
         tell(dashboard.door.link)

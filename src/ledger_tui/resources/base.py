@@ -80,12 +80,14 @@ class Detail:
 
 @dataclass(frozen=True)
 class Filter:
-    """A filter the server runs, typed as `name:value`. `check` says what is wrong with a value, or None."""
+    """A filter the server runs, typed as `name:value`. `check` says what is wrong with a value, or None;
+    where it takes an `account`, its name does in place of the id."""
 
     name: str
     param: str
     example: str
     check: Callable[[str], str | None] = lambda _value: None
+    account: bool = False
 
 
 FieldKind = Literal["text", "currency", "account", "amount", "choice", "metadata", "items", "words"]

@@ -195,7 +195,7 @@ INVOICES = Resource(
     detail=_detail,
     filters=(
         Filter("status", "status", "open", lambda value: one_of(value, *_LOOKS)),
-        Filter("account", "account", "acc_…"),
+        Filter("account", "account", "acc_…", account=True),
     ),
     form=Form(
         title="New invoice",

@@ -86,7 +86,7 @@ STATEMENT = Resource(
     ),
     detail=_detail,
     filters=(
-        Filter("account", "account", "acc_…"),
+        Filter("account", "account", "acc_…", account=True),
         Filter("from", "from", "2026-11-01", check_date),
         Filter("to", "to", "2026-11-20", check_date),
     ),

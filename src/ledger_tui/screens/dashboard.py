@@ -77,6 +77,7 @@ class Dashboard(Exploring):
         session = self._session
         if session.waiting_seconds or session.link is Link.LOST:
             self.query_one(StatusBar).refresh()  # the seconds count down
+            self.view.session_changed()
         if session.link not in (Link.STARTING, Link.CONNECTING):
             self.view.tick()
         if self._desk.tokens.tokens.due_in == 0:
@@ -95,6 +96,7 @@ class Dashboard(Exploring):
         """The status line tells at once, and the whole frame turns in live mode."""
         self.set_class(self._session.mode is Mode.LIVE, "-live")
         self.query_one(StatusBar).refresh()
+        self.view.session_changed()
 
     @hears(NamesCame)
     def names_came(self) -> None:

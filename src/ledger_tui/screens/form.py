@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from textual import work
+from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -27,6 +27,18 @@ from ledger_tui.state.text import literal
 from ledger_tui.widgets.account_field import AccountField
 from ledger_tui.widgets.choice_field import ChoiceField
 from ledger_tui.widgets.key_bar import KeyBar
+
+
+class DiscardScreen(ModalScreen[bool]):
+    """Asks before what was typed is thrown away: True on a second esc, False on any other key."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog", id="discard"):
+            yield Static("Discard what you typed?  esc again / any other key to go on")
+
+    def on_key(self, event: events.Key) -> None:
+        event.stop()
+        self.dismiss(event.key == "escape")
 
 
 class FormScreen(ModalScreen[Created | None]):
@@ -60,6 +72,7 @@ class FormScreen(ModalScreen[Created | None]):
         self._names = names
         self.idempotency_key = new_idempotency_key()
         self.sending = False
+        self._typed_at_first: dict[str, str] = {}
 
     # ------------------------------------------------------------------ look
 
@@ -91,11 +104,9 @@ class FormScreen(ModalScreen[Created | None]):
 
     def on_mount(self) -> None:
         self.set_class(self._session.mode is Mode.LIVE, "-live")
+        self._typed_at_first = self.typed()
         edits = self._form.method == "PATCH"  # what is edited is what stands there
-        empty = next(
-            (f for f in self._form.fields if f.kind != "choice" and (edits or not self._prefill.get(f.name))),
-            None,
-        )
+        empty = next((f for f in self._form.fields if edits or not self._prefill.get(f.name)), None)
         if empty is not None:
             self._focus_field(empty.name)
 
@@ -159,7 +170,14 @@ class FormScreen(ModalScreen[Created | None]):
         self._send(self.typed())
 
     def action_cancel(self) -> None:
-        self.dismiss(None)
+        if self.sending or self.typed() == self._typed_at_first:
+            self.dismiss(None)
+        else:
+            self.app.push_screen(DiscardScreen(), self._discard_answered)
+
+    def _discard_answered(self, discard: bool | None) -> None:
+        if discard:
+            self.dismiss(None)
 
     @work(group="form", exclusive=True, exit_on_error=False)
     async def _send(self, typed: Mapping[str, str]) -> None:

@@ -27,16 +27,26 @@ class HelpScreen(ModalScreen[None]):
             box.border_subtitle = "esc closes"
             yield Static(self._lines())
 
+    def on_mount(self) -> None:
+        self.app.clear_notifications()  # they would lie over the keys
+
     def _lines(self) -> Content:
-        keys: dict[tuple[str, str], list[str]] = {}
-        for active in self._active.values():
+        keys: dict[tuple[str, str, bool], list[str]] = {}
+        # First the palette, in which all the others are found by name. It is Textual's own, as are those
+        # without an id, which are of no use here.
+        for active in sorted(self._active.values(), key=lambda each: not _is_palette(each.binding)):
             binding = active.binding
-            if binding.id:  # ours; those without are Textual's own
-                keys.setdefault((binding.action, binding.description), []).append(
-                    self.app.get_key_display(binding)
-                )
+            if binding.id or _is_palette(binding):
+                key = (binding.action, binding.description, active.enabled)
+                keys.setdefault(key, []).append(self.app.get_key_display(binding))
         lines = []
-        for (_action, description), names in keys.items():
-            shown = " ".join(dict.fromkeys(names))
-            lines.append(Content.assemble((shown.rjust(_KEY_WIDTH), "bold $accent"), f"  {description}"))
+        for (_action, description, enabled), names in keys.items():
+            shown = " ".join(dict.fromkeys(names)).rjust(_KEY_WIDTH)
+            # What is not possible now is faint, as it is in the key bar.
+            style, text = ("bold $accent", "$foreground") if enabled else ("$faint", "$faint")
+            lines.append(Content.assemble((shown, style), (f"  {description}", text)))
         return Content("\n").join(lines)
+
+
+def _is_palette(binding: Binding) -> bool:
+    return binding.action.endswith("command_palette")

@@ -49,6 +49,11 @@ class AccountNames:
         asked = dict.fromkeys(id_ for id_ in account_ids if isinstance(id_, str))
         return [id_ for id_ in asked if id_ not in self._known and id_ not in self._absent]
 
+    def called(self, name: str) -> list[AccountName]:
+        """Known accounts of exactly this name, but for its case."""
+        wanted = name.strip().casefold()
+        return [known for known in self._known.values() if known.name.casefold() == wanted]
+
     def search(self, text: str, limit: int = 5) -> list[AccountName]:
         """Known accounts whose name or id contains `text`, case-insensitively, names that begin so first."""
         wanted = text.strip().casefold()

@@ -10,6 +10,7 @@ from typing import Any
 # A reader must not eat the plan it looks at: polling takes at most this share of the requests a minute.
 _POLL_SHARE = 0.25
 _FASTEST_POLL_SECONDS = 2.0
+_WRITES = "write:projects"
 _LIVE_PREFIX, _TEST_PREFIX = "sk_live_", "sk_test_"
 
 
@@ -49,6 +50,7 @@ class Session:
         self.remaining: int | None = None
         self.reset_at: int | None = None
         self.lacking: set[str] = set()
+        self._lacks_scope = False
         self._key_mode = Mode.UNKNOWN
         self._seen_mode = Mode.UNKNOWN
         self.on_change: Callable[[], None] = lambda: None
@@ -89,6 +91,22 @@ class Session:
         if seen is not None and self._seen_mode is not seen:
             self._seen_mode = seen
             self.on_change()
+
+    # ------------------------------------------------------------------ what may be done
+
+    def saw_scopes(self, scopes: object) -> None:
+        """What the server says the credential is limited to; None for no limit."""
+        lacks = isinstance(scopes, list) and _WRITES not in scopes
+        if lacks != self._lacks_scope:
+            self._lacks_scope = lacks
+            self.on_change()
+
+    @property
+    def forbids_changes(self) -> str:
+        """Why nothing can be changed from here; "" where it can."""
+        if self.read_only:
+            return "read-only: this dashboard changes nothing"
+        return f"read-only: this credential lacks {_WRITES}" if self._lacks_scope else ""
 
     # ------------------------------------------------------------------ connection
 

@@ -118,8 +118,7 @@ class Window:
         """The record at an absolute row number; None if it is not at hand (or there is none)."""
         if not 0 <= index < len(self):
             return None
-        slot = self._slot_at(index)
-        rows = self.slots[slot].rows
+        rows = self.slots[slot := self._slot_at(index)].rows
         return rows[index - self._starts[slot]] if rows is not None else None
 
     def rows_between(self, start: int, stop: int) -> Iterator[Record]:
@@ -136,11 +135,12 @@ class Window:
 
     def index_of(self, record_id: object) -> int | None:
         """Where an object stands, if its row is at hand."""
-        for number in sorted(self._at_hand):
-            for offset, record in enumerate(self.slots[number].rows or ()):
-                if record.get("id") == record_id:
-                    return self._starts[number] + offset
-        return None
+        return next((index for index, record in self.at_hand() if record.get("id") == record_id), None)
+
+    def at_hand(self) -> Iterator[tuple[int, Record]]:
+        """The rows that are kept, from the top, each with where it stands."""
+        for n in sorted(self._at_hand):
+            yield from enumerate(self.slots[n].rows or (), self._starts[n])
 
     @property
     def resident(self) -> int:

@@ -9,6 +9,7 @@ from textual.widget import Widget
 
 from ledger_tui.resources.filtering import filter_line
 from ledger_tui.state.text import literal
+from ledger_tui.widgets.status_bar import awaited
 
 if TYPE_CHECKING:
     from ledger_tui.widgets.resource_view import ResourceView
@@ -34,7 +35,7 @@ class Caption(Widget):
         elif view.problem:
             left = Content.assemble(left, "  ", (f"✕ {view.problem}", "bold $error"))
         elif not window.loaded:
-            left = Content.assemble(left, ("  loading…", "$muted"))
+            left = Content.assemble(left, "  ", awaited(view.desk.session))
         elif not len(window):
             left = Content.assemble(left, (f"  {self._empty()}", "$muted"))
         # Where the detail covers the list, what is shown is the one row under the cursor.

@@ -1,4 +1,4 @@
-"""One of a few values, all in sight: left, right or space changes it."""
+"""One of a few values, all in sight: left, right or space changes it, its first letter chooses it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,16 @@ class ChoiceField(Widget, can_focus=True):
         for number, (_value, text) in enumerate(self._choices):
             chosen = number == self.index
             parts.append(Content.styled(f"{'●' if chosen else '○'} {text}", "bold" if chosen else "$muted"))
+        if self.has_focus:
+            letters = " ".join(value[0] for value, _text in self._choices)
+            parts.append(Content.styled(f"{letters} or ← →", "$muted"))
         return Content("    ").join(parts)
+
+    def on_key(self, event: events.Key) -> None:
+        first = [value[:1] for value, _text in self._choices]
+        if event.character and event.character in first:
+            event.stop()
+            self.index = first.index(event.character)
 
     def action_step(self, step: int) -> None:
         self.index = (self.index + step) % len(self._choices)

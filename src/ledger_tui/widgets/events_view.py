@@ -89,8 +89,8 @@ class EventsView(ResourceView):
         new = [h.event for h in message.heard if self.webhooks.note_signature(str(h.event["id"]), h.right)]
         # Where they are seen already, read from the list, their signatures are news.
         self.table.redraw()
-        shown = self.window.push(new[::-1])
-        self.show_rows(shown)
+        self.window.push(new[::-1])
+        self.show_rows()
 
     # ------------------------------------------------------------------ deliveries
 

@@ -6,7 +6,6 @@ actions become wants, a worker fetches, its message comes back, one handler chan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from urllib.parse import quote, urlencode
 
 from textual import work
@@ -108,12 +107,11 @@ class ListView(View):
             self.desk.session.saw_livemode(message.page.rows[0].get("livemode"))
         if self.resource.kind == "accounts" and self.desk.names.learn(message.page.rows):
             self.post_message(NamesCame())
-        self.show_rows(message.page.rows, moved_by)
+        self.show_rows(moved_by)
         self.fetch()
 
-    def show_rows(self, new: Sequence[Record], moved_by: int = 0) -> None:
+    def show_rows(self, moved_by: int = 0) -> None:
         """The window holds new rows."""
-        self.table.make_room_for(new)
         self.table.repaint(moved_by)
         self.changed()
 
@@ -146,7 +144,7 @@ class ListView(View):
             self.window.apply(want, Page(rows, None))
             if not following:
                 self.window.move(cursor)
-            self.show_rows(rows)
+            self.show_rows()
 
     def stand_in_rows(self) -> list[Record]:
         """What is shown where the server has no list, newest first."""
@@ -195,7 +193,7 @@ class ListView(View):
                 self.post_message(NamesCame())
 
     def names_came(self) -> None:
-        self.table.make_room_for(self.rows_in_sight())
+        self.table.make_room()
         self.table.redraw()
 
     # ------------------------------------------------------------------ the filter
@@ -213,6 +211,24 @@ class ListView(View):
         self.query_one(FilterBar).display = False
         self.table.focus()
 
+    @hears(FilterBar.Find)
+    def find_in_rows(self, message: FilterBar.Find) -> None:
+        """Go to the next row at hand whose shown cells contain a text, from the last on to the first."""
+        wanted, bar, cursor = message.text.casefold(), self.query_one(FilterBar), self.window.cursor
+        found = [
+            index for index, row in self.window.at_hand() if wanted in self.table.text_of(row).casefold()
+        ]
+        told = literal(message.text)
+        if not found:
+            bar.tell(f"No loaded row matches “{told}”.", problem=True)
+            return
+        first = cursor + 1 if message.again else cursor
+        self.window.hold()
+        self.table.go_to(next((index for index in found if index >= first), found[0]))
+        self.window.hold()  # also where it is the newest: what was found stays in sight
+        more = "; enter goes to the next" if len(found) > 1 else ""
+        bar.tell(f"{len(found):,} of {self.window.resident:,} loaded rows match “{told}”{more}")
+
     def set_filters(self, params: dict[str, str]) -> None:
         """Show the list anew, filtered by the server."""
         self.filters = params
@@ -222,7 +238,7 @@ class ListView(View):
         self.desk.session.lacking.discard(self.resource.part or "")
         self.window.reset()
         self.problem = ""
-        self.table.repaint()
+        self.table.start_over()
         self.changed()
         self.fetch()
 

@@ -26,6 +26,7 @@ from ledger_tui.state.text import fit, literal
 from ledger_tui.state.window import Record
 from ledger_tui.widgets.columns import GAP, MARGIN, fit_columns
 from ledger_tui.widgets.panel import Lines, Panel
+from ledger_tui.widgets.status_bar import awaited
 from ledger_tui.widgets.view import Desk, View
 
 _PAGES = 10  # read at most for one figure on a server with a generous limit
@@ -145,6 +146,10 @@ class Overview(View, can_focus=True):
         for name in ("#limit", "#rate"):  # the reset comes nearer and the bars move on by themselves
             self.query_one(name).refresh()
 
+    def session_changed(self) -> None:
+        if not self.figures:
+            self._draw()
+
     def _draw(self) -> None:
         now = time.strftime("%H:%M:%S", time.gmtime(time.time() + self._server_ahead))
         right = f"✕ {self.problem} " if self.problem else f"{now} UTC "
@@ -169,7 +174,7 @@ class Overview(View, can_focus=True):
         """A figure, or None and the lines that stand in for it."""
         figure = self.figures.get(name)
         if figure is None:
-            return None, [[Cell("loading…", "dim")]]
+            return None, [[Cell(awaited(self.desk.session).plain, "dim")]]
         if isinstance(figure, str):
             return None, [[Cell(figure, "dim")]]
         return figure, []

@@ -95,6 +95,7 @@ class PagedTable(ScrollView, can_focus=True):
             self._look_at(0)
         elif moved_by:
             self._look_at(self.top + moved_by)
+        self.make_room()
         self._draw_what_changed()
 
     def redraw(self) -> None:
@@ -114,9 +115,11 @@ class PagedTable(ScrollView, can_focus=True):
         if not same:
             self.refresh()
 
-    def make_room_for(self, rows: Sequence[Record]) -> None:
-        """Let the columns of numbers grow so that no number is ever cut (they never shrink under the eye)."""
+    def make_room(self) -> None:
+        """Let the columns of numbers grow so that no number in view is cut. They do not shrink while a
+        list is looked through, or the columns would jump with every row."""
         before = dict(self._widest)
+        rows = [*self.window.rows_between(self.top, self.top + self.height_in_rows)]
         for column in self._columns:
             if column.align == "right":
                 widest = max((len(column.cell(row, self._names).text) for row in rows), default=0)
@@ -124,6 +127,17 @@ class PagedTable(ScrollView, can_focus=True):
         if self._widest != before:
             self._fit()
             self.redraw()
+
+    def text_of(self, record: Record) -> str:
+        """What stands in a row, its cells one under the other."""
+        return "\n".join(fitted.column.cell(record, self._names).text for fitted in self._fitted)
+
+    def start_over(self) -> None:
+        """Another list is shown from now on: its columns are as wide as its own numbers ask for."""
+        self._widest.clear()
+        self._fit()
+        self.redraw()
+        self.repaint()
 
     def _fit(self) -> None:
         columns = [replace(c, width=self._widest.get(c.title, c.width)) for c in self._columns]
@@ -144,6 +158,7 @@ class PagedTable(ScrollView, can_focus=True):
         if held != self.window.cursor and len(self.window):
             self.window.move(held)
             self.refresh()
+        self.make_room()
         self.post_message(self.Moved())
 
     def _look_at(self, row: int) -> None:

@@ -37,6 +37,7 @@ from ledger_tui.widgets.view import Desk
 
 WIDE_COLUMNS = 120
 _MORE_KEPT = 50
+_CHANGES = ("create", "edit", "act(")
 # Below this limit what a detail shows beyond its record is read only when the detail is opened.
 _GENEROUS_LIMIT = 600
 
@@ -57,7 +58,7 @@ class ResourceView(ListView):
 
     def compose(self) -> ComposeResult:
         yield Caption(self)
-        yield FilterBar(self.resource.filters, self.resource.id_prefix)
+        yield FilterBar(self.resource.filters, self.resource.id_prefix, self.desk.names)
         with Row():
             with Stack(id="list"):
                 yield Static(classes="lacks")
@@ -131,6 +132,19 @@ class ResourceView(ListView):
     def names_came(self) -> None:
         super().names_came()
         self._show_detail()
+
+    def on_key(self, event: events.Key) -> None:
+        """A key of a change that this credential may not make is greyed, and says why when it is pressed."""
+        why = self.desk.session.forbids_changes
+        pressed = self.screen.active_bindings.get(event.key) if why else None
+        if pressed and not pressed.enabled and pressed.binding.action.startswith(_CHANGES):
+            self.notify(why, markup=False)
+
+    def session_changed(self) -> None:
+        if not self.window.loaded:
+            self.query_one(Caption).refresh()
+        if self.desk.session.forbids_changes:
+            self.refresh_bindings()
 
     def news(self) -> Content:
         """What the caption tells of beside the list; nothing here."""
@@ -237,7 +251,7 @@ class ResourceView(ListView):
             self.window.open_at(record)
             self.problem = ""
             self._open(False)
-            self.table.repaint()
+            self.table.start_over()
             self.changed()
             # The table has to have its place again before it can hold a row there.
             self.call_after_refresh(self.fetch)
@@ -247,6 +261,8 @@ class ResourceView(ListView):
         self.remember(record)
         selected = self.selected
         awaited, self._awaited = self._awaited == record.get("id"), None
+        if awaited:
+            self.query_one(FilterBar).display = False  # where its id may have been typed
         if self.window.replace(record) and selected and selected.get("id") == record.get("id"):
             self.table.repaint()
         else:
@@ -260,12 +276,17 @@ class ResourceView(ListView):
     @hears(RecordFailed)
     def take_record_failure(self, message: RecordFailed) -> None:
         message.stop()
-        self.notify(f"{literal(message.record_id)}: {message.sentence}", severity="warning", markup=False)
+        bar, record_id = self.query_one(FilterBar), literal(message.record_id)
+        if bar.display and self._awaited == message.record_id:
+            bar.tell(message.sentence, problem=True)
+            return
+        named = message.sentence if record_id in message.sentence else f"{record_id}: {message.sentence}"
+        self.notify(named, severity="warning", markup=False)
 
     # ------------------------------------------------------------------ keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        read_only = self.desk.session.read_only
+        read_only = bool(self.desk.session.forbids_changes)
         if action == "back":
             return self.opened or bool(self.filters) or self.pinned is not None or bool(self.resource.under)
         if action == "act":
@@ -305,7 +326,7 @@ class ResourceView(ListView):
         if action is None:
             return False
         record = self.selected
-        return True if record and not self.desk.session.read_only and action.allowed(record) else None
+        return True if record and not self.desk.session.forbids_changes and action.allowed(record) else None
 
     def _action(self, name: str) -> Action | None:
         return next((action for action in self.resource.actions if action.name == name), None)
@@ -348,8 +369,10 @@ class ResourceView(ListView):
 
     @hears(FilterBar.OpenId)
     def open_typed_id(self, message: FilterBar.OpenId) -> None:
-        self.close_filter()
-        self.open_id(message.record_id)
+        message.stop()
+        if self.window.index_of(message.record_id) is not None:
+            self.close_filter()
+        self.open_id(message.record_id)  # the line stays until it came, so that a slip can be mended
 
     def set_filters(self, params: dict[str, str]) -> None:
         self._open(False)

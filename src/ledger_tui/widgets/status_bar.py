@@ -25,7 +25,7 @@ class StatusBar(Widget):
     def render(self) -> Content:
         session = self._session
         left = Content.assemble(" ", _MODES[session.mode], "  ", connection(session))
-        if session.read_only:
+        if session.forbids_changes:
             left = left + Content.styled("  read-only", "bold")
         host = Content.styled(literal(session.url.removeprefix("http://")), "$muted")
         if session.profile:
@@ -65,6 +65,13 @@ def connection(session: Session) -> Content:
             return Content.styled("○ not signed in · S signs in", "bold $warning")
         case Link.FAILING:
             return Content.styled("✕ the server reports a failure of its own", "bold $error")
+
+
+def awaited(session: Session) -> Content:
+    """What stands where nothing was read yet: that it is loading, or why it is not."""
+    if session.link is Link.ONLINE and not session.waiting_seconds:
+        return Content.styled("loading…", "$muted")
+    return connection(session)
 
 
 def limits(session: Session) -> Content:

@@ -83,6 +83,7 @@ class TokenView(View, can_focus=True):
         self.whoami, self.billing = message.whoami, message.billing
         if message.whoami is not None:
             self.desk.session.saw_livemode(message.whoami.get("livemode"))
+            self.desk.session.saw_scopes(message.whoami.get("scopes"))
         self.changed()
 
     # ------------------------------------------------------------------ tokens

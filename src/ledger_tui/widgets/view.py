@@ -122,6 +122,9 @@ class View(Widget):
     def names_came(self) -> None:
         """Names and currencies are known that were not."""
 
+    def session_changed(self) -> None:
+        """The way to the server, or what this credential may do, is another."""
+
     # ------------------------------------------------------------------ telling of it
 
     def shown_path(self) -> str:

@@ -118,6 +118,7 @@ async def test_an_amount_the_currency_cannot_hold_is_refused_before_sending(
         await driver.sees("Tokyo shop")
         await driver.press("n")
         await driver.sees("Tokyo shop · JPY")
+        await driver.press("tab")
         await driver.type("12.50")
         await driver.press("ctrl+s")
         await driver.sees("✕ JPY has no decimals.")
@@ -145,7 +146,7 @@ async def test_a_part_this_server_lacks_is_told_at_its_field(
     async with dashboards.open() as driver:
         await driver.press("2")
         await driver.sees("Source")
-        await driver.press("n")
+        await driver.press("n", "tab")
         await driver.type("5")
         driver.app.screen.query_one("#field-destination").query_one(Input).value = str(target["id"])
         await driver.press("ctrl+s")
@@ -218,3 +219,40 @@ async def test_live_mode_shows_on_the_form(server: ContractServer, dashboards: D
     async with dashboards.open() as driver:
         await driver.press("n")
         await driver.sees("New account · ◆ LIVE")
+
+
+async def test_with_the_account_known_the_direction_is_asked_first_and_has_letters(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.post(server.add_account("Till", "EUR"), 1000)
+    async with dashboards.open() as driver:
+        await driver.press("2")
+        await driver.sees("Till")
+        await driver.press("n")
+        await driver.sees("● ▲ credit    ○ ▼ debit    c d or ← →")
+        await driver.press("d")
+        await driver.sees("○ ▲ credit    ● ▼ debit")
+        await driver.press("c", "d", "enter")
+        await driver.type("4")
+        await driver.press("ctrl+s")
+        await driver.sees("Posted txn_")
+    assert [(t["amount"], t["type"]) for t in server.transactions] == [(1000, "credit"), (400, "debit")]
+
+
+async def test_what_was_typed_is_thrown_away_only_on_a_second_escape(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open() as driver:
+        await driver.press("n")
+        await driver.type("Beans")
+        await driver.press("escape")
+        await driver.sees("Discard what you typed?")
+        await driver.press("x")
+        await driver.sees_no_more("Discard what you typed?")
+        form = driver.app.screen
+        assert isinstance(form, FormScreen)
+        assert form.typed()["name"] == "Beans"
+        await driver.press("escape", "escape")
+        assert driver.app.screen is driver.app.dashboard
+        await driver.press("n", "escape")  # nothing was typed: nothing is asked
+        assert driver.app.screen is driver.app.dashboard

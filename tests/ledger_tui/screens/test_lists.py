@@ -204,7 +204,7 @@ async def test_a_link_leads_to_the_other_object_and_escape_leads_back(
         await driver.press("enter")
         await driver.sees("→ Its transactions", "Tokyo shop")
         await driver.press("enter")
-        await driver.sees("account:Tokyo shop", "sale 1")
+        await driver.sees('account:"Tokyo shop"', "sale 1")
         await driver.press("escape")
         await driver.sees("→ Its transactions")
         assert driver.view.resource.kind == "accounts"
@@ -254,7 +254,7 @@ async def test_help_lists_every_key(server: ContractServer, dashboards: Dashboar
     fill(server, 0)
     async with dashboards.open((80, 40)) as driver:
         await driver.press("question_mark")
-        await driver.sees("copy as curl", "follow", "refresh", "Transactions", "page down")
+        await driver.sees("copy as curl", "follow", "refresh", "Transactions", "page down", "^p  palette")
         await driver.press("escape")
         await driver.sees_no_more("copy as curl")
 

@@ -2,13 +2,16 @@
 
 import pytest
 
+from ledger_tui.app import LedgerApp
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ReadOnly
+from ledger_tui.options import Options
 from ledger_tui.resources.registry import RESOURCES
 from ledger_tui.state.session import Session
 from ledger_tui.state.traffic import Traffic
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import Driver
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "DELETE", "PUT"])
@@ -47,3 +50,24 @@ async def test_the_palette_offers_none_either(server: ContractServer, dashboards
         await driver.type("new")
         await driver.pilot.pause()
         assert "New  (n)" not in driver.text()
+
+
+async def test_a_key_that_changes_something_says_why_it_does_not(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Till")
+    async with dashboards.open(read_only=True) as driver:
+        await driver.press("n")
+        await driver.sees("read-only: this dashboard changes nothing")
+
+
+async def test_a_key_without_the_scope_says_so(driver: Driver) -> None:
+    body = {"name": "reader", "role": "member", "scopes": ["read:projects"]}
+    made = await driver.app.api.write("POST", "/v1/api_keys", body, "k")
+    app = LedgerApp(Options(url=driver.app.session.url, key=str(made.record["key"])))
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        reader = Driver(app, pilot)
+        await reader.sees("Till", "online  read-only")
+        await reader.press("n")
+        await reader.sees("read-only: this credential lacks write:projects")
+        assert app.screen is app.dashboard

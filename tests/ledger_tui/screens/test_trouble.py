@@ -25,7 +25,8 @@ async def test_a_server_that_is_not_there_at_first_is_waited_for(
 ) -> None:
     server.stop()
     async with dashboards.start() as driver:
-        await driver.sees("connection refused", "loading…")
+        await driver.sees("Accounts  ✕ connection refused · try")
+        assert "loading" not in driver.text()
         with ContractServer(port=server.port) as again:
             again.add_account("There")
             await driver.sees("There", "● online")

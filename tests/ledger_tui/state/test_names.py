@@ -24,3 +24,12 @@ def test_a_record_without_a_currency_teaches_nothing() -> None:
     names = AccountNames()
     assert not names.learn([{"id": "acc_1", "name": "Till"}])
     assert names.currency("acc_1") is None
+
+
+def test_accounts_are_found_by_their_whole_name_alone() -> None:
+    names = AccountNames()
+    names.learn(
+        {"id": f"acc_{n}", "name": name, "currency": "EUR"} for n, name in enumerate(["Till", "Till 2"])
+    )
+    assert [known.id for known in names.called("till")] == ["acc_0"]
+    assert names.called("Til") == []

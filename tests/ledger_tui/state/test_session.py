@@ -52,3 +52,15 @@ def test_looking_takes_at_most_a_quarter_of_the_plan() -> None:
     assert 60 / session.poll_seconds <= 60 / 4
     session.answered(200, {"x-ratelimit-limit": "6000"})
     assert session.poll_seconds == 2.0
+
+
+def test_why_nothing_can_be_changed() -> None:
+    session = Session()
+    assert session.forbids_changes == ""
+    session.saw_scopes(["read:projects"])
+    assert session.forbids_changes == "read-only: this credential lacks write:projects"
+    session.saw_scopes(["read:projects", "write:projects"])
+    assert session.forbids_changes == ""
+    session.saw_scopes(None)
+    assert session.forbids_changes == ""
+    assert Session(read_only=True).forbids_changes == "read-only: this dashboard changes nothing"

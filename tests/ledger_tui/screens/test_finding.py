@@ -1,0 +1,117 @@
+"""The line of `/`: a text is found in the rows at hand, a slip is told where it can be mended."""
+
+from ledger_tui.widgets.filter_bar import FilterBar
+from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import Driver, until
+
+
+def name_under_cursor(driver: Driver) -> object:
+    current = driver.view.window.current
+    assert current is not None
+    return current["name"]
+
+
+async def test_a_list_without_filters_says_so(server: ContractServer, dashboards: Dashboards) -> None:
+    server.add_account("Till")
+    async with dashboards.open() as driver:
+        await driver.press("slash")
+        await driver.sees("This list has no filters; type an id to open it or part of a name to find it")
+
+
+async def test_part_of_a_name_goes_from_one_row_to_the_next(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    for name in ("Evening bar", "Till", "Revenue", "Safe"):
+        server.add_account(name)
+    async with dashboards.open() as driver:
+        await driver.press("slash")
+        await driver.type("EV")
+        await driver.press("enter")
+        await driver.sees("2 of 4 loaded rows match “EV”; enter goes to the next")
+        assert name_under_cursor(driver) == "Revenue"
+        await driver.press("enter")
+        assert name_under_cursor(driver) == "Evening bar"
+        await driver.press("escape", "slash", "enter")  # the line still has it
+        assert name_under_cursor(driver) == "Revenue"
+    assert not any("EV" in args.values() for _method, _path, args in server.requests)
+
+
+async def test_a_text_in_no_row_is_told(server: ContractServer, dashboards: Dashboards) -> None:
+    server.add_account("Till")
+    async with dashboards.open() as driver:
+        await driver.press("slash")
+        await driver.type("xyz")
+        await driver.press("enter")
+        await driver.sees("✕ No loaded row matches “xyz”.")
+
+
+async def test_an_account_is_filtered_by_its_name(server: ContractServer, dashboards: Dashboards) -> None:
+    till, safe = server.add_account("Till"), server.add_account("Safe")
+    server.post(till, 100, description="in the till")
+    server.post(safe, 200, description="in the safe")
+    async with dashboards.open() as driver:
+        await until(lambda: driver.app.names.called("Till"))
+        await driver.press("2", "slash")
+        await driver.type("account:Till")
+        await driver.press("enter")
+        await driver.sees_no_more("in the safe")
+        await driver.sees("in the till", "account:Till")
+    assert till["id"] in [args.get("account") for _method, _path, args in server.requests]
+
+
+async def test_an_id_nobody_has_leaves_the_line_as_it_was_typed(driver: Driver) -> None:
+    await driver.press("2", "slash")
+    await driver.type("txn_nope")
+    await driver.press("enter")
+    await driver.sees("✕ No such transaction", "txn_nope")
+    assert driver.view.query_one(FilterBar).display
+    assert "txn_nope: " not in driver.text()
+    assert len(driver.app._notifications) == 0
+
+
+async def test_one_large_amount_hides_columns_no_longer_than_it_is_listed(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    plain, large = server.add_account("Plain"), server.add_account("Large")
+    server.post(plain, 100, description="small change")
+    server.post(large, 9_007_199_254_740_991, description="all there is")
+    async with dashboards.open() as driver:
+        await driver.press("2")
+        await driver.sees("+90,071,992,547,409.91")
+        assert "description" not in driver.text()
+        await driver.press("slash")
+        await driver.type(f"account:{plain['id']}")
+        await driver.press("enter")
+        await driver.sees("small change", "description")
+
+
+async def test_an_amount_out_of_sight_takes_no_room(server: ContractServer, dashboards: Dashboards) -> None:
+    account = server.add_account("Till")
+    server.post(account, 9_007_199_254_740_991)
+    for number in range(60):
+        server.post(account, 100, description=f"sale {number}")
+    async with dashboards.open() as driver:
+        await driver.press("2")
+        await driver.sees("sale 59", "description")
+        await driver.press("G")
+        await driver.sees("+90,071,992,547,409.91")
+
+
+async def test_what_is_told_stands_on_the_line_of_keys_one_at_a_time(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Till")
+    async with dashboards.open() as driver:
+        above = driver.text().splitlines()[:-1]
+        await driver.press("y")
+        await driver.sees("Copied acc_")
+        await driver.press("c")
+        await driver.sees("Copied as curl")
+        text = driver.text()
+        assert "Copied as curl" in text.splitlines()[-1]
+        assert "Copied acc_" not in text
+        assert text.splitlines()[1:-1] == above[1:]
+        await driver.press("question_mark")
+        await driver.sees("esc closes")
+        await driver.sees_no_more("Copied as curl")
