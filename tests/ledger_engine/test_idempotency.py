@@ -36,7 +36,9 @@ def test_printable_ascii_of_1_to_255_characters_is_a_key(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [new_value(True), new_value(False), new_secret("at"), new_secret("rt"), signing_secret()]
+    "value",
+    [new_value(True), new_value(False), new_secret("at"), new_secret("rt"), signing_secret()],
+    ids=["live key", "test key", "access token", "refresh token", "signing secret"],
 )
 @pytest.mark.parametrize("around", ["{}", "retry-{}", "{} 2"])
 def test_a_secret_is_refused_so_that_none_is_stored(value: str, around: str) -> None:
