@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 MAX = 2**53 - 1
@@ -55,6 +55,11 @@ class Outcome:
 
 def _text(value: str, most: int, param: str, least: int = 1) -> set[Refusal]:
     return set() if least <= len(value) <= most else {("invalid_value", param)}
+
+
+def _of_a_due_posting(due: set[Refusal]) -> set[Refusal]:
+    """Whoever reverses or pays sent no amount, so none can be named as at fault."""
+    return {(code, None if param == "amount" else param) for code, param in due}
 
 
 class Model:
@@ -136,7 +141,8 @@ class Model:
             for each in tenant.transactions.values()
             if original["transfer"] and each["transfer"] == original["transfer"] and each["id"] != id
         ]
-        return self._post_all(tenant, [opposite], key, names=[""], reverses=[id, *other_side])
+        posted = self._post_all(tenant, [opposite], key, names=[""], reverses=[id, *other_side])
+        return replace(posted, due=_of_a_due_posting(posted.due))
 
     def _post_all(
         self,
@@ -309,7 +315,9 @@ class Model:
             names=[""],
         )
         changed = {**invoice, "status": "paid", "paid_at": self.now}
-        paid = self._changed(tenant, tenant.invoices, changed, due | payment.due, "invoice.paid", key)
+        paid = self._changed(
+            tenant, tenant.invoices, changed, due | _of_a_due_posting(payment.due), "invoice.paid", key
+        )
 
         def happen(ids: Sequence[str]) -> None:
             payment.happen(ids)
