@@ -102,7 +102,7 @@ def _screens_changed(terminal: Terminal, name: str) -> Result:
         stood = terminal.until(sign)
         if number >= 0:
             taken.append((stood - pressed) * 1000)
-    return _result(f"change of screen, median, {name}", taken, "ms", SCREEN_MS, statistics.median)
+    return _result(f"change of screen, p95, {name}", taken, "ms", SCREEN_MS, p95)
 
 
 # ---------------------------------------------------------------------- beside a loaded server of its own
