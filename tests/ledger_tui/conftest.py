@@ -31,9 +31,11 @@ class Dashboards:
     async def open(
         self, size: tuple[int, int] = (80, 24), *, key: str | None = None, read_only: bool = False
     ) -> AsyncIterator[Driver]:
-        """A dashboard whose first list has come."""
+        """A dashboard whose first list has come, and whose own questions at the start are answered: what
+        the server is told to refuse from now on is what the test asks for."""
         async with self.start(size, key=key, read_only=read_only) as driver:
             await until(lambda: driver.view.window.loaded)
+            await driver.connects()
             yield driver
 
     @asynccontextmanager

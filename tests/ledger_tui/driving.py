@@ -44,6 +44,10 @@ class Driver:
         """Wait until nothing is asked any more for what is on the screen."""
         await until(lambda: not [w for w in self.app.workers if w.is_running and w.group not in LASTING])
 
+    async def connects(self) -> None:
+        """Wait until a server at an address has answered what is asked of it at the start."""
+        await until(lambda: not [w for w in self.app.workers if w.is_running and w.group == "connect"])
+
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
         await self.pilot.pause()
