@@ -14,7 +14,8 @@ import httpx
 import pytest
 from quart import Quart
 
-from ledger_engine import api_keys, apps, grants, passwords, projects, sign_ins, tokens, users
+from ledger_engine import api_keys, apps, authorization, grants, passwords, projects, sign_ins, tokens, users
+from ledger_engine.authorization import Asked
 from ledger_engine.clock import ManualClock
 from ledger_engine.database import Unit
 from ledger_engine.engine import Engine, open_engine
@@ -107,8 +108,9 @@ def let_app_in(engine: Engine, scope: Scope) -> Callable[[str, list[str]], Await
             passwords.set_password(unit, scope, f"{cookie}@example.com", hashed)
             sign_ins.begin(unit, user.id, hashed, cookie, None)
             app = apps.create(unit, scope, apps.NewApp("App", [uri]))
-            grants.allow(unit, cookie, grants.NewGrant(app.id, uri, scopes, challenge), code)
-            tokens_given = grants.redeem(unit, grants.Redemption(code, verifier), tokens.new_pair())
+            authorization.decide(unit, Asked(app, uri, scopes, "s", challenge), cookie, code)
+            given = {"code": code, "code_verifier": verifier}
+            tokens_given = authorization.exchange(unit, given, tokens.new_pair())
             assert isinstance(tokens_given, grants.OAuthTokens)
             return tokens_given.access_token
 

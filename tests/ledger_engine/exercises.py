@@ -12,7 +12,8 @@ from typing import Any
 
 import httpx
 
-from ledger_engine import apps, events, grants, passwords, sign_ins
+from ledger_engine import apps, authorization, events, grants, passwords, sign_ins
+from ledger_engine.authorization import Asked
 from ledger_engine.clock import ManualClock, iso
 from ledger_engine.database import Unit
 from ledger_engine.engine import Engine
@@ -262,7 +263,7 @@ async def oauth_code(world: World, email: str) -> dict[str, str]:
         passwords.set_password(unit, world.scope, f"{email}@example.org", hashed)
         assert sign_ins.begin(unit, id, hashed, email, None)
         app = apps.create(unit, world.scope, apps.NewApp("App", [uri]))
-        grants.allow(unit, email, grants.NewGrant(app.id, uri, ["read:projects"], challenge), code)
+        authorization.decide(unit, Asked(app, uri, ["read:projects"], "s", challenge), email, code)
         return app.id
 
     app = await world.engine.write(allow)

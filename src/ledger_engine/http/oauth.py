@@ -9,18 +9,18 @@ from typing import Any
 from pydantic import ConfigDict
 from quart import Response
 
-from ledger_engine import grants, tokens
-from ledger_engine.errors import InvalidRequest, OAuthRefusal
-from ledger_engine.grants import OAuthTokens, Redemption
+from ledger_engine import authorization, tokens
+from ledger_engine.errors import InvalidRequest, LedgerError
+from ledger_engine.grants import OAuthTokens
 from ledger_engine.http.bodies import FormOrJson
 from ledger_engine.http.operations import Call, Routes
+from ledger_engine.oauth_server import AUTHORIZATION_CODE, GRANT_TYPES
 from ledger_engine.records import as_json, dumps
 from ledger_engine.scope import SCOPES
 
 routes = Routes("oauth", "/oauth")
 
-AUTHORIZATION_CODE = "authorization_code"
-GRANT_TYPES = (AUTHORIZATION_CODE, "refresh_token")
+_NEEDED = {AUTHORIZATION_CODE: ("code", "code_verifier"), "refresh_token": ("refresh_token",)}
 
 
 class OAuthTokenRequest(FormOrJson):
@@ -55,31 +55,12 @@ class Revoked:
 @routes.add("POST", "/token", public=True, body=OAuthTokenRequest, answer=OAuthTokens)
 async def exchange_code(call: Call, body: OAuthTokenRequest) -> Response:
     """Exchange a one-time code or a refresh token for an access token and a refresh token."""
-    pair = tokens.new_pair()
-    if body.grant_type == AUTHORIZATION_CODE:
-        given = Redemption(
-            _required(body.code, "code"),
-            _required(body.code_verifier, "code_verifier"),
-            body.client_id,
-            body.redirect_uri,
-        )
-        answer = await call.engine.write(partial(grants.redeem, given=given, pair=pair))
-    elif body.grant_type == "refresh_token":
-        refresh_token = _required(body.refresh_token, "refresh_token")
-        answer = await call.engine.write(
-            partial(
-                grants.refresh,
-                refresh_token=refresh_token,
-                pair=pair,
-                client_id=body.client_id,
-                scope=body.scope,
-            )
-        )
-    else:
-        raise OAuthRefusal(
-            "unsupported_grant_type", f"grant_type must be {' or '.join(GRANT_TYPES)}.", "grant_type"
-        )
-    if isinstance(answer, OAuthRefusal):
+    for name in _NEEDED.get(body.grant_type or "", ()):
+        if getattr(body, name) is None:
+            raise InvalidRequest("missing_field", f"{name} is required.", name)
+    given = body.model_dump(exclude_none=True)
+    answer = await call.engine.write(partial(authorization.exchange, given=given, pair=tokens.new_pair()))
+    if isinstance(answer, LedgerError):
         raise answer
     return _unstored(as_json(answer))
 
@@ -87,7 +68,10 @@ async def exchange_code(call: Call, body: OAuthTokenRequest) -> Response:
 @routes.add("POST", "/revoke", public=True, body=RevocationRequest, answer=Revoked, beyond_contract=True)
 async def revoke_oauth_token(call: Call, body: RevocationRequest) -> Response:
     """End what a user allowed, with all its tokens; for the app that holds one of them (RFC 7009)."""
-    await call.engine.write(partial(grants.give_back, token=body.token, client_id=body.client_id))
+    work = partial(authorization.give_back, token=body.token, client_id=body.client_id)
+    refusal = await call.engine.write(work)
+    if refusal is not None:
+        raise refusal
     return _unstored(as_json(Revoked()))
 
 
@@ -108,12 +92,6 @@ def metadata(issuer: str) -> dict[str, Any]:
         "authorization_response_iss_parameter_supported": True,
         "service_documentation": f"{issuer}/docs",
     }
-
-
-def _required(value: str | None, name: str) -> str:
-    if value is None:
-        raise InvalidRequest("missing_field", f"{name} is required.", name)
-    return value
 
 
 def _unstored(answer: dict[str, Any]) -> Response:

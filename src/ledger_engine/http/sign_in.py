@@ -17,9 +17,9 @@ from quart import Blueprint, Response, request
 
 from ledger_engine import grants, passwords, projects, sign_ins
 from ledger_engine.api_keys import SECRET_LENGTH, new_secret
-from ledger_engine.errors import LedgerError, NotFound, OAuthRefusal
+from ledger_engine.authorization import Asked, ToldToApp, decide
+from ledger_engine.errors import LedgerError, NotFound
 from ledger_engine.http import authorization, oauth, pages
-from ledger_engine.http.authorization import Asked, ToldToApp
 from ledger_engine.http.bodies import pairs_of
 from ledger_engine.http.errors import status_of
 from ledger_engine.http.operations import Call, call_of
@@ -89,14 +89,15 @@ class SignInPages:
     async def authorize(self) -> Response:
         """Ask the user whether the app may have what it asks for; who they are comes first."""
         call = call_of(request)
-        asked = await authorization.read(call.engine, request.query_string, _issuer())
-        user = await _user(call, asked)
-        return await _sign_in_page(call, asked) if user is None else await _consent_page(call, asked, user)
+        asked = await _asked(call, request.query_string, _cookie())
+        if asked.user is None:
+            return await _sign_in_page(call, asked)
+        return await _consent_page(call, asked, asked.user)
 
     async def sign_in(self) -> Response:
         """Sign the user in, and ask then. An address nobody has and a wrong password are answered alike."""
         call = call_of(request)
-        asked = await authorization.read(call.engine, call.body, _issuer())
+        asked = await _asked(call, call.body)
         if not _is_ours(call, asked, "sign-in"):
             return _out_of_date(asked)
         fields = dict(pairs_of(call.body))
@@ -117,25 +118,21 @@ class SignInPages:
     async def consent(self) -> Response:
         """Tell the app what the user decided."""
         call = call_of(request)
-        asked = await authorization.read(call.engine, call.body, _issuer())
         cookie = _cookie()
+        asked = await _asked(call, call.body, cookie)
         if cookie is None or not _is_ours(call, asked, "consent"):
             return _out_of_date(asked)
-        if await _user(call, asked) is None:
+        if asked.user is None:
             return _ask_again(asked)
-        if dict(pairs_of(call.body)).get("decision") != "allow":
-            return pages.redirect(asked.answer(error="access_denied", error_description="The user said no."))
-        code = grants.new_code()
-        try:
-            await call.engine.write(partial(grants.allow, sign_in=cookie, new=asked.grant(), code=code))
-        except OAuthRefusal as refusal:
-            return pages.redirect(asked.answer(error=refusal.code, error_description=refusal.message))
-        return pages.redirect(asked.answer(code=code))
+        code = grants.new_code() if dict(pairs_of(call.body)).get("decision") == "allow" else None
+        await call.engine.write(partial(decide, asked=asked, sign_in=cookie, code=code))
+        assert code is not None, "a no is raised"
+        return pages.redirect(authorization.answer(asked, _issuer(), code=code))
 
     async def sign_out(self) -> Response:
         """Sign the user out, so that somebody else can sign in and decide."""
         call = call_of(request)
-        asked = await authorization.read(call.engine, call.body, _issuer())
+        asked = await _asked(call, call.body)
         cookie = _cookie()
         if cookie is None or not _is_ours(call, asked, "consent"):
             return _out_of_date(asked)
@@ -168,10 +165,6 @@ async def _sign_in_page(call: Call, asked: Asked, *, email: str = "", refused: b
 
 
 async def _consent_page(call: Call, asked: Asked, user: SignedIn) -> Response:
-    try:
-        grants.require_givable(user.role, asked.scopes)
-    except OAuthRefusal as refusal:
-        raise ToldToApp(asked.answer(error=refusal.code, error_description=refusal.message)) from None
     cookie = _cookie()
     assert cookie is not None, "somebody is signed in"
     return pages.page(
@@ -181,7 +174,7 @@ async def _consent_page(call: Call, asked: Asked, user: SignedIn) -> Response:
         project=await _project_name(call, asked),
         user=user,
         scopes=[(scope, *_MEANINGS[scope]) for scope in asked.scopes],
-        destination=asked.origin,
+        destination=authorization.origin(asked),
         parameters=asked.parameters(),
         token=_token(cookie, asked, "consent"),
     )
@@ -207,7 +200,7 @@ def _authorize_path(asked: Asked) -> str:
 def _leading_to(asked: Asked) -> str:
     # Chromium holds form-action against every redirect that follows a form, beyond the app's first
     # address too: https: lets the app send its user on.
-    return f"'self' https: {asked.origin}"
+    return f"'self' https: {authorization.origin(asked)}"
 
 
 async def _style() -> Response:
@@ -223,7 +216,7 @@ async def _metadata() -> Response:
 
 
 async def _tell_app(told: ToldToApp) -> Response:
-    return pages.redirect(told.location, 302 if request.method == "GET" else 303)
+    return pages.redirect(authorization.refusal(told, _issuer()), 302 if request.method == "GET" else 303)
 
 
 async def _show_error(error: LedgerError) -> Response:
@@ -247,11 +240,10 @@ async def _show_failure(error: Exception) -> Response:
 # Who asks
 
 
-async def _user(call: Call, asked: Asked) -> SignedIn | None:
-    """Who is signed in, if it is somebody the app may ask."""
-    cookie = _cookie()
-    user = None if cookie is None else await call.engine.read(partial(sign_ins.find, value=cookie))
-    return user if user is not None and grants.may_ask(asked.app, user) else None
+async def _asked(call: Call, raw: bytes, sign_in: str | None = None) -> Asked:
+    """The request in a query or a form; raises what `authorization.read` does."""
+    _issuer()  # without an address of its own this server can answer no app
+    return await authorization.read(call.engine, raw, sign_in)
 
 
 async def _project_name(call: Call, asked: Asked) -> str:

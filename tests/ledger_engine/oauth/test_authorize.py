@@ -105,6 +105,8 @@ async def test_the_usual_other_parameters_do_no_harm(browser: Browser, more: dic
         {"redirect_uri": "javascript:alert(1)"},
         {"redirect_uri": "https://evil.example/", "response_type": "token"},
         {"redirect_uri": REDIRECT + "\r\nSet-Cookie: x=y"},
+        {"redirect_uri": 'é"\\\x00'},
+        {"client_id": 'é"\\\x00'},
     ],
 )
 async def test_an_unknown_app_or_address_is_an_error_page_and_never_a_redirect(
@@ -174,6 +176,10 @@ async def test_bytes_that_are_no_text_are_a_page(browser: Browser) -> None:
         ({"response_type": "code token"}, "unsupported_response_type"),
         ({"response_type": "id_token"}, "unsupported_response_type"),
         ({"response_type": "Code"}, "unsupported_response_type"),
+        ({"response_type": " code"}, "unsupported_response_type"),
+        ({"response_type": 'é"\\\x00'}, "unsupported_response_type"),
+        ({"code_challenge_method": 'é"\\\x00'}, "invalid_request"),
+        ({"scope": 'é"\\\x00'}, "invalid_scope"),
     ],
 )
 @pytest.mark.parametrize("signed_in", [True, False])

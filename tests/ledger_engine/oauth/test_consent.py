@@ -13,9 +13,8 @@ from quart import Quart
 from ledger_engine import apps, grants, projects
 from ledger_engine.api_keys import new_secret
 from ledger_engine.apps import App, NewApp
+from ledger_engine.authorization import Asked, ToldToApp, decide
 from ledger_engine.engine import Engine
-from ledger_engine.errors import OAuthRefusal
-from ledger_engine.grants import NewGrant
 from ledger_engine.projects import NewProject
 from ledger_engine.records import dumps
 from ledger_engine.scope import SCOPES, Scope
@@ -176,10 +175,10 @@ async def test_nobody_else_can_allow_it(
     cookie = new_secret("si")
     if who != "nobody":
         cookie = await sign_in_as(await make_user(by=Scope(scope.project, livemode=True)))
-    new = NewGrant(planner.id, REDIRECT, ["read:projects"], "A" * 43)
-    with pytest.raises(OAuthRefusal) as refused:
-        await engine.write(partial(grants.allow, sign_in=cookie, new=new, code=grants.new_code()))
-    assert refused.value.code == "access_denied"
+    asked = Asked(planner, REDIRECT, ["read:projects"], STATE, "A" * 43)
+    with pytest.raises(ToldToApp) as told_to_app:
+        await engine.write(partial(decide, asked=asked, sign_in=cookie, code=grants.new_code()))
+    assert told_to_app.value.error == "access_denied"
     assert await grants_kept(engine) == 0
 
 

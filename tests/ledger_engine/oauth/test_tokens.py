@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from functools import partial
 from typing import Any
 
@@ -112,6 +113,7 @@ async def test_no_credential_is_asked_for_and_none_is_looked_at(browser: Browser
         ({"grant_type": "password"}, "unsupported_grant_type"),
         ({"grant_type": "client_credentials"}, "unsupported_grant_type"),
         ({"grant_type": "AUTHORIZATION_CODE"}, "unsupported_grant_type"),
+        ({"grant_type": 'é"\\'}, "unsupported_grant_type"),
         ({"grant_type": "refresh_token"}, "invalid_request"),
     ],
 )
@@ -163,6 +165,18 @@ async def test_a_body_that_cannot_be_read_is_an_invalid_request(
         "/oauth/token", content=body, headers={"Content-Type": content_type}
     )
     assert is_refused(answer, "invalid_request")
+
+
+async def test_no_log_holds_a_token_however_much_is_logged(
+    browser: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    first = await browser.tokens()
+    second = (await browser.refresh(first["refresh_token"])).json()
+    assert caplog.records, "nothing was logged, so nothing was seen"
+    for token in (first, second):
+        assert token["access_token"] not in caplog.text
+        assert token["refresh_token"] not in caplog.text
 
 
 async def test_parameters_belong_in_the_body(browser: Browser) -> None:
