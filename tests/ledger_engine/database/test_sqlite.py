@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.clock import ManualClock
-from ledger_engine.database import Unit
+from ledger_engine.database import Unit, Work
 from ledger_engine.database.sqlite import WAITING_MAX
 from ledger_engine.engine import Engine, open_engine
 from ledger_engine.errors import InvalidRequest, LedgerError, StorageUnavailable
@@ -47,6 +47,43 @@ async def test_a_failing_work_harms_no_other_of_its_group(notes: Engine, hold: H
     assert isinstance(failed, ValueError)
     assert seen() == ["before", "after"]
     assert commits == [frozenset({"before", "after"})]
+
+
+async def test_works_are_run_again_when_one_of_their_group_fails_and_then_not_for_a_while(
+    notes: Engine, hold: Hold, seen: Seen
+) -> None:
+    runs: list[str] = []
+
+    def counted(name: str) -> Work[str]:
+        def work(unit: Unit) -> str:
+            runs.append(name)
+            return note(name)(unit)
+
+        return work
+
+    async def group(*names: str) -> list[str | BaseException]:
+        async with hold():
+            tasks = await submit(*(notes.write(counted(name)) for name in names), notes.write(fails))
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert [type(outcome) for outcome in await group("a", "b")] == [str, str, ValueError]
+    assert runs == ["a", "b", "a", "b"]
+    runs.clear()
+    assert [type(outcome) for outcome in await group("c", "d")] == [str, str, ValueError]
+    assert runs == ["c", "d"]
+    assert seen() == ["a", "b", "c", "d"]
+
+
+async def test_a_lone_work_that_fails_is_run_once(notes: Engine, seen: Seen) -> None:
+    runs: list[int] = []
+
+    def work(unit: Unit) -> None:
+        runs.append(1)
+        fails(unit)
+
+    with pytest.raises(ValueError, match="in the middle"):
+        await notes.write(work)
+    assert (len(runs), seen()) == (1, [])
 
 
 async def test_a_broken_constraint_undoes_its_own_work_alone(notes: Engine, hold: Hold, seen: Seen) -> None:
