@@ -89,6 +89,7 @@ def create_app(
     app.register_blueprint(documentation.pages(ROOMS))
     app.register_blueprint(sign_in.SignInPages().blueprint())
     app.matcher = app.url_map.bind("")
+    app.whole_paths = {}
     app.register_error_handler(LedgerError, _show_error)
     app.register_error_handler(HTTPException, _show_http_error)
     app.register_error_handler(Exception, _show_failure)

@@ -41,12 +41,18 @@ class Connection(ASGIHTTPConnection):
             await _send(answer, send)
 
     def _match(self) -> tuple[Route | None, dict[str, Any]]:
-        adapter = cast(HasMatcher, self.app).matcher
+        app, asked = cast(HasMatcher, self.app), (self.scope["path"], self.scope["method"])
+        known = app.whole_paths.get(asked)
+        if known is not None:
+            return known, {}
         try:
-            endpoint, parts = adapter.match(self.scope["path"], self.scope["method"])
+            endpoint, parts = app.matcher.match(*asked)
         except (HTTPException, RequestRedirect):
             return None, {}
-        return getattr(self.app.view_functions[endpoint], "route", None), dict(parts)
+        route: Route | None = getattr(self.app.view_functions[endpoint], "route", None)
+        if route is not None and not parts:
+            app.whole_paths[asked] = route
+        return route, dict(parts)
 
     async def _serve_by_quart(self, receive: Any, send: Any) -> None:
         request = self._create_request_from_scope(send)
@@ -73,9 +79,13 @@ class Connection(ASGIHTTPConnection):
 
 
 class HasMatcher(Quart):
-    """An app that keeps its URL map bound: no route depends on the host."""
+    """An app that keeps its URL map bound: no route depends on the host.
+
+    `whole_paths` are the routes found so far whose path has no part that varies, by path and method.
+    """
 
     matcher: MapAdapter
+    whole_paths: dict[tuple[str, str], Route]
 
 
 async def _send(answer: Rendered, send: Any) -> None:
