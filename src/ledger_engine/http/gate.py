@@ -19,7 +19,7 @@ from ledger_engine.errors import InvalidRequest, LedgerError, NotFound, StorageU
 from ledger_engine.http import pages
 from ledger_engine.http.auth import Authenticator
 from ledger_engine.http.errors import HeadersTooLarge, InternalError, UriTooLong, render, render_rate_limited
-from ledger_engine.http.intake import REFUSAL, ClientGone, read_body
+from ledger_engine.http.intake import ARRIVAL, REFUSAL, ClientGone, read_body
 from ledger_engine.http.limits import Verdict, WallClock, Windows
 from ledger_engine.http.operations import CALL, Call
 from ledger_engine.ids import IdSource
@@ -80,7 +80,7 @@ class Gate:
         body, refusal = b"", None
         try:
             _check_head(scope, headers)
-            body = await read_body(receive, headers)
+            body = await read_body(receive, headers, scope.get("state", _NO_STATE).get(ARRIVAL))
         except LedgerError as error:
             refusal = error
         except ClientGone:

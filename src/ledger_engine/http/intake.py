@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from werkzeug.exceptions import RequestEntityTooLarge
@@ -19,14 +20,24 @@ PARTS_MAX = 1000
 BODY_TIMEOUT_S = 60
 REFUSAL = "ledger.refusal"  # under this name the wire says why the rest cannot be read
 
+ARRIVAL = "ledger.arrival"  # … and under this one how far the body is
+
 Receive = Callable[[], Awaitable[dict[str, Any]]]
+
+
+@dataclass(slots=True)
+class Arrival:
+    """`whole` once all of the body is there to be received: most come along with their head, and then
+    there is nobody to be timed."""
+
+    whole: bool = False
 
 
 class ClientGone(Exception):
     """The client went away before its request was whole."""
 
 
-async def read_body(receive: Receive, headers: dict[bytes, bytes]) -> bytes:
+async def read_body(receive: Receive, headers: dict[bytes, bytes], arrival: Arrival | None = None) -> bytes:
     """The whole body, empty for files: those are counted and dropped, because no route takes one.
 
     Raises PayloadTooLarge, BodyTimeout, InvalidRequest when the body is not framed as HTTP asks, and
@@ -38,6 +49,8 @@ async def read_body(receive: Receive, headers: dict[bytes, bytes]) -> bytes:
     boundary = _boundary(headers.get(b"content-type", b""))
     if boundary is None and _declares_too_much(length):
         _refuse_size()
+    if boundary is None and arrival is not None and arrival.whole:
+        return await _read_whole(receive)
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
             if boundary is not None:

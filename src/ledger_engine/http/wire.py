@@ -10,24 +10,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import time
 from collections.abc import Awaitable, Callable
+from email.utils import formatdate
+from functools import lru_cache
 from typing import Any, cast
 
 import h11
 import hypercorn.asyncio.run
 import hypercorn.protocol
-from hypercorn.asyncio.tcp_server import TCPServer
+from hypercorn.asyncio.tcp_server import MAX_RECV, TCPServer
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData, Updated
-from hypercorn.protocol.events import Body, EndBody, Request, Response
+from hypercorn.protocol.events import Body, Request, Response
 from hypercorn.protocol.events import Event as StreamEvent
 from hypercorn.protocol.h11 import STREAM_ID, H11Protocol
-from hypercorn.protocol.http_stream import HTTPStream
+from hypercorn.protocol.http_stream import ASGIHTTPState, HTTPStream
 from hypercorn.typing import ConnectionState, H11SendableEvent
 
 from ledger_engine.errors import AuthenticationError, InvalidRequest, LedgerError
 from ledger_engine.http.errors import HeadersTooLarge, UnsupportedMethod, UriTooLong
-from ledger_engine.http.intake import REFUSAL, is_refused_unread
+from ledger_engine.http.intake import ARRIVAL, REFUSAL, Arrival, is_refused_unread
 
 HEAD_MAX = 64 * 1024  # bytes of request line and headers that are read; the gate takes far fewer
 LINGER_S = 2  # for a client to read its last answer before the connection is closed under it
@@ -111,7 +114,13 @@ class Peer(TCPServer):
             await super()._close()
 
     async def _read_data(self) -> None:
-        await super()._read_data()
+        while not self.reader.at_eof():
+            try:
+                data = await self.reader.read(MAX_RECV)
+            except (OSError, TimeoutError):
+                break
+            await self.protocol.handle(RawData(data))
+        await self.protocol.handle(Closed())
         # Left running it would keep the connection's socket open until the idle time is over.
         await self.idle_task.stop()
 
@@ -126,6 +135,7 @@ class Http1(H11Protocol):
     _is_gone = False  # the client, or the sense of reading what else it sends
     _chunks = 0  # of the body so far
     _is_refused_unread = False  # the body: who waits to be asked for it gets the refusal at once
+    _arrival = Arrival()  # of the body of the request at hand
     _length_left = 0  # bytes of the body still to come; negative when the length is not known
 
     async def handle(self, event: Event) -> None:
@@ -136,10 +146,13 @@ class Http1(H11Protocol):
         await super().handle(event)
 
     async def stream_send(self, event: StreamEvent) -> None:
-        if isinstance(event, Response):
-            self._length_left = _declared_length(event.headers) if event.status_code >= 200 else 0
+        if isinstance(event, Response) and event.status_code >= 200:
+            self._length_left = _declared_length(event.headers)
             self._holds = self._length_left > 0
-        elif isinstance(event, Body):
+            headers = [*event.headers, _date(int(time.time()))]
+            await self._send_h11_event(h11.Response(headers=headers, status_code=event.status_code))
+            return
+        if isinstance(event, Body):
             self._length_left -= len(event.data)
             self._holds = self._length_left == 0
         else:
@@ -183,6 +196,10 @@ class Http1(H11Protocol):
                     self._is_gone = True
                     await self._break_off(self.stream, f"it comes in more than {CHUNKS_MAX:,} chunks")
                 continue
+            if isinstance(event, h11.EndOfMessage) and self.stream is not None:
+                await self._end_body(self.stream, b"".join(parts))
+                parts = []
+                continue
             if parts and self.stream is not None:
                 await self.stream.handle(Body(STREAM_ID, b"".join(parts)))
                 parts = []
@@ -196,8 +213,6 @@ class Http1(H11Protocol):
                 await self._take(event)
             elif isinstance(event, h11.ConnectionClosed) or self.stream is None:
                 return
-            elif isinstance(event, h11.EndOfMessage):
-                await self.stream.handle(EndBody(STREAM_ID))
 
     async def _take(self, head: h11.Request) -> None:
         method = head.method.decode("ascii")
@@ -224,11 +239,16 @@ class Http1(H11Protocol):
         else:
             await self.send(Closed())
 
+    async def _end_body(self, stream: HTTPStream, rest: bytes) -> None:
+        """Hand on the last of a body, with its end: one message, where Hypercorn makes two."""
+        if not stream.closed:
+            self._arrival.whole = True
+            await _teller(stream)({"type": "http.request", "body": rest, "more_body": False})
+
     async def _break_off(self, stream: HTTPStream, reason: str) -> None:
         """Tell the gate that the rest of the body will not come."""
-        tell = cast(Callable[[dict[str, Any]], Awaitable[None]], stream.app_put)
         broken = InvalidRequest("invalid_value", f"The body cannot be read: {reason}.")
-        await tell({"type": "http.disconnect", REFUSAL: broken})
+        await _teller(stream)({"type": "http.disconnect", REFUSAL: broken})
 
     async def _begin(
         self,
@@ -241,7 +261,7 @@ class Http1(H11Protocol):
         await self.send(Updated(idle=False))
         self._chunks = 0
         self._is_refused_unread = is_refused_unread(dict(headers))
-        self.stream = HTTPStream(
+        self.stream = Stream(
             self.app,
             self.config,
             self.context,
@@ -252,12 +272,36 @@ class Http1(H11Protocol):
             self.stream_send,
             STREAM_ID,
         )
-        state = self.connection_state
+        self._arrival = Arrival()
+        state = ConnectionState({**self.connection_state, ARRIVAL: self._arrival})
         if refusal is not None:
-            state = ConnectionState({**state, REFUSAL: refusal})
+            state[REFUSAL] = refusal
         await self.stream.handle(Request(STREAM_ID, headers, version, method, path, state))
         self.keep_alive_requests += 1
         await self.context.mark_request()
+
+
+class Stream(HTTPStream):
+    """One request on its way through the application, which sends headers as they have to be."""
+
+    async def app_send(self, message: Any) -> None:
+        is_start = message is not None and message["type"] == "http.response.start"
+        if is_start and self.state == ASGIHTTPState.REQUEST:
+            self.response = message
+            await self.send(Response(self.stream_id, message["headers"], message["status"]))
+            self.state = ASGIHTTPState.RESPONSE
+        else:
+            await super().app_send(message)
+
+
+@lru_cache(maxsize=2)
+def _date(second: int) -> tuple[bytes, bytes]:
+    return b"date", formatdate(second, usegmt=True).encode()
+
+
+def _teller(stream: HTTPStream) -> Callable[[dict[str, Any]], Awaitable[None]]:
+    """What puts a message before the application."""
+    return cast(Callable[[dict[str, Any]], Awaitable[None]], stream.app_put)
 
 
 def _declared_length(headers: list[tuple[bytes, bytes]]) -> int:
