@@ -61,6 +61,7 @@ async def list_api_keys(call: Call, query: GenericList) -> Page[ApiKey]:
     lasting=True,
     body=CreateApiKey,
     answer=ApiKeyWithValue,
+    secret=True,
     status=201,
     beyond_contract=True,
 )
@@ -91,6 +92,7 @@ async def revoke_api_key(call: Call, id: str) -> ApiKey:
     role="admin",
     lasting=True,
     answer=ApiKeyWithValue,
+    secret=True,
     status=201,
     beyond_contract=True,
 )

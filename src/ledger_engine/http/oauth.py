@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from pydantic import ConfigDict
-from quart import Response
 
 from ledger_engine import authorization, tokens
 from ledger_engine.errors import InvalidRequest, LedgerError
@@ -15,7 +14,6 @@ from ledger_engine.grants import OAuthTokens
 from ledger_engine.http.bodies import FormOrJson
 from ledger_engine.http.operations import Call, Routes
 from ledger_engine.oauth_server import AUTHORIZATION_CODE, GRANT_TYPES
-from ledger_engine.records import as_json, dumps
 from ledger_engine.scope import SCOPES
 
 routes = Routes("oauth", "/oauth")
@@ -52,8 +50,8 @@ class Revoked:
     """Nothing is said of it: the token does not work any more, whether or not it did."""
 
 
-@routes.add("POST", "/token", public=True, body=OAuthTokenRequest, answer=OAuthTokens)
-async def exchange_code(call: Call, body: OAuthTokenRequest) -> Response:
+@routes.add("POST", "/token", public=True, body=OAuthTokenRequest, answer=OAuthTokens, secret=True)
+async def exchange_code(call: Call, body: OAuthTokenRequest) -> OAuthTokens:
     """Exchange a one-time code or a refresh token for an access token and a refresh token."""
     for name in _NEEDED.get(body.grant_type or "", ()):
         if getattr(body, name) is None:
@@ -62,17 +60,17 @@ async def exchange_code(call: Call, body: OAuthTokenRequest) -> Response:
     answer = await call.engine.write(partial(authorization.exchange, given=given, pair=tokens.new_pair()))
     if isinstance(answer, LedgerError):
         raise answer
-    return _unstored(as_json(answer))
+    return answer
 
 
 @routes.add("POST", "/revoke", public=True, body=RevocationRequest, answer=Revoked, beyond_contract=True)
-async def revoke_oauth_token(call: Call, body: RevocationRequest) -> Response:
+async def revoke_oauth_token(call: Call, body: RevocationRequest) -> Revoked:
     """End what a user allowed, with all its tokens; for the app that holds one of them (RFC 7009)."""
     work = partial(authorization.give_back, token=body.token, client_id=body.client_id)
     refusal = await call.engine.write(work)
     if refusal is not None:
         raise refusal
-    return _unstored(as_json(Revoked()))
+    return Revoked()
 
 
 def metadata(issuer: str) -> dict[str, Any]:
@@ -92,9 +90,3 @@ def metadata(issuer: str) -> dict[str, Any]:
         "authorization_response_iss_parameter_supported": True,
         "service_documentation": f"{issuer}/docs",
     }
-
-
-def _unstored(answer: dict[str, Any]) -> Response:
-    """Nothing on the way may keep a token (RFC 6749, 5.1)."""
-    headers = {"Cache-Control": "no-store", "Pragma": "no-cache"}
-    return Response(dumps(answer), content_type="application/json", headers=headers)

@@ -89,7 +89,7 @@ class Operation:
     takes no credential. What a `lasting` one makes goes on by itself, so an app may not use it: it
     would outlast what the user allowed. `answer` is the record's class, `paged` if it comes in the list
     envelope, and `also_as` are the media types it can be had in besides JSON. `beyond_contract` marks
-    what interface.md does not have.
+    what interface.md does not have. `secret` is an answer that nothing on the way may keep (RFC 6749, 5.1).
     """
 
     method: str
@@ -107,6 +107,7 @@ class Operation:
     also_as: tuple[str, ...] = ()
     status: int = 200
     beyond_contract: bool = False
+    secret: bool = False
 
 
 Answer = Shown | Page[Any] | dict[str, Any] | BaseModel | Response
@@ -173,7 +174,8 @@ class Route:
         answer = await self._handler(call, **arguments)
         if isinstance(answer, Response):
             return answer
-        return operation.status, [_JSON], dumps(shown(answer)).encode()
+        headers = [_JSON, *_UNSTORED] if operation.secret else [_JSON]
+        return operation.status, headers, dumps(shown(answer)).encode()
 
 
 class _View:
@@ -191,6 +193,7 @@ class _View:
 
 
 _JSON = (b"content-type", b"application/json")
+_UNSTORED = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))
 
 
 def call_of(request: Request) -> Call:

@@ -75,6 +75,7 @@ async def list_projects(call: Call, query: GenericList) -> Page[SeenProject]:
     lasting=True,
     body=CreateProject,
     answer=ProjectWithKey,
+    secret=True,
     status=201,
     beyond_contract=True,
 )

@@ -55,7 +55,7 @@ class TokenRequest(Body):
         return given
 
 
-@routes.add("POST", "/auth/token", public=True, body=TokenRequest, answer=TokenPair)
+@routes.add("POST", "/auth/token", public=True, body=TokenRequest, answer=TokenPair, secret=True)
 async def issue_token(call: Call, body: TokenRequest) -> TokenPair:
     """Exchange an API key or a refresh token for an access token and a refresh token."""
     pair = tokens.new_pair()

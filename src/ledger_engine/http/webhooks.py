@@ -46,6 +46,7 @@ async def list_webhook_endpoints(call: Call, query: GenericList) -> Page[Webhook
     lasting=True,
     body=CreateWebhookEndpoint,
     answer=EndpointWithSecret,
+    secret=True,
     status=201,
     beyond_contract=True,
 )
@@ -80,6 +81,7 @@ async def delete_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     needs="write:projects",
     lasting=True,
     answer=EndpointWithSecret,
+    secret=True,
     beyond_contract=True,
 )
 async def roll_webhook_secret(call: Call, id: str) -> EndpointWithSecret:

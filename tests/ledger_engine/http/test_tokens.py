@@ -44,6 +44,7 @@ async def test_an_api_key_is_exchanged_for_a_pair_of_tokens(anyone: httpx.AsyncC
     assert (token["token_type"], token["expires_in"]) == ("Bearer", 3600)
     assert token["access_token"].startswith("at_")
     assert token["refresh_token"].startswith("rt_")
+    assert (answer.headers["Cache-Control"], answer.headers["Pragma"]) == ("no-store", "no-cache")
 
 
 async def test_the_access_token_is_sent_as_a_bearer_token(anyone: httpx.AsyncClient, make_key: Any) -> None:
