@@ -14,8 +14,8 @@ from bench.posts import bodies_of
 from bench.receiver import receiving
 from bench.runs import Result, compare
 from bench.servers import ledger
-from ledger_engine import webhooks
 from ledger_engine.engine import open_engine
+from ledger_engine.webhooks import endpoints
 
 SECONDS = 4
 
@@ -73,9 +73,9 @@ def _deliveries(rates: list[float]) -> Result:
 
 async def _register(books: Books, url: str) -> None:
     engine = open_engine(books.path)
-    secret = webhooks.new_secret()
-    new = webhooks.NewEndpoint(url, [webhooks.EVERY])
-    await engine.write(partial(webhooks.create, scope=books.scope, new=new, secret=secret, sealed=secret))
+    secret = endpoints.new_secret()
+    new = endpoints.NewEndpoint(url, [endpoints.EVERY])
+    await engine.write(partial(endpoints.create, scope=books.scope, new=new, secret=secret, sealed=secret))
     await engine.close()
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ledger_engine.deliver import Deliverer
 from ledger_engine.engine import Engine
 from ledger_engine.following import Followers
 from ledger_engine.request_recorder import RequestRecorder
 from ledger_engine.retention import Retention
-from ledger_engine.sealing import Seal
 from ledger_engine.settings import WEBHOOK_RETRIES_S
+from ledger_engine.webhooks.deliver import Deliverer
+from ledger_engine.webhooks.sealing import Seal
 
 
 class Background:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from ledger_engine.webhooks import sign
+from ledger_engine.webhooks.endpoints import sign
 
 RETRIES_S = (1, 5, 30, 120, 600)
 RETRIES_MAX = 100  # deliveries that wait for another try; more make the listener wait

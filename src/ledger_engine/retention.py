@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from ledger_engine import deliveries, events, projects, requests_log, users
+from ledger_engine import events, projects, requests_log, users
 from ledger_engine.clock import DAY
 from ledger_engine.database import Unit
 from ledger_engine.engine import Engine
 from ledger_engine.errors import StorageUnavailable
 from ledger_engine.ids import first_at
+from ledger_engine.webhooks import deliveries
 
 LOGS_KEPT_FOR = 7 * DAY
 FIRST_AFTER_S = 10.0  # a server that starts has better things to do

@@ -33,8 +33,8 @@ from ledger_engine.http.proxies import BehindProxies
 from ledger_engine.http.wire import make_strict
 from ledger_engine.printable import LineFormatter
 from ledger_engine.scope import Scope
-from ledger_engine.sealing import Seal
 from ledger_engine.settings import BadSettings, ServeSettings, make_folder
+from ledger_engine.webhooks.sealing import Seal
 
 DRAIN_S = 8  # how long requests under way may take to finish; container hosts kill after 10
 BACKLOG = 1024  # connections the system holds while we are busy

@@ -7,10 +7,11 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from ledger_engine import events, grants, idempotency, limits
+from ledger_engine import events, idempotency, limits
 from ledger_engine.clock import DAY
 from ledger_engine.database import Row, Unit
 from ledger_engine.errors import Conflict, InvalidRequest, NotFound
+from ledger_engine.oauth import grants
 from ledger_engine.records import Moment, OneOf
 from ledger_engine.scope import ROLES, Scope
 

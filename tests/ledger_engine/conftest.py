@@ -14,12 +14,13 @@ import httpx
 import pytest
 from quart import Quart
 
-from ledger_engine import api_keys, apps, authorization, grants, passwords, projects, sign_ins, tokens, users
-from ledger_engine.authorization import Asked
+from ledger_engine import api_keys, projects, tokens, users
 from ledger_engine.clock import ManualClock
 from ledger_engine.database import Unit
 from ledger_engine.engine import Engine, open_engine
 from ledger_engine.http.app import create_app
+from ledger_engine.oauth import apps, authorization, grants, passwords, sign_ins
+from ledger_engine.oauth.authorization import Asked
 from ledger_engine.projects import Project
 from ledger_engine.scope import Scope
 

@@ -12,13 +12,14 @@ from typing import Any
 
 import httpx
 
-from ledger_engine import apps, authorization, events, grants, passwords, sign_ins
-from ledger_engine.authorization import Asked
+from ledger_engine import events
 from ledger_engine.clock import ManualClock, iso
 from ledger_engine.database import Unit
 from ledger_engine.engine import Engine
 from ledger_engine.http.app import ROOMS
 from ledger_engine.http.operations import Operation
+from ledger_engine.oauth import apps, authorization, grants, passwords, sign_ins
+from ledger_engine.oauth.authorization import Asked
 from ledger_engine.scope import Scope
 from tests.ledger_engine.conftest import START
 

@@ -11,10 +11,10 @@ from ledger_engine.engine import Engine
 from ledger_engine.following import Followers
 from ledger_engine.pages import PageRequest
 from ledger_engine.scope import Scope
-from ledger_engine.sealing import Seal
+from ledger_engine.webhooks.sealing import Seal
 from tests.ledger_engine.conftest import Run
-from tests.ledger_engine.test_deliver import Delivering
 from tests.ledger_engine.test_request_recorder import note
+from tests.ledger_engine.webhooks.test_deliver import Delivering
 from tests.receivers import receiving
 
 

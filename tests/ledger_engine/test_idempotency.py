@@ -16,7 +16,7 @@ from ledger_engine.engine import Engine
 from ledger_engine.errors import DuplicateIdempotencyKey, InvalidRequest
 from ledger_engine.pages import PageRequest
 from ledger_engine.scope import Scope
-from ledger_engine.webhooks import new_secret as signing_secret
+from ledger_engine.webhooks.endpoints import new_secret as signing_secret
 
 TILL = NewAccount("Till", "EUR", {})
 

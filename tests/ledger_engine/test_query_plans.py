@@ -17,18 +17,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from ledger_engine import (
-    accounts,
-    api_keys,
-    deliveries,
-    invoices,
-    orders,
-    projects,
-    requests_log,
-    transactions,
-    users,
-    webhooks,
-)
+from ledger_engine import accounts, api_keys, invoices, orders, projects, requests_log, transactions, users
 from ledger_engine.clock import ManualClock
 from ledger_engine.database import Parameters, Unit, Value
 from ledger_engine.database.sqlite import SqliteUnit
@@ -36,6 +25,7 @@ from ledger_engine.engine import Engine, open_engine
 from ledger_engine.http.app import create_app
 from ledger_engine.http.gate import AuthRateLimit
 from ledger_engine.scope import Scope
+from ledger_engine.webhooks import deliveries, endpoints
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.exercises import EXERCISES, OPERATIONS, World, exercise
 
@@ -76,9 +66,9 @@ async def fill(engine: Engine, clock: ManualClock, scope: Scope, rows: int) -> N
                 orders.ship(unit, scope, order.id)
         requests_log.add(unit, [logged_request(unit, scope, number) for number in range(rows)])
         for number in range(30):
-            secret = webhooks.new_secret()
-            hook = webhooks.NewEndpoint(f"https://hooks.example/{number}", ["account.created"])
-            webhooks.create(unit, scope, hook, secret, secret)
+            secret = endpoints.new_secret()
+            hook = endpoints.NewEndpoint(f"https://hooks.example/{number}", ["account.created"])
+            endpoints.create(unit, scope, hook, secret, secret)
         for account in held:
             told = unit.first("SELECT id FROM events WHERE object = :account", {"account": account})
             assert told is not None

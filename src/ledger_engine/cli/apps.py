@@ -8,8 +8,6 @@ from typing import Any
 
 import click
 
-from ledger_engine import apps as room
-from ledger_engine.apps import App, NewApp
 from ledger_engine.cli import options
 from ledger_engine.cli.running import (
     known_project,
@@ -23,6 +21,8 @@ from ledger_engine.cli.running import (
 )
 from ledger_engine.clock import iso
 from ledger_engine.database import Unit
+from ledger_engine.oauth import apps as room
+from ledger_engine.oauth.apps import App, NewApp
 from ledger_engine.scope import Scope
 
 

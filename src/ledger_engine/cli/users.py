@@ -35,7 +35,7 @@ def set_password(
     email: str, project: str | None, mode: str, password_stdin: bool, database: Path, as_json: bool
 ) -> None:
     """Give the user with the address EMAIL a password to sign in with."""
-    from ledger_engine import passwords
+    from ledger_engine.oauth import passwords
 
     hashed = passwords.hash_password(_read_password(password_stdin))
 

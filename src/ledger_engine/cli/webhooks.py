@@ -8,8 +8,6 @@ from pathlib import Path
 
 import click
 
-from ledger_engine import deliveries
-from ledger_engine import webhooks as room
 from ledger_engine.cli import options
 from ledger_engine.cli.running import (
     known_project,
@@ -23,12 +21,14 @@ from ledger_engine.cli.running import (
 )
 from ledger_engine.clock import iso
 from ledger_engine.database import Unit
-from ledger_engine.deliveries import Delivery
 from ledger_engine.events import KINDS
 from ledger_engine.pages import LIMIT_DEFAULT, LIMIT_MAX, PageRequest
 from ledger_engine.scope import Scope
-from ledger_engine.sealing import Seal
-from ledger_engine.webhooks import EndpointWithSecret, NewEndpoint, WebhookEndpoint
+from ledger_engine.webhooks import deliveries
+from ledger_engine.webhooks import endpoints as room
+from ledger_engine.webhooks.deliveries import Delivery
+from ledger_engine.webhooks.endpoints import EndpointWithSecret, NewEndpoint, WebhookEndpoint
+from ledger_engine.webhooks.sealing import Seal
 
 
 @click.group()
@@ -54,7 +54,7 @@ def create(
     url: str, kinds: tuple[str, ...], mode: str, project: str | None, database: Path, as_json: bool
 ) -> None:
     """Send the events from now on to URL. Its signing secret is printed this once."""
-    from ledger_engine.exchange import check_url
+    from ledger_engine.webhooks.exchange import check_url
 
     livemode = mode == "live"
     asyncio.run(check_url(url, livemode=livemode))

@@ -12,9 +12,8 @@ from typing import Any
 
 from quart import Response
 
-from ledger_engine import credentials, deliveries, events, webhooks
+from ledger_engine import credentials, events
 from ledger_engine.clock import parse_moment
-from ledger_engine.deliveries import Delivery
 from ledger_engine.errors import LedgerError
 from ledger_engine.events import Event
 from ledger_engine.following import Followers
@@ -22,6 +21,8 @@ from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.lists import GenericList
 from ledger_engine.http.operations import Call, Routes, shown
 from ledger_engine.pages import Page
+from ledger_engine.webhooks import deliveries, endpoints
+from ledger_engine.webhooks.deliveries import Delivery
 
 routes = Routes("events", "/v1")
 
@@ -116,7 +117,7 @@ async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncItera
 
     What a listener has not taken yet is not read: a slow one costs a few events of memory.
     """
-    secret = webhooks.new_secret()
+    secret = endpoints.new_secret()
     value = (call.header(b"authorization") or "").partition(" ")[2]
     spoke_at = checked_at = time.monotonic()
     # Revoked, expired, or the storage is lost: a listener that comes again is told.
@@ -131,7 +132,7 @@ async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncItera
                 await call.engine.read(partial(credentials.find, value=value))
             batch = await call.read(events.after, cursor, AT_ONCE)
             for event in batch:
-                signed = {"body": event.body, "signature": webhooks.sign(secret, event.body.encode())}
+                signed = {"body": event.body, "signature": endpoints.sign(secret, event.body.encode())}
                 yield _message("event", event.id, signed)
                 cursor, spoke_at = event.id, now
             if not batch:

@@ -8,12 +8,13 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from ledger_engine import authorization, tokens
+from ledger_engine import tokens
 from ledger_engine.errors import InvalidRequest, LedgerError
-from ledger_engine.grants import OAuthTokens
 from ledger_engine.http.bodies import FormOrJson
 from ledger_engine.http.operations import Call, Routes
-from ledger_engine.oauth_server import AUTHORIZATION_CODE, GRANT_TYPES
+from ledger_engine.oauth import authorization
+from ledger_engine.oauth.grants import OAuthTokens
+from ledger_engine.oauth.server import AUTHORIZATION_CODE, GRANT_TYPES
 from ledger_engine.scope import SCOPES
 
 routes = Routes("oauth", "/oauth")

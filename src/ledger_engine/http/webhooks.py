@@ -6,23 +6,23 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ledger_engine import deliveries, webhooks
-from ledger_engine.addresses import URL_MAX
-from ledger_engine.deliveries import Delivery
-from ledger_engine.exchange import check_url
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.lists import GenericList
 from ledger_engine.http.operations import Call, Routes
 from ledger_engine.pages import Page
-from ledger_engine.sealing import Seal
-from ledger_engine.webhooks import EndpointWithSecret, NewEndpoint, WebhookEndpoint
+from ledger_engine.webhooks import deliveries, endpoints
+from ledger_engine.webhooks.addresses import URL_MAX
+from ledger_engine.webhooks.deliveries import Delivery
+from ledger_engine.webhooks.endpoints import EndpointWithSecret, NewEndpoint, WebhookEndpoint
+from ledger_engine.webhooks.exchange import check_url
+from ledger_engine.webhooks.sealing import Seal
 
 routes = Routes("webhook_endpoints", "/v1")
 
 
 class CreateWebhookEndpoint(Body):
     url: Annotated[str, Field(min_length=1, max_length=URL_MAX)]
-    events: Annotated[list[str], Field(min_length=1)] | None = [webhooks.EVERY]
+    events: Annotated[list[str], Field(min_length=1)] | None = [endpoints.EVERY]
 
 
 @routes.add(
@@ -36,7 +36,7 @@ class CreateWebhookEndpoint(Body):
 )
 async def list_webhook_endpoints(call: Call, query: GenericList) -> Page[WebhookEndpoint]:
     """List the webhook endpoints, newest first, without their secrets."""
-    return await call.read(webhooks.page, query.page())
+    return await call.read(endpoints.page, query.page())
 
 
 @routes.add(
@@ -53,10 +53,10 @@ async def list_webhook_endpoints(call: Call, query: GenericList) -> Page[Webhook
 async def create_webhook_endpoint(call: Call, body: CreateWebhookEndpoint) -> EndpointWithSecret:
     """Register a webhook endpoint for the events from now on; its signing secret is shown this once."""
     await check_url(body.url, livemode=call.authenticate().livemode)
-    secret = webhooks.new_secret()
+    secret = endpoints.new_secret()
     sealed = Seal.from_environment().close(secret)
-    new = NewEndpoint(body.url, body.events or [webhooks.EVERY])
-    return await call.write(webhooks.create, new, secret, sealed, call.idempotency_key)
+    new = NewEndpoint(body.url, body.events or [endpoints.EVERY])
+    return await call.write(endpoints.create, new, secret, sealed, call.idempotency_key)
 
 
 @routes.add(
@@ -64,7 +64,7 @@ async def create_webhook_endpoint(call: Call, body: CreateWebhookEndpoint) -> En
 )
 async def get_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Get one webhook endpoint."""
-    return await call.read(webhooks.get, id)
+    return await call.read(endpoints.get, id)
 
 
 @routes.add(
@@ -72,7 +72,7 @@ async def get_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
 )
 async def delete_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Delete a webhook endpoint; what was not delivered to it never will be."""
-    return await call.write(webhooks.delete, id)
+    return await call.write(endpoints.delete, id)
 
 
 @routes.add(
@@ -86,9 +86,9 @@ async def delete_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
 )
 async def roll_webhook_secret(call: Call, id: str) -> EndpointWithSecret:
     """Replace the signing secret at once; the new one is shown this once."""
-    secret = webhooks.new_secret()
+    secret = endpoints.new_secret()
     sealed = Seal.from_environment().close(secret)
-    return await call.write(webhooks.roll_secret, id, secret, sealed, call.idempotency_key)
+    return await call.write(endpoints.roll_secret, id, secret, sealed, call.idempotency_key)
 
 
 @routes.add(
@@ -100,7 +100,7 @@ async def roll_webhook_secret(call: Call, id: str) -> EndpointWithSecret:
 )
 async def disable_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Send nothing to a webhook endpoint until it is enabled again."""
-    return await call.write(webhooks.disable, id, call.idempotency_key)
+    return await call.write(endpoints.disable, id, call.idempotency_key)
 
 
 @routes.add(
@@ -112,7 +112,7 @@ async def disable_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
 )
 async def enable_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Send to a webhook endpoint again, from where it stopped."""
-    return await call.write(webhooks.enable, id, call.idempotency_key)
+    return await call.write(endpoints.enable, id, call.idempotency_key)
 
 
 @routes.add(

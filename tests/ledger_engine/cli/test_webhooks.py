@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from ledger_engine import accounts, webhooks
+from ledger_engine import accounts
 from ledger_engine.accounts import NewAccount
 from ledger_engine.database import Unit
 from ledger_engine.engine import open_engine
 from ledger_engine.scope import Scope
+from ledger_engine.webhooks import endpoints
 from tests.ledger_engine.cli.conftest import Command, only_line
-from tests.ledger_engine.test_attempts import Sending
+from tests.ledger_engine.webhooks.test_attempts import Sending
 
 URL = "http://127.0.0.1:4242/hook"
 Told = Callable[..., Any]
@@ -50,13 +51,13 @@ def fail_first(database: Path, endpoint: str) -> str:
     """The endpoint's next event is attempted in vain, for good; gives its id."""
 
     async def run(engine: Any) -> str:
-        (subscription,) = await engine.read(webhooks.subscriptions)
+        (subscription,) = await engine.read(endpoints.subscriptions)
         assert subscription.endpoint == endpoint
         scope = Scope(subscription.project, livemode=False)
         sending = Sending(engine, engine.clock, scope, subscription)
         event = (await sending.feed(subscription.cursor)).messages[0].id
         await sending.record(sending.failure(event, retry_in_ms=None))
-        await engine.write(lambda unit: webhooks.advance(unit, endpoint, event))
+        await engine.write(lambda unit: endpoints.advance(unit, endpoint, event))
         return event
 
     found: str = work(database, run)
@@ -105,7 +106,7 @@ def test_a_bad_endpoint_is_told_in_one_line(
 
 def test_with_a_key_the_secret_is_sealed(told: Told, database: Path, project: str) -> None:
     made = told("webhooks", "create", URL, LEDGER_SECRET_KEY="correct horse")
-    ((id, stored),) = work(database, lambda engine: engine.read(webhooks.sealed_secrets))
+    ((id, stored),) = work(database, lambda engine: engine.read(endpoints.sealed_secrets))
     assert id == made["id"]
     assert made["secret"] not in stored
 
@@ -204,7 +205,7 @@ def test_what_is_registered_is_there_for_the_sender(told: Told, database: Path, 
     endpoint = told("webhooks", "create", URL)["id"]
 
     def find(unit: Unit) -> list[str]:
-        return [each.endpoint for each in webhooks.subscriptions(unit)]
+        return [each.endpoint for each in endpoints.subscriptions(unit)]
 
     assert work(database, lambda engine: engine.read(find)) == [endpoint]
 

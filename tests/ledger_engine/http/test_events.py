@@ -16,17 +16,18 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 from quart import Quart
 
-from ledger_engine import accounts, api_keys, deliveries, events, following, webhooks
+from ledger_engine import accounts, api_keys, events, following
 from ledger_engine.background import Background
 from ledger_engine.engine import Engine, open_engine
 from ledger_engine.following import Followers
 from ledger_engine.http import events as routes
 from ledger_engine.http.wire import make_strict
 from ledger_engine.scope import Scope
-from ledger_engine.sealing import Seal
+from ledger_engine.webhooks import deliveries, endpoints
+from ledger_engine.webhooks.sealing import Seal
 from tests.ledger_engine.conftest import MakeKey, Run
-from tests.ledger_engine.test_attempts import begin
 from tests.ledger_engine.waiting import looked_until
+from tests.ledger_engine.webhooks.test_attempts import begin
 
 TILL = accounts.NewAccount("Till ☕", "EUR", {"note": "one\r\ntwo\u2028three"})
 
@@ -224,7 +225,7 @@ async def test_the_first_message_has_a_secret_and_each_later_one_is_signed_with_
             assert (told["id"], told["event"]) == (message.id, "event")
             data = json.loads(told["data"])
             assert data["body"] == message.body
-            assert data["signature"] == webhooks.sign(secret, message.body.encode())
+            assert data["signature"] == endpoints.sign(secret, message.body.encode())
 
 
 async def test_each_session_has_a_secret_of_its_own(served: Served, make_key: MakeKey) -> None:

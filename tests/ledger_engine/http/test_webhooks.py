@@ -7,8 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine import projects, webhooks
+from ledger_engine import projects
 from ledger_engine.engine import Engine
+from ledger_engine.webhooks import endpoints
 from tests.ledger_engine.conftest import MakeKey, Run
 
 PATH = "/v1/webhook_endpoints"
@@ -109,7 +110,7 @@ async def test_rolling_shows_the_new_secret_once(api: httpx.AsyncClient, engine:
     assert rolled["secret"].startswith("whsec_")
     assert rolled["secret"] != made["secret"]
     assert rolled | {"secret": made["secret"]} == made
-    assert await engine.read(webhooks.sealed_secrets) == [(made["id"], rolled["secret"])]
+    assert await engine.read(endpoints.sealed_secrets) == [(made["id"], rolled["secret"])]
 
 
 async def test_with_a_key_no_secret_is_readable_in_the_file(
@@ -118,7 +119,7 @@ async def test_with_a_key_no_secret_is_readable_in_the_file(
     monkeypatch.setenv("LEDGER_SECRET_KEY", "correct horse")
     made = await register(api)
     rolled = (await api.post(f"{PATH}/{made['id']}/roll_secret")).json()
-    ((_, stored),) = await engine.read(webhooks.sealed_secrets)
+    ((_, stored),) = await engine.read(endpoints.sealed_secrets)
     assert not {made["secret"], rolled["secret"]} & {stored}
     assert rolled["secret"] not in stored
 

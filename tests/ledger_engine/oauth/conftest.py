@@ -15,13 +15,14 @@ import httpx
 import pytest
 from quart import Quart
 
-from ledger_engine import apps, passwords, sign_ins, users
+from ledger_engine import users
 from ledger_engine.api_keys import new_secret
-from ledger_engine.apps import App, NewApp
 from ledger_engine.engine import Engine
 from ledger_engine.http.app import create_app
 from ledger_engine.http.gate import AuthRateLimit
-from ledger_engine.passwords import Login
+from ledger_engine.oauth import apps, passwords, sign_ins
+from ledger_engine.oauth.apps import App, NewApp
+from ledger_engine.oauth.passwords import Login
 from ledger_engine.scope import Scope
 from ledger_engine.users import User
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from ledger_engine import apps, projects
-from ledger_engine.apps import App, NewApp
+from ledger_engine import projects
 from ledger_engine.engine import Engine
 from ledger_engine.errors import InvalidRequest, NotFound
+from ledger_engine.oauth import apps
+from ledger_engine.oauth.apps import App, NewApp
 from ledger_engine.scope import Scope
 
 GOOD = [

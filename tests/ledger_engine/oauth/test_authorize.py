@@ -9,10 +9,11 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from ledger_engine import api_keys, apps, projects
-from ledger_engine.apps import NewApp
+from ledger_engine import api_keys, projects
 from ledger_engine.engine import Engine
 from ledger_engine.http.app import create_app
+from ledger_engine.oauth import apps
+from ledger_engine.oauth.apps import NewApp
 from ledger_engine.scope import Scope
 from tests.ledger_engine.oauth.conftest import (
     BASE,

@@ -10,11 +10,12 @@ import httpx
 import pytest
 from quart import Quart
 
-from ledger_engine import apps, grants, projects
+from ledger_engine import projects
 from ledger_engine.api_keys import new_secret
-from ledger_engine.apps import App, NewApp
-from ledger_engine.authorization import Asked, ToldToApp, decide
 from ledger_engine.engine import Engine
+from ledger_engine.oauth import apps, grants
+from ledger_engine.oauth.apps import App, NewApp
+from ledger_engine.oauth.authorization import Asked, ToldToApp, decide
 from ledger_engine.projects import NewProject
 from ledger_engine.records import dumps
 from ledger_engine.scope import SCOPES, Scope

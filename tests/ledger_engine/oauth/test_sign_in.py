@@ -12,13 +12,14 @@ import httpx
 import pytest
 from argon2 import PasswordHasher
 
-from ledger_engine import passwords, sign_ins, users
+from ledger_engine import users
 from ledger_engine.api_keys import new_secret
-from ledger_engine.apps import App
 from ledger_engine.clock import ManualClock
 from ledger_engine.engine import Engine
 from ledger_engine.http.sign_in import CHECKED_AT_ONCE, WAITING_MAX, Crowded, PasswordChecks
-from ledger_engine.passwords import Login
+from ledger_engine.oauth import passwords, sign_ins
+from ledger_engine.oauth.apps import App
+from ledger_engine.oauth.passwords import Login
 from ledger_engine.scope import Scope
 from ledger_engine.users import User
 from tests.ledger_engine.oauth.conftest import EMAIL, PASSWORD, Browser, MakeUser, hidden

@@ -1,6 +1,6 @@
 """Authorization: what an app may ask for, what its user decides, and what it gets for it.
 
-The works of OAuth 2.0 (RFC 6749, 7009, 7636), each one question to the server in `oauth_server`. What the
+The works of OAuth 2.0 (RFC 6749, 7009, 7636), each one question to the server in `server`. What the
 contract lets an app leave out is filled in here (decisions.md 11). A refusal is given back and not raised
 where something has to stay behind: the end of a grant whose code came twice.
 """
@@ -14,12 +14,12 @@ from typing import NoReturn
 from authlib.oauth2 import OAuth2Error
 from authlib.oauth2.rfc6749 import BaseGrant, InvalidClientError
 
-from ledger_engine import grants, sign_ins
-from ledger_engine.apps import App
 from ledger_engine.database import Unit
 from ledger_engine.errors import InvalidRequest, LedgerError, NotFound
-from ledger_engine.grants import OAuthTokens
-from ledger_engine.oauth_server import (
+from ledger_engine.oauth import grants, sign_ins
+from ledger_engine.oauth.apps import App
+from ledger_engine.oauth.grants import OAuthTokens
+from ledger_engine.oauth.server import (
     AUTHORIZATION_CODE,
     Request,
     Server,
@@ -29,7 +29,7 @@ from ledger_engine.oauth_server import (
     may_ask,
     refusal,
 )
-from ledger_engine.sign_ins import SignedIn
+from ledger_engine.oauth.sign_ins import SignedIn
 from ledger_engine.tokens import TokenPair
 
 

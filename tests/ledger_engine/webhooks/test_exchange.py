@@ -9,10 +9,18 @@ from typing import Any
 
 import pytest
 
-from ledger_engine import exchange
-from ledger_engine.addresses import Target, parse_url
 from ledger_engine.errors import InvalidRequest
-from ledger_engine.exchange import ANSWER_MAX, KEPT_MAX, Failed, Response, check_url, connect, look_up
+from ledger_engine.webhooks import exchange
+from ledger_engine.webhooks.addresses import Target, parse_url
+from ledger_engine.webhooks.exchange import (
+    ANSWER_MAX,
+    KEPT_MAX,
+    Failed,
+    Response,
+    check_url,
+    connect,
+    look_up,
+)
 from tests.receivers import Received, answering, babble, bomb, close, flood, flood_head, receiving
 
 BODY = '{"name":"Kaffeerösterei"}'.encode()

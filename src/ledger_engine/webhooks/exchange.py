@@ -19,7 +19,7 @@ from functools import cache
 
 import h11
 
-from ledger_engine.addresses import Target, check_resolved, is_address, parse_url, refusal
+from ledger_engine.webhooks.addresses import Target, check_resolved, is_address, parse_url, refusal
 
 ANSWER_MAX = 64 * 1024  # bytes of a body that are read; behind them the connection is closed
 KEPT_MAX = 4096  # bytes of a body, and characters of headers, that are kept (decisions.md 12)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Annotated, ClassVar, TypedDict
 
-from ledger_engine import events, idempotency, webhooks
+from ledger_engine import events, idempotency
 from ledger_engine.clock import iso
 from ledger_engine.database import Row, Unit, Value
 from ledger_engine.pages import Listing, Page, PageRequest
 from ledger_engine.records import Moment, OneOf
 from ledger_engine.scope import Scope
+from ledger_engine.webhooks import endpoints
 
 SHOWN_MAX = 4096  # bytes of a body that are kept and shown (decisions.md 12)
 
@@ -61,7 +62,7 @@ def page(
     wanted: PageRequest,
 ) -> Page[Delivery]:
     """The endpoint's deliveries with their attempts, newest first; raises NotFound for the endpoint."""
-    webhooks.get(unit, scope, endpoint)
+    endpoints.get(unit, scope, endpoint)
     found = _LISTING.page(unit, scope, wanted, {"endpoint": endpoint})
     _fill(unit, found.items)
     return found
@@ -77,7 +78,7 @@ def resend(
     known = events.get(unit, scope, event)
     idempotency.take(unit, scope, key, event)
     sent: list[Delivery] = []
-    for subscription in webhooks.enabled(unit, scope, endpoint, "endpoint"):
+    for subscription in endpoints.enabled(unit, scope, endpoint, "endpoint"):
         if event > subscription.cursor or not (
             subscription.kinds is None or known.type in subscription.kinds
         ):
@@ -91,7 +92,7 @@ def resend(
             scope.bind(id=unit.new_id("dlv"), endpoint=subscription.endpoint, event=event, now=unit.now),
         )
         sent.extend(_read(row) for row in rows)
-    unit.announce(webhooks.TOPIC)
+    unit.announce(endpoints.TOPIC)
     _fill(unit, sent)
     return sent
 
@@ -103,7 +104,7 @@ def resend_failed(
 
     Only to enabled endpoints, or to the one given. Raises NotFound for it.
     """
-    wanted = webhooks.enabled(unit, scope, endpoint, "endpoint")
+    wanted = endpoints.enabled(unit, scope, endpoint, "endpoint")
     idempotency.take(unit, scope, key, endpoint or scope.project)
     count = 0
     for subscription in wanted:
@@ -114,7 +115,7 @@ def resend_failed(
             scope.bind(since=since, endpoint=subscription.endpoint, now=unit.now),
         )
         count += len(changed)
-    unit.announce(webhooks.TOPIC)
+    unit.announce(endpoints.TOPIC)
     return count
 
 

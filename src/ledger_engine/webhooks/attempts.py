@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ledger_engine.database import Unit, Value
 from ledger_engine.events import Message
 from ledger_engine.records import dumps
-from ledger_engine.webhooks import Subscription
+from ledger_engine.webhooks.endpoints import Subscription
 
 _ROWS = 32  # events read at once: a body may be as large as a request
 _LOOKED_THROUGH_MAX = 2000  # events of other kinds passed over in one work

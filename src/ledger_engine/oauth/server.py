@@ -32,14 +32,14 @@ from authlib.oauth2.rfc6749.grants import AuthorizationCodeGrant, RefreshTokenGr
 from authlib.oauth2.rfc7009 import RevocationEndpoint
 from authlib.oauth2.rfc7636 import CodeChallenge
 
-from ledger_engine import apps, grants
-from ledger_engine.apps import App
 from ledger_engine.database import Unit
 from ledger_engine.errors import AuthenticationError, InvalidRequest, LedgerError, NotFound, OAuthRefusal
-from ledger_engine.grants import Code, NewGrant, OAuthTokens, Token
+from ledger_engine.oauth import apps, grants
+from ledger_engine.oauth.apps import App
+from ledger_engine.oauth.grants import Code, NewGrant, OAuthTokens, Token
+from ledger_engine.oauth.sign_ins import SignedIn
 from ledger_engine.records import as_json
 from ledger_engine.scope import ROLES, SCOPES
-from ledger_engine.sign_ins import SignedIn
 from ledger_engine.tokens import TokenPair
 
 AUTHORIZATION_CODE = "authorization_code"

@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from ledger_engine import sender_process
-from ledger_engine.sender_process import Lines, SenderProcess
-from ledger_engine.sending import Answer, Job
+from ledger_engine.webhooks import sender_process
+from ledger_engine.webhooks.sender_process import Lines, SenderProcess
+from ledger_engine.webhooks.sending import Answer, Job
 from tests.ledger_engine.waiting import wait_until
 from tests.receivers import Receiver, hang, receiving
 
@@ -155,7 +155,7 @@ async def test_a_process_that_cannot_be_started_is_tried_again(monkeypatch: pyte
 def test_it_ends_when_its_owner_is_killed() -> None:
     program = """
 import asyncio, sys
-from ledger_engine.sender_process import SenderProcess
+from ledger_engine.webhooks.sender_process import SenderProcess
 async def main():
     sender = SenderProcess(print)
     while not sender.is_ready:

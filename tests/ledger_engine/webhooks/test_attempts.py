@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from ledger_engine import accounts, attempts, deliveries, transactions, users, webhooks
-from ledger_engine.attempts import Feed, Outcome
+from ledger_engine import accounts, transactions, users
 from ledger_engine.clock import ManualClock
 from ledger_engine.engine import Engine
 from ledger_engine.pages import PageRequest
 from ledger_engine.scope import Scope
-from ledger_engine.webhooks import NewEndpoint, Subscription
+from ledger_engine.webhooks import attempts, deliveries, endpoints
+from ledger_engine.webhooks.attempts import Feed, Outcome
+from ledger_engine.webhooks.endpoints import NewEndpoint, Subscription
 from tests.ledger_engine.conftest import START, Run
 
 ROOM = 10**9
@@ -89,8 +90,8 @@ async def sending(engine: Engine, clock: ManualClock, scope: Scope) -> Sending:
 
 async def begin(engine: Engine, clock: ManualClock, scope: Scope, kinds: list[str]) -> Sending:
     new = NewEndpoint("http://127.0.0.1:1/", kinds)
-    made = await engine.write(lambda unit: webhooks.create(unit, scope, new, "whsec_x", "whsec_x"))
-    found = await engine.read(webhooks.subscriptions)
+    made = await engine.write(lambda unit: endpoints.create(unit, scope, new, "whsec_x", "whsec_x"))
+    found = await engine.read(endpoints.subscriptions)
     return Sending(engine, clock, scope, next(each for each in found if each.endpoint == made.id))
 
 
@@ -233,7 +234,7 @@ async def test_postponing_puts_off_what_is_pending_and_nothing_else(sending: Sen
     await sending.record(sending.outcome(done), sending.failure(waiting))
     endpoint = sending.subscription.endpoint
     await sending.engine.write(
-        lambda unit: webhooks.note_outcomes(unit, endpoint, START, any_succeeded=False, gone=False)
+        lambda unit: endpoints.note_outcomes(unit, endpoint, START, any_succeeded=False, gone=False)
     )
     await sending.engine.write(lambda unit: attempts.postpone(unit, 1_000_000))
     assert [retry.due for retry in await sending.pending()] == [START + 1_005_000]

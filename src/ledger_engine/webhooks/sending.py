@@ -19,8 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ledger_engine.addresses import Target
-from ledger_engine.exchange import Connection, Failed, Headers, Response, connect
+from ledger_engine.webhooks.addresses import Target
+from ledger_engine.webhooks.exchange import Connection, Failed, Headers, Response, connect
 
 DEADLINE_S = 15  # for the whole of an attempt (decisions.md 12)
 OVERTAKE_S = 0.25

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ledger_engine import outgoing as room
-from ledger_engine.addresses import parse_url
-from ledger_engine.attempts import Feed, Retry
 from ledger_engine.events import Message
-from ledger_engine.outgoing import FIRSTS_AHEAD, NEVER, RETRIES_AHEAD, Outgoing, Sent
-from ledger_engine.webhooks import Subscription, sign
+from ledger_engine.webhooks import outgoing as room
+from ledger_engine.webhooks.addresses import parse_url
+from ledger_engine.webhooks.attempts import Feed, Retry
+from ledger_engine.webhooks.endpoints import Subscription, sign
+from ledger_engine.webhooks.outgoing import FIRSTS_AHEAD, NEVER, RETRIES_AHEAD, Outgoing, Sent
 
 URL = "http://127.0.0.1:4242/hook?a=b"
 

@@ -15,13 +15,13 @@ from operator import attrgetter
 from typing import Annotated, ClassVar
 
 from ledger_engine import events, idempotency, projects
-from ledger_engine.addresses import parse_url
 from ledger_engine.clock import DAY
 from ledger_engine.database import Row, Unit
 from ledger_engine.errors import InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.pages import Listing, Page, PageRequest
 from ledger_engine.records import Moment, OneOf, dumps
 from ledger_engine.scope import Scope
+from ledger_engine.webhooks.addresses import parse_url
 
 TOPIC = "webhooks"  # announced when an endpoint or what is to be sent to it was changed by somebody
 EVERY = "*"

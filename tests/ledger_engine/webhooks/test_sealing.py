@@ -1,6 +1,6 @@
 import pytest
 
-from ledger_engine.sealing import VARIABLE, Seal, WrongKey, is_sealed
+from ledger_engine.webhooks.sealing import VARIABLE, Seal, WrongKey, is_sealed
 
 SECRET = "whsec_0123456789abcdef"
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from ledger_engine import api_keys, sign_ins
+from ledger_engine import api_keys
 from ledger_engine.api_keys import hash_secret, new_secret
 from ledger_engine.clock import DAY
 from ledger_engine.database import Unit
+from ledger_engine.oauth import sign_ins
 from ledger_engine.records import dumps
 from ledger_engine.tokens import ACCESS_SECONDS, REFRESH_SECONDS, TokenPair
 

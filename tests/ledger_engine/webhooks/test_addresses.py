@@ -1,7 +1,7 @@
 import pytest
 
-from ledger_engine.addresses import Target, check_resolved, parse_url, refusal
 from ledger_engine.errors import InvalidRequest
+from ledger_engine.webhooks.addresses import Target, check_resolved, parse_url, refusal
 
 PUBLIC = ["93.184.216.34", "1.1.1.1", "2606:4700:4700::1111", "2a00:1450:4001:81b::200e"]
 LOOPBACK = ["127.0.0.1", "127.255.255.254", "::1"]

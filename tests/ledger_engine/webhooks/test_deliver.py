@@ -13,20 +13,21 @@ from typing import Any
 
 import pytest
 
-from ledger_engine import accounts, deliver, deliveries, events, sender_process, webhooks
+from ledger_engine import accounts, events
 from ledger_engine.clock import DAY, Clock, ManualClock, SystemClock
 from ledger_engine.database import Work
-from ledger_engine.deliver import Deliverer
-from ledger_engine.deliveries import Delivery
 from ledger_engine.engine import Engine, open_engine
 from ledger_engine.errors import StorageUnavailable
 from ledger_engine.pages import PageRequest
 from ledger_engine.scope import Scope
-from ledger_engine.sealing import Seal
-from ledger_engine.sending import Answer, Sender
-from ledger_engine.webhooks import EndpointWithSecret, NewEndpoint
-from tests.ledger_engine.test_sender_process import child
+from ledger_engine.webhooks import deliver, deliveries, endpoints, sender_process
+from ledger_engine.webhooks.deliver import Deliverer
+from ledger_engine.webhooks.deliveries import Delivery
+from ledger_engine.webhooks.endpoints import EndpointWithSecret, NewEndpoint
+from ledger_engine.webhooks.sealing import Seal
+from ledger_engine.webhooks.sending import Answer, Sender
 from tests.ledger_engine.waiting import looked_until
+from tests.ledger_engine.webhooks.test_sender_process import child
 from tests.receivers import Received, Receiver, answering, hang, receiving
 
 HOUR_S = 3600
@@ -47,10 +48,10 @@ class Delivering:
         self.engine, self.scope = engine, scope
 
     async def endpoint(self, receiver: Receiver, *kinds: str, seal: Seal | None = None) -> EndpointWithSecret:
-        secret = webhooks.new_secret()
+        secret = endpoints.new_secret()
         new = NewEndpoint(receiver.url, list(kinds) or ["*"])
         sealed = (seal or Seal(None)).close(secret)
-        return await self.engine.write(lambda unit: webhooks.create(unit, self.scope, new, secret, sealed))
+        return await self.engine.write(lambda unit: endpoints.create(unit, self.scope, new, secret, sealed))
 
     async def happen(self, count: int = 1) -> list[str]:
         """So many accounts are created; gives their events' ids."""
@@ -121,7 +122,7 @@ async def test_every_event_comes_once_signed_and_in_order(
     messages = await engine.read(lambda unit: events.after(unit, scope, "", 400))
     for request, message in zip(receiver.received, messages, strict=True):
         assert request.body == message.body.encode()
-        assert request.headers["ledger-signature"] == webhooks.sign(endpoint.secret, request.body)
+        assert request.headers["ledger-signature"] == endpoints.sign(endpoint.secret, request.body)
         assert request.headers["ledger-event-id"] == message.id
         assert request.headers["ledger-event-type"] == "account.created"
         assert request.headers["ledger-attempt"] == "1"
@@ -155,7 +156,7 @@ async def test_what_another_process_does_is_noticed(tmp_path: Path, engine: Engi
             event = (await Delivering(beside, scope).happen())[0]
             await receiver.until_received(1)
             await ledger.until(
-                (await engine.read(webhooks.subscriptions))[0].endpoint, lambda found: len(found) == 1
+                (await engine.read(endpoints.subscriptions))[0].endpoint, lambda found: len(found) == 1
             )
             await beside.write(partial(deliveries.resend, scope=scope, event=event))
             await receiver.until_received(2)
@@ -210,7 +211,7 @@ async def test_a_receiver_that_is_gone_is_disabled(engine: Engine, scope: Scope)
         await ledger.happen()
         (delivery,) = await ledger.until_settled(endpoint.id, 1)
         assert (delivery.status, len(delivery.attempts)) == ("failed", 1)
-        found = await engine.read(lambda unit: webhooks.get(unit, scope, endpoint.id))
+        found = await engine.read(lambda unit: endpoints.get(unit, scope, endpoint.id))
         assert (found.status, found.disabled_reason) == ("disabled", "gone")
 
 
@@ -330,7 +331,7 @@ async def test_the_cursor_of_an_endpoint_that_wants_none_of_it_moves_on(engine: 
             await ledger.endpoint(receiver)
             happened = await ledger.happen(3)
             await receiver.until_received(3)
-        cursors = {each.kinds: each.cursor for each in await engine.read(webhooks.subscriptions)}
+        cursors = {each.kinds: each.cursor for each in await engine.read(endpoints.subscriptions)}
     assert cursors == {None: happened[-1], frozenset({"user.created"}): happened[-1]}
 
 
@@ -343,11 +344,11 @@ async def test_a_disabled_endpoint_gets_nothing_until_it_is_enabled(engine: Engi
         await ledger.endpoint(other)
         first = await ledger.happen(3)
         await receiver.until_received(3)
-        await ledger.change(webhooks.disable, endpoint.id)
+        await ledger.change(endpoints.disable, endpoint.id)
         rest = await ledger.happen(3)
         await other.until_received(6)
         assert receiver.events == first
-        await ledger.change(webhooks.enable, endpoint.id)
+        await ledger.change(endpoints.enable, endpoint.id)
         await receiver.until_received(6)
         assert receiver.events == first + rest
 
@@ -357,16 +358,16 @@ async def test_after_a_roll_everything_is_signed_with_the_new_secret(engine: Eng
         endpoint = await ledger.endpoint(receiver)
         await ledger.happen(10)
         await receiver.until_received(1)
-        await ledger.change(webhooks.roll_secret, endpoint.id, "whsec_new", "whsec_new")
+        await ledger.change(endpoints.roll_secret, endpoint.id, "whsec_new", "whsec_new")
         receiver.behave = answering()
         begun = len(receiver.received)
         # Those that hang are over when their receiver is.
     async with receiving(port=receiver.port) as again, delivering(engine, scope) as ledger:
         await ledger.until_settled(endpoint.id, 10)
     for request in again.received:
-        assert request.headers["ledger-signature"] == webhooks.sign("whsec_new", request.body)
+        assert request.headers["ledger-signature"] == endpoints.sign("whsec_new", request.body)
     for request in receiver.received[:begun]:
-        assert request.headers["ledger-signature"] == webhooks.sign(endpoint.secret, request.body)
+        assert request.headers["ledger-signature"] == endpoints.sign(endpoint.secret, request.body)
 
 
 async def test_a_rolled_secret_counts_for_what_waits_in_the_lane(engine: Engine, scope: Scope) -> None:
@@ -380,7 +381,7 @@ async def test_a_rolled_secret_counts_for_what_waits_in_the_lane(engine: Engine,
         endpoint = await ledger.endpoint(receiver)
         happened = await ledger.happen(30)
         await receiver.until_received(1)
-        await ledger.change(webhooks.roll_secret, endpoint.id, "whsec_new", "whsec_new")
+        await ledger.change(endpoints.roll_secret, endpoint.id, "whsec_new", "whsec_new")
         await ledger.happen()  # by then the change was seen
         await asyncio.sleep(0.1)
         begun = len(receiver.received)
@@ -388,7 +389,7 @@ async def test_a_rolled_secret_counts_for_what_waits_in_the_lane(engine: Engine,
         await ledger.until_settled(endpoint.id, 31)
         assert receiver.events[:30] == happened
         signed = [request.headers["ledger-signature"] for request in receiver.received[begun:]]
-        assert signed == [webhooks.sign("whsec_new", request.body) for request in receiver.received[begun:]]
+        assert signed == [endpoints.sign("whsec_new", request.body) for request in receiver.received[begun:]]
         assert begun < 30
 
 
@@ -402,7 +403,7 @@ async def test_a_deleted_endpoint_gets_nothing_more(engine: Engine, scope: Scope
         kept = await ledger.endpoint(other)
         await ledger.happen()
         await receiver.until_received(1)
-        await ledger.change(webhooks.delete, endpoint.id)
+        await ledger.change(endpoints.delete, endpoint.id)
         await ledger.happen(3)
         await ledger.until_settled(kept.id, 4)
         count = len(receiver.received)
@@ -425,8 +426,8 @@ async def test_secrets_are_opened_with_the_key_and_sealed_where_they_were_not(
             await plain.until_received(1)
         for receiver, endpoint in ((sealed, one), (plain, two)):
             (request,) = receiver.received
-            assert request.headers["ledger-signature"] == webhooks.sign(endpoint.secret, request.body)
-    stored = dict(await engine.read(webhooks.sealed_secrets))
+            assert request.headers["ledger-signature"] == endpoints.sign(endpoint.secret, request.body)
+    stored = dict(await engine.read(endpoints.sealed_secrets))
     assert two.secret not in stored[two.id]
     assert seal.open(stored[two.id]) == two.secret
 
@@ -520,7 +521,7 @@ async def test_a_clock_set_forward_makes_nothing_due(still: Engine, scope: Scope
         assert receiver.events[20:] == later
         assert {request.attempt for request in receiver.received} == {1}
         assert {each.status for each in await ledger.deliveries(endpoint.id)} == {"pending"}
-        found = await still.read(lambda unit: webhooks.get(unit, scope, endpoint.id))
+        found = await still.read(lambda unit: endpoints.get(unit, scope, endpoint.id))
         assert found.status == "enabled", "400 days were not failed through"
         machine.run(2 * HOUR_S)
         await ledger.until(endpoint.id, lambda found: all(len(each.attempts) == 2 for each in found))
@@ -552,7 +553,7 @@ async def test_time_that_passes_is_no_jump(still: Engine, scope: Scope, machine:
             machine.run(DAY / 1000 + HOUR_S)
 
         async def status() -> str:
-            return (await still.read(lambda unit: webhooks.get(unit, scope, endpoint.id))).status
+            return (await still.read(lambda unit: endpoints.get(unit, scope, endpoint.id))).status
 
         await looked_until(status, lambda found: found == "disabled")
 
@@ -569,7 +570,7 @@ async def test_five_days_count_anew_when_a_deliverer_starts(
         machine.run(20 * DAY / 1000)  # nobody was there to see whether it failed
         async with delivering(still, scope, **settings) as ledger:
             await ledger.until(endpoint.id, lambda found: len(found[0].attempts) == 2)
-            found = await still.read(lambda unit: webhooks.get(unit, scope, endpoint.id))
+            found = await still.read(lambda unit: endpoints.get(unit, scope, endpoint.id))
             assert found.status == "enabled"
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from ledger_engine import grants
 from ledger_engine.database import Unit
 from ledger_engine.errors import InvalidRequest, NotFound
+from ledger_engine.oauth import grants
 from ledger_engine.scope import Scope
 from ledger_engine.users import fold
 

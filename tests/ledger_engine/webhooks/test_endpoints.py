@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ledger_engine import accounts, events, projects, webhooks
+from ledger_engine import accounts, events, projects
 from ledger_engine.clock import DAY, ManualClock
 from ledger_engine.engine import Engine
 from ledger_engine.errors import (
@@ -18,7 +18,8 @@ from ledger_engine.errors import (
 )
 from ledger_engine.pages import PageRequest
 from ledger_engine.scope import Scope
-from ledger_engine.webhooks import EndpointWithSecret, NewEndpoint
+from ledger_engine.webhooks import endpoints
+from ledger_engine.webhooks.endpoints import EndpointWithSecret, NewEndpoint
 from tests.ledger_engine.conftest import START, Run
 
 URL = "http://127.0.0.1:4242/hook"
@@ -32,17 +33,17 @@ def register(write: Run) -> Run:
     async def make(
         url: str = URL, kinds: list[str] | None = None, key: str | None = None, by: Scope | None = None
     ) -> EndpointWithSecret:
-        secret = webhooks.new_secret()
+        secret = endpoints.new_secret()
         made: EndpointWithSecret = await write(
-            webhooks.create, NewEndpoint(url, kinds or ["*"]), secret, secret, key, by=by
+            endpoints.create, NewEndpoint(url, kinds or ["*"]), secret, secret, key, by=by
         )
         return made
 
     return make
 
 
-async def subscriptions(engine: Engine) -> dict[str, webhooks.Subscription]:
-    return {each.endpoint: each for each in await engine.read(webhooks.subscriptions)}
+async def subscriptions(engine: Engine) -> dict[str, endpoints.Subscription]:
+    return {each.endpoint: each for each in await engine.read(endpoints.subscriptions)}
 
 
 async def test_a_new_endpoint_tells_its_secret(register: Run, read: Run) -> None:
@@ -50,7 +51,7 @@ async def test_a_new_endpoint_tells_its_secret(register: Run, read: Run) -> None
     assert made.secret.startswith("whsec_")
     assert len(made.secret) == 38
     assert (made.status, made.disabled_reason, made.created, made.livemode) == ("enabled", None, START, False)
-    found = await read(webhooks.get, made.id)
+    found = await read(endpoints.get, made.id)
     assert not hasattr(found, "secret")
     assert (found.id, found.url, found.events) == (made.id, URL, ["*"])
 
@@ -58,11 +59,11 @@ async def test_a_new_endpoint_tells_its_secret(register: Run, read: Run) -> None
 def test_the_signature_is_over_the_raw_body_with_all_of_the_secret() -> None:
     """The same vectors as the receivers' helper has."""
     assert (
-        webhooks.sign("whsec_test", b"{}")
+        endpoints.sign("whsec_test", b"{}")
         == "46bdc2a2e83964bd2695acc6a1f97162d8bafc135a071aa5cd5c99aae5481440"
     )
     body = '{"id":"evt_1","object":"event","data":{"object":{"name":"Kaffeerösterei"}}}'.encode()
-    signature = webhooks.sign("whsec_0123456789abcdefghijABCDEFGHIJ01", body)
+    signature = endpoints.sign("whsec_0123456789abcdefghijABCDEFGHIJ01", body)
     assert signature == "6a02d9b7a867e2964265de2fcc0e34dbd1fe3a32ff00dfb66818031fe1a08c75"
 
 
@@ -83,7 +84,7 @@ async def test_the_kinds_are_kept_in_order_and_once(register: Run, kinds: list[s
 )
 async def test_a_kind_that_is_none_is_refused(write: Run, kinds: list[str], param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        await write(webhooks.create, NewEndpoint(URL, kinds), "whsec_x", "whsec_x")
+        await write(endpoints.create, NewEndpoint(URL, kinds), "whsec_x", "whsec_x")
     assert refused.value.param == param
 
 
@@ -107,14 +108,14 @@ async def test_the_plan_limits_how_many_there_are_in_each_mode(
         await register(by=test)
     assert refused.value.code == "quota_exceeded"
     await register("https://hooks.example/", by=live)
-    await write(webhooks.delete, made[0].id, by=test)
+    await write(endpoints.delete, made[0].id, by=test)
     await register(by=test)
 
 
 async def test_enterprise_has_no_limit(register: Run, read: Run) -> None:
     for _ in range(60):
         await register()
-    assert (await read(webhooks.page, PageRequest(100))).has_more is False
+    assert (await read(endpoints.page, PageRequest(100))).has_more is False
 
 
 async def test_a_second_use_of_a_key_registers_nothing(register: Run, read: Run) -> None:
@@ -122,12 +123,12 @@ async def test_a_second_use_of_a_key_registers_nothing(register: Run, read: Run)
     with pytest.raises(DuplicateIdempotencyKey) as refused:
         await register(key="once")
     assert refused.value.original == made.id
-    assert [each.id for each in (await read(webhooks.page, PageRequest())).items] == [made.id]
+    assert [each.id for each in (await read(endpoints.page, PageRequest())).items] == [made.id]
 
 
 async def test_endpoints_are_listed_newest_first(register: Run, read: Run) -> None:
     made = [(await register()).id for _ in range(3)]
-    assert [each.id for each in (await read(webhooks.page, PageRequest())).items] == made[::-1]
+    assert [each.id for each in (await read(endpoints.page, PageRequest())).items] == made[::-1]
 
 
 async def test_to_others_an_endpoint_does_not_exist(
@@ -135,21 +136,21 @@ async def test_to_others_an_endpoint_does_not_exist(
 ) -> None:
     made = await register()
     for call in (
-        read(webhooks.get, made.id, by=stranger),
-        write(webhooks.delete, made.id, by=stranger),
-        write(webhooks.disable, made.id, by=stranger),
-        write(webhooks.enable, made.id, by=stranger),
-        write(webhooks.roll_secret, made.id, "whsec_y", "whsec_y", by=stranger),
+        read(endpoints.get, made.id, by=stranger),
+        write(endpoints.delete, made.id, by=stranger),
+        write(endpoints.disable, made.id, by=stranger),
+        write(endpoints.enable, made.id, by=stranger),
+        write(endpoints.roll_secret, made.id, "whsec_y", "whsec_y", by=stranger),
     ):
         with pytest.raises(NotFound):
             await call
-    assert (await read(webhooks.page, PageRequest(), by=stranger)).items == []
-    assert (await read(webhooks.get, made.id)).status == "enabled"
+    assert (await read(endpoints.page, PageRequest(), by=stranger)).items == []
+    assert (await read(endpoints.get, made.id)).status == "enabled"
 
 
 async def test_rolling_replaces_the_secret_at_once(engine: Engine, register: Run, write: Run) -> None:
     made = await register()
-    rolled = await write(webhooks.roll_secret, made.id, "whsec_new", "sealed")
+    rolled = await write(endpoints.roll_secret, made.id, "whsec_new", "sealed")
     assert (rolled.id, rolled.secret) == (made.id, "whsec_new")
     assert (await subscriptions(engine))[made.id].secret == "sealed"
 
@@ -159,22 +160,22 @@ async def test_a_disabled_endpoint_is_not_subscribed_and_an_enabled_one_goes_on(
 ) -> None:
     made = await register()
     before = (await subscriptions(engine))[made.id]
-    disabled = await write(webhooks.disable, made.id)
+    disabled = await write(endpoints.disable, made.id)
     assert (disabled.status, disabled.disabled_reason, disabled.disabled_at) == ("disabled", "asked", START)
-    assert await write(webhooks.disable, made.id) == disabled
+    assert await write(endpoints.disable, made.id) == disabled
     assert await subscriptions(engine) == {}
     await write(accounts.create, TILL)
-    enabled = await write(webhooks.enable, made.id)
+    enabled = await write(endpoints.enable, made.id)
     assert (enabled.status, enabled.disabled_reason, enabled.disabled_at) == ("enabled", None, None)
     assert (await subscriptions(engine))[made.id] == before
 
 
 async def test_a_deleted_endpoint_is_gone_with_its_secret(engine: Engine, register: Run, write: Run) -> None:
     made = await register()
-    assert (await write(webhooks.delete, made.id)).id == made.id
+    assert (await write(endpoints.delete, made.id)).id == made.id
     with pytest.raises(NotFound):
-        await write(webhooks.delete, made.id)
-    assert await engine.read(webhooks.sealed_secrets) == []
+        await write(endpoints.delete, made.id)
+    assert await engine.read(endpoints.sealed_secrets) == []
 
 
 async def test_the_endpoints_of_an_archived_project_are_not_subscribed(
@@ -199,7 +200,7 @@ async def test_a_new_endpoint_starts_behind_the_last_event(engine: Engine, regis
 async def test_a_cursor_never_goes_back(engine: Engine, register: Run) -> None:
     made = await register()
     for cursor in ("evt_2", "evt_1", "evt_3"):
-        await engine.write(lambda unit, cursor=cursor: webhooks.advance(unit, made.id, cursor))
+        await engine.write(lambda unit, cursor=cursor: endpoints.advance(unit, made.id, cursor))
     assert (await subscriptions(engine))[made.id].cursor == "evt_3"
 
 
@@ -207,11 +208,11 @@ async def test_every_change_is_announced(engine: Engine, register: Run, write: R
     heard: list[frozenset[str]] = []
     made = await register()
     engine.listen(heard.append)
-    await write(webhooks.disable, made.id)
-    await write(webhooks.enable, made.id)
-    await write(webhooks.roll_secret, made.id, "whsec_y", "whsec_y")
-    await write(webhooks.delete, made.id)
-    assert [webhooks.TOPIC in topics for topics in heard] == [True] * 4
+    await write(endpoints.disable, made.id)
+    await write(endpoints.enable, made.id)
+    await write(endpoints.roll_secret, made.id, "whsec_y", "whsec_y")
+    await write(endpoints.delete, made.id)
+    assert [endpoints.TOPIC in topics for topics in heard] == [True] * 4
 
 
 # When an endpoint is disabled by itself
@@ -228,9 +229,9 @@ class Outcomes:
         self._clock.advance(after)
         now = self._clock.now()
         await self._engine.write(
-            lambda unit: webhooks.note_outcomes(unit, self._id, now, any_succeeded=succeeded, gone=gone)
+            lambda unit: endpoints.note_outcomes(unit, self._id, now, any_succeeded=succeeded, gone=gone)
         )
-        return await self._read(webhooks.get, self._id)
+        return await self._read(endpoints.get, self._id)
 
 
 @pytest.fixture
@@ -266,7 +267,7 @@ async def test_days_without_an_attempt_are_no_failure(outcomes: Outcomes) -> Non
 async def test_the_time_without_a_server_counts_for_nothing(engine: Engine, outcomes: Outcomes) -> None:
     await outcomes.note()
     await outcomes.note(after=4 * DAY)
-    await engine.write(webhooks.begin_sending)
+    await engine.write(endpoints.begin_sending)
     assert (await outcomes.note(after=4 * DAY)).status == "enabled"
     assert (await outcomes.note(after=DAY)).status == "disabled"
 
@@ -274,13 +275,13 @@ async def test_the_time_without_a_server_counts_for_nothing(engine: Engine, outc
 async def test_enabling_starts_the_five_days_anew(outcomes: Outcomes, write: Run) -> None:
     endpoint = await outcomes.note()
     await outcomes.note(after=5 * DAY)
-    await write(webhooks.enable, endpoint.id)
+    await write(endpoints.enable, endpoint.id)
     assert (await outcomes.note()).status == "enabled"
 
 
 async def test_what_a_disabled_endpoint_still_answers_changes_nothing(outcomes: Outcomes, write: Run) -> None:
     endpoint = await outcomes.note()
-    await write(webhooks.disable, endpoint.id)
+    await write(endpoints.disable, endpoint.id)
     assert (await outcomes.note(gone=True)).disabled_reason == "asked"
 
 
@@ -288,15 +289,15 @@ async def test_a_secret_that_was_rolled_meanwhile_is_not_sealed_over(
     engine: Engine, register: Run, write: Run
 ) -> None:
     made = await register()
-    await write(webhooks.roll_secret, made.id, "whsec_new", "whsec_new")
-    await engine.write(lambda unit: webhooks.replace_sealed(unit, made.id, made.secret, "sealed old"))
-    assert await engine.read(webhooks.sealed_secrets) == [(made.id, "whsec_new")]
+    await write(endpoints.roll_secret, made.id, "whsec_new", "whsec_new")
+    await engine.write(lambda unit: endpoints.replace_sealed(unit, made.id, made.secret, "sealed old"))
+    assert await engine.read(endpoints.sealed_secrets) == [(made.id, "whsec_new")]
 
 
 async def test_the_administrator_finds_an_endpoint_by_its_id(
     engine: Engine, register: Run, scope: Scope
 ) -> None:
     made = await register()
-    assert await engine.read(lambda unit: webhooks.scope_of(unit, made.id)) == scope
+    assert await engine.read(lambda unit: endpoints.scope_of(unit, made.id)) == scope
     with pytest.raises(LedgerError):
-        await engine.read(lambda unit: webhooks.scope_of(unit, "whe_none"))
+        await engine.read(lambda unit: endpoints.scope_of(unit, "whe_none"))

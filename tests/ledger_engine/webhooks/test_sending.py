@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from ledger_engine import exchange, sending
-from ledger_engine.addresses import parse_url
-from ledger_engine.sending import Answer, Job, Sender
+from ledger_engine.webhooks import exchange, sending
+from ledger_engine.webhooks.addresses import parse_url
+from ledger_engine.webhooks.sending import Answer, Job, Sender
 from tests.receivers import (
     Behaviour,
     Received,

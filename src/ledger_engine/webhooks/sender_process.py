@@ -19,17 +19,17 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ledger_engine.sealing import VARIABLE
-from ledger_engine.sending import Answer, Job, Sender
+from ledger_engine.webhooks.sealing import VARIABLE
+from ledger_engine.webhooks.sending import Answer, Job, Sender
 
 STARTS_AGAIN_S = (1, 2, 5, 10, 30)  # after it ended unasked, once, twice, …
 ENDS_WITHIN_S = 2  # after its last answer
 NICENESS = 5  # where the machine is busy, requests go before webhooks
 _GATHERED_S = 0.005  # answers are written together, so that their reader is not woken for each
 _CHUNK = 1 << 18
-_PROGRAM = "from ledger_engine.sender_process import main; main()"
+_PROGRAM = "from ledger_engine.webhooks.sender_process import main; main()"
 
-log = logging.getLogger("ledger_engine.deliver")
+log = logging.getLogger("ledger_engine.webhooks.deliver")
 
 
 class SenderProcess:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger_engine import deliveries, events, webhooks
+from ledger_engine import events
 from ledger_engine.clock import ManualClock
 from ledger_engine.engine import Engine
 from ledger_engine.errors import DuplicateIdempotencyKey, InvalidRequest, NotFound
@@ -14,8 +14,9 @@ from ledger_engine.pages import PageRequest
 from ledger_engine.scope import Scope
 from ledger_engine.users import NewUser
 from ledger_engine.users import create as create_user
+from ledger_engine.webhooks import deliveries, endpoints
 from tests.ledger_engine.conftest import START, Run
-from tests.ledger_engine.test_attempts import Sending, begin
+from tests.ledger_engine.webhooks.test_attempts import Sending, begin
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ async def attempted(sending: Sending, count: int = 1) -> list[str]:
     happened = await sending.happen(count)
     await sending.record(*(sending.outcome(event) for event in happened))
     await sending.engine.write(
-        lambda unit: webhooks.advance(unit, sending.subscription.endpoint, happened[-1])
+        lambda unit: endpoints.advance(unit, sending.subscription.endpoint, happened[-1])
     )
     return happened
 
@@ -102,7 +103,7 @@ async def test_it_goes_to_every_enabled_endpoint_that_wants_its_kind(
     wanting = await begin(engine, clock, scope, ["account.created"])
     await begin(engine, clock, scope, ["user.created"])
     disabled = await begin(engine, clock, scope, ["*"])
-    await write(webhooks.disable, disabled.subscription.endpoint)
+    await write(endpoints.disable, disabled.subscription.endpoint)
     sent = await write(deliveries.resend, event)
     assert {delivery.endpoint for delivery in sent} == {
         sending.subscription.endpoint,
@@ -120,7 +121,7 @@ async def test_sending_again_is_announced(sending: Sending, write: Run) -> None:
     (event,) = await attempted(sending)
     sending.engine.listen(heard.append)
     await write(deliveries.resend, event)
-    assert webhooks.TOPIC in heard[-1]
+    assert endpoints.TOPIC in heard[-1]
 
 
 async def test_a_second_use_of_a_key_sends_nothing(sending: Sending, write: Run) -> None:
@@ -168,7 +169,7 @@ async def test_what_failed_at_a_disabled_endpoint_waits_until_it_is_enabled(
 ) -> None:
     (event,) = await attempted(sending)
     await sending.record(sending.failure(event, retry_in_ms=None))
-    await write(webhooks.disable, sending.subscription.endpoint)
+    await write(endpoints.disable, sending.subscription.endpoint)
     assert await write(deliveries.resend_failed, 0) == 0
 
 
@@ -193,7 +194,7 @@ async def test_what_waits_for_an_endpoint_that_is_gone_is_purged_too(
     sending: Sending, engine: Engine, write: Run
 ) -> None:
     (event,) = await attempted(sending)
-    await write(webhooks.delete, sending.subscription.endpoint)
+    await write(endpoints.delete, sending.subscription.endpoint)
     # An answer that was under way when the endpoint was deleted.
     await sending.record(sending.failure(event))
     sending.clock.advance(1000)
@@ -206,7 +207,7 @@ async def test_deleting_an_endpoint_ends_what_was_pending(
 ) -> None:
     (event,) = await attempted(sending)
     await sending.record(sending.failure(event))
-    await write(webhooks.delete, sending.subscription.endpoint)
+    await write(endpoints.delete, sending.subscription.endpoint)
     row = await engine.read(lambda unit: unit.first("SELECT status, due FROM deliveries"))
     assert row is not None
     assert (row["status"], row["due"]) == ("failed", None)

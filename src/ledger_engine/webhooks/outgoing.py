@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ledger_engine import __version__, webhooks
-from ledger_engine.addresses import Target
-from ledger_engine.attempts import Feed, Retry
+from ledger_engine import __version__
 from ledger_engine.events import Message
-from ledger_engine.sending import Job
-from ledger_engine.webhooks import Subscription
+from ledger_engine.webhooks import endpoints
+from ledger_engine.webhooks.addresses import Target
+from ledger_engine.webhooks.attempts import Feed, Retry
+from ledger_engine.webhooks.endpoints import Subscription
+from ledger_engine.webhooks.sending import Job
 
 FIRSTS_AHEAD = 256  # first attempts handed to the sender before they are answered
 BYTES_AHEAD = 512 * 1024  # of their bodies; one of any size is always handed over
@@ -132,7 +133,7 @@ class Outgoing:
             ("Ledger-Event-Id", message.id),
             ("Ledger-Event-Type", message.type),
             ("Ledger-Attempt", str(attempt)),
-            ("Ledger-Signature", webhooks.sign(self.secret, body)),
+            ("Ledger-Signature", endpoints.sign(self.secret, body)),
         ]
         return Job(
             number,

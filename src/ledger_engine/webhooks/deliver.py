@@ -21,18 +21,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from ledger_engine import attempts, events, webhooks
-from ledger_engine.addresses import parse_url
-from ledger_engine.attempts import Feed, Outcome, Retry
+from ledger_engine import events
 from ledger_engine.database import Unit
 from ledger_engine.engine import Engine
 from ledger_engine.errors import StorageUnavailable
-from ledger_engine.outgoing import NEVER, Outgoing, Sent, Wish
-from ledger_engine.sealing import Seal, WrongKey, is_sealed
-from ledger_engine.sender_process import SenderProcess
-from ledger_engine.sending import Answer, Job, Sender
 from ledger_engine.settings import WEBHOOK_RETRIES_S
-from ledger_engine.webhooks import Subscription
+from ledger_engine.webhooks import attempts, endpoints
+from ledger_engine.webhooks.addresses import parse_url
+from ledger_engine.webhooks.attempts import Feed, Outcome, Retry
+from ledger_engine.webhooks.endpoints import Subscription
+from ledger_engine.webhooks.outgoing import NEVER, Outgoing, Sent, Wish
+from ledger_engine.webhooks.sealing import Seal, WrongKey, is_sealed
+from ledger_engine.webhooks.sender_process import SenderProcess
+from ledger_engine.webhooks.sending import Answer, Job, Sender
 
 JITTER = 0.1  # of the time, added to it: what failed together is not tried together again
 LOOKS_EVERY_S = 1.0  # for what other processes wrote, which nobody tells us
@@ -47,7 +48,7 @@ TRIES_AGAIN_S = 1.0
 RECORDED_AT_ONCE = 200
 GONE = 410
 
-log = logging.getLogger("ledger_engine.deliver")
+log = logging.getLogger("ledger_engine.webhooks.deliver")
 
 
 class AnySender(Protocol):
@@ -111,7 +112,7 @@ class Deliverer:
         await _survive(self._keep_cursors)
 
     def _notice_commit(self, topics: frozenset[str]) -> None:
-        if webhooks.TOPIC in topics:
+        if endpoints.TOPIC in topics:
             self._look_everywhere()
         elif events.TOPIC in topics and self._outgoing:
             for outgoing in self._outgoing.values():
@@ -148,24 +149,24 @@ class Deliverer:
 
     async def _begin(self) -> None:
         """Go on where the last deliverer stopped."""
-        stored = await self._engine.read(webhooks.sealed_secrets)
+        stored = await self._engine.read(endpoints.sealed_secrets)
         if not stored:
             return
-        await self._engine.write(webhooks.begin_sending)
+        await self._engine.write(endpoints.begin_sending)
         # A first write brings the clock past everything that was recorded: that is no jump.
         self._clock_at, self._monotonic_at = self._engine.clock.now(), self._monotonic()
         if self._seal.has_key:
             for id, secret in stored:
                 if not is_sealed(secret):
                     sealed = self._seal.close(secret)
-                    await self._engine.write(partial(webhooks.replace_sealed, id=id, old=secret, new=sealed))
+                    await self._engine.write(partial(endpoints.replace_sealed, id=id, old=secret, new=sealed))
 
     async def _look(self) -> None:
         """Hand the sender what there is for each endpoint that has room for more."""
         now = await self._follow_clock()
         if self._endpoints_changed:
             self._endpoints_changed = False
-            self._follow_endpoints(await self._engine.read(webhooks.subscriptions))
+            self._follow_endpoints(await self._engine.read(endpoints.subscriptions))
         if not self._outgoing or not self._sender.is_ready:
             return
         hungry = [outgoing for outgoing in self._outgoing.values() if outgoing.is_hungry(now)]
@@ -352,12 +353,12 @@ def _store(unit: Unit, outcomes: list[Outcome], cursors: dict[str, str], now: in
     """The outcomes and how far each endpoint has come by them, in one commit."""
     attempts.record(unit, outcomes, now)
     for id, cursor in cursors.items():
-        webhooks.advance(unit, id, cursor)
+        endpoints.advance(unit, id, cursor)
     for id in {outcome.endpoint for outcome in outcomes}:
         mine = [outcome for outcome in outcomes if outcome.endpoint == id]
         any_succeeded = any(outcome.error is None for outcome in mine)
         gone = any(outcome.status == GONE for outcome in mine)
-        webhooks.note_outcomes(unit, id, now, any_succeeded=any_succeeded, gone=gone)
+        endpoints.note_outcomes(unit, id, now, any_succeeded=any_succeeded, gone=gone)
 
 
 async def _survive(step: Callable[[], Awaitable[object]]) -> bool:

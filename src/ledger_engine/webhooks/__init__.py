@@ -1,0 +1,1 @@
+"""Webhooks: where events are sent, what came of each, and the process that sends them (decisions.md 12)."""
