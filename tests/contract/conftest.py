@@ -6,7 +6,6 @@ Requests without a credential count on the client's address, so each test comes 
 
 from __future__ import annotations
 
-import datetime
 import itertools
 import json
 import os
@@ -21,10 +20,8 @@ from typing import Any
 import httpx
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from tests.certificates import make_certificate
 from tests.contract.clockwork import Clockwork
 from tests.contract.documented import Documented
 from tests.contract.raw import Wire
@@ -228,23 +225,4 @@ def clockwork(tmp_path: Path) -> Iterator[Clockwork]:
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[Path, Path]:
     """A certificate for localhost that is its own authority, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    certfile, keyfile = tmp_path / "cert.pem", tmp_path / "key.pem"
-    certfile.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-    keyfile.write_bytes(key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain))
-    return certfile, keyfile
+    return make_certificate(tmp_path, x509.DNSName("localhost"))

@@ -13,13 +13,14 @@ import pytest
 from ledger_engine import accounts, invoices, transactions
 from ledger_engine.accounts import Account, NewAccount
 from ledger_engine.clock import ManualClock
-from ledger_engine.errors import Conflict, DuplicateIdempotencyKey, InvalidRequest, LedgerError
+from ledger_engine.errors import Conflict, DuplicateIdempotencyKey, InvalidRequest
 from ledger_engine.invoices import Invoice, Line, NewInvoice
 from ledger_engine.money import MAX_AMOUNT
 from ledger_engine.pages import PageRequest
 from ledger_engine.records import as_json
 from ledger_engine.scope import Scope
 from ledger_engine.transactions import NewTransaction
+from tests.ledger_engine.refusals import refusal
 
 Run = Callable[..., Awaitable[Any]]
 
@@ -64,13 +65,6 @@ def in_status(write: Run, sales: Account) -> Run:
         return invoice
 
     return make
-
-
-async def refusal(asked: Awaitable[Any]) -> tuple[str, str | None]:
-    """The code and param of the refusal that `asked` must end in."""
-    with pytest.raises(LedgerError) as refused:
-        await asked
-    return refused.value.code, refused.value.param
 
 
 # Drafts

@@ -12,13 +12,14 @@ import pytest
 
 from ledger_engine import orders, users
 from ledger_engine.clock import ManualClock
-from ledger_engine.errors import Conflict, DuplicateIdempotencyKey, LedgerError
+from ledger_engine.errors import Conflict, DuplicateIdempotencyKey
 from ledger_engine.money import MAX_AMOUNT
 from ledger_engine.orders import NewOrder, Order
 from ledger_engine.pages import PageRequest
 from ledger_engine.records import as_json
 from ledger_engine.scope import Scope
 from ledger_engine.users import NewUser, User
+from tests.ledger_engine.refusals import refusal
 
 Run = Callable[..., Awaitable[Any]]
 BEANS = {"sku": "beans", "quantity": 3, "unit_amount": 250}
@@ -48,13 +49,6 @@ def in_status(write: Run, ada: User) -> Run:
         return order
 
     return make
-
-
-async def refusal(asked: Awaitable[Any]) -> tuple[str, str | None]:
-    """The code and param of the refusal that `asked` must end in."""
-    with pytest.raises(LedgerError) as refused:
-        await asked
-    return refused.value.code, refused.value.param
 
 
 async def test_a_new_order_is_open(read: Run, ada: User, order: Order) -> None:
