@@ -32,6 +32,11 @@ def database(tmp_path: Path) -> Path:
     return tmp_path / "ledger.db"
 
 
+def _heed_hangups() -> None:
+    # Whoever runs the tests under nohup has the servers ignore SIGHUP, which is their rule.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @pytest.fixture
 def start(database: Path) -> Iterator[Start]:
     """Start `ledger-engine serve` with these options; what still runs at the end is killed."""
@@ -41,7 +46,12 @@ def start(database: Path) -> Iterator[Start]:
         where = [] if on is None else ["--database", str(on)]
         pipe = subprocess.PIPE
         server = subprocess.Popen(
-            [*program, "serve", *where, *options], stdin=pipe, stdout=pipe, stderr=pipe, text=True
+            [*program, "serve", *where, *options],
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            preexec_fn=_heed_hangups,
         )
         started.append(server)
         return server

@@ -94,6 +94,7 @@ class ResourceView(ListView):
             self.desk.recent.saw(recent_of(self.resource.kind, self.selected))
         self._arrange()
         self._show_detail()
+        self.query_one(Caption).refresh()  # it tells which rows are in sight
         self.focus_content()
         self.refresh_bindings()
 
