@@ -125,9 +125,15 @@ class LedgerApp(App[int]):
         except CannotConnect as error:
             self.post_message(ServerFailed(str(error)))
             return
+        if self.connection.own_server:
+            self._watch_server()
         await self._learn_names()
         await self._learn_scopes()
-        if self.connection.own_server and (sentence := await self.connection.server_ended()) is not None:
+
+    @work(group="server", exclusive=True, exit_on_error=False)
+    async def _watch_server(self) -> None:
+        sentence = await self.connection.server_ended()
+        if sentence is not None:
             self.post_message(ServerEnded(sentence))
 
     async def _learn_names(self) -> None:

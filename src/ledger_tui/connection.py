@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, Any
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ClientError
@@ -38,11 +40,26 @@ class ProfileShelf:
         self._profile = profile
 
     def read(self) -> Secrets | None:
-        return secret_store().get(self._profile)
+        with _shelf_failures():
+            return secret_store().get(self._profile)
 
     def keep(self, access: str, refresh: str | None, expires_at: float) -> None:
         secrets = Secrets(access_token=access, refresh_token=refresh, expires_at=expires_at)
-        secret_store().put(self._profile, secrets)
+        with _shelf_failures():
+            secret_store().put(self._profile, secrets)
+
+    def take_turn(self) -> IO[str]:
+        return secret_store().take_turn(self._profile)
+
+
+@contextlib.contextmanager
+def _shelf_failures() -> Iterator[None]:
+    from ledger_tui.client.oauth_keeper import ShelfFailed
+
+    try:
+        yield
+    except (BadConfig, OSError) as error:
+        raise ShelfFailed(str(error)) from error
 
 
 class Connection:
@@ -136,9 +153,11 @@ class Connection:
             raise CannotConnect(str(error)) from None
 
     async def _resume(self, keeper: OAuthKeeper, url: str) -> None:
+        from ledger_tui.client.oauth_keeper import ShelfFailed
+
         try:
             access = await keeper.resume()
-        except BadConfig as error:
+        except ShelfFailed as error:
             raise CannotConnect(str(error)) from None
         except ClientError:  # not now; the token there is tells on the screen what is wrong
             access = keeper.tokens.pair.access if keeper.tokens.pair else None

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
+import time
 from dataclasses import asdict, dataclass
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ledger_tui.config import BadConfig, config_file
 
+TURN_SECONDS = 10.0
 _SERVICE = "ledger-tui"
 _TEXTS = ("api_key", "access_token", "refresh_token")
 
@@ -62,6 +66,19 @@ class SecretStore:
         _out_of_keyring(profile)
         self._change_file(profile, None)
 
+    def take_turn(self, profile: str) -> IO[str]:
+        """Wait until no other process has its turn with this profile, but not for long; close what this
+        gives to end it. For what has to be read, changed and put back as one."""
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            turn: IO[str] = self._file.with_name(f".{profile}.lock").open("a", encoding="utf-8")
+        except OSError:
+            return StringIO()  # then nothing can be kept either, and that is told
+        deadline = time.monotonic() + TURN_SECONDS
+        while not _locked(turn) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return turn
+
     # ------------------------------------------------------------------ the file
 
     def _read_file(self) -> dict[str, Any]:
@@ -98,6 +115,24 @@ class SecretStore:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+
+
+if sys.platform == "win32":  # pragma: no cover
+
+    def _locked(turn: IO[str]) -> bool:
+        return True
+
+else:
+    import fcntl
+
+    def _locked(turn: IO[str]) -> bool:
+        try:
+            fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # a file system without locks
+            return True
+        return True
 
 
 def secret_store() -> SecretStore:

@@ -4,12 +4,15 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
+from typing import IO
 
 import keyring
 import pytest
 from keyring.backend import KeyringBackend
 from keyring.backends.fail import Keyring as NoKeyring
 
+from ledger_tui import secret_store
 from ledger_tui.config import BadConfig
 from ledger_tui.secret_store import Secrets, SecretStore
 
@@ -117,3 +120,23 @@ def test_a_secret_put_in_the_keyring_by_hand_is_a_key(store: SecretStore) -> Non
 def test_secrets_do_not_show_in_their_own_text() -> None:
     assert SECRET not in repr(Secrets(api_key=SECRET, refresh_token="rt_1"))
     assert "rt_1" not in f"{Secrets(refresh_token='rt_1')}"
+
+
+def test_processes_of_one_profile_take_turns(store: SecretStore) -> None:
+    first = store.take_turn("shop")
+    second: list[IO[str]] = []
+    waiting = Thread(target=lambda: second.append(store.take_turn("shop")))
+    waiting.start()
+    store.take_turn("another").close()
+    assert second == []
+    first.close()
+    waiting.join(30)
+    second.pop().close()
+
+
+def test_a_turn_that_nobody_ends_is_not_waited_for_for_ever(
+    store: SecretStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secret_store, "TURN_SECONDS", 0.0)
+    with store.take_turn("shop"), store.take_turn("shop"):
+        pass

@@ -56,20 +56,27 @@ async def read_open_invoices(api: Api, pages: int) -> OpenInvoices:
 
 async def read_health(api: Api) -> Health:
     """At most 1 + ENDPOINTS_READ requests. Raises NotOffered where the server shows no endpoints."""
-    answer = await api.read("/v1/webhook_endpoints", {"limit": PAGE}, part="webhook_endpoints")
-    endpoints, _ = _page(answer)
+    endpoints, deliveries = await read_deliveries(api)
     states = Counter[str]()
     newest_failure: tuple[str, str] | None = None
-    for endpoint in endpoints[:ENDPOINTS_READ]:
-        path = f"/v1/webhook_endpoints/{quote(str(endpoint.get('id')), safe='')}/deliveries"
-        deliveries, _ = _page(await api.read(path, {"limit": PAGE}))
-        for delivery in deliveries:
-            states[str(delivery.get("status"))] += 1
-            failure = _failure(delivery)
-            if failure is not None and (newest_failure is None or failure > newest_failure):
-                newest_failure = failure
+    for delivery in deliveries:
+        states[str(delivery.get("status"))] += 1
+        failure = _failure(delivery)
+        if failure is not None and (newest_failure is None or failure > newest_failure):
+            newest_failure = failure
     disabled = sum(1 for endpoint in endpoints if endpoint.get("status") == "disabled")
     return Health(len(endpoints), disabled, dict(states), newest_failure[1] if newest_failure else None)
+
+
+async def read_deliveries(api: Api) -> tuple[list[Record], list[Record]]:
+    """The endpoints, and the newest deliveries of the first ENDPOINTS_READ; raises as `read_health`."""
+    answer = await api.read("/v1/webhook_endpoints", {"limit": PAGE}, part="webhook_endpoints")
+    endpoints, _ = _page(answer)
+    deliveries: list[Record] = []
+    for endpoint in endpoints[:ENDPOINTS_READ]:
+        path = f"/v1/webhook_endpoints/{quote(str(endpoint.get('id')), safe='')}/deliveries"
+        deliveries += _page(await api.read(path, {"limit": PAGE}))[0]
+    return endpoints, deliveries
 
 
 def _failure(delivery: Record) -> tuple[str, str] | None:

@@ -115,7 +115,7 @@ class SignIn:
                 + content
             )
             await writer.drain()
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError):
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError, ValueError):
             pass  # not a browser that comes back
         finally:
             writer.close()

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 from ledger_tui.client.api import Api
+from ledger_tui.client.errors import ClientError
 from ledger_tui.client.oauth import OAuthApp, Refused, ask_for_tokens
 from ledger_tui.client.tokens import NoTokens, TokenKeeper
 from ledger_tui.state.tokens import EARLY_SECONDS, Tokens
@@ -24,11 +28,23 @@ class KeptPair(Protocol):
     def expires_at(self) -> float | None: ...
 
 
+class ShelfFailed(ClientError):
+    """Tokens cannot be kept or read; the message says why."""
+
+
 class Shelf(Protocol):
-    """Where a pair is kept. Both calls may block."""
+    """Where a pair is kept. The calls may block; `read` and `keep` raise ShelfFailed."""
 
     def read(self) -> KeptPair | None: ...
     def keep(self, access: str, refresh: str | None, expires_at: float) -> None: ...
+
+    def take_turn(self) -> Closeable:
+        """Wait for the other dashboards of this profile; the turn ends when what this gives is closed."""
+        ...
+
+
+class Closeable(Protocol):
+    def close(self) -> object: ...
 
 
 class OAuthKeeper(TokenKeeper):
@@ -42,9 +58,9 @@ class OAuthKeeper(TokenKeeper):
     async def resume(self) -> str | None:
         """The access token of an earlier run, made anew if it is about to end; None: sign in first.
 
-        Raises SignInFailed where there are tokens but the server does not answer.
+        Raises ShelfFailed, and SignInFailed where there are tokens but the server does not answer.
         """
-        async with self._lock:
+        async with self._lock, self._turn():
             kept = await asyncio.to_thread(self._shelf.read)
             if kept is None or kept.access_token is None:
                 return None
@@ -57,7 +73,7 @@ class OAuthKeeper(TokenKeeper):
 
     async def signed_in(self, answer: Record) -> None:
         """A sign-in gave these tokens: keep them. They are used when the server is opened with them."""
-        async with self._lock:
+        async with self._lock, self._turn():
             await self._take_and_keep(answer)
             self.tokens.rotations = 0
 
@@ -69,9 +85,13 @@ class OAuthKeeper(TokenKeeper):
 
     async def refresh(self) -> None:
         """Rotate, once at a time. Raises SignInFailed; after `Refused`, sign in again."""
-        async with self._lock:
+        async with self._lock, self._turn():
             # Another dashboard of this profile may have rotated: a token used twice would end them all.
-            kept = await asyncio.to_thread(self._shelf.read)
+            kept = None
+            with contextlib.suppress(
+                ShelfFailed
+            ):  # what is in memory is good; keeping it tells what is wrong
+                kept = await asyncio.to_thread(self._shelf.read)
             pair = self.tokens.pair
             if kept is not None and pair is not None and kept.refresh_token not in (None, pair.refresh):
                 self._take_kept(kept)
@@ -102,8 +122,16 @@ class OAuthKeeper(TokenKeeper):
             raise NoTokens(str(error)) from None
         try:  # first kept, then used: what was rotated away is good no more
             await asyncio.to_thread(self._shelf.keep, pair.access, pair.refresh, time.time() + pair.lasts)
-        except OSError as error:
-            self.tokens.problem = f"The tokens could not be kept: {error.strerror}"
+        except ShelfFailed as error:
+            self.tokens.problem = f"The tokens could not be kept: {error}"
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        turn = await asyncio.to_thread(self._shelf.take_turn)
+        try:
+            yield
+        finally:
+            turn.close()
 
     def _take_kept(self, kept: KeptPair) -> int:
         """Use what an earlier run, or another dashboard, has kept; the seconds it still lasts."""

@@ -24,8 +24,6 @@ class TokenKeeper:
         self._api = api
         self.tokens = tokens
         self.key: str | None = None
-        self._refresh_path = PATH
-        self._refresh_with: Record = {}
         self._lock = asyncio.Lock()
         self._try_at = 0.0
 
@@ -35,14 +33,8 @@ class TokenKeeper:
             if not self.key:
                 raise NoTokens("There is no API key to exchange.")
             answer = await self._api.write("POST", PATH, {"grant_type": "api_key", "api_key": self.key}, None)
-            self.adopt(answer.record)
-
-    def adopt(self, answer: Record, refresh_path: str = PATH, refresh_with: Record | None = None) -> None:
-        """Use the tokens of a token response. `refresh_path` is where they are refreshed, `refresh_with`
-        what is sent there beside the grant and the refresh token. Raises NoTokens."""
-        self._take(answer)
-        self.tokens.rotations = 0
-        self._refresh_path, self._refresh_with = refresh_path, dict(refresh_with or {})
+            self._take(answer.record)
+            self.tokens.rotations = 0
 
     async def refresh(self) -> None:
         """Exchange the refresh token for the next pair. Raises ClientError.
@@ -55,7 +47,7 @@ class TokenKeeper:
                 raise NoTokens("There is no refresh token; exchange the key first.")
             grant = {"grant_type": "refresh_token", "refresh_token": pair.refresh}
             try:
-                answer = await self._api.write("POST", self._refresh_path, grant | self._refresh_with, None)
+                answer = await self._api.write("POST", PATH, grant, None)
             except (Unauthorized, NotFound) as error:
                 self.use_key()
                 self.tokens.problem = f"The refresh token is not accepted: {error}"

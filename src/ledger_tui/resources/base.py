@@ -219,6 +219,12 @@ _PATH_NAME = re.compile(r"{(\w+)}")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)")
 
 
+def currency_of(record: Record, names: AccountNames) -> str | None:
+    """A record's own currency, else that of its account; None when neither is known."""
+    own = record.get("currency")
+    return own if isinstance(own, str) else names.currency(record.get("account"))
+
+
 def text_of(record: Record, name: str, tone: Tone = "plain") -> Cell:
     """A field as text; an absent or null one is a dim dash."""
     value: Any = record.get(name)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-from urllib.parse import quote
 
 from ledger_tui.resources.base import (
     Action,
@@ -167,8 +165,3 @@ def events_resource(log: WebhookLog) -> Resource:
 
 
 EVENTS = events_resource(WebhookLog())
-
-
-def delivery_path(endpoint_id: Any) -> str:
-    """Where an endpoint's deliveries are listed."""
-    return f"/v1/webhook_endpoints/{quote(str(endpoint_id), safe='')}/deliveries"

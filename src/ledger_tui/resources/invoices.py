@@ -20,6 +20,7 @@ from ledger_tui.resources.base import (
     Resource,
     Section,
     Tone,
+    currency_of,
     mode_of,
     status_of,
     text_of,
@@ -39,16 +40,11 @@ _LOOKS: Mapping[str, tuple[str, Tone]] = {
 }
 
 
-def _currency(record: Record, names: AccountNames) -> str | None:
-    own = record.get("currency")
-    return own if isinstance(own, str) else names.currency(record.get("account"))
-
-
 def _amount(record: Record, names: AccountNames) -> Cell:
     amount = record.get("amount")
     if not isinstance(amount, int):
         return text_of(record, "amount")
-    return Cell(format_amount(amount, _currency(record, names)))
+    return Cell(format_amount(amount, currency_of(record, names)))
 
 
 @dataclass(frozen=True)
@@ -108,13 +104,15 @@ def _lines(record: Record, names: AccountNames) -> tuple[Fact, ...]:
     for line in lines if isinstance(lines, list) else ():
         if isinstance(line, dict):
             unit, quantity = line.get("unit_amount"), literal(line.get("quantity", ""))
-            price = format_amount(unit, _currency(record, names)) if isinstance(unit, int) else literal(unit)
+            price = (
+                format_amount(unit, currency_of(record, names)) if isinstance(unit, int) else literal(unit)
+            )
             facts.append(Fact(f"{quantity} × {price}", Cell(literal(line.get("description", "")))))
     return tuple(facts)
 
 
 def _detail(record: Record, names: AccountNames) -> Detail:
-    currency = literal(_currency(record, names) or "")
+    currency = literal(currency_of(record, names) or "")
     known = names.get(record.get("account"))
     times = _STATE_TIMES.values()
     facts = [
@@ -186,7 +184,7 @@ INVOICES = Resource(
         Column("number", 10, lambda r, _n: text_of(r, "number")),
         Column("status", 7, lambda r, _n: status_of(r, _LOOKS)),
         Column("amount", 10, _amount, align="right"),
-        Column("cur", 3, lambda r, n: Cell(literal(_currency(r, n) or "?"), "dim")),
+        Column("cur", 3, lambda r, n: Cell(literal(currency_of(r, n) or "?"), "dim")),
         Column("customer", 12, lambda r, _n: text_of(r, "customer"), grow=1),
         Column("due", 10, lambda r, _n: text_of(r, "due_date", "dim"), rank=2),
         Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), rank=3),

@@ -18,6 +18,7 @@ from ledger_tui.resources.base import (
     Resource,
     Section,
     Tone,
+    currency_of,
     mode_of,
     text_of,
     time_of,
@@ -37,16 +38,11 @@ def _type(record: Record, _names: AccountNames) -> Cell:
     return Cell(*known) if known else text_of(record, "type")
 
 
-def _currency(record: Record, names: AccountNames) -> str | None:
-    own = record.get("currency")
-    return own if isinstance(own, str) else names.currency(record.get("account"))
-
-
 def _amount(record: Record, names: AccountNames) -> Cell:
     amount = record.get("amount")
     if not isinstance(amount, int):
         return text_of(record, "amount")
-    text = format_amount(amount, _currency(record, names))
+    text = format_amount(amount, currency_of(record, names))
     if record.get("type") == "debit":
         return Cell(MINUS + text, "minus")
     return Cell("+" + text, "plus")
@@ -56,7 +52,7 @@ def _balance_after(record: Record, names: AccountNames) -> Cell:
     balance = record.get("balance_after")
     if not isinstance(balance, int):
         return text_of(record, "balance_after")
-    return Cell(format_amount(balance, _currency(record, names)), "dim")
+    return Cell(format_amount(balance, currency_of(record, names)), "dim")
 
 
 def _account(record: Record, names: AccountNames) -> Cell:
@@ -65,7 +61,7 @@ def _account(record: Record, names: AccountNames) -> Cell:
 
 
 def _detail(record: Record, names: AccountNames) -> Detail:
-    amount, currency = _amount(record, names), _currency(record, names) or ""
+    amount, currency = _amount(record, names), currency_of(record, names) or ""
     links = [
         Link("Its account", "accounts", record_id=str(record.get("account"))),
         Link("All of this account", "transactions", filters={"account": str(record.get("account"))}),
@@ -111,7 +107,7 @@ TRANSACTIONS = Resource(
         Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), rank=1),
         Column("type", 8, _type),
         Column("amount", 10, _amount, align="right"),
-        Column("cur", 3, lambda r, n: Cell(literal(_currency(r, n) or "?"), "dim")),
+        Column("cur", 3, lambda r, n: Cell(literal(currency_of(r, n) or "?"), "dim")),
         Column("account", 12, _account, grow=2),
         Column("description", 8, lambda r, _n: text_of(r, "description"), grow=3, rank=2),
         Column("balance after", 13, _balance_after, align="right", rank=3),

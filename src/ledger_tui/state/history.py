@@ -42,14 +42,6 @@ class History:
         """Where one went back from; None if nowhere."""
         return self._step(self._ahead, self._behind, here)
 
-    @property
-    def can_go_back(self) -> bool:
-        return bool(self._behind)
-
-    @property
-    def can_go_forward(self) -> bool:
-        return bool(self._ahead)
-
     @staticmethod
     def _step(source: list[Spot], target: list[Spot], here: Spot) -> Spot | None:
         while source:

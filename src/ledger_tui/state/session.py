@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any
 
@@ -49,6 +51,7 @@ class Session:
         self.limit: int | None = None
         self.remaining: int | None = None
         self.reset_at: int | None = None
+        self._server_ahead = 0.0  # seconds that the server's clock, by its Date header, is before ours
         self.lacking: set[str] = set()
         self._lacks_scope = False
         self._key_mode = Mode.UNKNOWN
@@ -165,6 +168,16 @@ class Session:
             return _FASTEST_POLL_SECONDS
         return max(_FASTEST_POLL_SECONDS, requests * 60 / (self.limit * _POLL_SHARE))
 
+    @property
+    def server_time(self) -> float:
+        """Unix time by the server's clock, which its figures and limits go by."""
+        return time.time() + self._server_ahead
+
+    @property
+    def reset_seconds(self) -> int:
+        """How long until the rate limit's next window."""
+        return max(0, (self.reset_at or 0) - int(self.server_time))
+
     def _to(self, link: Link) -> None:
         self.link = link
         if link is not Link.LOST:
@@ -176,6 +189,8 @@ class Session:
         self.limit = _whole_number(headers.get("x-ratelimit-limit"), self.limit)
         self.remaining = _whole_number(headers.get("x-ratelimit-remaining"), self.remaining)
         self.reset_at = _whole_number(headers.get("x-ratelimit-reset"), self.reset_at)
+        with suppress(ValueError):
+            self._server_ahead = parsedate_to_datetime(headers.get("date", "")).timestamp() - time.time()
 
 
 def _whole_number(text: Any, otherwise: int | None) -> int | None:

@@ -9,19 +9,18 @@ from textual.content import Content
 
 from ledger_tui.actions import EVENTS_KEYS, RESOURCE_KEYS
 from ledger_tui.client.errors import ClientError, Invalid, NotOffered
+from ledger_tui.client.figures import ENDPOINTS_READ, read_deliveries
 from ledger_tui.client.stream import EventLine, Heard
 from ledger_tui.hearing import hears
 from ledger_tui.messages import DeliveriesCame, EventsHeard, ListeningChanged
-from ledger_tui.resources.events import delivery_path, events_resource
+from ledger_tui.resources.events import events_resource
 from ledger_tui.state.text import literal
 from ledger_tui.state.webhook_log import Listening, WebhookLog
-from ledger_tui.state.window import Record
 from ledger_tui.widgets.resource_view import ResourceView
 from ledger_tui.widgets.view import Desk
 
 _AGAIN_SECONDS = (0.5, 1.0, 2.0, 5.0)
 _GATHER_SECONDS = 0.1  # events that come together are drawn together
-_ENDPOINTS_READ = 5
 _QUIET_SECONDS = 30.0
 
 
@@ -97,7 +96,7 @@ class EventsView(ResourceView):
     def look(self) -> float:
         super().look()
         self._read_deliveries()
-        pause = self.desk.session.pause_after(2 + min(_ENDPOINTS_READ, len(self.webhooks.endpoints)))
+        pause = self.desk.session.pause_after(2 + min(ENDPOINTS_READ, len(self.webhooks.endpoints)))
         # Everything is heard, and nothing is sent to anyone: there is little to ask for.
         quiet = self.webhooks.listening is Listening.ON and not self.webhooks.endpoints
         return max(pause, _QUIET_SECONDS) if quiet else pause
@@ -107,14 +106,8 @@ class EventsView(ResourceView):
         session = self.desk.session
         if "webhook_endpoints" in session.lacking:
             return
-        found: list[Record] = []
         try:
-            path = "/v1/webhook_endpoints"
-            answer = await self.desk.api.read(path, {"limit": "100"}, part="webhook_endpoints")
-            endpoints = [each for each in answer.record.get("data", []) if isinstance(each, dict)]
-            for endpoint in endpoints[:_ENDPOINTS_READ]:
-                listed = await self.desk.api.read(delivery_path(endpoint.get("id")), {"limit": "100"})
-                found += [each for each in listed.record.get("data", []) if isinstance(each, dict)]
+            endpoints, found = await read_deliveries(self.desk.api)
         except ClientError as error:
             self.post_message(DeliveriesCame([], [], literal(error)))
         else:

@@ -54,7 +54,6 @@ class Overview(View, can_focus=True):
         self.latest: list[Record] = []
         self._requests = 1
         self._reading = False
-        self._server_ahead = 0.0
 
     def compose(self) -> ComposeResult:
         yield Static(id="overview-caption")
@@ -87,9 +86,7 @@ class Overview(View, can_focus=True):
         pages = _PAGES if generous else 1
         before = self.desk.traffic.count
         for name in ("rate", "balances", "invoices", "health"):
-            if name in _LACKS and session.lacking & {
-                "invoices.list" if name == "invoices" else "webhook_endpoints"
-            }:
+            if _PARTS.get(name) in session.lacking:
                 self.post_message(FigureCame(name, _LACKS[name]))
                 continue
             try:
@@ -122,7 +119,6 @@ class Overview(View, can_focus=True):
             session = self.desk.session
             self.next_look_at = session.clock() + session.pause_after(figure)
         elif isinstance(figure, figures.Postings):
-            self._server_ahead = figure.now - time.time()
             self.rate.take(figure.rows, now=figure.now, reached=figure.reached)
             self.figures["rate"] = self.rate
             self.latest = figure.rows[:_LATEST]
@@ -151,7 +147,7 @@ class Overview(View, can_focus=True):
             self._draw()
 
     def _draw(self) -> None:
-        now = time.strftime("%H:%M:%S", time.gmtime(time.time() + self._server_ahead))
+        now = time.strftime("%H:%M:%S", time.gmtime(self.desk.session.server_time))
         right = f"✕ {self.problem} " if self.problem else f"{now} UTC "
         left = " Overview"
         room = max(1, self.size.width - len(left) - len(right))
@@ -198,8 +194,8 @@ class Overview(View, can_focus=True):
         filled, empty = plot.meter(share, max(4, min(24, width - 22)))
         tone: Tone = "warn" if share < 0.1 else "accent"
         left = Cell(f"  {session.remaining:,} of {session.limit:,} left")
-        reset = max(0, (session.reset_at or 0) - int(time.time() + self._server_ahead))
-        return [[Cell(filled, tone), Cell(empty, "dim"), left], [Cell(f"resets in {reset} s", "dim")]]
+        reset = Cell(f"resets in {session.reset_seconds} s", "dim")
+        return [[Cell(filled, tone), Cell(empty, "dim"), left], [reset]]
 
     def _draw_invoices(self, _width: int, _height: int) -> Lines:
         invoices, instead = self._figure("invoices")
@@ -237,7 +233,7 @@ class Overview(View, can_focus=True):
         if not isinstance(rate, PostingRate):
             return instead
         columns, rows = width - _AXIS, max(1, height - 2)
-        now = time.time() + self._server_ahead
+        now = self.desk.session.server_time
         values = rate.per_minute(now, columns)
         known = [value for value in values if value is not None]
         top = plot.nice_top(max(known, default=0.0))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from textual import work
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -216,11 +214,10 @@ class TokenView(View, can_focus=True):
             share = session.remaining / session.limit
             tone: Tone = "warn" if share < 0.1 else "accent"
             filled, empty = plot.meter(share, max(4, min(_METER, width - 16)))
-            left = max(0, (session.reset_at or 0) - int(time.time()))
             lines += [
                 fact("this minute", Cell(f"{session.remaining:,} of {session.limit:,} left")),
                 fact("", Cell(filled, tone), Cell(empty, "dim")),
-                fact("resets in", Cell(f"{left} s")),
+                fact("resets in", Cell(f"{session.reset_seconds} s")),
             ]
         else:
             lines.append(fact("this minute", Cell("this server names no rate limit", "dim")))

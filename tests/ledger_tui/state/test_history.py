@@ -20,7 +20,7 @@ def test_going_somewhere_new_forgets_what_was_ahead() -> None:
     history.leave(A)
     assert history.back(B) == A
     history.leave(A)
-    assert not history.can_go_forward
+    assert history.forward(C) is None
     assert history.back(C) == A
 
 

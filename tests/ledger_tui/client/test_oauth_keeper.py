@@ -1,0 +1,99 @@
+"""The tokens of a sign-in: rotated by one dashboard at a time, and used though they cannot be kept."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import Any
+
+import pytest
+
+from ledger_tui.client import oauth_keeper
+from ledger_tui.client.api import Api
+from ledger_tui.client.oauth import OAuthApp
+from ledger_tui.client.oauth_keeper import OAuthKeeper, ShelfFailed
+from ledger_tui.secret_store import Secrets
+from ledger_tui.state.session import Session
+from ledger_tui.state.tokens import Tokens
+from ledger_tui.state.traffic import Traffic
+
+
+class Shelf:
+    """Holds one pair; `fault` is what is wrong with it."""
+
+    def __init__(self) -> None:
+        self.kept: Secrets | None = None
+        self.fault: ShelfFailed | None = None
+        self.turns: list[StringIO] = []
+
+    def read(self) -> Secrets | None:
+        if self.fault is not None:
+            raise self.fault
+        return self.kept
+
+    def keep(self, access: str, refresh: str | None, expires_at: float) -> None:
+        assert not self.turns[-1].closed, "a pair is kept within the turn that made it"
+        if self.fault is not None:
+            raise self.fault
+        self.kept = Secrets(access_token=access, refresh_token=refresh, expires_at=expires_at)
+
+    def take_turn(self) -> StringIO:
+        self.turns.append(StringIO())
+        return self.turns[-1]
+
+
+def pair(number: int) -> dict[str, Any]:
+    return {"access_token": f"at_{number}", "refresh_token": f"rt_{number}", "expires_in": 3600}
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf()
+
+
+@pytest.fixture
+async def keeper(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> OAuthKeeper:
+    """One that has the first pair, at a server that gives the pair after the one it is brought."""
+    api = Api(Session(), Traffic())
+    await api.open("http://127.0.0.1:9", None)
+    keeper = OAuthKeeper(api, Tokens(), OAuthApp("http://127.0.0.1:9", "app_1", "read:projects"), shelf)
+
+    async def ask(app: OAuthApp, fields: dict[str, str]) -> dict[str, Any]:
+        return pair(int(fields["refresh_token"].removeprefix("rt_")) + 1)
+
+    monkeypatch.setattr(oauth_keeper, "ask_for_tokens", ask)
+    await keeper.signed_in(pair(1))
+    return keeper
+
+
+def access(keeper: OAuthKeeper) -> str:
+    assert keeper.tokens.pair is not None
+    return keeper.tokens.pair.access
+
+
+async def test_a_pair_is_rotated_and_kept_in_one_turn(keeper: OAuthKeeper, shelf: Shelf) -> None:
+    await keeper.refresh()
+    assert access(keeper) == "at_2"
+    assert shelf.kept is not None
+    assert shelf.kept.refresh_token == "rt_2"
+    assert all(turn.closed for turn in shelf.turns)
+
+
+async def test_what_another_dashboard_has_rotated_is_taken_over(keeper: OAuthKeeper, shelf: Shelf) -> None:
+    shelf.kept = Secrets(access_token="at_7", refresh_token="rt_7", expires_at=9e9)
+    await keeper.refresh()
+    assert access(keeper) == "at_7"
+
+
+async def test_a_pair_that_cannot_be_kept_is_used_all_the_same_and_told(
+    keeper: OAuthKeeper, shelf: Shelf
+) -> None:
+    shelf.fault = ShelfFailed("secrets.json: others may read it.")
+    await keeper.refresh()
+    assert access(keeper) == "at_2"
+    assert "others may read it" in keeper.tokens.problem
+
+
+async def test_a_run_that_cannot_read_what_is_kept_says_so(keeper: OAuthKeeper, shelf: Shelf) -> None:
+    shelf.fault = ShelfFailed("secrets.json: is no JSON.")
+    with pytest.raises(ShelfFailed, match="no JSON"):
+        await keeper.resume()
