@@ -101,13 +101,7 @@ def create(unit: Unit, scope: Scope, new: NewApiKey, value: str, key: str | None
 
 def get(unit: Unit, scope: Scope, id: str) -> ApiKey:
     """The key, revoked or not; raises NotFound."""
-    row = unit.first(
-        "SELECT * FROM api_keys WHERE id = :id AND project = :project AND livemode = :livemode",
-        scope.bind(id=id),
-    )
-    if row is None:
-        raise NotFound("API key", id)
-    return _read(row)
+    return _read(_row(unit, scope, id))
 
 
 def page(unit: Unit, scope: Scope, wanted: PageRequest) -> Page[ApiKey]:
@@ -151,14 +145,17 @@ def revoke(unit: Unit, scope: Scope, id: str) -> ApiKey:
 
 
 def roll(unit: Unit, scope: Scope, id: str, value: str, key: str | None = None) -> ApiKey:
-    """Revoke the key and make one of the same name and rights, with this value, in its place.
+    """Revoke the key and make one of the same name and rights, with this value, in its place. The key of a
+    session stays one: it ends with its server.
 
     Raises PermissionDenied as `revoke` does, and Conflict when the key is revoked already: a roll that
     is sent twice must not leave a second key behind.
     """
-    old = get(unit, scope, id)
+    row = _row(unit, scope, id)
+    old = _read(row)
+    new = NewApiKey(old.name, old.role, old.scopes, session=bool(row["session"]))
     # Made first, so that a repeated idempotency key is told as one and not as a key revoked before.
-    made = create(unit, scope, NewApiKey(old.name, old.role, old.scopes), value, key)
+    made = create(unit, scope, new, value, key)
     if old.revoked_at is not None:
         raise Conflict("not_recoverable", f"{id} was revoked before; make a new key instead.")
     revoke(unit, scope, id)
@@ -171,6 +168,16 @@ def revoke_sessions(unit: Unit) -> None:
         "UPDATE api_keys SET revoked_at = :now WHERE session = 1 AND revoked_at IS NULL", {"now": unit.now}
     )
     unit.announce(TOPIC)
+
+
+def _row(unit: Unit, scope: Scope, id: str) -> Row:
+    row = unit.first(
+        "SELECT * FROM api_keys WHERE id = :id AND project = :project AND livemode = :livemode",
+        scope.bind(id=id),
+    )
+    if row is None:
+        raise NotFound("API key", id)
+    return row
 
 
 def _check(new: NewApiKey) -> None:

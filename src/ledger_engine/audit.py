@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ledger_engine.database import Unit
 from ledger_engine.money import MAX_AMOUNT
+from ledger_engine.scope import mode_name
 
 _LINES_AT_ONCE = 1000
 
@@ -73,7 +74,7 @@ def _faults(unit: Unit) -> Iterator[Fault]:
         for row in unit.execute(f"{check.sql} LIMIT 1"):
             named = {name: row[name] for name in list(row.keys())}
             if "livemode" in named:
-                named["mode"] = "live" if named["livemode"] else "test"
+                named["mode"] = mode_name(bool(named["livemode"]))
             yield Fault(check.name, str(row["id"]), check.message.format(**named))
     yield from _lines_that_do_not_add_up(unit)
 

@@ -45,40 +45,24 @@ class SystemClock:
 
     def now(self) -> int:
         with self._lock:
-            tick = time.monotonic_ns()
-            carried_on = self._latest + (tick - self._seen_at_ns) // 1_000_000
-            wall = time.time_ns() // 1_000_000
-            if wall >= carried_on:
-                self._latest = wall
-                self._seen_at_ns = tick
-                return wall
-            # The anchor stays as it is: moving it here would round each step down, and time would lag.
-            return carried_on
+            return self._now()
 
     def advance_past(self, moment: int) -> None:
-        if self.now() <= moment:
-            with self._lock:
+        with self._lock:
+            if self._now() <= moment:
                 self._latest = moment + 1
                 self._seen_at_ns = time.monotonic_ns()
 
-
-class ManualClock:
-    """A clock that stands still until told: for tests and for data sets with a history."""
-
-    def __init__(self, moment: int) -> None:
-        self._moment = moment
-
-    def now(self) -> int:
-        return self._moment
-
-    def advance(self, milliseconds: int) -> None:
-        """Move on by so many milliseconds, at least 0."""
-        if milliseconds < 0:
-            raise ValueError("a ledger's clock does not go back")
-        self._moment += milliseconds
-
-    def advance_past(self, moment: int) -> None:
-        self._moment = max(self._moment, moment + 1)
+    def _now(self) -> int:
+        tick = time.monotonic_ns()
+        carried_on = self._latest + (tick - self._seen_at_ns) // 1_000_000
+        wall = time.time_ns() // 1_000_000
+        if wall >= carried_on:
+            self._latest = wall
+            self._seen_at_ns = tick
+            return wall
+        # The anchor stays as it is: moving it here would round each step down, and time would lag.
+        return carried_on
 
 
 @lru_cache(maxsize=1024)

@@ -1,4 +1,4 @@
-"""The engine: a database, a clock and settings; the only object that is handed around."""
+"""The engine: a database and a clock; the only object that is handed around."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
@@ -12,6 +13,7 @@ from ledger_engine.engine import Engine
 from ledger_engine.errors import PermissionDenied
 
 FOLLOWERS_MAX = 100
+FOLLOWERS_OF_ONE_MAX = 25  # of one project, so that it leaves room for the others
 LOOKS_EVERY_S = 1.0  # for what other processes wrote, which nobody tells us
 
 
@@ -20,7 +22,7 @@ class Followers:
 
     def __init__(self, engine: Engine) -> None:
         self._changed = asyncio.Event()
-        self._count = 0
+        self._counts: Counter[str] = Counter()  # by project
         self.ended = False
         engine.listen(self._notice_commit)
 
@@ -32,21 +34,27 @@ class Followers:
             followers = _OF[engine] = Followers(engine)
         return followers
 
-    def require_room(self) -> None:
-        """Raise PermissionDenied when there are too many already."""
-        if self._count >= FOLLOWERS_MAX:
-            raise PermissionDenied(
-                "quota_exceeded", f"{FOLLOWERS_MAX} listeners follow the events already; try again later."
-            )
+    def require_room(self, project: str) -> None:
+        """Raise PermissionDenied when there are too many already, of this project or of all."""
+        for count, most, whose in (
+            (self._counts[project], FOLLOWERS_OF_ONE_MAX, "this project's events"),
+            (self._counts.total(), FOLLOWERS_MAX, "events"),
+        ):
+            if count >= most:
+                raise PermissionDenied(
+                    "quota_exceeded", f"{most} listeners follow {whose} already; try again later."
+                )
 
     @contextlib.contextmanager
-    def one_more(self) -> Iterator[None]:
-        """Count as one of them."""
-        self._count += 1
+    def one_more(self, project: str) -> Iterator[None]:
+        """Count as one of this project's."""
+        self._counts[project] += 1
         try:
             yield
         finally:
-            self._count -= 1
+            self._counts[project] -= 1
+            if not self._counts[project]:
+                del self._counts[project]
 
     def next_change(self) -> asyncio.Event:
         """Set when something happens from now on. Take it before looking at what there is."""
@@ -65,7 +73,7 @@ class Followers:
         self._changed.set()
 
     def _notice_commit(self, topics: frozenset[str]) -> None:
-        if events.TOPIC in topics and self._count:
+        if events.TOPIC in topics and self._counts:
             self._changed.set()
             self._changed = asyncio.Event()
 

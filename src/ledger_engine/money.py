@@ -18,13 +18,3 @@ def parse_currency(text: str, param: str = "currency") -> str:
     if code not in DECIMALS:
         raise InvalidRequest("invalid_value", f"{param} must be an active ISO 4217 code, like EUR.", param)
     return code
-
-
-def in_major_units(amount: int, currency: str) -> str:
-    """`1250` EUR is `12.50`, `1250` JPY is `1250`, `1250` KWD is `1.250`; exact, no separators."""
-    decimals = DECIMALS[currency]
-    if not decimals:
-        return str(amount)
-    sign, digits = ("-", str(-amount)) if amount < 0 else ("", str(amount))
-    digits = digits.rjust(decimals + 1, "0")
-    return f"{sign}{digits[:-decimals]}.{digits[-decimals:]}"

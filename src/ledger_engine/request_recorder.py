@@ -22,7 +22,7 @@ from ledger_engine.database import Value
 from ledger_engine.engine import Engine
 from ledger_engine.errors import StorageUnavailable
 
-BODY_MAX = 4096  # bytes (decisions.md 13)
+BODY_KEPT_MAX = 4096  # bytes (decisions.md 13)
 WAITING_MAX = 10_000
 BATCH_MAX = 200
 EVERY_S = 0.1
@@ -72,6 +72,9 @@ class RequestRecorder:
         """Take a note, unless too many wait already. Some paths are never noted."""
         if not note.status or note.scope["path"].startswith(_NOT_NOTED):
             return
+        if len(note.body) > BODY_KEPT_MAX or len(note.answer) > BODY_KEPT_MAX:
+            # Cut at once: thousands of notes may wait while the storage is away.
+            note = note._replace(body=note.body[:BODY_KEPT_MAX], answer=note.answer[:BODY_KEPT_MAX])
         if len(self._waiting) < WAITING_MAX:
             if not self._waiting:
                 self._noted.set()
@@ -159,11 +162,11 @@ def _without_secrets(text: str) -> str:
 
 def _row(note: Note) -> dict[str, Value]:
     caller, scope, headers = note.caller, note.scope, note.headers
-    answer = note.answer[:BODY_MAX]
+    answer = note.answer
     path, query = scope["path"][:PATH_MAX], scope["query_string"][:PATH_MAX].decode("latin-1")
     request_body = response_body = ""
     if not caller.livemode:
-        request_body, response_body = _text(note.body[:BODY_MAX]), _text(answer)
+        request_body, response_body = _text(note.body), _text(answer)
     if _may_hold_secrets(f"{path} {query} {request_body} {response_body}"):
         path, query, request_body, response_body = map(
             _without_secrets, (path, query, request_body, response_body)

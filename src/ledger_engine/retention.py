@@ -84,8 +84,4 @@ class Retention:
 
 def _erase_users(unit: Unit, before: int) -> None:
     """Erase the users whose time is over, and what was recorded of them, in one commit."""
-    rows = unit.execute(
-        "SELECT id FROM users WHERE deactivated_at < :before AND erased_at IS NULL", {"before": before}
-    )
-    events.erase_users(unit, [row["id"] for row in rows])
-    users.erase_expired(unit, before)
+    events.erase_users(unit, users.erase_expired(unit, before))

@@ -11,6 +11,11 @@ ROLES = ("member", "admin", "owner")  # in rising order
 SCOPES = ("read:projects", "write:projects", "read:users", "admin:billing")  # interface.md, Authentication 8
 
 
+def mode_name(livemode: bool) -> str:
+    """`live` or `test`."""
+    return "live" if livemode else "test"
+
+
 @dataclass(slots=True)
 class Scope:
     """One caller's view of the ledger. It sees no other project and no other mode (decisions.md 3).

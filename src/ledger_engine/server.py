@@ -192,7 +192,6 @@ def _configure(settings: ServeSettings) -> Config:
     config.loglevel = "WARNING"
     config.backlog = BACKLOG
     config.keep_alive_timeout = IDLE_S
-    config.keep_alive_max_requests = sys.maxsize
     config.graceful_timeout = DRAIN_S
     config.include_server_header = False
     make_strict(config)

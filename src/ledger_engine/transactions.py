@@ -100,7 +100,10 @@ def reverse(unit: Unit, scope: Scope, id: str, key: str | None = None) -> Transa
     new_id = unit.new_id("txn")
     idempotency.take(unit, scope, key, new_id)
     original = get(unit, scope, id)
-    done = unit.first("SELECT id FROM transactions WHERE reverses = :id", {"id": id})
+    done = unit.first(
+        "SELECT id FROM transactions WHERE reverses = :id AND project = :project AND livemode = :livemode",
+        scope.bind(id=id),
+    )
     if done is not None:
         raise Conflict("not_recoverable", f"{id} was reversed before, by {done['id']}.")
     opposite = NewTransaction(
@@ -113,8 +116,9 @@ def reverse(unit: Unit, scope: Scope, id: str, key: str | None = None) -> Transa
     other_side = None
     if original.transfer is not None:
         row = unit.first(
-            "SELECT id FROM transactions WHERE transfer = :transfer AND id <> :id",
-            {"transfer": original.transfer, "id": id},
+            "SELECT id FROM transactions WHERE transfer = :transfer AND id <> :id"
+            " AND project = :project AND livemode = :livemode",
+            scope.bind(transfer=original.transfer, id=id),
         )
         assert row is not None, "a transfer has two sides"
         other_side = row["id"]

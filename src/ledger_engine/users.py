@@ -181,17 +181,17 @@ def require_active(unit: Unit, scope: Scope, id: str, param: str) -> User:
     return user
 
 
-def erase_expired(unit: Unit, before: int) -> int:
+def erase_expired(unit: Unit, before: int) -> list[str]:
     """Erase name, address and password of those deactivated before that moment, in every project.
 
-    For the retention's work, with `before` 30 days ago. Gives the number of users erased.
+    For the retention's work, with `before` 30 days ago. Gives the ids of the users erased.
     """
     erased = unit.execute(
         "UPDATE users SET name = NULL, email = NULL, email_folded = NULL, password_hash = NULL,"
         " erased_at = :now WHERE deactivated_at < :before AND erased_at IS NULL RETURNING id",
         {"now": unit.now, "before": before},
     )
-    return len(erased)
+    return [row["id"] for row in erased]
 
 
 def fold(email: str) -> str:

@@ -284,6 +284,24 @@ def test_pipelined_requests_are_answered_in_their_order(wire: Wire) -> None:
     assert listed.json()["data"] == [created.json()]
 
 
+def test_pipelined_requests_are_all_answered_though_the_client_has_ended_its_side(wire: Wire) -> None:
+    connection = wire.connect()
+    connection.send(wire.post("/v1/accounts", TILL) * 3)
+    connection.socket.shutdown(socket.SHUT_WR)
+    made = [connection.receive().json()["id"] for _ in range(3)]
+    assert connection.is_closed()
+    listed = wire.connect().ask(wire.head("GET", "/v1/accounts?limit=3")).json()["data"]
+    assert [item["id"] for item in reversed(listed)] == made
+
+
+@pytest.mark.parametrize("framing", ["Content-Length: 5", "Transfer-Encoding: chunked"])
+def test_a_boundary_of_other_letters_is_a_boundary(wire: Wire, framing: str) -> None:
+    kind = "Content-Type: multipart/form-data; boundary*=UTF-8''%E2%82%AC"
+    body = b"12345" if framing.startswith("Content") else chunked(b"12345", 5)
+    answer = wire.connect().ask(wire.head("POST", "/v1/accounts", kind, framing), body)
+    assert (answer.status, answer.json()["error"]["type"]) == (400, "invalid_request")
+
+
 @holds("POST /accounts")
 def test_a_body_may_come_byte_by_byte(wire: Wire) -> None:
     connection = wire.connect()

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from ledger_engine import events
-from ledger_engine.clock import ManualClock, iso
+from ledger_engine.clock import iso
 from ledger_engine.database import Unit
 from ledger_engine.engine import Engine
 from ledger_engine.http.app import ROOMS
@@ -22,6 +22,7 @@ from ledger_engine.oauth import apps, authorization, grants, passwords, sign_ins
 from ledger_engine.oauth.authorization import Asked
 from ledger_engine.scope import Scope
 from tests.ledger_engine.conftest import START
+from tests.ledger_engine.manual_clock import ManualClock
 
 OPERATIONS = {f"{each.method} {each.path}": each for room in ROOMS for each in room.operations}
 

@@ -10,12 +10,12 @@ import pytest
 
 from ledger_engine import accounts, transactions
 from ledger_engine.accounts import Account, NewAccount
-from ledger_engine.clock import ManualClock
 from ledger_engine.errors import DuplicateIdempotencyKey, InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.pages import PageRequest
 from ledger_engine.records import as_json
 from ledger_engine.scope import Scope
 from ledger_engine.transactions import NewTransaction
+from tests.ledger_engine.manual_clock import ManualClock
 
 Run = Callable[..., Awaitable[Any]]
 

@@ -11,7 +11,6 @@ import pytest
 
 from ledger_engine import api_keys, credentials, projects
 from ledger_engine.api_keys import ApiKey, NewApiKey
-from ledger_engine.clock import ManualClock
 from ledger_engine.engine import Engine
 from ledger_engine.errors import (
     AuthenticationError,
@@ -24,6 +23,7 @@ from ledger_engine.errors import (
 from ledger_engine.pages import PageRequest
 from ledger_engine.projects import NewProject, Project
 from ledger_engine.scope import SCOPES, Scope
+from tests.ledger_engine.manual_clock import ManualClock
 
 
 async def make(engine: Engine, scope: Scope, new: NewApiKey | None = None) -> tuple[ApiKey, str]:
@@ -191,6 +191,15 @@ async def test_a_roll_ends_the_old_value_and_makes_one_of_the_same_rights(
     assert new.last4 == value[-4:]
     assert await is_good(engine, value)
     assert not await is_good(engine, old_value)
+
+
+async def test_a_rolled_key_of_a_session_ends_with_the_session(engine: Engine, scope: Scope) -> None:
+    old, _ = await make(engine, scope, NewApiKey("dashboard", "owner", session=True))
+    value = api_keys.new_value(livemode=False)
+    await engine.write(partial(api_keys.roll, scope=scope, id=old.id, value=value))
+    assert await is_good(engine, value)
+    await engine.write(api_keys.revoke_sessions)
+    assert not await is_good(engine, value)
 
 
 async def test_a_roll_sent_twice_leaves_one_key(engine: Engine, scope: Scope) -> None:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger_engine.clock import ManualClock, SystemClock, iso, parse_date, parse_moment
+from ledger_engine.clock import SystemClock, iso, parse_date, parse_moment
 from ledger_engine.errors import InvalidRequest
+from tests.ledger_engine.manual_clock import ManualClock
 
 MS = 1_000_000  # nanoseconds
 HOUR = 3_600_000  # milliseconds

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from ledger_engine import audit, demo, projects
-from ledger_engine.clock import ManualClock
 from ledger_engine.engine import Engine, open_engine
 from ledger_engine.scope import Scope
 from tests.ledger_engine.conftest import START, Run
+from tests.ledger_engine.manual_clock import ManualClock
 
 
 @pytest.fixture

@@ -10,13 +10,14 @@ import pytest
 from ledger_engine import accounts, idempotency, projects
 from ledger_engine.accounts import Account, NewAccount
 from ledger_engine.api_keys import new_secret, new_value
-from ledger_engine.clock import DAY, ManualClock
+from ledger_engine.clock import DAY
 from ledger_engine.database import Unit
 from ledger_engine.engine import Engine
 from ledger_engine.errors import DuplicateIdempotencyKey, InvalidRequest
 from ledger_engine.pages import PageRequest
 from ledger_engine.scope import Scope
 from ledger_engine.webhooks.endpoints import new_secret as signing_secret
+from tests.ledger_engine.manual_clock import ManualClock
 
 TILL = NewAccount("Till", "EUR", {})
 

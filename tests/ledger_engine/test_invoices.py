@@ -12,7 +12,6 @@ import pytest
 
 from ledger_engine import accounts, invoices, transactions
 from ledger_engine.accounts import Account, NewAccount
-from ledger_engine.clock import ManualClock
 from ledger_engine.errors import Conflict, DuplicateIdempotencyKey, InvalidRequest
 from ledger_engine.invoices import Invoice, Line, NewInvoice
 from ledger_engine.money import MAX_AMOUNT
@@ -20,6 +19,7 @@ from ledger_engine.pages import PageRequest
 from ledger_engine.records import as_json
 from ledger_engine.scope import Scope
 from ledger_engine.transactions import NewTransaction
+from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.refusals import refusal
 
 Run = Callable[..., Awaitable[Any]]

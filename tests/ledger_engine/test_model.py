@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, get_state_machine_test, initialize, invariant, rule
 
 from ledger_engine import accounts, audit, invoices, orders, projects, statements, transactions, users
-from ledger_engine.clock import ManualClock
 from ledger_engine.database import Unit
 from ledger_engine.engine import Engine, open_engine
 from ledger_engine.errors import DuplicateIdempotencyKey, LedgerError
@@ -44,6 +43,7 @@ from tests.ledger_engine.histories import (
     roles,
     sums,
 )
+from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.model import Fields, Model, Outcome, Tenant
 
 DAY = 86_400_000

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ledger_engine import orders, users
-from ledger_engine.clock import ManualClock
 from ledger_engine.errors import Conflict, DuplicateIdempotencyKey
 from ledger_engine.money import MAX_AMOUNT
 from ledger_engine.orders import NewOrder, Order
@@ -19,6 +18,7 @@ from ledger_engine.pages import PageRequest
 from ledger_engine.records import as_json
 from ledger_engine.scope import Scope
 from ledger_engine.users import NewUser, User
+from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.refusals import refusal
 
 Run = Callable[..., Awaitable[Any]]

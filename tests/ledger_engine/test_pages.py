@@ -8,12 +8,12 @@ import pytest
 
 from ledger_engine import accounts, projects, transactions
 from ledger_engine.accounts import Account, NewAccount
-from ledger_engine.clock import ManualClock
 from ledger_engine.engine import Engine
 from ledger_engine.errors import InvalidRequest
 from ledger_engine.pages import LIMIT_DEFAULT, Page, PageRequest
 from ledger_engine.scope import Scope
 from ledger_engine.transactions import NewTransaction, Transaction
+from tests.ledger_engine.manual_clock import ManualClock
 
 
 async def open_accounts(engine: Engine, scope: Scope, count: int) -> list[str]:

@@ -10,7 +10,6 @@ import pytest
 
 from ledger_engine import api_keys, credentials, projects
 from ledger_engine.api_keys import ApiKey, NewApiKey
-from ledger_engine.clock import ManualClock
 from ledger_engine.engine import Engine
 from ledger_engine.errors import (
     AuthenticationError,
@@ -22,6 +21,7 @@ from ledger_engine.errors import (
 from ledger_engine.pages import PageRequest
 from ledger_engine.projects import Changes, NewChild, NewProject, Project
 from ledger_engine.scope import Scope
+from tests.ledger_engine.manual_clock import ManualClock
 
 START = 1_790_000_000_000
 

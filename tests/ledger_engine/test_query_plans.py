@@ -18,9 +18,8 @@ import pytest
 import pytest_asyncio
 
 from ledger_engine import accounts, api_keys, invoices, orders, projects, requests_log, transactions, users
-from ledger_engine.clock import ManualClock
 from ledger_engine.database import Parameters, Unit, Value
-from ledger_engine.database.sqlite import SqliteUnit
+from ledger_engine.database.unit import SqliteUnit
 from ledger_engine.engine import Engine, open_engine
 from ledger_engine.http.app import create_app
 from ledger_engine.http.gate import AuthRateLimit
@@ -28,6 +27,7 @@ from ledger_engine.scope import Scope
 from ledger_engine.webhooks import deliveries, endpoints
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.exercises import EXERCISES, OPERATIONS, World, exercise
+from tests.ledger_engine.manual_clock import ManualClock
 
 one_loop = pytest.mark.asyncio(loop_scope="module")
 

@@ -17,7 +17,7 @@ from ledger_engine.ids import IdSource, first_at
 from ledger_engine.limits import PLANS
 from ledger_engine.pages import PageRequest
 from ledger_engine.records import Moment
-from ledger_engine.request_recorder import BODY_MAX, MASK, Note, RequestRecorder, masked
+from ledger_engine.request_recorder import BODY_KEPT_MAX, MASK, Note, RequestRecorder, masked
 from ledger_engine.scope import Scope
 from tests.ledger_engine.conftest import START, Run
 from tests.ledger_engine.waiting import looked_until
@@ -101,7 +101,14 @@ async def test_in_live_mode_no_body_is_kept(engine: Engine, scope: Scope) -> Non
 
 async def test_of_a_body_the_first_4_kb_are_kept(engine: Engine, scope: Scope) -> None:
     entry = await log(engine, scope, body=b"x" * 10_000, answer=b"y" * 10_000)
-    assert (entry.request_body, entry.response_body) == ("x" * BODY_MAX, "y" * BODY_MAX)
+    assert (entry.request_body, entry.response_body) == ("x" * BODY_KEPT_MAX, "y" * BODY_KEPT_MAX)
+
+
+async def test_of_a_note_that_waits_no_more_is_held_than_will_be_kept(engine: Engine, scope: Scope) -> None:
+    recorder = RequestRecorder(engine)
+    recorder.note(note(scope, body=b"x" * 1_000_000, answer=b"y" * 1_000_000))
+    (waiting,) = recorder._waiting
+    assert (len(waiting.body), len(waiting.answer)) == (BODY_KEPT_MAX, BODY_KEPT_MAX)
 
 
 async def test_bytes_that_are_no_text_are_kept_as_far_as_they_are(engine: Engine, scope: Scope) -> None:

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from ledger_engine import orders, retention, users
-from ledger_engine.clock import DAY, ManualClock
+from ledger_engine.clock import DAY
 from ledger_engine.engine import Engine
 from ledger_engine.pages import PageRequest
 from ledger_engine.retention import Retention
 from ledger_engine.scope import Scope
 from ledger_engine.webhooks import deliveries
 from tests.ledger_engine.conftest import Run
+from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.test_request_recorder import log, logged
 from tests.ledger_engine.waiting import looked_until
 from tests.ledger_engine.webhooks.test_attempts import begin

@@ -9,11 +9,11 @@ import pytest
 
 from ledger_engine import accounts, statements, transactions
 from ledger_engine.accounts import Account, NewAccount
-from ledger_engine.clock import ManualClock
 from ledger_engine.errors import InvalidRequest, NotFound
 from ledger_engine.scope import Scope
 from ledger_engine.statements import Line, Statement
 from ledger_engine.transactions import NewTransaction
+from tests.ledger_engine.manual_clock import ManualClock
 
 Run = Callable[..., Awaitable[Any]]
 

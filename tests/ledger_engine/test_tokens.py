@@ -11,11 +11,12 @@ import pytest
 
 from ledger_engine import api_keys, credentials, projects, tokens
 from ledger_engine.api_keys import ApiKey, NewApiKey
-from ledger_engine.clock import DAY, ManualClock
+from ledger_engine.clock import DAY
 from ledger_engine.engine import Engine
 from ledger_engine.errors import AuthenticationError
 from ledger_engine.scope import Scope
 from ledger_engine.tokens import TokenPair
+from tests.ledger_engine.manual_clock import ManualClock
 
 HOUR = 3_600_000
 VALUE = api_keys.new_value(livemode=False)

@@ -12,7 +12,6 @@ import pytest
 
 from ledger_engine import accounts, transactions
 from ledger_engine.accounts import Account, NewAccount
-from ledger_engine.clock import ManualClock
 from ledger_engine.engine import Engine
 from ledger_engine.errors import (
     Conflict,
@@ -27,6 +26,7 @@ from ledger_engine.pages import PageRequest
 from ledger_engine.records import as_json
 from ledger_engine.scope import Scope
 from ledger_engine.transactions import NewTransaction, Transaction
+from tests.ledger_engine.manual_clock import ManualClock
 
 Run = Callable[..., Awaitable[Any]]
 

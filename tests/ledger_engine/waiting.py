@@ -20,6 +20,15 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+async def until(condition: Callable[[], object]) -> None:
+    """As `wait_until`, beside whatever else the event loop does."""
+
+    async def look() -> object:
+        return condition()
+
+    await looked_until(look, bool)
+
+
 async def looked_until(look: Callable[[], Awaitable[T]], condition: Callable[[T], object]) -> T:
     """What a look shows once the condition holds of it; fail when it never does."""
     for _ in range(PATIENCE_S * 100):

@@ -23,7 +23,7 @@ from ledger_engine.clock import iso
 from ledger_engine.database import Unit
 from ledger_engine.oauth import apps as room
 from ledger_engine.oauth.apps import App, NewApp
-from ledger_engine.scope import Scope
+from ledger_engine.scope import Scope, mode_name
 
 
 @click.group()
@@ -83,7 +83,7 @@ def list_apps(project: str | None, database: Path, as_json: bool) -> None:
         [
             (
                 app.id,
-                "live" if app.livemode else "test",
+                mode_name(app.livemode),
                 iso(app.created),
                 app.name,
                 " ".join(app.redirect_uris),

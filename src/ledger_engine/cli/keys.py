@@ -22,7 +22,7 @@ from ledger_engine.cli.running import (
 )
 from ledger_engine.clock import iso
 from ledger_engine.database import Unit
-from ledger_engine.scope import ROLES, SCOPES, Scope
+from ledger_engine.scope import ROLES, SCOPES, Scope, mode_name
 
 
 @click.group()
@@ -134,4 +134,4 @@ def _tell(key: ApiKey, value: str, project: str, as_json: bool) -> None:
 
 
 def _mode(key: ApiKey) -> str:
-    return "live" if key.livemode else "test"
+    return mode_name(key.livemode)

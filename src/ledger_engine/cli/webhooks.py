@@ -23,7 +23,7 @@ from ledger_engine.clock import iso
 from ledger_engine.database import Unit
 from ledger_engine.events import KINDS
 from ledger_engine.pages import LIMIT_DEFAULT, LIMIT_MAX, PageRequest
-from ledger_engine.scope import Scope
+from ledger_engine.scope import Scope, mode_name
 from ledger_engine.webhooks import deliveries
 from ledger_engine.webhooks import endpoints as room
 from ledger_engine.webhooks.deliveries import Delivery
@@ -88,7 +88,7 @@ def list_endpoints(project: str | None, database: Path, as_json: bool) -> None:
         [
             (
                 endpoint.id,
-                "live" if endpoint.livemode else "test",
+                mode_name(endpoint.livemode),
                 endpoint.status + (f" ({endpoint.disabled_reason})" if endpoint.disabled_reason else ""),
                 ",".join(endpoint.events),
                 endpoint.url,
@@ -197,5 +197,5 @@ def _tell_secret(endpoint: EndpointWithSecret, as_json: bool) -> None:
         return
     # The secret alone on stdout, so that it can go straight into a variable or a secret store.
     say(endpoint.secret)
-    mode = "live" if endpoint.livemode else "test"
+    mode = mode_name(endpoint.livemode)
     say(f"{endpoint.id}: {mode} mode, sent to {endpoint.url}. Shown this once.", err=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from ledger_engine.clock import SystemClock
 from ledger_engine.database import T, Work
 from ledger_engine.database.connection import BUSY_TIMEOUT_MS, make_private
-from ledger_engine.database.sqlite import SqliteUnit
+from ledger_engine.database.unit import SqliteUnit
 from ledger_engine.errors import StorageUnavailable
 from ledger_engine.ids import IdSource
 
@@ -62,11 +62,10 @@ def put_in_place(file: Path, target: Path, *, overwrite: bool) -> None:
     """
     if any(each.exists() and each.stat().st_size for each in _with_companions(file)[1:]):
         raise StorageUnavailable(f"{file} was not closed, and part of it is in its log")
+    _sync(file)
     if overwrite:
-        _sync(file)
         file.replace(target)
     else:
-        _sync(file)
         try:
             os.link(file, target)  # fails where `replace` would overwrite
         except FileExistsError:

@@ -107,4 +107,6 @@ def told(error: BaseException) -> BaseException:
         return StorageUnavailable(reason_of(error))
     if isinstance(error, sqlite3.DatabaseError) and code_of(error) not in _OUR_MISTAKES:
         return StorageUnavailable(reason_of(error))
+    if isinstance(error, StopIteration):  # which no future takes
+        return RuntimeError(repr(error))
     return error

@@ -1,8 +1,8 @@
 """SQLite behind the seam: one writer thread that commits in groups, and a few readers.
 
-All works that wait are taken together, each in a savepoint of its own inside one transaction, and are
-answered only after the commit is on the disk (`synchronous=FULL`). That makes durability cheap: one
-fsync for a group instead of one for each request.
+All works that wait are taken together, in one transaction, and are answered only after the commit is on
+the disk (`synchronous=FULL`). That makes durability cheap: one fsync for a group instead of one for each
+request.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ledger_engine.clock import Clock
-from ledger_engine.database import Listener, Parameters, Row, T, Unit, Value, Work, migrations
+from ledger_engine.database import Listener, T, Unit, Work, migrations
 from ledger_engine.database.connection import (
     FATAL,
     Identity,
@@ -31,68 +31,13 @@ from ledger_engine.database.connection import (
     told,
 )
 from ledger_engine.database.gathering import Gathering
+from ledger_engine.database.unit import SqliteUnit
 from ledger_engine.errors import StorageUnavailable
 from ledger_engine.ids import IdSource, moment_of
 
 WAITING_MAX = 4096  # works waiting for the writer or the readers; more are refused, not piled up
 READERS = 3
 CAUTIOUS_GROUPS = 100  # groups with a savepoint around each work, after one with a work that failed
-FAULTS_MAX = 10  # one is enough to know; more than these help nobody
-
-_NOTHING: Parameters = {}  # a dict: sqlite3 takes no read-only view of one
-
-
-class SqliteUnit:
-    """A work's transaction on a SQLite connection."""
-
-    __slots__ = ("_connection", "_clock", "_ids", "_now", "_topics")
-
-    def __init__(self, connection: sqlite3.Connection, clock: Clock, ids: IdSource) -> None:
-        self._connection = connection
-        self._clock = clock
-        self._ids = ids
-        self._now = clock.now()
-        self._topics: set[str] = set()
-
-    @property
-    def now(self) -> int:
-        return self._now
-
-    def execute(self, sql: str, parameters: Parameters = _NOTHING, /) -> list[Row]:
-        # Always all rows: one cursor left open would pin the write-ahead log.
-        return self._connection.execute(sql, parameters).fetchall()
-
-    def first(self, sql: str, parameters: Parameters = _NOTHING, /) -> Row | None:
-        rows = self._connection.execute(sql, parameters).fetchall()
-        return rows[0] if rows else None
-
-    def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
-        self._connection.executemany(sql, rows)
-
-    def new_id(self, prefix: str) -> str:
-        return self._ids.new(prefix, self._now)
-
-    def inspect(self) -> list[str]:
-        found = [
-            str(row[0]) for row in self.execute(f"PRAGMA integrity_check({FAULTS_MAX})") if row[0] != "ok"
-        ]
-        for row in self.execute("PRAGMA foreign_key_check"):
-            found.append(f"row {row[1]} of {row[0]} names a row of {row[2]} that is not there")
-            if len(found) == FAULTS_MAX:
-                break
-        return found
-
-    def announce(self, topic: str) -> None:
-        self._topics.add(topic)
-
-    def begin_work(self) -> None:
-        """Give the next work of the group its own moment and an empty list of topics."""
-        self._now = self._clock.now()
-        self._topics = set()
-
-    def topics(self) -> set[str]:
-        """What the work announced."""
-        return self._topics
 
 
 @dataclass(slots=True, eq=False)
@@ -219,52 +164,60 @@ class SqliteDatabase:
         return self._writer
 
     def _commit(self, connection: sqlite3.Connection, group: list[_Job]) -> set[str]:
-        """Run the works in one transaction; raises sqlite3.Error when none of them counts.
+        """Run the works in one transaction, and tell what they announced; raises sqlite3.Error when none of
+        them counts.
 
         A savepoint around each work takes a tenth of its time, and most groups hold none that fails. So a
         group is first run without; when one fails, all of it is run again with savepoints, and so are the
-        groups after it for a while.
+        groups after it for a while. A work alone needs none.
         """
-        if self._cautious_groups == 0:
-            topics = self._run(connection, group, savepoints=False)
-            if topics is not None:
-                return topics
-        self._cautious_groups = max(0, self._cautious_groups - 1)
-        topics = self._run(connection, group, savepoints=True)
-        assert topics is not None
-        return topics
+        if self._cautious_groups == 0 or len(group) == 1:
+            try:
+                return self._run(connection, group, self._run_bare)
+            except _WorkFailed as failed:
+                connection.execute("ROLLBACK")
+                if len(group) == 1:
+                    group[0].error = told(failed.reason)
+                    return set()
+                self._cautious_groups = CAUTIOUS_GROUPS
+        self._cautious_groups -= 1
+        return self._run(connection, group, self._run_in_savepoint)
 
-    def _run(self, connection: sqlite3.Connection, group: list[_Job], *, savepoints: bool) -> set[str] | None:
-        """Run and commit the works: what they announced. None when one of several failed and could not be
-        undone by itself; then nothing was done."""
+    def _run(
+        self,
+        connection: sqlite3.Connection,
+        group: list[_Job],
+        run: Callable[[sqlite3.Connection, SqliteUnit, _Job], None],
+    ) -> set[str]:
         connection.execute("BEGIN IMMEDIATE")
         self._follow_other_writers(connection)
         unit = SqliteUnit(connection, self._clock, self._ids)
         topics: set[str] = set()
         for job in group:
             unit.begin_work()
-            if savepoints:
-                connection.execute("SAVEPOINT work")
-            try:
-                job.answer = job.work(unit)
-            except BaseException as error:
-                # A full disk rolls back the whole transaction behind our back, earlier works included.
-                if not connection.in_transaction or code_of(error) in FATAL:
-                    raise sqlite3.OperationalError(str(error)) from error
-                connection.execute("ROLLBACK TO work" if savepoints else "ROLLBACK")
-                if len(group) > 1:
-                    self._cautious_groups = CAUTIOUS_GROUPS
-                    if not savepoints:
-                        return None
-                job.error = told(error)
-                if not savepoints:
-                    return set()
-            else:
+            run(connection, unit, job)
+            if job.error is None:
                 topics |= unit.topics()
-            if savepoints:
-                connection.execute("RELEASE work")
         connection.execute("COMMIT")
         return topics
+
+    def _run_bare(self, connection: sqlite3.Connection, unit: SqliteUnit, job: _Job) -> None:
+        try:
+            job.answer = job.work(unit)
+        except BaseException as error:
+            _require_sound(connection, error)
+            raise _WorkFailed(error) from error
+
+    def _run_in_savepoint(self, connection: sqlite3.Connection, unit: SqliteUnit, job: _Job) -> None:
+        connection.execute("SAVEPOINT work")
+        try:
+            job.answer = job.work(unit)
+        except BaseException as error:
+            _require_sound(connection, error)
+            connection.execute("ROLLBACK TO work")
+            job.error = told(error)
+            self._cautious_groups = CAUTIOUS_GROUPS
+        connection.execute("RELEASE work")
 
     def _follow_other_writers(self, connection: sqlite3.Connection) -> None:
         """Date this group after everything an administration command wrote beside us."""
@@ -335,14 +288,38 @@ class SqliteDatabase:
                 connection.execute("COMMIT")
             except BaseException as error:
                 job.error = told(error)
-                if connection is not None and isinstance(error, sqlite3.Error):
+                if connection is not None and not _undone(connection, error):
                     connection.close()
                     connection = None
-                elif connection is not None and connection.in_transaction:
-                    connection.execute("ROLLBACK")
             _call_soon(job.loop, job.settle)
         if connection is not None:
             connection.close()
+
+
+class _WorkFailed(Exception):
+    """A work failed, and what it changed cannot be told from what the others of its group did."""
+
+    def __init__(self, reason: BaseException) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def _require_sound(connection: sqlite3.Connection, error: BaseException) -> None:
+    """Raise sqlite3.Error when this was not the work's own failure but the end of the transaction."""
+    # A full disk rolls back the whole transaction behind our back, earlier works included.
+    if not connection.in_transaction or code_of(error) in FATAL:
+        raise sqlite3.OperationalError(str(error)) from error
+
+
+def _undone(connection: sqlite3.Connection, error: BaseException) -> bool:
+    """Whether the transaction in which this happened is over and the connection can be used again."""
+    if isinstance(error, sqlite3.Error):
+        return False
+    with contextlib.suppress(sqlite3.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        return True
+    return False
 
 
 def open_database(path: Path, clock: Clock, *, checkpoints: bool) -> SqliteDatabase:

@@ -15,10 +15,11 @@ from quart import Quart, Response
 from quart.asgi import ASGIHTTPConnection
 from quart.wrappers.response import DataBody
 from werkzeug.exceptions import HTTPException
-from werkzeug.routing import MapAdapter, RequestRedirect
+from werkzeug.routing import MapAdapter
 
 from ledger_engine.errors import LedgerError
-from ledger_engine.http.errors import Rendered, render
+from ledger_engine.http.answers import send_answer, until_gone
+from ledger_engine.http.errors import render
 from ledger_engine.http.operations import CALL, Route
 
 
@@ -38,7 +39,7 @@ class Connection(ASGIHTTPConnection):
         if isinstance(answer, Response):
             await self._stream(answer, receive, send)
         else:
-            await _send(answer, send)
+            await send_answer(answer, send)
 
     def _match(self) -> tuple[Route | None, dict[str, Any]]:
         app, asked = cast(HasMatcher, self.app), (self.scope["path"], self.scope["method"])
@@ -47,10 +48,12 @@ class Connection(ASGIHTTPConnection):
             return known, {}
         try:
             endpoint, parts = app.matcher.match(*asked)
-        except (HTTPException, RequestRedirect):
+        except HTTPException:
             return None, {}
-        route: Route | None = getattr(self.app.view_functions[endpoint], "route", None)
-        if route is not None and not parts:
+        route = app.view_functions[endpoint]
+        if not isinstance(route, Route):
+            return None, {}
+        if not parts:
             app.whole_paths[asked] = route
         return route, dict(parts)
 
@@ -67,7 +70,7 @@ class Connection(ASGIHTTPConnection):
     async def _stream(self, response: Response, receive: Any, send: Any) -> None:
         """Send piece by piece, and stop when the client goes away."""
         sending = asyncio.ensure_future(self._send_response(send, response))
-        gone = asyncio.ensure_future(_disconnected(receive))
+        gone = asyncio.ensure_future(until_gone(receive))
         try:
             await asyncio.wait([sending, gone], return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
@@ -86,15 +89,3 @@ class HasMatcher(Quart):
 
     matcher: MapAdapter
     whole_paths: dict[tuple[str, str], Route]
-
-
-async def _send(answer: Rendered, send: Any) -> None:
-    status, headers, body = answer
-    headers = [*headers, (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-async def _disconnected(receive: Any) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -68,7 +68,7 @@ async def list_events(call: Call, query: GenericList) -> Page[Event]:
 async def stream_events(call: Call) -> Response:
     """Follow the events as they happen, as server-sent events."""
     followers = Followers.of(call.engine)
-    followers.require_room()
+    followers.require_room(call.authenticate().project)
     cursor = await call.read(events.resume, call.header(b"last-event-id"))
     response = Response(_messages(call, followers, cursor), content_type="text/event-stream")
     response.headers["Cache-Control"] = "no-store"
@@ -121,7 +121,7 @@ async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncItera
     value = (call.header(b"authorization") or "").partition(" ")[2]
     spoke_at = checked_at = time.monotonic()
     # Revoked, expired, or the storage is lost: a listener that comes again is told.
-    with followers.one_more(), contextlib.suppress(LedgerError):
+    with followers.one_more(call.authenticate().project), contextlib.suppress(LedgerError):
         # The id lets a listener that loses the line before the first event resume from here.
         yield _message("session", cursor, {"secret": secret})
         while not followers.ended:

@@ -17,6 +17,7 @@ from ledger_engine.credentials import Credential
 from ledger_engine.engine import Engine
 from ledger_engine.errors import InvalidRequest, LedgerError, NotFound, StorageUnavailable
 from ledger_engine.http import pages
+from ledger_engine.http.answers import Receive, Send, send_answer, until_gone
 from ledger_engine.http.auth import Authenticator
 from ledger_engine.http.errors import HeadersTooLarge, InternalError, UriTooLong, render, render_rate_limited
 from ledger_engine.http.intake import ARRIVAL, REFUSAL, ClientGone, read_body
@@ -24,7 +25,7 @@ from ledger_engine.http.limits import Verdict, WallClock, Windows
 from ledger_engine.http.operations import CALL, Call
 from ledger_engine.ids import IdSource
 from ledger_engine.limits import PLANS
-from ledger_engine.request_recorder import BODY_MAX, Note, RequestRecorder
+from ledger_engine.request_recorder import BODY_KEPT_MAX, Note, RequestRecorder
 
 URL_MAX = 8 * 1024  # bytes (interface.md, Request size)
 HEADERS_MAX = 16 * 1024
@@ -33,8 +34,6 @@ HEALTH = "/api/health"
 SIGN_IN_PATHS = frozenset({"/v1/auth/token", "/oauth/token", "/oauth/sign-in"})
 
 Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 log = logging.getLogger("ledger_engine.http")
@@ -98,8 +97,8 @@ class Gate:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message["headers"], *added]
-            elif len(answer) < BODY_MAX:
-                answer += message["body"][:BODY_MAX]
+            elif len(answer) < BODY_KEPT_MAX:
+                answer += message["body"][:BODY_KEPT_MAX]
             await send(message)
 
         try:
@@ -113,7 +112,7 @@ class Gate:
             log.exception("request %s failed", request_id)
             if status:
                 raise
-            await _answer(send_with_headers, *render(InternalError(request_id), scope["path"]))
+            await send_answer(render(InternalError(request_id), scope["path"]), send_with_headers)
         finally:
             if self._recorder is not None and isinstance(caller, Credential):
                 seconds = time.perf_counter() - began
@@ -190,23 +189,12 @@ async def _turn_away(
     else:
         status, headers, body = render(refusal, path)
     if refusal is None:
-        await _answer(send, status, headers, body)
+        await send_answer((status, headers, body), send)
         return
     # What follows on the connection is not read as a request either, so it ends. Hypercorn waits for
     # somebody to take what still comes before it closes.
-    rest = asyncio.ensure_future(_drop(receive))
+    rest = asyncio.ensure_future(until_gone(receive))
     try:
-        await _answer(send, status, [*headers, (b"connection", b"close")], body)
+        await send_answer((status, [*headers, (b"connection", b"close")], body), send)
     finally:
         rest.cancel()
-
-
-async def _drop(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _answer(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-    headers = [*headers, (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})

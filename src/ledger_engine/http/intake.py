@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -12,6 +11,7 @@ from werkzeug.http import parse_options_header
 from werkzeug.sansio.multipart import NEED_DATA, Data, Epilogue, Field, File, MultipartDecoder
 
 from ledger_engine.errors import InvalidRequest
+from ledger_engine.http.answers import Receive
 from ledger_engine.http.bodies import BODY_MAX
 from ledger_engine.http.errors import BodyTimeout, PayloadTooLarge
 
@@ -21,8 +21,6 @@ BODY_TIMEOUT_S = 60
 REFUSAL = "ledger.refusal"  # under this name the wire says why the rest cannot be read
 
 ARRIVAL = "ledger.arrival"  # … and under this one how far the body is
-
-Receive = Callable[[], Awaitable[dict[str, Any]]]
 
 
 @dataclass(slots=True)
@@ -73,21 +71,15 @@ def _declares_too_much(length: bytes | None) -> bool:
 
 
 async def _read_whole(receive: Receive) -> bytes:
-    message = await receive()
-    body = _content(message)
-    if not message.get("more_body") and len(body) <= BODY_MAX:
-        return body
-    chunks = [body]
-    size = len(body)
-    while message.get("more_body"):
+    chunks: list[bytes] = []
+    size, more = 0, True
+    while more:
         message = await receive()
-        chunk = _content(message)
-        size += len(chunk)
-        chunks.append(chunk)
+        chunks.append(_content(message))
+        size += len(chunks[-1])
         if size > BODY_MAX:
-            break
-    if size > BODY_MAX:
-        _refuse_size()
+            _refuse_size()
+        more = bool(message.get("more_body"))
     return b"".join(chunks)
 
 
@@ -137,7 +129,7 @@ def _boundary(content_type: bytes) -> bytes | None:
     if content_type[:10].lower() != b"multipart/":
         return None
     boundary = parse_options_header(content_type.decode("latin-1"))[1].get("boundary")
-    return boundary.encode("latin-1") if boundary else None
+    return boundary.encode() if boundary else None
 
 
 _TOO_LARGE = "The body is larger than 1 MB."

@@ -30,16 +30,20 @@ class BehindProxies:
             address = parse_address(self._told(scope["headers"], b"x-forwarded-for"))
             if address is not None:
                 scope = {**scope, "client": (address, 0)}
-            scheme = self._told(scope["headers"], b"x-forwarded-proto")
+            # Proxies set this one where they append to the other: often it has one value for all of them.
+            scheme = self._told(scope["headers"], b"x-forwarded-proto", at_least=1)
             if scheme in ("http", "https"):
                 scope = {**scope, "scheme": scheme}
         await self._app(scope, receive, send)
 
-    def _told(self, headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
+    def _told(self, headers: Iterable[tuple[bytes, bytes]], name: bytes, at_least: int | None = None) -> str:
+        """The value `hops` from the right, or the first of fewer ones if they are `at_least` so many."""
         told = [
             part.strip() for header, value in headers if header.lower() == name for part in value.split(b",")
         ]
-        return told[-self._hops].decode("latin-1") if len(told) >= self._hops else ""
+        if len(told) < (self._hops if at_least is None else at_least):
+            return ""
+        return told[-min(self._hops, len(told))].decode("latin-1")
 
 
 def parse_address(text: str) -> str | None:

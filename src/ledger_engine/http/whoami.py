@@ -8,6 +8,7 @@ from typing import ClassVar
 from ledger_engine.credentials import Credential
 from ledger_engine.http.operations import Call, Routes
 from ledger_engine.records import Moment
+from ledger_engine.scope import mode_name
 
 routes = Routes("whoami", "/v1")
 
@@ -50,7 +51,7 @@ async def whoami(call: Call) -> Whoami:
         user=caller.user,
         project=caller.project,
         plan=caller.plan,
-        mode="live" if caller.livemode else "test",
+        mode=mode_name(caller.livemode),
         role=caller.role,
         scopes=None if caller.scopes is None else sorted(caller.scopes),
         rate_limit=caller.limits.requests_per_minute,

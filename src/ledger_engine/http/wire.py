@@ -66,8 +66,9 @@ class Peer(TCPServer):
         if isinstance(event, RawData):
             await self._send(event)
         elif self.reader.at_eof():
-            # The client ended its side: after this answer nothing more can come.
-            if isinstance(event, Closed) or (isinstance(event, Updated) and event.idle):
+            # The client ended its side. What it asked before is still answered, one after the other, and
+            # then the connection ends with its reading.
+            if isinstance(event, Closed):
                 await self._close()
         elif isinstance(event, Closed) and self.writer.can_write_eof():
             if not self.writer.is_closing():
@@ -217,15 +218,16 @@ class Http1(H11Protocol):
     async def _take(self, head: h11.Request) -> None:
         method = head.method.decode("ascii")
         version = head.http_version.decode("ascii")
-        path = head.target if head.target.startswith(b"/") else _ABSOLUTE.sub(b"", head.target, count=1)
+        path = head.target
+        if not path.startswith(b"/") and _ABSOLUTE.match(path):
+            path = _ABSOLUTE.sub(b"", path, count=1)
+            path = path if path.startswith(b"/") else b"/" + path
         refusal: LedgerError | None = None
         if version not in ("1.0", "1.1"):
             refusal = InvalidRequest("invalid_value", "This server speaks HTTP/1.1.")
         elif method == "CONNECT" or not method.isupper():
             # Methods are told apart by case (RFC 9110, 9.1); the URL map would take `get` for `GET`.
             refusal = UnsupportedMethod(METHODS)
-        elif path[:1] in (b"", b"?"):
-            path = b"/" + path
         elif path[:1] != b"/":
             refusal = InvalidRequest("invalid_value", "The request must be for a path, like /v1/accounts.")
         await self._begin(method, path, version, list(head.headers), refusal)
@@ -277,7 +279,6 @@ class Http1(H11Protocol):
         if refusal is not None:
             state[REFUSAL] = refusal
         await self.stream.handle(Request(STREAM_ID, headers, version, method, path, state))
-        self.keep_alive_requests += 1
         await self.context.mark_request()
 
 

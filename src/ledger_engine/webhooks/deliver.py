@@ -274,7 +274,7 @@ class Deliverer:
             await self._answered.wait()
             self._answered.clear()
             answers, self._answers = self._answers[:RECORDED_AT_ONCE], self._answers[RECORDED_AT_ONCE:]
-            await self._record_answers(answers)
+            await _survive(partial(self._record_answers, answers))
             if self._answers:
                 self._answered.set()
             if not self._stopped:

@@ -73,25 +73,32 @@ def resend(
 ) -> list[Delivery]:
     """Send an event again, now: to each enabled endpoint that wants its kind, or to the one given.
 
-    Where its first attempt is still to come nothing changes. Raises NotFound for event or endpoint.
+    Where its first attempt is still to come, or under way, nothing changes. Raises NotFound for event or
+    endpoint.
     """
     known = events.get(unit, scope, event)
     idempotency.take(unit, scope, key, event)
     sent: list[Delivery] = []
     for subscription in endpoints.enabled(unit, scope, endpoint, "endpoint"):
-        if event > subscription.cursor or not (
-            subscription.kinds is None or known.type in subscription.kinds
-        ):
+        if not (subscription.kinds is None or known.type in subscription.kinds):
             continue
-        rows = unit.execute(
-            "INSERT INTO deliveries"
-            " (id, project, livemode, endpoint, event, status, attempts, retries, due, created)"
-            " VALUES (:id, :project, :livemode, :endpoint, :event, 'pending', 0, 0, :now, :now)"
-            " ON CONFLICT (endpoint, event) DO UPDATE SET status = 'pending', retries = 0, due = :now"
-            " RETURNING *",
-            scope.bind(id=unit.new_id("dlv"), endpoint=subscription.endpoint, event=event, now=unit.now),
+        row = unit.first(
+            "UPDATE deliveries SET status = 'pending', retries = 0, due = :now WHERE endpoint = :endpoint"
+            " AND event = :event AND project = :project AND livemode = :livemode RETURNING *",
+            scope.bind(endpoint=subscription.endpoint, event=event, now=unit.now),
         )
-        sent.extend(_read(row) for row in rows)
+        # Without a row it was never attempted: behind the cursor since it came before the endpoint, beyond
+        # it because its turn is still to come.
+        if row is None and event <= subscription.cursor:
+            row = unit.first(
+                "INSERT INTO deliveries"
+                " (id, project, livemode, endpoint, event, status, attempts, retries, due, created)"
+                " VALUES (:id, :project, :livemode, :endpoint, :event, 'pending', 0, 0, :now, :now)"
+                " RETURNING *",
+                scope.bind(id=unit.new_id("dlv"), endpoint=subscription.endpoint, event=event, now=unit.now),
+            )
+        if row is not None:
+            sent.append(_read(row))
     unit.announce(endpoints.TOPIC)
     _fill(unit, sent)
     return sent

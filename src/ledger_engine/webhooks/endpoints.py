@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import hmac
 import json
-import secrets
-import string
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Annotated, ClassVar
 
-from ledger_engine import events, idempotency, projects
+from ledger_engine import api_keys, events, idempotency, projects
 from ledger_engine.clock import DAY
 from ledger_engine.database import Row, Unit
 from ledger_engine.errors import InvalidRequest, NotFound, PermissionDenied
@@ -26,8 +24,6 @@ from ledger_engine.webhooks.addresses import parse_url
 TOPIC = "webhooks"  # announced when an endpoint or what is to be sent to it was changed by somebody
 EVERY = "*"
 DISABLED_AFTER = 5 * DAY  # of failure alone (decisions.md 12)
-_SECRET_LENGTH = 32
-_SECRET_ALPHABET = string.ascii_letters + string.digits
 
 
 @dataclass(slots=True)
@@ -75,7 +71,7 @@ class Subscription:
 
 def new_secret() -> str:
     """A fresh `whsec_…`; made outside of the work that stores it."""
-    return "whsec_" + "".join(secrets.choice(_SECRET_ALPHABET) for _ in range(_SECRET_LENGTH))
+    return api_keys.new_secret("whsec")
 
 
 def sign(secret: str, body: bytes) -> str:
@@ -176,10 +172,14 @@ def enable(unit: Unit, scope: Scope, id: str, key: str | None = None) -> Webhook
 def delete(unit: Unit, scope: Scope, id: str) -> WebhookEndpoint:
     """Remove the endpoint with its secret; what was not delivered to it never will be."""
     endpoint = get(unit, scope, id)
-    unit.execute("DELETE FROM webhook_endpoints WHERE id = :id", {"id": id})
     unit.execute(
-        "UPDATE deliveries SET status = 'failed', due = NULL WHERE endpoint = :id AND status = 'pending'",
-        {"id": id},
+        "DELETE FROM webhook_endpoints WHERE id = :id AND project = :project AND livemode = :livemode",
+        scope.bind(id=id),
+    )
+    unit.execute(
+        "UPDATE deliveries SET status = 'failed', due = NULL WHERE endpoint = :id AND status = 'pending'"
+        " AND project = :project AND livemode = :livemode",
+        scope.bind(id=id),
     )
     unit.announce(TOPIC)
     return endpoint

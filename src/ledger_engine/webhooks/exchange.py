@@ -25,6 +25,7 @@ ANSWER_MAX = 64 * 1024  # bytes of a body that are read; behind them the connect
 KEPT_MAX = 4096  # bytes of a body, and characters of headers, that are kept (decisions.md 12)
 HEAD_MAX = 32 * 1024  # bytes of an answer's status line and headers
 LOOK_UP_S = 2  # of a name, when its URL is registered
+LOOKUPS_MAX = 64  # names asked for at a time: each takes a thread for as long as its name server is silent
 CONNECT_S = 5  # for one of several addresses, so that a dead one leaves time for the next
 
 Headers = list[tuple[str, str]]
@@ -67,7 +68,9 @@ class Connection:
         try:
             return await self._take_answer()
         except h11.RemoteProtocolError as error:
-            raise Failed(f"no proper HTTP answer: {error}") from error
+            # What h11 quotes after this is the receiver's own text, however long.
+            reason = str(error).partition(": b")[0]
+            raise Failed(f"no proper HTTP answer: {reason}") from error
 
     @property
     def is_open(self) -> bool:
@@ -153,6 +156,8 @@ async def look_up(host: str) -> list[str]:
     loop = asyncio.get_running_loop()
     answer = _lookups.get(host)
     if answer is None or answer.get_loop() is not loop:
+        if len(_lookups) >= LOOKUPS_MAX:
+            raise Failed(f"{host} cannot be looked up: too many names wait for an answer")
         answer = _lookups[host] = loop.create_future()
         answer.add_done_callback(lambda _: _lookups.pop(host, None))
         threading.Thread(target=_ask, args=(host, answer), name=f"look up {host}", daemon=True).start()
@@ -162,6 +167,7 @@ async def look_up(host: str) -> list[str]:
     return found
 
 
+# The names that are being asked for.
 _lookups: dict[str, asyncio.Future[list[str] | str]] = {}
 
 

@@ -51,6 +51,9 @@ class SenderProcess:
 
     def submit(self, job: Job) -> None:
         """Hand over a job; an endpoint's first attempts are begun in the order they are given."""
+        if self._process is None:  # it has ended since somebody asked whether it is ready
+            self._report(Answer(job.number, made=False))
+            return
         self._unanswered.add(job.number)
         self._write(["job", *job])
 
@@ -83,6 +86,8 @@ class SenderProcess:
                 await self._run()
             except OSError as error:
                 log.error("the webhook sender cannot be started: %s", error)
+            except Exception:  # whatever it is: without this task nothing is sent any more
+                log.exception("what the webhook sender told cannot be read")
             if self._stopping:
                 return
             pause = STARTS_AGAIN_S[min(ended, len(STARTS_AGAIN_S) - 1)]

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from ledger_engine.clock import ManualClock
 from ledger_engine.database import Unit, Work
-from ledger_engine.database.sqlite import WAITING_MAX
+from ledger_engine.database.sqlite import CAUTIOUS_GROUPS, WAITING_MAX
 from ledger_engine.engine import Engine, open_engine
 from ledger_engine.errors import InvalidRequest, LedgerError, StorageUnavailable
 from tests.ledger_engine.database.conftest import Hold, Seen, note, submit
+from tests.ledger_engine.manual_clock import ManualClock
 
 
 def fails(unit: Unit) -> None:
@@ -72,6 +72,13 @@ async def test_works_are_run_again_when_one_of_their_group_fails_and_then_not_fo
     assert [type(outcome) for outcome in await group("c", "d")] == [str, str, ValueError]
     assert runs == ["c", "d"]
     assert seen() == ["a", "b", "c", "d"]
+    for _ in range(CAUTIOUS_GROUPS):
+        async with hold():
+            tasks = await submit(notes.write(lambda unit: None), notes.write(lambda unit: None))
+        await asyncio.gather(*tasks)
+    runs.clear()
+    assert [type(outcome) for outcome in await group("e")] == [str, ValueError]
+    assert runs == ["e", "e"]
 
 
 async def test_a_lone_work_that_fails_is_run_once(notes: Engine, seen: Seen) -> None:

@@ -14,7 +14,6 @@ import pytest
 
 from ledger_engine import accounts, projects
 from ledger_engine.accounts import NewAccount
-from ledger_engine.clock import ManualClock
 from ledger_engine.database import Unit
 from ledger_engine.engine import Engine, open_engine
 from ledger_engine.errors import StorageUnavailable
@@ -22,6 +21,7 @@ from ledger_engine.ids import moment_of
 from ledger_engine.scope import Scope
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.database.conftest import Seen, note
+from tests.ledger_engine.manual_clock import ManualClock
 
 HOLD_THE_LOCK = """
 import sqlite3, sys

@@ -18,13 +18,13 @@ import pytest
 from quart import Quart
 
 from ledger_engine import api_keys, projects, users
-from ledger_engine.clock import ManualClock
 from ledger_engine.engine import Engine
 from ledger_engine.http.app import ROOMS, create_app
 from ledger_engine.http.gate import AuthRateLimit
 from ledger_engine.oauth import apps
 from ledger_engine.projects import NewProject, Project
 from ledger_engine.scope import Scope
+from tests.ledger_engine.manual_clock import ManualClock
 
 ROLES = ("member", "admin", "owner")
 SCOPES = ("read:projects", "write:projects", "read:users", "admin:billing")

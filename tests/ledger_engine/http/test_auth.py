@@ -15,7 +15,6 @@ from quart import Quart
 
 from ledger_engine import api_keys, projects
 from ledger_engine.api_keys import NewApiKey
-from ledger_engine.clock import ManualClock
 from ledger_engine.credentials import Credential
 from ledger_engine.database import Listener, Unit
 from ledger_engine.engine import Engine, open_engine
@@ -23,6 +22,7 @@ from ledger_engine.errors import AuthenticationError, StorageUnavailable
 from ledger_engine.http.app import create_app
 from ledger_engine.http.auth import Authenticator
 from ledger_engine.scope import Scope
+from tests.ledger_engine.manual_clock import ManualClock
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from ledger_engine.scope import Scope
 from ledger_engine.webhooks import deliveries, endpoints
 from ledger_engine.webhooks.sealing import Seal
 from tests.ledger_engine.conftest import MakeKey, Run
-from tests.ledger_engine.waiting import looked_until
+from tests.ledger_engine.waiting import looked_until, until
 from tests.ledger_engine.webhooks.test_attempts import begin
 
 TILL = accounts.NewAccount("Till ☕", "EUR", {"note": "one\r\ntwo\u2028three"})
@@ -307,10 +307,10 @@ async def test_a_silent_stream_is_kept_alive(
     monkeypatch.setattr(following, "LOOKS_EVERY_S", 0.01)
     monkeypatch.setattr(routes, "KEEP_ALIVE_S", 0.03)
     async with listening(served, await make_key()) as (stream, _):
-        await asyncio.sleep(0.2)
+        reading = asyncio.ensure_future(stream.next())
+        await until(lambda: stream.comments)
         await happen(engine, scope)
-        await stream.next()
-        assert stream.comments > 0
+        assert (await reading)["event"] == "event"
 
 
 async def test_all_streams_end_at_once_when_the_server_stops(
@@ -343,10 +343,11 @@ async def test_the_stream_needs_a_key_that_reads(api_with: Run, anyone: httpx.As
     assert (await anyone.get("/v1/events/stream")).status_code == 401
 
 
+@pytest.mark.parametrize("limit", ["FOLLOWERS_MAX", "FOLLOWERS_OF_ONE_MAX"])
 async def test_more_listeners_than_there_is_room_for_are_refused(
-    served: Served, engine: Engine, make_key: MakeKey, monkeypatch: pytest.MonkeyPatch
+    served: Served, engine: Engine, make_key: MakeKey, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    monkeypatch.setattr(following, "FOLLOWERS_MAX", 2)
+    monkeypatch.setattr(following, limit, 2)
     key = await make_key()
     headers = {"Authorization": f"Bearer {key}"}
     async with httpx.AsyncClient(base_url=served.url, headers=headers) as client:
@@ -355,7 +356,7 @@ async def test_more_listeners_than_there_is_room_for_are_refused(
             assert (answer.status_code, answer.json()["error"]["code"]) == (403, "quota_exceeded")
 
         async def count() -> int:
-            return Followers.of(engine)._count
+            return Followers.of(engine)._counts.total()
 
         await looked_until(count, lambda left: left == 0)  # that they went away is noticed
         async with listening(served, key):

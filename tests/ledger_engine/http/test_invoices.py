@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine.clock import ManualClock
+from tests.ledger_engine.manual_clock import ManualClock
 
 Run = Callable[..., Awaitable[Any]]
 NOWHERE = "inv_00000000000000000000000000"

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from ledger_engine import statements
-from ledger_engine.clock import ManualClock
+from tests.ledger_engine.manual_clock import ManualClock
 
 Run = Callable[..., Awaitable[Any]]
 CSV = {"Accept": "text/csv"}

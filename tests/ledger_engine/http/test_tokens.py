@@ -9,10 +9,10 @@ import httpx
 import pytest
 from quart import Quart
 
-from ledger_engine.clock import ManualClock
 from ledger_engine.engine import Engine
 from ledger_engine.http.app import create_app
 from ledger_engine.http.gate import AuthRateLimit
+from tests.ledger_engine.manual_clock import ManualClock
 
 PATH = "/v1/auth/token"
 KEY = "sk_test_" + "A" * 32

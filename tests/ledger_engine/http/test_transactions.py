@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine.clock import ManualClock
 from ledger_engine.money import MAX_AMOUNT
+from tests.ledger_engine.manual_clock import ManualClock
 
 Run = Callable[..., Awaitable[Any]]
 NOWHERE = "acc_00000000000000000000000000"

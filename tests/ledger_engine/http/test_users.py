@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine.clock import DAY, ManualClock
+from ledger_engine.clock import DAY
+from tests.ledger_engine.manual_clock import ManualClock
 
 Run = Callable[..., Awaitable[Any]]
 ADA = {"name": "Ada Lovelace", "email": "Ada@Example.com"}

@@ -7,8 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine.clock import ManualClock, iso
+from ledger_engine.clock import iso
 from ledger_engine.projects import Project
+from tests.ledger_engine.manual_clock import ManualClock
 
 START = 1_790_000_000_000
 

@@ -12,7 +12,7 @@ import pytest
 from quart import Quart
 
 from ledger_engine import projects, users
-from ledger_engine.clock import ManualClock, iso
+from ledger_engine.clock import iso
 from ledger_engine.engine import Engine, open_engine
 from ledger_engine.http.app import ROOMS, create_app
 from ledger_engine.http.gate import AuthRateLimit
@@ -22,6 +22,7 @@ from ledger_engine.projects import Changes
 from ledger_engine.scope import SCOPES, Scope
 from ledger_engine.users import User
 from tests.ledger_engine.conftest import START
+from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.oauth.conftest import (
     BASE,
     EMAIL,

@@ -14,7 +14,6 @@ from argon2 import PasswordHasher
 
 from ledger_engine import users
 from ledger_engine.api_keys import new_secret
-from ledger_engine.clock import ManualClock
 from ledger_engine.engine import Engine
 from ledger_engine.http.sign_in import CHECKED_AT_ONCE, WAITING_MAX, Crowded, PasswordChecks
 from ledger_engine.oauth import passwords, sign_ins
@@ -22,6 +21,7 @@ from ledger_engine.oauth.apps import App
 from ledger_engine.oauth.passwords import Login
 from ledger_engine.scope import Scope
 from ledger_engine.users import User
+from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.oauth.conftest import EMAIL, PASSWORD, Browser, MakeUser, hidden
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine.clock import ManualClock
 from ledger_engine.engine import Engine
 from ledger_engine.oauth import apps
 from ledger_engine.oauth.apps import App, NewApp
 from ledger_engine.scope import Scope
+from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.oauth.conftest import LOOPBACK, REDIRECT, SCOPES, VERIFIER, Browser
 
 FORM = "application/x-www-form-urlencoded"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ledger_engine import audit, invoices, orders, projects, seed_files, transactions, users
-from ledger_engine.clock import DAY, ManualClock
+from ledger_engine.clock import DAY
 from ledger_engine.engine import Engine, open_engine
 from ledger_engine.errors import Conflict
 from ledger_engine.ids import moment_of
@@ -22,6 +22,7 @@ from ledger_engine.seeding.loading import TABLES, Progress, load
 from ledger_engine.seeding.reading import read as read_data_set
 from ledger_engine.seeding.steps import steps_of
 from tests.ledger_engine.conftest import START, Run
+from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.seeding.conftest import BANK, TILL, Written
 
 MIDNIGHT = START - START % DAY

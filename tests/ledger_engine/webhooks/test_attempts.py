@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from ledger_engine import accounts, transactions, users
-from ledger_engine.clock import ManualClock
 from ledger_engine.engine import Engine
 from ledger_engine.pages import PageRequest
 from ledger_engine.scope import Scope
@@ -16,6 +15,7 @@ from ledger_engine.webhooks import attempts, deliveries, endpoints
 from ledger_engine.webhooks.attempts import Feed, Outcome
 from ledger_engine.webhooks.endpoints import NewEndpoint, Subscription
 from tests.ledger_engine.conftest import START, Run
+from tests.ledger_engine.manual_clock import ManualClock
 
 ROOM = 10**9
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ledger_engine import events
-from ledger_engine.clock import ManualClock
 from ledger_engine.engine import Engine
 from ledger_engine.errors import DuplicateIdempotencyKey, InvalidRequest, NotFound
 from ledger_engine.ids import first_at
@@ -16,6 +15,7 @@ from ledger_engine.users import NewUser
 from ledger_engine.users import create as create_user
 from ledger_engine.webhooks import deliveries, endpoints
 from tests.ledger_engine.conftest import START, Run
+from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.webhooks.test_attempts import Sending, begin
 
 
@@ -114,6 +114,15 @@ async def test_it_goes_to_every_enabled_endpoint_that_wants_its_kind(
 async def test_what_is_still_to_come_is_not_sent_twice(sending: Sending, write: Run) -> None:
     (event,) = await sending.happen()
     assert await write(deliveries.resend, event) == []
+
+
+async def test_what_overtook_another_event_is_sent_again(sending: Sending, write: Run) -> None:
+    """The first of the two hangs, so the endpoint's cursor stands before both."""
+    _, event = await sending.happen(2)
+    await sending.record(sending.failure(event, retry_in_ms=None))
+    (delivery,) = await write(deliveries.resend, event)
+    assert (delivery.event, delivery.status) == (event, "pending")
+    assert [retry.message.id for retry in await sending.pending()] == [event]
 
 
 async def test_sending_again_is_announced(sending: Sending, write: Run) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ledger_engine import accounts, events, projects
-from ledger_engine.clock import DAY, ManualClock
+from ledger_engine.clock import DAY
 from ledger_engine.engine import Engine
 from ledger_engine.errors import (
     DuplicateIdempotencyKey,
@@ -21,6 +21,7 @@ from ledger_engine.scope import Scope
 from ledger_engine.webhooks import endpoints
 from ledger_engine.webhooks.endpoints import EndpointWithSecret, NewEndpoint
 from tests.ledger_engine.conftest import START, Run
+from tests.ledger_engine.manual_clock import ManualClock
 
 URL = "http://127.0.0.1:4242/hook"
 TILL = accounts.NewAccount("Till", "EUR", {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -120,6 +121,33 @@ async def test_what_is_no_http_is_no_answer() -> None:
     async with receiving(babble) as receiver:
         with pytest.raises(Failed, match="no proper HTTP answer"):
             await post(receiver.url)
+
+
+async def test_what_a_receiver_says_in_place_of_http_is_not_repeated() -> None:
+    async def shout(_: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"\x00" * 30_000 + b"\r\n\r\n")
+
+    async with receiving(shout) as receiver:
+        with pytest.raises(Failed) as failed:
+            await post(receiver.url)
+    assert str(failed.value).startswith("no proper HTTP answer: ")
+    assert len(str(failed.value)) < 200
+
+
+async def test_more_names_than_can_be_asked_for_at_a_time_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    silent = threading.Event()
+    monkeypatch.setattr(exchange, "LOOKUPS_MAX", 1)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: silent.wait(60) and [])
+    waiting = asyncio.ensure_future(look_up("one.example"))
+    try:
+        await asyncio.sleep(0)
+        with pytest.raises(Failed, match="too many names"):
+            await look_up("two.example")
+    finally:
+        silent.set()
+        await waiting
 
 
 async def test_a_connection_closed_without_an_answer_is_no_answer() -> None:

@@ -15,7 +15,7 @@ import pytest
 from ledger_engine.webhooks import sender_process
 from ledger_engine.webhooks.sender_process import Lines, SenderProcess
 from ledger_engine.webhooks.sending import Answer, Job
-from tests.ledger_engine.waiting import wait_until
+from tests.ledger_engine.waiting import until, wait_until
 from tests.receivers import Receiver, hang, receiving
 
 
@@ -102,6 +102,14 @@ async def test_it_is_started_when_it_is_asked_for_and_not_before() -> None:
     await never_asked.stop(0)
 
 
+async def test_a_job_for_a_process_that_has_ended_comes_back() -> None:
+    owner = Owner()
+    async with receiving() as receiver:
+        owner.sender.submit(job(1, receiver))
+        assert await owner.answered(1) == [Answer(1, made=False)]
+        assert receiver.received == []
+
+
 async def test_what_is_dropped_comes_back() -> None:
     async with receiving(hang) as receiver, owning() as owner:
         for number in range(3):
@@ -139,13 +147,15 @@ async def test_a_process_that_dies_gives_its_jobs_back_and_is_started_again(
         await receiver.until_received(2)
 
 
-async def test_a_process_that_cannot_be_started_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_that_cannot_be_started_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(sender_process, "STARTS_AGAIN_S", (0.01,))
     good = sys.executable
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     owner = Owner()
     assert not owner.sender.is_ready
-    await asyncio.sleep(0.05)
+    await until(lambda: caplog.text.count("cannot be started") > 1)
     assert not owner.sender.is_ready
     monkeypatch.setattr(sys, "executable", good)
     await owner.ready()

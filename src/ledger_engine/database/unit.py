@@ -1,0 +1,66 @@
+"""A work's transaction on a SQLite connection."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from ledger_engine.clock import Clock
+from ledger_engine.database import Parameters, Row, Value
+from ledger_engine.ids import IdSource
+
+FAULTS_MAX = 10  # one is enough to know; more than these help nobody
+
+_NOTHING: Parameters = {}  # a dict: sqlite3 takes no read-only view of one
+
+
+class SqliteUnit:
+    """What the works of one group see of it, one after the other."""
+
+    __slots__ = ("_connection", "_clock", "_ids", "_now", "_topics")
+
+    def __init__(self, connection: sqlite3.Connection, clock: Clock, ids: IdSource) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._ids = ids
+        self._now = clock.now()
+        self._topics: set[str] = set()
+
+    @property
+    def now(self) -> int:
+        return self._now
+
+    def execute(self, sql: str, parameters: Parameters = _NOTHING, /) -> list[Row]:
+        # Always all rows: one cursor left open would pin the write-ahead log.
+        return self._connection.execute(sql, parameters).fetchall()
+
+    def first(self, sql: str, parameters: Parameters = _NOTHING, /) -> Row | None:
+        rows = self._connection.execute(sql, parameters).fetchall()
+        return rows[0] if rows else None
+
+    def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
+        self._connection.executemany(sql, rows)
+
+    def new_id(self, prefix: str) -> str:
+        return self._ids.new(prefix, self._now)
+
+    def inspect(self) -> list[str]:
+        found = [
+            str(row[0]) for row in self.execute(f"PRAGMA integrity_check({FAULTS_MAX})") if row[0] != "ok"
+        ]
+        for row in self.execute("PRAGMA foreign_key_check"):
+            found.append(f"row {row[1]} of {row[0]} names a row of {row[2]} that is not there")
+            if len(found) >= FAULTS_MAX:
+                break
+        return found
+
+    def announce(self, topic: str) -> None:
+        self._topics.add(topic)
+
+    def begin_work(self) -> None:
+        """Give the next work of the group its own moment and an empty list of topics."""
+        self._now = self._clock.now()
+        self._topics = set()
+
+    def topics(self) -> set[str]:
+        """What the work announced."""
+        return self._topics

@@ -1,0 +1,22 @@
+"""Time in the hands of a test."""
+
+from __future__ import annotations
+
+
+class ManualClock:
+    """A ledger's clock that stands still until told."""
+
+    def __init__(self, moment: int) -> None:
+        self._moment = moment
+
+    def now(self) -> int:
+        return self._moment
+
+    def advance(self, milliseconds: int) -> None:
+        """Move on by so many milliseconds, at least 0."""
+        if milliseconds < 0:
+            raise ValueError("a ledger's clock does not go back")
+        self._moment += milliseconds
+
+    def advance_past(self, moment: int) -> None:
+        self._moment = max(self._moment, moment + 1)
