@@ -31,6 +31,8 @@ def back_up(database: Path, target: Path, *, overwrite: bool = False) -> Report:
     """
     if target.is_dir():
         raise Conflict("not_recoverable", f"{target} is a folder; name the file to write.")
+    if target.exists() and not target.is_file():
+        raise Conflict("not_recoverable", f"{target} is no file; name the file to write.")
     if target.exists() and database.exists() and target.samefile(database):
         raise Conflict("not_recoverable", f"{target} is the ledger itself; name another file to write.")
     if target.exists() and not overwrite:

@@ -35,6 +35,11 @@ KINDS = (
 )
 
 
+# These hold a user's name and address, so they are shown to those who may read users.
+USER_KINDS = ("user.created", "user.deactivated", "user.restored")
+_OF_USERS = f"type IN ({', '.join(map(repr, USER_KINDS))})"
+
+
 @dataclass(slots=True)
 class Event:
     """What happened. `data` holds the object as it was then; `request` is the id of the request that did
@@ -84,19 +89,21 @@ def record(unit: Unit, scope: Scope, kind: str, subject: Record) -> None:
 
 
 def get(unit: Unit, scope: Scope, id: str) -> Event:
-    """The event; raises NotFound."""
+    """The event; raises NotFound, and PermissionDenied for a user's without the scope to read users."""
     row = unit.first(
         "SELECT * FROM events WHERE id = :id AND project = :project AND livemode = :livemode",
         scope.bind(id=id),
     )
     if row is None:
         raise NotFound("event", id)
+    if row["type"] in USER_KINDS:
+        scope.require_scope("read:users")
     return _read(row)
 
 
 def page(unit: Unit, scope: Scope, wanted: PageRequest) -> Page[Event]:
-    """Events, newest first."""
-    return _LISTING.page(unit, scope, wanted, {})
+    """Events, newest first; those of users for those who may read users."""
+    return _LISTING.page(unit, scope, wanted, {}, where=_shown_to(scope))
 
 
 def scope_of(unit: Unit, id: str) -> Scope:
@@ -136,10 +143,11 @@ def resume(unit: Unit, scope: Scope, last: str | None) -> str:
 
 
 def after(unit: Unit, scope: Scope, cursor: str, limit: int) -> list[Message]:
-    """The project's and mode's next events behind the cursor, in the order they happened."""
+    """The next events behind the cursor that the scope may see, in the order they happened."""
+    where = _shown_to(scope)
     rows = unit.execute(
-        "SELECT id, type, body FROM events"
-        " WHERE project = :project AND livemode = :livemode AND id > :cursor ORDER BY id LIMIT :limit",
+        "SELECT id, type, body FROM events WHERE project = :project AND livemode = :livemode"
+        f" AND id > :cursor{'' if where is None else f' AND {where}'} ORDER BY id LIMIT :limit",
         scope.bind(cursor=cursor, limit=limit),
     )
     return [Message(row["id"], row["type"], row["body"]) for row in rows]
@@ -159,8 +167,7 @@ def erase_users(unit: Unit, users: Sequence[str]) -> None:
     """Erase name and address of these users from what was recorded of them."""
     for user in users:
         rows = unit.execute(
-            "SELECT id, body FROM events"
-            " WHERE object = :user AND type IN ('user.created', 'user.deactivated', 'user.restored')",
+            f"SELECT id, body FROM events WHERE object = :user AND {_OF_USERS}",
             {"user": user},
         )
         for row in rows:
@@ -169,6 +176,11 @@ def erase_users(unit: Unit, users: Sequence[str]) -> None:
             unit.execute(
                 "UPDATE events SET body = :body WHERE id = :id", {"id": row["id"], "body": dumps(message)}
             )
+
+
+def _shown_to(scope: Scope) -> str | None:
+    """The condition on what the scope may see; None for all."""
+    return None if scope.may_see_users() else f"NOT {_OF_USERS}"
 
 
 def _read(row: Row) -> Event:

@@ -29,6 +29,16 @@ def parse(key: str | None) -> str | None:
     return key
 
 
+def taken_for(unit: Unit, scope: Scope, key: str) -> str | None:
+    """The id of the object that the key has made, None while it is free."""
+    row = unit.first(
+        "SELECT object FROM idempotency_keys"
+        " WHERE project = :project AND livemode = :livemode AND key = :key",
+        scope.bind(key=key),
+    )
+    return None if row is None else str(row["object"])
+
+
 def take(unit: Unit, scope: Scope, key: str | None, object: str) -> None:
     """Take `key`, if there is one, for the object with this id, in the commit that makes the object.
 
@@ -37,18 +47,13 @@ def take(unit: Unit, scope: Scope, key: str | None, object: str) -> None:
     """
     if key is None:
         return
-    parameters = scope.bind(key=key, object=object, now=unit.now)
     taken = unit.execute(
         "INSERT INTO idempotency_keys (project, livemode, key, object, created)"
         " VALUES (:project, :livemode, :key, :object, :now)"
         " ON CONFLICT (project, livemode, key) DO NOTHING RETURNING object",
-        parameters,
+        scope.bind(key=key, object=object, now=unit.now),
     )
     if not taken:
-        first = unit.first(
-            "SELECT object FROM idempotency_keys"
-            " WHERE project = :project AND livemode = :livemode AND key = :key",
-            parameters,
-        )
+        first = taken_for(unit, scope, key)
         assert first is not None, "a key that conflicts is there"
-        raise DuplicateIdempotencyKey(first["object"])
+        raise DuplicateIdempotencyKey(first)

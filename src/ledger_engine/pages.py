@@ -55,32 +55,35 @@ class Listing(Generic[R]):
         equal: Mapping[str, Value],
         *,
         since: str | None = None,
+        where: str | None = None,
     ) -> Page[R]:
         """The page of the objects whose columns have the values in `equal`; a None there does not filter.
 
-        `since` is an id that the listed ones are greater than. Raises InvalidRequest `invalid_cursor`
-        for a cursor that is no object of this list's project and mode.
+        `since` is an id that the listed ones are greater than, `where` one more condition. Raises
+        InvalidRequest `invalid_cursor` for a cursor that is no object of this list's project and mode.
         """
         parameters: dict[str, Value] = scope.bind(rows=wanted.limit + 1)
-        where = ["project = :project", "livemode = :livemode"]
+        conditions = ["project = :project", "livemode = :livemode"]
+        if where is not None:
+            conditions.append(where)
         for column, value in equal.items():
             if value is not None:
-                where.append(f"{column} = :{column}")
+                conditions.append(f"{column} = :{column}")
                 parameters[column] = value
         if wanted.after is not None:
             self._require(unit, scope, wanted.after, wanted.cursor)
-            where.append("id < :after")
+            conditions.append("id < :after")
             parameters["after"] = wanted.after
         if wanted.before is not None:
             self._require(unit, scope, wanted.before, "ending_before")
         # One bound and not two: of two SQLite looks at one row by row, and may take a coarser index then.
         floor = max(filter(None, (since, wanted.before)), default=None)
         if floor is not None:
-            where.append("id > :floor")
+            conditions.append("id > :floor")
             parameters["floor"] = floor
         order = "DESC" if wanted.before is None else "ASC"
         rows = unit.execute(
-            f"SELECT * FROM {self.table} WHERE {' AND '.join(where)} ORDER BY id {order} LIMIT :rows",
+            f"SELECT * FROM {self.table} WHERE {' AND '.join(conditions)} ORDER BY id {order} LIMIT :rows",
             parameters,
         )
         has_more = len(rows) > wanted.limit

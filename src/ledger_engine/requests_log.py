@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
 from typing import ClassVar
 
@@ -22,7 +22,8 @@ _CLOCKS_DIFFER_MS = 50
 @dataclass(slots=True)
 class LoggedRequest:
     """`duration_ms` is until the answer was sent. `credential` is masked; `credential_id` is that of the API
-    key or app behind it. Of the bodies the first 4 KB are kept, without secrets; in live mode none."""
+    key or app behind it. Of the bodies the first 4 KB are kept, without secrets; in live mode none. A
+    credential that may not read everything sees none of them."""
 
     OBJECT: ClassVar[str] = "request"
 
@@ -72,7 +73,7 @@ def get(unit: Unit, scope: Scope, id: str) -> RequestWithEvents:
         raise NotFound("request", id)
     ended = row["created"] + row["duration_us"] // 1000 + _CLOCKS_DIFFER_MS
     caused = events.between(unit, scope, first_at("evt", row["created"]), first_at("evt", ended), id)
-    return RequestWithEvents(**asdict(_read(row)), events=caused)
+    return RequestWithEvents(**asdict(_shown(scope, _read(row))), events=caused)
 
 
 def page(
@@ -85,7 +86,8 @@ def page(
     path: str | None = None,
 ) -> Page[LoggedRequest]:
     """Requests, newest first; each filter takes what is equal."""
-    return _LISTING.page(unit, scope, wanted, {"status": status, "method": method, "path": path})
+    found = _LISTING.page(unit, scope, wanted, {"status": status, "method": method, "path": path})
+    return replace(found, items=[_shown(scope, item) for item in found.items])
 
 
 def purge(unit: Unit, project: str, livemode: bool, before_id: str, limit: int) -> int:
@@ -97,6 +99,11 @@ def purge(unit: Unit, project: str, livemode: bool, before_id: str, limit: int) 
         {"project": project, "livemode": livemode, "before": before_id, "limit": limit},
     )
     return len(deleted)
+
+
+def _shown(scope: Scope, request: LoggedRequest) -> LoggedRequest:
+    """The entry with its bodies only where all of them may be read."""
+    return request if scope.may_see_bodies() else replace(request, request_body=None, response_body=None)
 
 
 def _read(row: Row) -> LoggedRequest:

@@ -8,6 +8,7 @@ from ledger_engine.database import Value
 from ledger_engine.errors import PermissionDenied
 
 ROLES = ("member", "admin", "owner")  # in rising order
+_READS = ("read:projects", "read:users", "admin:billing")
 SCOPES = ("read:projects", "write:projects", "read:users", "admin:billing")  # interface.md, Authentication 8
 
 
@@ -39,6 +40,14 @@ class Scope:
         values["project"] = self.project
         values["livemode"] = self.livemode
         return values
+
+    def may_see_users(self) -> bool:
+        """Whether names and addresses may be read, wherever they stand."""
+        return self.scopes is None or "read:users" in self.scopes
+
+    def may_see_bodies(self) -> bool:
+        """Whether what other requests brought and were answered may be read: it can be anything."""
+        return self.scopes is None or self.scopes.issuperset(_READS)
 
     def require_role(self, role: str) -> None:
         """Raise PermissionDenied unless the credential has this role or a higher one."""

@@ -207,9 +207,12 @@ def _configure(settings: ServeSettings) -> Config:
 
 def _listen(host: str, port: int) -> socket.socket:
     """A bound socket; raises OSError with a sentence when the address cannot be had."""
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise OSError(f"Cannot listen on {host}: {error.strerror}.") from error
     listener = socket.socket(family, kind, protocol)
     try:
         if os.name == "posix":

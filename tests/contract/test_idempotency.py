@@ -33,6 +33,26 @@ def test_a_second_use_is_409_and_names_the_first_object(api: httpx.Client) -> No
     assert len(api.get("/v1/accounts").json()["data"]) == 1
 
 
+@pytest.mark.parametrize(
+    "second",
+    [
+        {"json": {"name": "a"}},
+        {"json": {"name": "a", "currency": "ZZZ"}},
+        {"json": {"name": 5, "more": 6}},
+        {"content": b"{"},
+        {"content": b"", "headers": {"Content-Type": "text/plain"}},
+    ],
+)
+def test_a_second_use_is_409_whatever_comes_with_it(api: httpx.Client, second: dict[str, Any]) -> None:
+    def post(key: str) -> httpx.Response:
+        return api.post("/v1/accounts", **{**second, "headers": with_key(key) | second.get("headers", {})})
+
+    first = api.post("/v1/accounts", json=TILL, headers=with_key("whatever"))
+    answer = post("whatever")
+    assert (answer.status_code, answer.headers["Idempotency-Original"]) == (409, first.json()["id"])
+    assert post("another").status_code == 400
+
+
 @holds("create.idempotency")
 def test_without_a_key_each_request_creates(api: httpx.Client) -> None:
     assert api.post("/v1/accounts", json=TILL).status_code == 201

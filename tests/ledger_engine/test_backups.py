@@ -120,6 +120,14 @@ def test_a_folder_is_not_taken_for_a_file(ledger: Path, tmp_path: Path, overwrit
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
+def test_a_device_is_not_replaced_by_a_file(ledger: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(Conflict, match="is no file"):
+        backups.back_up(ledger, pipe, overwrite=True)
+    assert pipe.is_fifo()
+
+
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_ledger_is_not_backed_up_over_itself(ledger: Path, overwrite: bool) -> None:
     link = ledger.with_name("link.db")
@@ -243,12 +251,18 @@ def test_nothing_is_restored_while_anyone_else_uses_the_database(ledger: Path, t
     assert sorted(path.name for path in ledger.parent.iterdir()) == ["ledger.db", "ledger.db.lock"]
 
 
-@pytest.mark.parametrize("spoil", ["no database", "wrong books"])
+@pytest.mark.parametrize("spoil", ["no database", "wrong books", "empty", "an empty database"])
 def test_a_backup_that_is_not_good_is_not_restored(ledger: Path, tmp_path: Path, spoil: str) -> None:
     copy = tmp_path / "copy.db"
     backups.back_up(ledger, copy)
     if spoil == "no database":
         copy.write_text("dear diary, " * 1000)
+    elif spoil == "empty":
+        copy.write_bytes(b"")
+    elif spoil == "an empty database":
+        copy.unlink()
+        with closing(sqlite3.connect(copy)) as connection:
+            connection.execute("PRAGMA user_version = 3")
     else:
         with closing(sqlite3.connect(copy)) as connection, connection:
             connection.execute("UPDATE accounts SET balance = balance + 1")

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -47,10 +48,13 @@ def listen(
     """Post each event that happens on a server to a URL of yours, signed as a webhook, until Ctrl-C."""
     if url is not None and key is None:
         raise click.UsageError("--url needs --key or LEDGER_API_KEY.")
+    target = forward_to if "://" in forward_to else f"http://{forward_to}"
     server = url or served_at(database)
     if server is None:
         raise click.ClickException(f"No server serves {database}: start one, or name another by --url.")
-    target = forward_to if "://" in forward_to else f"http://{forward_to}"
+    for option, address in (("--forward-to", target), ("--url", server)):
+        if urlsplit(address).scheme not in ("http", "https") or not urlsplit(address).hostname:
+            raise click.UsageError(f"{option} takes an address like http://127.0.0.1:3000/webhooks.")
     _run_until_stopped(
         _listen(server.rstrip("/").removesuffix("/v1"), key, target, retry, mode == "live", project, database)
     )
@@ -85,7 +89,7 @@ async def _key(given: str | None, database: Path, project: str | None, livemode:
 
     def make(unit: Unit) -> tuple[Scope, str]:
         scope = Scope(known_project(unit, project).id, livemode)
-        new = NewApiKey("listen", "member", ["read:projects"], session=True)
+        new = NewApiKey("listen", "member", ["read:projects", "read:users"], session=True)
         return scope, api_keys.create(unit, scope, new, value).id
 
     engine = open_engine(database)

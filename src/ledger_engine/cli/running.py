@@ -13,7 +13,7 @@ import click
 from ledger_engine import projects
 from ledger_engine.database import T, Unit, Work
 from ledger_engine.engine import Engine, open_engine
-from ledger_engine.errors import Conflict, NotFound
+from ledger_engine.errors import Conflict
 from ledger_engine.printable import printable, printable_json
 from ledger_engine.projects import Project
 from ledger_engine.records import Record, as_json
@@ -55,10 +55,12 @@ def project_or_first(unit: Unit, id: str | None) -> Project:
 
 
 def known_project(unit: Unit, id: str | None) -> Project:
-    """The project with this id, or the database's first one; raises NotFound."""
+    """The project with this id, or the database's first one; raises NotFound, and Conflict without any."""
     project = projects.first(unit) if id is None else projects.get(unit, id)
     if project is None:
-        raise NotFound("project", "the first one")
+        raise Conflict(
+            "not_recoverable", "There is no project yet; `ledger-engine projects create` makes one."
+        )
     return project
 
 

@@ -126,6 +126,9 @@ def _open(file: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA query_only=ON")
     connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'projects'").fetchone() is None:
+        connection.close()
+        raise StorageUnavailable(f"{file} is no ledger")
     return connection
 
 

@@ -64,7 +64,7 @@ def parse_body(model: type[M], raw: bytes, content_type: str | None) -> M:
     """The body as `model`; raises InvalidRequest naming the first field at fault."""
     if issubclass(model, FormOrJson) and _media_type(content_type) == FORM:
         return validate(model, parse_pairs(raw))
-    _require_json(content_type)
+    _require_json(content_type, or_form=issubclass(model, FormOrJson))
     return validate(model, parse_object(raw))
 
 
@@ -111,7 +111,7 @@ def parse_object(raw: bytes) -> dict[str, Any]:
     except RecursionError:
         _refuse(f"it is nested deeper than {DEPTH_MAX}")
     except json.JSONDecodeError as error:
-        _refuse(f"{error.msg} at line {error.lineno}, column {error.colno}")
+        _refuse(f"{error.msg.removesuffix(' at')} at line {error.lineno}, column {error.colno}")
     except ValueError:
         _refuse("a number is too long")
     if not isinstance(value, dict):
@@ -127,9 +127,10 @@ def validate(model: type[M], value: object) -> M:
         raise _told(error.errors(include_url=False, include_input=False)[0]) from None
 
 
-def _require_json(content_type: str | None) -> None:
+def _require_json(content_type: str | None, *, or_form: bool) -> None:
     if _media_type(content_type) not in (None, "application/json"):
-        raise InvalidRequest("unsupported_content_type", "Send the body as application/json.", "Content-Type")
+        kinds = f"application/json or {FORM}" if or_form else "application/json"
+        raise InvalidRequest("unsupported_content_type", f"Send the body as {kinds}.", "Content-Type")
 
 
 def _media_type(content_type: str | None) -> str | None:

@@ -36,7 +36,12 @@ class Connection(ASGIHTTPConnection):
             answer = await route.serve(scope[CALL], parts, scope["query_string"])
         except LedgerError as error:
             answer = render(error, scope["path"])
-        if isinstance(answer, Response):
+        if isinstance(answer, Response) and scope["method"] == "HEAD":
+            # A stream for nobody would never end.
+            headers = [(name.lower().encode(), value.encode()) for name, value in answer.headers.items()]
+            await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        elif isinstance(answer, Response):
             await self._stream(answer, receive, send)
         else:
             await send_answer(answer, send)

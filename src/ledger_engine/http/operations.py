@@ -17,7 +17,7 @@ from ledger_engine import idempotency
 from ledger_engine.credentials import Credential
 from ledger_engine.database import T, Unit
 from ledger_engine.engine import Engine
-from ledger_engine.errors import LedgerError, PermissionDenied
+from ledger_engine.errors import DuplicateIdempotencyKey, InvalidRequest, LedgerError, PermissionDenied
 from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, parse_query
 from ledger_engine.http.errors import Rendered
 from ledger_engine.pages import Page
@@ -168,15 +168,28 @@ class Route:
             parse_query(NoQuery, query_string)
         if operation.method == "POST":
             call.idempotency_key = idempotency.parse(call.header(b"idempotency-key"))
-        if operation.body is not None:
-            arguments["body"] = parse_body(operation.body, call.body, call.header(b"content-type"))
-        elif call.body:
-            parse_body(NoBody, call.body, call.header(b"content-type"))
-        answer = await self._handler(call, **arguments)
+        try:
+            if operation.body is not None:
+                arguments["body"] = parse_body(operation.body, call.body, call.header(b"content-type"))
+            elif call.body:
+                parse_body(NoBody, call.body, call.header(b"content-type"))
+            answer = await self._handler(call, **arguments)
+        except InvalidRequest:
+            await _refuse_second_use(call)
+            raise
         if isinstance(answer, Response):
             return answer
         headers = [_JSON, *_UNSTORED] if operation.secret else [_JSON]
         return operation.status, headers, dumps(shown(answer)).encode()
+
+
+async def _refuse_second_use(call: Call) -> None:
+    """Raise DuplicateIdempotencyKey for a key that was used, whatever came with it (decisions.md 5)."""
+    if call.idempotency_key is None or call.scope is None:
+        return
+    first = await call.read(idempotency.taken_for, call.idempotency_key)
+    if first is not None:
+        raise DuplicateIdempotencyKey(first)
 
 
 _JSON = (b"content-type", b"application/json")

@@ -22,14 +22,14 @@ import hypercorn.protocol
 from hypercorn.asyncio.tcp_server import MAX_RECV, TCPServer
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData, Updated
-from hypercorn.protocol.events import Body, Request, Response
+from hypercorn.protocol.events import Body, Request, Response, StreamClosed
 from hypercorn.protocol.events import Event as StreamEvent
 from hypercorn.protocol.h11 import STREAM_ID, H11Protocol
 from hypercorn.protocol.http_stream import ASGIHTTPState, HTTPStream
 from hypercorn.typing import ConnectionState, H11SendableEvent
 
 from ledger_engine.errors import AuthenticationError, InvalidRequest, LedgerError
-from ledger_engine.http.errors import HeadersTooLarge, UnsupportedMethod, UriTooLong
+from ledger_engine.http.errors import HeadersTooLarge, PayloadTooLarge, UnsupportedMethod, UriTooLong
 from ledger_engine.http.intake import ARRIVAL, REFUSAL, Arrival, is_refused_unread
 
 HEAD_MAX = 64 * 1024  # bytes of request line and headers that are read; the gate takes far fewer
@@ -37,8 +37,11 @@ LINGER_S = 2  # for a client to read its last answer before the connection is cl
 SEND_TIMEOUT_S = 60  # for a client to take what was sent to it
 WAITS_FROM = 32 * 1024  # bytes not yet sent; with fewer, sending never waits for the client
 CHUNKS_MAX = 100_000  # of one body: each costs as much to read as a kilobyte
+TRAILER_MAX = 16 * 1024  # bytes; nothing is made of them
 METHODS = ["DELETE", "GET", "HEAD", "PATCH", "POST"]
 _ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
+_ASKED = re.compile(rb"[A-Z]+ (/[\x21-\x7e]*) HTTP/1")
+_HUGE_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*[0-9]{20,}[ \t]*\r\n", re.IGNORECASE)
 _CONFLICTS = ("multiple Host", "conflicting Content-Length", "multiple Transfer-Encoding")
 
 
@@ -82,7 +85,12 @@ class Peer(TCPServer):
     async def run(self) -> None:
         # Here and not in the task that watches: a request may have come before that runs first.
         self._idle_since = self.loop.time()
-        await super().run()
+        try:
+            await super().run()
+        except asyncio.CancelledError:
+            # The server stops, and this one had its time. asyncio would tell of a fault in its callback.
+            if not self.context.terminated.is_set():
+                raise
 
     async def _idle_timeout(self) -> None:
         while (left := self._idle_left()) > 0:
@@ -131,6 +139,7 @@ class Http1(H11Protocol):
 
     connection: h11.Connection
     stream: HTTPStream | None
+    _read = b""  # what came last
     _held = b""
     _holds = False
     _is_gone = False  # the client, or the sense of reading what else it sends
@@ -144,6 +153,8 @@ class Http1(H11Protocol):
             self._is_gone = True
         elif self._is_gone or self._is_over():
             return
+        elif isinstance(event, RawData):
+            self._read = event.data
         await super().handle(event)
 
     async def stream_send(self, event: StreamEvent) -> None:
@@ -198,6 +209,10 @@ class Http1(H11Protocol):
                     await self._break_off(self.stream, f"it comes in more than {CHUNKS_MAX:,} chunks")
                 continue
             if isinstance(event, h11.EndOfMessage) and self.stream is not None:
+                if sum(len(name) + len(value) for name, value in event.headers) > TRAILER_MAX:
+                    self._is_gone = True
+                    await self._break_off(self.stream, f"its trailer is larger than {TRAILER_MAX:,} bytes")
+                    continue
                 await self._end_body(self.stream, b"".join(parts))
                 parts = []
                 continue
@@ -237,9 +252,29 @@ class Http1(H11Protocol):
         if self.stream is not None:
             await self._break_off(self.stream, "it is not framed as HTTP/1.1 asks")
         elif self.connection.our_state is h11.IDLE:
-            await self._begin("", b"/", "1.1", [], _told(error, self.connection.trailing_data[0]))
+            # As far as it can be read, so that the answer has the shape that is used where it was asked.
+            asked = _ASKED.match(self._read)
+            path = asked[1] if asked is not None else b"/"
+            await self._begin("", path, "1.1", [], self._told(error))
         else:
             await self.send(Closed())
+
+    def _told(self, error: h11.RemoteProtocolError) -> LedgerError:
+        """What is wrong with a head, as an error of ours."""
+        if error.error_status_hint == 431:
+            # It is the last line that does not end.
+            earlier, _, last = self.connection.trailing_data[0].rpartition(b"\n")
+            if not earlier:
+                return UriTooLong("The URL is far too long.")
+            if last[:14].lower() == b"authorization:":
+                return AuthenticationError("invalid_credential", "No API key or token is that long.")
+            return HeadersTooLarge("The headers are far too large.")
+        # What h11 quotes after this is the client's own text, however long.
+        reason = str(error).partition(": b")[0]
+        if "Content-Length" in reason and _HUGE_LENGTH.search(self._read):
+            return PayloadTooLarge("The body is larger than 1 MB.")
+        code = "header_conflict" if any(conflict in reason for conflict in _CONFLICTS) else "invalid_value"
+        return InvalidRequest(code, f"This is not HTTP/1.1 as it should be: {reason}.")
 
     async def _end_body(self, stream: HTTPStream, rest: bytes) -> None:
         """Hand on the last of a body, with its end: one message, where Hypercorn makes two."""
@@ -283,11 +318,21 @@ class Http1(H11Protocol):
 
 
 class Stream(HTTPStream):
-    """One request on its way through the application, which sends headers as they have to be."""
+    """One request on its way through the application, which sends headers as they have to be.
+
+    An application that ends without an answer was ended: its client is gone, or the server stops. Then the
+    connection is closed; the answer that Hypercorn would make up has not what each of ours has.
+    """
 
     async def app_send(self, message: Any) -> None:
-        is_start = message is not None and message["type"] == "http.response.start"
-        if is_start and self.state == ASGIHTTPState.REQUEST:
+        if message is None and self.state == ASGIHTTPState.REQUEST:
+            self.state = ASGIHTTPState.CLOSED
+            await self.send(StreamClosed(self.stream_id))
+        elif (
+            message is not None
+            and message["type"] == "http.response.start"
+            and self.state == ASGIHTTPState.REQUEST
+        ):
             self.response = message
             await self.send(Response(self.stream_id, message["headers"], message["status"]))
             self.state = ASGIHTTPState.RESPONSE
@@ -307,18 +352,3 @@ def _teller(stream: HTTPStream) -> Callable[[dict[str, Any]], Awaitable[None]]:
 
 def _declared_length(headers: list[tuple[bytes, bytes]]) -> int:
     return next((int(value) for name, value in headers if name.lower() == b"content-length"), -1)
-
-
-def _told(error: h11.RemoteProtocolError, unread: bytes) -> LedgerError:
-    if error.error_status_hint == 431:
-        # It is the last line that does not end.
-        earlier, _, last = unread.rpartition(b"\n")
-        if not earlier:
-            return UriTooLong("The URL is far too long.")
-        if last[:14].lower() == b"authorization:":
-            return AuthenticationError("invalid_credential", "No API key or token is that long.")
-        return HeadersTooLarge("The headers are far too large.")
-    # What h11 quotes after this is the client's own text, however long.
-    reason = str(error).partition(": b")[0]
-    code = "header_conflict" if any(conflict in reason for conflict in _CONFLICTS) else "invalid_value"
-    return InvalidRequest(code, f"This is not HTTP/1.1 as it should be: {reason}.")

@@ -22,7 +22,8 @@ REDIRECT_URIS_MAX = 20
 REDIRECT_URI_MAX = 2000  # characters
 # Whatever a browser takes in another way than a parser could make two addresses of one.
 _PLAIN = re.compile(r"[A-Za-z0-9\-._~:/?\[\]@!$&'()+,;=%]+")
-_LOOPBACK = re.compile(r"http://(127\.0\.0\.1|\[::1\])(?::[1-9][0-9]{0,4})?(?=[/?]|$)")
+_PORT = r"[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
+_LOOPBACK = re.compile(rf"http://(127\.0\.0\.1|\[::1\])(?::(?:{_PORT}))?(?=[/?]|$)")
 
 
 @dataclass(slots=True)

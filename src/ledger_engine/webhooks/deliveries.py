@@ -64,7 +64,7 @@ def page(
     """The endpoint's deliveries with their attempts, newest first; raises NotFound for the endpoint."""
     endpoints.get(unit, scope, endpoint)
     found = _LISTING.page(unit, scope, wanted, {"endpoint": endpoint})
-    _fill(unit, found.items)
+    _fill(unit, scope, found.items)
     return found
 
 
@@ -100,7 +100,7 @@ def resend(
         if row is not None:
             sent.append(_read(row))
     unit.announce(endpoints.TOPIC)
-    _fill(unit, sent)
+    _fill(unit, scope, sent)
     return sent
 
 
@@ -140,8 +140,8 @@ def purge(unit: Unit, before_id: str, limit: int) -> int:
     return len(ids)
 
 
-def _fill(unit: Unit, deliveries: list[Delivery]) -> None:
-    """Add to each its event's type and its attempts."""
+def _fill(unit: Unit, scope: Scope, deliveries: list[Delivery]) -> None:
+    """Add to each its event's type and its attempts; what was sent of users for those who may read users."""
     if not deliveries:
         return
     parameters: dict[str, Value] = {f"id{number}": item.id for number, item in enumerate(deliveries)}
@@ -159,11 +159,13 @@ def _fill(unit: Unit, deliveries: list[Delivery]) -> None:
         )
         assert event is not None, "a delivery has an event"
         delivery.event_type = event["type"]
-        body = event["body"].encode()[:SHOWN_MAX].decode(errors="ignore")
+        body: str | None = event["body"].encode()[:SHOWN_MAX].decode(errors="ignore")
+        if event["type"] in events.USER_KINDS and not scope.may_see_users():
+            body = None
         delivery.attempts = [_attempt(row, body) for row in of_delivery.get(delivery.id, [])]
 
 
-def _attempt(row: Row, body: str) -> Attempt:
+def _attempt(row: Row, body: str | None) -> Attempt:
     response: Part | None = None
     if row["response_headers"] is not None:
         response = {"headers": _by_name(row["response_headers"]), "body": row["response_body"]}

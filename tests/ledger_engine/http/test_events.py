@@ -66,6 +66,22 @@ async def test_events_are_paged_by_a_cursor(api: httpx.AsyncClient, engine: Engi
     assert (await api.get("/v1/events", params={"cursor": "evt_none"})).status_code == 400
 
 
+async def test_events_of_users_are_for_those_who_may_read_users(
+    api: httpx.AsyncClient, api_with: Run, engine: Engine, scope: Scope
+) -> None:
+    user = await api.post("/api/users", json={"name": "Ada", "email": "ada@example.com"})
+    (event,) = (await api.get("/v1/events")).json()["data"]
+    assert event["data"]["object"]["id"] == user.json()["id"]
+    for scopes, shown in ((["read:projects"], False), (["read:projects", "read:users"], True)):
+        client = await api_with(scopes=scopes)
+        listed = (await client.get("/v1/events")).json()["data"]
+        assert [each["id"] for each in listed] == ([event["id"]] if shown else [])
+        assert (await client.get(f"/v1/events/{event['id']}")).status_code == (200 if shown else 403)
+        may = Scope(scope.project, livemode=False, scopes=frozenset(scopes))
+        followed = await engine.read(lambda unit, may=may: events.after(unit, may, "", 10))
+        assert len(followed) == shown
+
+
 async def test_to_others_an_event_does_not_exist(
     api: httpx.AsyncClient, stranger_api: httpx.AsyncClient, engine: Engine, scope: Scope
 ) -> None:

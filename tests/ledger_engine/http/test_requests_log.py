@@ -13,7 +13,7 @@ from ledger_engine.engine import Engine
 from ledger_engine.http.app import create_app
 from ledger_engine.request_recorder import MASK, RequestRecorder
 from ledger_engine.scope import Scope
-from tests.ledger_engine.conftest import MakeKey
+from tests.ledger_engine.conftest import MakeKey, Run
 
 
 class Recorded:
@@ -65,6 +65,21 @@ async def test_a_request_is_logged_with_the_events_it_caused(recorded: Recorded)
     shown = await recorded.client.get(f"/v1/requests/{entry['id']}")
     assert shown.json() == entry | {"events": [event["id"]]}
     assert event["request"] == entry["id"]
+
+
+async def test_bodies_are_for_those_who_may_read_everything(recorded: Recorded, api_with: Run) -> None:
+    await recorded.client.post("/api/users", json={"name": "Ada", "email": "ada@example.com"})
+    (entry,) = await recorded.log()
+    assert "ada@example.com" in entry["request_body"]
+    for scopes in (["read:projects"], ["read:projects", "read:users"], ["read:projects", "admin:billing"]):
+        client = await api_with(scopes=scopes)
+        listed = (await client.get("/v1/requests", params={"method": "POST"})).json()["data"]
+        shown = (await client.get(f"/v1/requests/{entry['id']}")).json()
+        for each in (*listed, shown):
+            assert (each["path"], each["request_body"], each["response_body"]) == ("/api/users", None, None)
+    everything = await api_with(role="owner", scopes=["read:projects", "read:users", "admin:billing"])
+    shown = (await everything.get(f"/v1/requests/{entry['id']}")).json()
+    assert shown["request_body"] == entry["request_body"]
 
 
 async def test_a_request_is_linked_to_its_own_events_alone(recorded: Recorded) -> None:

@@ -147,6 +147,8 @@ def test_on_a_loopback_address_the_port_may_differ(own: str, port: str) -> None:
         "http://127.0.0.1:0/callback",
         "http://127.0.0.1:080/callback",
         "http://127.0.0.1:123456/callback",
+        "http://127.0.0.1:65536/callback",
+        "http://127.0.0.1:99999/callback",
         "http://127.0.0.1:80:80/callback",
         "http://127.0.0.1:8080@evil.example/callback",
         "http://ada@127.0.0.1:8080/callback",

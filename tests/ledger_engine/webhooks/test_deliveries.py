@@ -63,6 +63,19 @@ async def test_of_a_body_the_first_4_kb_are_shown(sending: Sending, write: Run) 
     assert body.endswith("éé")
 
 
+async def test_what_was_sent_of_a_user_is_for_those_who_may_read_users(
+    sending: Sending, read: Run, write: Run, scope: Scope
+) -> None:
+    await write(create_user, NewUser("Ada", "ada@example.com"))
+    await sending.record(sending.outcome(await sending.newest()))
+    for scopes, shown in ((["read:projects"], False), (["read:projects", "read:users"], True)):
+        by = Scope(scope.project, livemode=False, scopes=frozenset(scopes))
+        page = await read(deliveries.page, sending.subscription.endpoint, PageRequest(), by=by)
+        (delivery,) = page.items
+        body = delivery.attempts[0]["request"]["body"]
+        assert ("ada@example.com" in body) if shown and body else body is None
+
+
 async def test_headers_of_one_name_are_one_list(sending: Sending) -> None:
     (event,) = await sending.happen()
     headers = [("set-cookie", "a=1"), ("server", "x"), ("set-cookie", "b=2")]
