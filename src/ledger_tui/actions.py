@@ -10,9 +10,9 @@ from textual.binding import Binding, BindingType
 from ledger_tui.resources.registry import PLACES, RESOURCES
 
 
-def _key(keys: str, action: str, text: str, *, show: bool = False, label: str | None = None) -> Binding:
+def _key(keys: str, action: str, text: str, *, show: bool = False) -> Binding:
     name = action.removeprefix("app.").removeprefix("screen.").replace("(", ".").rstrip(")").replace("'", "")
-    return Binding(keys, action, text, show=show, key_display=label, id=name)
+    return Binding(keys, action, text, show=show, id=name)
 
 
 SCREEN_KEYS: list[BindingType] = [_key(place.key, f"show('{place.kind}')", place.title) for place in PLACES]
@@ -29,19 +29,19 @@ WAY_KEYS: list[BindingType] = [
 
 GLOBAL_KEYS: list[BindingType] = [
     *SCREEN_KEYS,
-    _key("question_mark", "help", "keys", show=True, label="?"),
+    _key("question_mark", "help", "keys", show=True),
     _key("q", "app.quit", "quit", show=True),
-    _key("left_square_bracket", "travel(-1)", "back where you were", label="["),
-    _key("right_square_bracket", "travel(1)", "forward again", label="]"),
+    _key("left_square_bracket", "travel(-1)", "back where you were"),
+    _key("right_square_bracket", "travel(1)", "forward again"),
     _key("J", "raw", "raw JSON"),
     _key("i", "ids", "jump to an id in it"),
-    _key("ctrl+e", "export", "export the list", label="^e"),
-    _key("ctrl+t", "themes", "themes", label="^t"),
+    _key("ctrl+e", "export", "export the list"),
+    _key("ctrl+t", "themes", "themes"),
     _key("S", "app.sign_in", "sign in", show=True),
     _key("R", "app.restart_server", "start the server again", show=True),
 ]
 
-_BACK = _key("escape", "back", "back", show=True, label="esc")
+_BACK = _key("escape", "back", "back", show=True)
 _REFRESH = _key("r", "refresh", "refresh")
 _COPY: list[BindingType] = [
     _key("y", "screen.copy_id", "copy the id"),
@@ -53,7 +53,7 @@ VIEW_KEYS: list[BindingType] = [_BACK, _REFRESH, *_COPY]
 RESOURCE_KEYS: list[BindingType] = [
     _key("enter", "open", "open", show=True),
     _BACK,
-    _key("slash", "filter", "filter", show=True, label="/"),
+    _key("slash", "filter", "filter", show=True),
     _key("n", "create", "new", show=True),
     _key("e", "edit", "edit", show=True),
     _REFRESH,
@@ -65,7 +65,7 @@ RESOURCE_KEYS: list[BindingType] = [
 ]
 
 EVENTS_KEYS: list[BindingType] = [
-    _key("p", "pause", "pause", show=True),
+    _key("p", "pause", "pause or resume", show=True),
 ]
 
 TOKEN_KEYS: list[BindingType] = [
@@ -75,12 +75,35 @@ TOKEN_KEYS: list[BindingType] = [
 ]
 
 TABLE_KEYS: list[BindingType] = [
-    _key("up,k", "move(-1)", "up", label="↑"),
-    _key("down,j", "move(1)", "down", label="↓"),
-    _key("pageup,ctrl+b", "move_pages(-1)", "page up", label="PgUp"),
-    _key("pagedown,ctrl+f,space", "move_pages(1)", "page down", label="PgDn"),
-    _key("home,g", "newest", "the newest", label="Home"),
-    _key("end,G", "oldest", "the oldest loaded", label="End"),
+    _key("up,k", "move(-1)", "up"),
+    _key("down,j", "move(1)", "down"),
+    _key("pageup,ctrl+b", "move_pages(-1)", "page up"),
+    _key("pagedown,ctrl+f,space", "move_pages(1)", "page down"),
+    _key("home,g", "newest", "the newest"),
+    _key("end,G", "oldest", "the oldest loaded"),
 ]
 
 MOST_KEYS_IN_BAR = 7
+
+# What stays in the key bar when there is no room for all, the first longest; a dialog's own keys come before.
+_IMPORTANT = (
+    "help",
+    "pause",
+    "act(",
+    "exchange",
+    "rotate",
+    "open",
+    "back",
+    "create",
+    "filter",
+    "go(",
+    "use_key",
+    "locate",
+    "edit",
+    "app.",
+)
+
+
+def importance(action: str) -> int:
+    """Where an action stands among those of the key bar: the highest are left out first."""
+    return next((n for n, name in enumerate(_IMPORTANT, 1) if action.startswith(name)), 0)

@@ -10,6 +10,7 @@ from typing import Any
 from rich.text import Text
 from textual import work
 from textual.app import App, SystemCommand
+from textual.binding import Binding
 from textual.color import Color
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
@@ -22,7 +23,7 @@ from ledger_tui.commands import DashboardCommands
 from ledger_tui.connection import CannotConnect, Connection, SignInNeeded
 from ledger_tui.crash import crash_report
 from ledger_tui.hearing import hears
-from ledger_tui.keymap import keymap
+from ledger_tui.keymap import keymap, spelled
 from ledger_tui.messages import NamesCame, ServerEnded, ServerFailed, SessionChanged, SignInWanted
 from ledger_tui.options import Options
 from ledger_tui.screens.dashboard import Dashboard
@@ -93,6 +94,10 @@ class LedgerApp(App[int]):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """None of Textual's own: the palette is made from our bindings."""
         return ()
+
+    def get_key_display(self, binding: Binding) -> str:
+        """One spelling of a key in the help, the key bar and the palette, whatever it was moved to."""
+        return spelled(binding.key)
 
     def get_css_variables(self) -> dict[str, str]:
         """The theme's, and the profile's colour for the sign of the mode."""

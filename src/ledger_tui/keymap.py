@@ -32,6 +32,14 @@ def _made(bindings: list[BindingType]) -> list[Binding]:
     return [binding for binding in bindings if isinstance(binding, Binding)]
 
 
+def spelled(key: str) -> str:
+    """A key as it is written wherever it is told: `^f`, `PgUp`, `?`."""
+    modifiers, _, last = key.rpartition("+")
+    before = modifiers.replace("ctrl", "^").replace("^+", "^")
+    joint = "+" if before and not before.endswith("^") else ""
+    return before + joint + _SHORT.get(last, last)
+
+
 # The bindings that are active at the same time: among these a key means one thing.
 TOGETHER: list[list[Binding]] = [
     _made([*actions.GLOBAL_KEYS, *actions.VIEW_KEYS, *actions.TOKEN_KEYS]),
@@ -49,6 +57,20 @@ def _long_name(character: str) -> str:
 
 _LONG = {character: _long_name(character) for character in string.punctuation}
 _NAMED = {*(key.value for key in Keys if not key.value.startswith("<")), *_LONG.values(), "space"}
+_SHORT = {long: character for character, long in _LONG.items()} | {
+    "enter": "⏎",
+    "escape": "esc",
+    "up": "↑",
+    "down": "↓",
+    "left": "←",
+    "right": "→",
+    "home": "Home",
+    "end": "End",
+    "pageup": "PgUp",
+    "pagedown": "PgDn",
+}
+# Textual's own, which no binding of ours can have: it acts on them first.
+_TAKEN = {"ctrl+p": "the palette", "ctrl+q": "quit", "ctrl+c": "the terminal's"}
 _MODIFIED = re.compile(r"(?:(?:ctrl|shift|alt|super)\+)*(.+)")
 
 
@@ -62,6 +84,8 @@ def keymap(keys: Mapping[str, str], file: str) -> dict[str, str]:
             last = found[1] if found else ""
             if len(last) != 1 and last not in _NAMED:
                 raise BadConfig(f"{file}: keys.{name}: “{key}” is no key.")
+            if key in _TAKEN:
+                raise BadConfig(f"{file}: keys.{name}: “{key}” is {_TAKEN[key]} already.")
     chosen = {name: _split(keys.get(name, binding.key)) for name, binding in BY_ID.items()}
     for bindings in TOGETHER:
         _require_apart(bindings, chosen, keys, file)

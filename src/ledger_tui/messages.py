@@ -176,6 +176,14 @@ class BackWanted(Message):
     """There is nothing more to close in a view."""
 
 
+class FieldChanged(Message):
+    """Something else stands in a field of a form; `entry` is its widget's id."""
+
+    def __init__(self, entry: str | None) -> None:
+        super().__init__()
+        self.entry = entry
+
+
 class FormSent(Message):
     """The server made or changed the object."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import os
+import re
 import secrets
 import shlex
 import signal
@@ -25,6 +26,10 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 HOST = "127.0.0.1"
 _GOODBYE_SECONDS = 2.0
+_FONT = (
+    '<style>@font-face { font-family: "Roboto Mono";'
+    ' src: url("/static/fonts/RobotoMono-VariableFont_wght.ttf"); }</style>'
+)
 
 
 class Door:
@@ -103,7 +108,10 @@ class WebDashboard(Server):
 
         @web.middleware
         async def through_the_door(request: web.Request, handler: Handler) -> web.StreamResponse:
-            return await self.door.check(request, handler)
+            answer = await self.door.check(request, handler)
+            if isinstance(answer, web.Response) and answer.content_type == "text/html":
+                answer.text = self._without_what_is_elsewhere(answer.text or "")
+            return answer
 
         app.middlewares.append(through_the_door)
         app.on_response_prepare.append(self._add_headers)
@@ -115,11 +123,16 @@ class WebDashboard(Server):
         self.public_url = self.door.address
         return runner
 
+    def _without_what_is_elsewhere(self, page: str) -> str:
+        """textual-serve's page links a font of the web, which it also brings along."""
+        own = re.escape(self.public_url)
+        return re.sub(rf'<link\b[^>]*\bhref="(?!{own}/)[a-z]*:?//[^>]*>', _FONT, page)
+
     async def _add_headers(self, _request: web.Request, response: web.StreamResponse) -> None:
         socket = f"ws://{HOST}:{self.door.port}"
         response.headers.update(
             {
-                # Nothing is loaded from elsewhere (the page asks for a font of the web), nothing frames it.
+                # Nothing is loaded from elsewhere, nothing frames it.
                 "Content-Security-Policy": (
                     "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline';"
                     f" img-src 'self' data:; font-src 'self' data:; connect-src 'self' {socket};"

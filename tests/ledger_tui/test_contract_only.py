@@ -122,9 +122,9 @@ async def test_an_invoice_is_drafted_edited_and_met_again_without_a_list(
         await driver.press("ctrl+s")
         await driver.sees("Changed inv_", "Grace")
         assert server.invoices[0]["customer"] == "Grace"
-        # Opening it goes beyond the interface.
-        await driver.press("o")
-        await driver.sees("Could not open: this server does not offer it")
+        # Finalizing it goes beyond the interface.
+        await driver.press("o", "y")
+        await driver.sees("Could not finalize: this server does not offer it")
         assert_sound(driver)
 
 

@@ -2,7 +2,7 @@ import pytest
 from textual.binding import Binding
 
 from ledger_tui.config import BadConfig
-from ledger_tui.keymap import BY_ID, TOGETHER, keymap
+from ledger_tui.keymap import BY_ID, TOGETHER, keymap, spelled
 
 
 def test_nothing_configured_changes_nothing() -> None:
@@ -30,6 +30,8 @@ def test_a_key_may_be_any_that_a_terminal_sends(key: str) -> None:
         ({"refresh": "n"}, "keys.refresh: “n” is create already"),
         ({"refresh": "f5", "follow": "f5"}, "“f5” is"),
         ({"refresh": "/"}, "is filter already"),
+        ({"refresh": "ctrl+p"}, "keys.refresh: “ctrl+p” is the palette already"),
+        ({"refresh": "f5,ctrl+q"}, "keys.refresh: “ctrl+q” is quit already"),
         ({"show.accounts": "k"}, "keys.show.accounts: “k” is move.-1 already"),
     ],
 )
@@ -51,3 +53,13 @@ def test_by_default_a_key_means_one_thing_at_a_time(together: list[Binding]) -> 
     for binding in together:
         for key in binding.key.split(","):
             assert taken.setdefault(key, binding.id or "") == binding.id, key
+
+
+def test_a_key_has_one_spelling() -> None:
+    keys = ["k", "G", "up", "pageup", "ctrl+b", "question_mark", "left_square_bracket", "escape", "space"]
+    assert [spelled(key) for key in keys] == ["k", "G", "↑", "PgUp", "^b", "?", "[", "esc", "space"]
+    assert [spelled(key) for key in ("enter", "shift+tab", "ctrl+shift+f5")] == [
+        "⏎",
+        "shift+tab",
+        "^shift+f5",
+    ]

@@ -56,6 +56,11 @@ async def test_the_link_is_good_once_and_becomes_a_session(link: str, browser: a
         assert answer.status == 200
         page = await answer.text()
         assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    assert not re.findall(rf"""(?:href|src)\s*=\s*["'](?!{re.escape(root(link))}/)""", page)
+    assert "googleapis" not in page
+    assert "css/xterm.css" in page
+    fonts = re.findall(r'url\("(/static/fonts/[^"]+)"\)', page)
+    assert [await status(browser, root(link) + font) for font in fonts] == [200]
     assert KEY not in page
     assert "token=" not in page
     async with aiohttp.ClientSession() as other:

@@ -6,16 +6,18 @@ import asyncio
 import csv
 import os
 import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
+from urllib.parse import quote
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import ClientError, NotFound
 from ledger_tui.client.lists import Paging, fetch_page
+from ledger_tui.state.names import AccountNames
 from ledger_tui.state.sheets import Format, columns_of, csv_lines, csv_row, json_line
-from ledger_tui.state.window import Page, Want
+from ledger_tui.state.window import Record, Want
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class Asked:
     file: Path
     format: Format
     replace: bool = False  # whether a file that is there may be replaced
+    names: AccountNames = field(default_factory=AccountNames)  # what is known of accounts already
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +78,35 @@ async def _write_pages(api: Api, asked: Asked, draft: _Draft, tell: Callable[[Pr
         first = False
         want = Want(0, "page", 0, cursor)
         page = await fetch_page(api, asked.path, asked.paging, asked.filters, want, asked.part)
-        await asyncio.to_thread(draft.add, page)
+        await asyncio.to_thread(draft.add, await _with_currencies(api, asked.names, page.rows))
         rows += len(page.rows)
         tell(Progress(rows, page.total))
         if page.older == cursor:  # a server that goes round in a circle
             break
         cursor = page.older
     return Progress(rows, rows)
+
+
+async def _with_currencies(api: Api, names: AccountNames, rows: Sequence[Record]) -> list[Record]:
+    """The rows, with their account's `currency` after an `amount` that goes without: it says no unit."""
+    bare = [row for row in rows if "amount" in row and "account" in row and "currency" not in row]
+    for account_id in names.unknown(row["account"] for row in bare):
+        try:
+            names.learn([(await api.read(f"/v1/accounts/{quote(account_id, safe='')}")).record])
+        except NotFound:
+            names.mark_absent(account_id)
+    without = {id(row) for row in bare}
+    return [_with_currency(row, names) if id(row) in without else row for row in rows]
+
+
+def _with_currency(row: Record, names: AccountNames) -> Record:
+    currency = names.currency(row["account"])
+    told: Record = {}
+    for name, value in row.items():
+        told[name] = value
+        if name == "amount":
+            told["currency"] = currency
+    return told
 
 
 class _Draft:
@@ -97,14 +122,14 @@ class _Draft:
         descriptor, name = tempfile.mkstemp(dir=self._file.parent, prefix=f".{self._file.name}.")  # 0600
         return Path(name), os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="")
 
-    def add(self, page: Page) -> None:
+    def add(self, rows: Sequence[Record]) -> None:
         if self._format == "jsonl":
-            self._stream.writelines(json_line(record) for record in page.rows)
+            self._stream.writelines(json_line(record) for record in rows)
             return
-        columns = columns_of(page.rows, self._columns)
+        columns = columns_of(rows, self._columns)
         if columns != self._columns:
             self._widen(columns)
-        self._stream.write(csv_lines(csv_row(record, columns) for record in page.rows))
+        self._stream.write(csv_lines(csv_row(record, columns) for record in rows))
 
     def _widen(self, columns: list[str]) -> None:
         """Begin, or begin again with more columns: a later page has fields the first had not."""

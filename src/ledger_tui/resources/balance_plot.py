@@ -52,9 +52,9 @@ def balance_points(account: Record, newest_first: Sequence[Record]) -> BalancePo
     times = tuple(at for at in reversed(moments) if at is not None)
     ends = [time_of(row, "created").text[:16] for row in newest_first]
     return BalancePoints(
-        balances=(running, *reversed(balances)) if newest_first else (),
-        # The balance before the first posting stands at the first posting's time.
-        times=(times[0], *times) if times and len(times) == len(newest_first) else None,
+        # What it was before the first of them it was not in the time that is drawn.
+        balances=tuple(reversed(balances)),
+        times=times if times and len(times) == len(newest_first) else None,
         first=ends[-1] if ends else "",
         last=ends[0] if ends else "",
     )
@@ -68,33 +68,21 @@ class _BalancePlot:
     def __call__(self, width: int) -> Sequence[Sequence[Cell]]:
         points = self.points
         high, low = (format_amount(end(points.balances), self.currency) for end in (max, min))
+        # A balance that never changed runs in the middle, and so does its figure.
+        labels = {0: high, _HEIGHT - 1: low} if high != low else {_HEIGHT // 2: high}
         margin = max(len(high), len(low))
         columns = max(8, width - margin - 2)
         lines = []
-        for number, line in enumerate(plot.line(_spread(points, columns * 2), columns, _HEIGHT)):
-            label = high if number == 0 else low if number == _HEIGHT - 1 and low != high else ""
-            lines.append((Cell(f"{label.rjust(margin)} ┤", "dim"), Cell(line, "accent")))
+        for number, line in enumerate(plot.line(points.balances, columns, _HEIGHT, points.times)):
+            label = labels.get(number, "").rjust(margin)
+            lines.append((Cell(f"{label} ┤", "dim"), Cell(line, "accent")))
         if points.times is None:
-            foot = f"its last {len(points.balances) - 1} postings"
+            foot = f"its last {len(points.balances)} postings"
             return [*lines, (Cell(" " * (margin + 2) + foot, "dim"),)]
         # Where both ends are of one day, the day is said once.
         last = points.last[11:] if points.last[:10] == points.first[:10] else points.last
         room = max(1, columns - len(points.first) - len(last))
         return [*lines, (Cell(" " * (margin + 2) + points.first + " " * room + last, "dim"),)]
-
-
-def _spread(points: BalancePoints, columns: int) -> list[int]:
-    """The balance at evenly spaced moments; evenly spaced postings where their times are not told."""
-    if points.times is None or points.times[-1] == points.times[0]:
-        return list(points.balances)
-    first, last = points.times[0], points.times[-1]
-    spread, at = [], 0
-    for column in range(columns):
-        wanted = first + (last - first) * column / (columns - 1)
-        while at + 1 < len(points.times) and points.times[at + 1] <= wanted:
-            at += 1
-        spread.append(points.balances[at])
-    return spread
 
 
 def balance_sections(account: Record, points: object, _names: AccountNames) -> tuple[Section, ...]:

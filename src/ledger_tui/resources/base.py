@@ -131,7 +131,7 @@ class Action:
     allowed: Callable[[Record], bool]
     method: Literal["POST", "DELETE"] = "POST"
     suffix: str = ""
-    destructive: bool = False  # it asks first, and in live mode for the id
+    final: bool = False  # it cannot be taken back, so it asks first, and in live mode for the id
     asks: str = ""  # how the question begins, where the label does not do
     creates: bool = False  # it makes an object, so it carries an idempotency key
     target: Callable[[Record], str] | None = None
@@ -183,7 +183,8 @@ class Resource(Place):
     paging: Paging = "starting_after"
     filters: tuple[Filter, ...] = ()
     form: Form | None = None
-    edit: Callable[[Record], Form | None] = lambda _record: None  # None where its state forbids it
+    # None where its state forbids it.
+    edit: Callable[[Record, AccountNames], Form | None] = lambda _record, _names: None
     edits: bool = False  # whether objects of this kind can be edited at all
     actions: tuple[Action, ...] = ()
     ways: tuple[Way, ...] = ()

@@ -53,6 +53,12 @@ def _type(record: Record) -> Cell:
 
 def summary(about: Record, names: AccountNames) -> Cell:
     """The object of an event in a few words, whatever kind it is."""
+    parts = known_by(about, names)
+    return Cell("  ".join(parts)) if parts else text_of(about, "id", "dim")
+
+
+def known_by(about: Record, names: AccountNames) -> list[str]:
+    """What people know an object by: its amount, its names, how much is in it."""
     parts: list[str] = []
     amount = next((about[name] for name in ("amount", "total") if isinstance(about.get(name), int)), None)
     currency = about.get("currency") or names.currency(about.get("account"))
@@ -69,7 +75,7 @@ def summary(about: Record, names: AccountNames) -> Cell:
     items = about.get("items")
     if isinstance(items, list):
         parts.append(f"{len(items)} item{'s' if len(items) != 1 else ''}")
-    return Cell("  ".join(parts)) if parts else text_of(about, "id", "dim")
+    return parts
 
 
 def _signature(record: Record, log: WebhookLog, *, long: bool = False) -> Cell:

@@ -54,24 +54,30 @@ class _Lifecycle:
     status: str
     times: tuple[tuple[str, str], ...]
 
-    def __call__(self, _width: int) -> Sequence[Sequence[Cell]]:
+    def __call__(self, width: int) -> Sequence[Sequence[Cell]]:
+        return self._side_by_side() if width >= 3 * _STEP else self._one_below_the_other()
+
+    def _side_by_side(self) -> list[list[Cell]]:
         went = dict(self.times)
-        draft, opened, paid, void = (self._state(state) for state in ("draft", "open", "paid", "void"))
-        # Each state is as wide between brackets as without, so that the drawing stands still.
-        gap = " " * (len(draft.text) + len(_ARROW))
-        lines = [
-            (draft, self._arrow("open"), opened, self._arrow("paid"), paid),
-            (
-                Cell(went.get("draft", "").ljust(len(gap)), "dim"),
-                Cell(went.get("open", "").ljust(len(opened.text) + 1), "dim"),
-                Cell(_DOWN, "dim" if self.status != "void" else "plain"),
-                void,
-            ),
-        ]
-        end = went.get(self.status, "") if self.status in ("paid", "void") else ""
-        if end:
-            lines.append((Cell(gap + " " * (len(opened.text) + len(_DOWN) + 1) + f" {end}", "dim"),))
+        way: list[Cell] = []
+        for state, to in (("draft", "open"), ("open", "paid")):
+            cell = self._state(state)
+            way += [cell, self._arrow("", _STEP - len(cell.text), to)]
+        times = "".join(f" {went.get(state, '')}".ljust(_STEP) for state in ("draft", "open", "paid"))
+        down = [Cell(" " * (_STEP + 2)), self._arrow("└", _STEP - 2, "void"), self._state("void")]
+        lines = [[*way, self._state("paid")], [Cell(times.rstrip(), "dim")], down]
+        if "void" in went:
+            lines.append([Cell(" " * (2 * _STEP + 1) + went["void"], "dim")])
         return lines
+
+    def _one_below_the_other(self) -> list[list[Cell]]:
+        went = dict(self.times)
+        cells = [self._state(state) for state in _LOOKS]
+        widest = max(len(cell.text) for cell in cells) + 2
+        return [
+            [cell, Cell(" " * (widest - len(cell.text)) + went.get(state, ""), "dim")]
+            for state, cell in zip(_LOOKS, cells, strict=True)
+        ]
 
     def _state(self, state: str) -> Cell:
         glyph, tone = _LOOKS[state]
@@ -79,11 +85,12 @@ class _Lifecycle:
             return Cell(f"[{glyph} {state}]", "accent" if tone == "dim" else tone)
         return Cell(f" {glyph} {state} ", "plain" if state in dict(self.times) else "dim")
 
-    def _arrow(self, to: str) -> Cell:
-        return Cell(_ARROW, "plain" if to in dict(self.times) else "dim")
+    def _arrow(self, begins: str, length: int, to: str) -> Cell:
+        reached = to == self.status or to in dict(self.times)
+        return Cell(begins + "─" * (length - len(begins) - 1) + "▶", "plain" if reached else "dim")
 
 
-_ARROW, _DOWN = "─▶", "└▶"
+_STEP = 15  # from one state to the next: a time fits in between
 _STATE_TIMES = {"draft": "created", "open": "opened_at", "paid": "paid_at", "void": "voided_at"}
 
 
@@ -135,11 +142,11 @@ def _detail(record: Record, names: AccountNames) -> Detail:
     )
 
 
-def _edit(record: Record) -> Form | None:
+def _edit(record: Record, names: AccountNames) -> Form | None:
     """Only drafts are edited (interface.md, States and transitions)."""
     if record.get("status") != "draft":
         return None
-    currency, amount = record.get("currency"), record.get("amount")
+    currency, amount = currency_of(record, names), record.get("amount")
     fields = [field for field in _FIELDS if field.name != "amount"]
     # The amount of an invoice with lines is their sum; without a currency it cannot be written.
     if isinstance(currency, str) and isinstance(amount, int) and not record.get("lines"):
@@ -208,10 +215,11 @@ INVOICES = Resource(
         Action(
             "finalize",
             "o",
-            "open",
-            "Opened",
+            "finalize",
+            "Finalized",
             lambda r: r.get("status") == "draft",
             suffix="/finalize",
+            final=True,
             part="invoices.finalize",
         ),
         Action(
@@ -221,12 +229,11 @@ INVOICES = Resource(
             "Paid",
             lambda r: r.get("status") == "open",
             suffix="/pay",
+            final=True,
             creates=True,
             part="invoices.pay",
         ),
-        Action(
-            "void", "v", "void", "Voided", lambda r: r.get("status") == "open", "DELETE", destructive=True
-        ),
+        Action("void", "v", "void", "Voided", lambda r: r.get("status") == "open", "DELETE", final=True),
     ),
     changes=True,
     part="invoices.list",

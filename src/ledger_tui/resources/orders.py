@@ -46,26 +46,36 @@ def _items(record: Record) -> list[object]:
     return items if isinstance(items, list) else []
 
 
-def _item_fact(number: int, item: object) -> Fact:
+def _item_facts(number: int, item: object) -> list[Fact]:
+    """`2 × 1,250     Beans`, as on an invoice; what else an item tells stands under it, a line each."""
     if not isinstance(item, dict):
-        return Fact(f"{number}", Cell(literal(item)))
-    text = ", ".join(f"{literal(name)} {literal(value)}" for name, value in item.items())
-    return Fact(f"{number}", Cell(text))
+        return [Fact(f"{number}", Cell(literal(item)))]
+    known = {name: item[name] for name in ("quantity", "unit_amount") if isinstance(item.get(name), int)}
+    label = " × ".join(f"{value:,}" for value in known.values()) or f"{number}"
+    facts = [Fact(label, text_of(item, "name"))]
+    rest = (name for name in item if name != "name" and name not in known)
+    return facts + [Fact("", Cell(f"{literal(name)} {literal(item[name])}", "dim")) for name in rest]
+
+
+def _user(record: Record, names: AccountNames) -> Cell:
+    known = names.user(record.get("user_id"))
+    return Cell(literal(known)) if known else text_of(record, "user_id", "dim")
 
 
 def _detail(record: Record, names: AccountNames) -> Detail:
     facts = (
         Fact("status", status_of(record, _LOOKS)),
         Fact("total", _total(record, names)),
-        Fact("user", text_of(record, "user_id", "dim")),
+        Fact("user", _user(record, names)),
         Fact("created", time_of(record, "created")),
         Fact("mode", mode_of(record)),
         Fact("id", text_of(record, "id", "dim")),
     )
-    items = tuple(_item_fact(number, item) for number, item in enumerate(_items(record), 1))
+    items = _items(record)
+    lines = tuple(fact for number, item in enumerate(items, 1) for fact in _item_facts(number, item))
     return Detail(
         headline=Cell(f"Order of {len(items)} item{'s' if len(items) != 1 else ''}", "strong"),
-        sections=(Section("", facts), Section("items", items)),
+        sections=(Section("", facts), Section("items", lines)),
         links=(Link("Its user", "users", record_id=str(record.get("user_id"))),),
     )
 
@@ -89,7 +99,7 @@ ORDERS = Resource(
         Column("status", 9, lambda r, _n: status_of(r, _LOOKS)),
         Column("total", 9, _total, align="right"),
         Column("items", 5, lambda r, _n: Cell(str(len(_items(r))), "dim"), align="right"),
-        Column("user", 12, lambda r, _n: text_of(r, "user_id", "dim"), grow=1),
+        Column("user", 12, _user, grow=1),
         Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
     ),
     detail=_detail,
@@ -106,8 +116,12 @@ ORDERS = Resource(
         prefill=_prefill,
     ),
     actions=(
-        Action("pay_order", "p", "pay", "Paid", lambda r: r.get("status") == "open", suffix="/pay"),
-        Action("ship", "s", "ship", "Shipped", lambda r: r.get("status") == "paid", suffix="/ship"),
+        Action(
+            "pay_order", "p", "pay", "Paid", lambda r: r.get("status") == "open", suffix="/pay", final=True
+        ),
+        Action(
+            "ship", "s", "ship", "Shipped", lambda r: r.get("status") == "paid", suffix="/ship", final=True
+        ),
     ),
     changes=True,
     has_object_path=False,

@@ -62,6 +62,9 @@ def _account(record: Record, names: AccountNames) -> Cell:
 
 def _detail(record: Record, names: AccountNames) -> Detail:
     amount, currency = _amount(record, names), currency_of(record, names) or ""
+    after = _balance_after(record, names)
+    if isinstance(record.get("balance_after"), int):
+        after = Cell(f"{after.text} {literal(currency)}", after.tone)
     links = [
         Link("Its account", "accounts", record_id=str(record.get("account"))),
         Link("All of this account", "transactions", filters={"account": str(record.get("account"))}),
@@ -70,7 +73,7 @@ def _detail(record: Record, names: AccountNames) -> Detail:
         Fact("type", _type(record, names)),
         Fact("account", _account(record, names)),
         Fact("description", text_of(record, "description")),
-        Fact("balance after", _balance_after(record, names)),
+        Fact("balance after", after),
         Fact("created", time_of(record, "created")),
         Fact("mode", mode_of(record)),
         Fact("id", text_of(record, "id", "dim")),
@@ -141,7 +144,7 @@ TRANSACTIONS = Resource(
             "Reversed",
             lambda r: r.get("reverses") is None,
             suffix="/reverse",
-            destructive=True,
+            final=True,
             creates=True,
             part="transactions.reverse",
         ),

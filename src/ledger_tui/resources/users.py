@@ -81,7 +81,7 @@ USERS = Resource(
             "Deactivated",
             lambda r: r.get("status", "active") == "active",
             "DELETE",
-            destructive=True,
+            final=True,
         ),
         Action(
             "restore",

@@ -19,7 +19,7 @@ from ledger_tui.widgets.key_bar import KeyBar
 class ChooseScreen(ModalScreen[int | None]):
     """The number of the chosen line, None if none was. `preview` is told each line the eye rests on."""
 
-    BINDINGS = [Binding("escape,q", "none", "close", show=True, key_display="esc")]
+    BINDINGS = [Binding("escape,q", "none", "close", show=True)]
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ class ConfirmScreen(ModalScreen[bool]):
 
     BINDINGS = [
         Binding("y", "yes", "yes", show=True),
-        Binding("escape,n", "no", "no", show=True, key_display="esc"),
+        Binding("escape,n", "no", "no", show=True),
     ]
 
     def __init__(self, question: str, typed: str | None) -> None:

@@ -22,6 +22,7 @@ from ledger_tui.messages import (
     NamesCame,
     TokensChanged,
 )
+from ledger_tui.resources.asking import question
 from ledger_tui.resources.base import Form
 from ledger_tui.resources.registry import PLACES
 from ledger_tui.screens.confirm import ConfirmScreen
@@ -119,7 +120,7 @@ class Dashboard(Exploring):
 
     @hears(EditWanted)
     def open_edit_form(self, message: EditWanted) -> None:
-        form = self.resource_view.resource.edit(message.record)
+        form = self.resource_view.resource.edit(message.record, self._names)
         if form is not None:
             self._open_form(form, message.record)
 
@@ -146,20 +147,20 @@ class Dashboard(Exploring):
     @hears(ActWanted)
     def ask_before_acting(self, message: ActWanted) -> None:
         action, record = message.action, message.record
-        if not action.destructive:
+        if not action.final:
             self._act(message)
             return
         record_id = literal(record.get("id"))
-        question = f"{action.asks or action.label.capitalize()} {message.resource.singular} {record_id}?"
+        asked = question(message.resource, action, record, self._names)
         if action.name == "revoke" and self._desk.tokens.is_own(record):
-            question += "\n\nIt is the key of this dashboard: it will see nothing more."
+            asked += "\n\nIt is the key of this dashboard: it will see nothing more."
         typed = record_id if self._session.mode is not Mode.TEST else None
 
         def answered(yes: bool | None) -> None:
             if yes:
                 self._act(message)
 
-        self.app.push_screen(ConfirmScreen(question, typed), answered)
+        self.app.push_screen(ConfirmScreen(asked, typed), answered)
 
     @work(group="act", exit_on_error=False)
     async def _act(self, wanted: ActWanted) -> None:

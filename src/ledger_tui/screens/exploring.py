@@ -176,7 +176,8 @@ class Exploring(Screen[None]):
         path, params = listed
         resource = view.resource
         file = Path(f"{resource.kind}.csv")
-        asked = Asked(path, resource.paging, params, resource.part, file, "csv")
+        names = self._desk.names
+        asked = Asked(path, resource.paging, params, resource.part, file, "csv", names=names)
         narrowed = filter_line(view.filters, resource.filters)
         what = f"{resource.title}, {literal(narrowed)}" if narrowed else f"All {resource.title.lower()}"
         total = len(view.window) if view.window.complete else view.window.total

@@ -28,9 +28,9 @@ class ExportScreen(ModalScreen[str | None]):
     """The sentence to say after, None when it was cancelled. `known_total` is how long the list is."""
 
     BINDINGS = [
-        Binding("ctrl+s,enter", "start", "export", show=True, priority=True, key_display="^s"),
-        Binding("ctrl+o", "replace", "replace the file", show=True, priority=True, key_display="^o"),
-        Binding("escape", "cancel", "cancel", show=True, key_display="esc"),
+        Binding("ctrl+s,enter", "start", "export", show=True, priority=True),
+        Binding("ctrl+o", "replace", "replace the file", show=True, priority=True),
+        Binding("escape", "cancel", "cancel", show=True),
     ]
 
     def __init__(self, api: Api, asked: Asked, what: str, known_total: int | None) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from textual import events, work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -18,7 +18,7 @@ from textual.widgets import Input, Static
 from ledger_tui.client.api import Api, new_idempotency_key
 from ledger_tui.client.errors import AlreadyDone, ClientError, NotFound, Refusal, Unreachable
 from ledger_tui.hearing import hears
-from ledger_tui.messages import Created, FormRefused, FormSent, FormWasSentBefore
+from ledger_tui.messages import Created, FieldChanged, FormRefused, FormSent, FormWasSentBefore
 from ledger_tui.resources.base import Field, Form, Resource
 from ledger_tui.resources.forms import FieldErrors, body_of, changes_of
 from ledger_tui.state.names import AccountNames
@@ -27,6 +27,8 @@ from ledger_tui.state.text import literal
 from ledger_tui.widgets.account_field import AccountField
 from ledger_tui.widgets.choice_field import ChoiceField
 from ledger_tui.widgets.key_bar import KeyBar
+
+_NO_ACCOUNT = "There is no such account. Type part of its name."
 
 
 class DiscardScreen(ModalScreen[bool]):
@@ -50,8 +52,8 @@ class FormScreen(ModalScreen[Created | None]):
         Binding("enter", "next", "next", show=True, priority=True),
         Binding("tab", "go(1)", "next field", show=False, priority=True),
         Binding("shift+tab", "go(-1)", "previous field", show=False, priority=True),
-        Binding("ctrl+s", "send", "send", show=True, priority=True, key_display="^s"),
-        Binding("escape", "cancel", "cancel", show=True, key_display="esc"),
+        Binding("ctrl+s", "send", "send", show=True, priority=True),
+        Binding("escape", "cancel", "cancel", show=True),
     ]
 
     def __init__(
@@ -165,6 +167,8 @@ class FormScreen(ModalScreen[Created | None]):
         if self.sending:
             return
         self.sending = True
+        for entry in self.query(AccountField):
+            entry.take_only()
         self._show_errors({})
         self._note("Sending…")
         self._send(self.typed())
@@ -213,7 +217,9 @@ class FormScreen(ModalScreen[Created | None]):
             try:
                 answer = await self._api.read(f"/v1/accounts/{quote(account_id, safe='')}")
             except NotFound:
-                raise FieldErrors({"account": "There is no such account. Type part of its name."}) from None
+                several = self._names.search(account_id)
+                said = "Several have that in their name: choose one." if several else _NO_ACCOUNT
+                raise FieldErrors({"account": said}) from None
             self._names.learn([answer.record])
         return self._names.currency(account_id)
 
@@ -253,9 +259,23 @@ class FormScreen(ModalScreen[Created | None]):
         if named:
             self._focus_field(named[0])
 
+    @on(Input.Changed)
+    def text_changed(self, event: Input.Changed) -> None:
+        self.post_message(FieldChanged(event.input.id))
+
+    @hears(FieldChanged)
+    def field_changed(self, message: FieldChanged) -> None:
+        """What was said of a field was said of what stood there before."""
+        message.stop()
+        for field in self._form.fields:
+            if message.entry == f"field-{field.name}":
+                self._show_error(field, "")
+
     def _show_errors(self, errors: Mapping[str, str]) -> None:
         for field in self._form.fields:
-            line = self.query_one(f"#error-{field.name}", Static)
-            text = errors.get(field.name, "")
-            line.update(Content.styled(f"✕ {text}" if text else "", "bold $error"))
-            line.display = bool(text)
+            self._show_error(field, errors.get(field.name, ""))
+
+    def _show_error(self, field: Field, text: str) -> None:
+        line = self.query_one(f"#error-{field.name}", Static)
+        line.update(Content.styled(f"✕ {text}" if text else "", "bold $error"))
+        line.display = bool(text)

@@ -15,7 +15,7 @@ _KEY_WIDTH = 14
 
 
 class HelpScreen(ModalScreen[None]):
-    BINDINGS = [Binding("escape,question_mark,q", "dismiss", "close", show=True, key_display="esc")]
+    BINDINGS = [Binding("escape,question_mark,q", "dismiss", "close", show=True)]
 
     def __init__(self, bindings: Mapping[str, ActiveBinding]) -> None:
         super().__init__()

@@ -39,7 +39,7 @@ class RawScreen(ModalScreen[None]):
     """`value` is what was decoded from JSON; `title` is text of our own."""
 
     BINDINGS = [
-        Binding("escape,q,J", "dismiss", "close", show=True, key_display="esc"),
+        Binding("escape,q,J", "dismiss", "close", show=True),
         Binding("y", "copy", "copy", show=True),
     ]
 

@@ -14,11 +14,11 @@ from ledger_tui.widgets.key_bar import KeyBar
 
 
 class ShownOnceScreen(ModalScreen[None]):
-    """Only `esc` or enter closes it, so that no key typed too many loses the secret."""
+    """Only `esc` closes it, so that no key typed too many, enter least of all, loses the secret."""
 
     BINDINGS = [
         Binding("y", "copy", "copy", show=True),
-        Binding("escape,enter", "close", "I have it", show=True, key_display="esc"),
+        Binding("escape", "close", "I have it", show=True),
     ]
 
     def __init__(self, sentence: str, secret: str, note: str = "") -> None:

@@ -30,7 +30,7 @@ class SignInScreen(ModalScreen[dict[str, Any] | None]):
     BINDINGS = [
         Binding("y", "copy", "copy the link", show=True),
         Binding("r", "again", "try again", show=True),
-        Binding("escape", "cancel", "cancel", show=True, key_display="esc"),
+        Binding("escape", "cancel", "cancel", show=True),
     ]
 
     def __init__(self, app: OAuthApp) -> None:

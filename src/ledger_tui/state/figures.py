@@ -70,13 +70,13 @@ class PostingRate:
     """How many postings there were in each stretch of `BUCKET_SECONDS`.
 
     Times are the server's, in seconds. Where its records have no time, a posting counts when it was first
-    seen. `estimated` says that more came at once than was read, and the rest was filled in at their rate.
+    seen. Where more came at once than was read there is a gap; how many came in it is a guess.
     """
 
     def __init__(self) -> None:
         self.newest: str | None = None
-        self.estimated = False
         self._counts = Counter[int]()
+        self._guesses: dict[int, int] = {}  # in stretches that were not read in full: what is missing
         self._complete_from: float | None = None
         self._newest_at: float | None = None
 
@@ -100,31 +100,48 @@ class PostingRate:
         if new:
             self.newest = str(new[0].get("id"))
             self._newest_at = max(times, default=now)
-        for bucket in sorted(self._counts)[:-_KEPT_BUCKETS]:
-            del self._counts[bucket]
+        forgotten = int(now // BUCKET_SECONDS) - _KEPT_BUCKETS
+        for kept in (self._counts, self._guesses):
+            for bucket in [each for each in kept if each < forgotten]:
+                del kept[bucket]
 
     def _note_reach(self, times: Sequence[float], now: float, *, reached: bool, first: bool) -> None:
         if first:
             self._complete_from = float("-inf") if reached else min(times, default=now)
         elif not reached and times and self._newest_at is not None:
             oldest, newest = min(times), max(times)
-            rate = len(times) / max(0.001, newest - oldest)
-            self.estimated = True
+            # What was seen all at once, as where no times are told, tells of no rate.
+            rate = len(times) / max(1.0, newest - oldest) if newest > oldest else 0.0
             for bucket in range(int(self._newest_at // BUCKET_SECONDS), int(oldest // BUCKET_SECONDS) + 1):
                 start, end = bucket * BUCKET_SECONDS, (bucket + 1) * BUCKET_SECONDS
                 seconds = max(0.0, min(end, oldest) - max(start, self._newest_at))
-                self._counts[bucket] += round(seconds * rate)
+                self._guesses[bucket] = self._guesses.get(bucket, 0) + round(seconds * rate)
 
     def per_minute(self, now: float, buckets: int) -> list[float | None]:
-        """The rate in each of the last whole buckets, oldest first; None where it is not known."""
-        last = int(now // BUCKET_SECONDS)
-        known_from = self._complete_from
+        """The rate in each of the last whole buckets, oldest first; None where not all was read."""
         return [
-            None
-            if known_from is None or bucket * BUCKET_SECONDS < known_from
-            else self._counts[bucket] * 60 / BUCKET_SECONDS
-            for bucket in range(last - buckets, last)
+            self._counts[bucket] * 60 / BUCKET_SECONDS
+            if self._reaches(bucket) and bucket not in self._guesses
+            else None
+            for bucket in self._last(now, buckets)
         ]
+
+    def last_minute(self, now: float) -> tuple[float, bool] | None:
+        """The rate over the last minute's whole buckets, and whether some of it is a guess."""
+        buckets = [bucket for bucket in self._last(now, 60 // BUCKET_SECONDS) if self._reaches(bucket)]
+        if not buckets:
+            return None
+        came = sum(self._counts[bucket] + self._guesses.get(bucket, 0) for bucket in buckets)
+        return came * 60 / BUCKET_SECONDS / len(buckets), any(each in self._guesses for each in buckets)
+
+    @staticmethod
+    def _last(now: float, buckets: int) -> range:
+        last = int(now // BUCKET_SECONDS)
+        return range(last - buckets, last)
+
+    def _reaches(self, bucket: int) -> bool:
+        """Whether it is after the beginning of what was read."""
+        return self._complete_from is not None and bucket * BUCKET_SECONDS >= self._complete_from
 
 
 def moment(time: object) -> float | None:

@@ -1,4 +1,4 @@
-"""What is known of accounts by their id: a transaction names its account, but not its currency."""
+"""What is known of accounts and users by their id: a transaction names its account, but not its currency."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ class AccountName(NamedTuple):
 
 
 class AccountNames:
-    """Accounts seen so far. Name and currency of an account never change, so an entry stays true."""
+    """Accounts seen so far, and users. Name and currency of an account never change: an entry stays true."""
 
     def __init__(self) -> None:
         self._known: dict[str, AccountName] = {}
         self._absent: set[str] = set()
+        self._users: dict[str, str] = {}
 
     def learn(self, records: Iterable[dict[str, Any]]) -> bool:
         """Take in account records; True if any was new."""
@@ -27,6 +28,19 @@ class AccountNames:
             if isinstance(account_id, str) and isinstance(currency, str):
                 self._known[account_id] = AccountName(account_id, str(record.get("name", "")), currency)
         return len(self._known) != before
+
+    def learn_users(self, records: Iterable[dict[str, Any]]) -> bool:
+        """Take in user records; True if any name was new."""
+        before = dict(self._users)
+        for record in records:
+            user_id, name = record.get("id"), record.get("name")
+            if isinstance(user_id, str) and isinstance(name, str) and name:
+                self._users[user_id] = name
+        return self._users != before
+
+    def user(self, user_id: object) -> str | None:
+        """A user's name, where the user was seen."""
+        return self._users.get(user_id) if isinstance(user_id, str) else None
 
     def mark_absent(self, account_id: str) -> None:
         """The server has no such account (any more): do not ask again."""
@@ -53,6 +67,13 @@ class AccountNames:
         """Known accounts of exactly this name, but for its case."""
         wanted = name.strip().casefold()
         return [known for known in self._known.values() if known.name.casefold() == wanted]
+
+    def meant(self, text: str) -> AccountName | None:
+        """The account a name or a part of it leads to; None where it is none, or may be several."""
+        wanted = text.strip().casefold()
+        exact = self.called(text)
+        found = exact or [known for known in self._known.values() if wanted in known.name.casefold()]
+        return found[0] if wanted and len(found) == 1 else None
 
     def search(self, text: str, limit: int = 5) -> list[AccountName]:
         """Known accounts whose name or id contains `text`, case-insensitively, names that begin so first."""

@@ -12,10 +12,12 @@ _LEFT_EIGHTHS = " ▏▎▍▌▋▊▉█"
 UNKNOWN = "·"
 
 
-def line(values: Sequence[float], width: int, height: int) -> list[str]:
+def line(values: Sequence[float], width: int, height: int, times: Sequence[float] | None = None) -> list[str]:
     """The values from left to right as a stepped line, `height` lines of `width` cells.
 
-    The lowest value is on the lowest dots, the highest on the highest; equal values run in the middle.
+    Each stands from its time to the next one's; without times they are evenly spaced. A column of dots
+    shows every value there was in its time, so none is lost. The lowest value is on the lowest dots, the
+    highest on the highest; equal values run in the middle.
     """
     columns, rows = width * 2, height * 4
     cells = [[0] * width for _ in range(height)]
@@ -24,17 +26,26 @@ def line(values: Sequence[float], width: int, height: int) -> list[str]:
     low, high = min(values), max(values)
     span = (high - low) or 1
 
-    def level(column: int) -> int:
-        value = values[min(len(values) - 1, column * len(values) // columns)]
+    def level(value: float) -> int:
         return round((high - value) / span * (rows - 1)) if high != low else rows // 2
 
-    before = level(0)
-    for column in range(columns):
-        now = level(column)
-        for row in range(min(before, now), max(before, now) + 1):
+    before = level(values[0])
+    for column, new in enumerate(_by_column(values, columns, times)):
+        levels = [before, *map(level, new)]
+        for row in range(min(levels), max(levels) + 1):
             cells[row // 4][column // 2] |= _DOTS[column % 2][row % 4]
-        before = now
+        before = levels[-1]
     return ["".join(chr(_BRAILLE + cell) if cell else " " for cell in row) for row in cells]
+
+
+def _by_column(values: Sequence[float], columns: int, times: Sequence[float] | None) -> list[list[float]]:
+    """The values that begin in each column."""
+    beginning: list[list[float]] = [[] for _ in range(columns)]
+    lasts = times[-1] - times[0] if times else 0.0
+    for number, value in enumerate(values):
+        share = (times[number] - times[0]) / lasts if times and lasts > 0 else number / len(values)
+        beginning[max(0, min(columns - 1, int(share * columns)))].append(value)
+    return beginning
 
 
 def bars(values: Sequence[float | None], height: int, top: float) -> list[str]:
@@ -65,10 +76,11 @@ def meter(share: float, width: int) -> tuple[str, str]:
 
 
 def nice_top(value: float) -> float:
-    """A round number not below the value, to be the top of an axis: 1, 2 or 5 times a power of ten."""
+    """The nearest round number not below the value, to be the top of an axis."""
     if value <= 0:
         return 1.0
     power: float = 1.0
     while power * 10 <= value:
         power *= 10
-    return next(power * step for step in (1, 2, 5, 10) if power * step >= value) if value >= 1 else 1.0
+    steps = (1, 2, 3, 4, 5, 6, 8, 10) if power < 10 else (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+    return next(power * step for step in steps if power * step >= value) if value >= 1 else 1.0

@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from ledger_tui.messages import FieldChanged
 from ledger_tui.state.names import AccountName, AccountNames
 from ledger_tui.state.text import fit, literal
 
@@ -59,6 +60,7 @@ class AccountField(Vertical):
         event.stop()
         self._offer(self.value if self.has_focus_within else "")
         self._say_chosen()
+        self.post_message(FieldChanged(self.id))
 
     def _offer(self, text: str) -> None:
         known = self._names.get(text)
@@ -81,6 +83,13 @@ class AccountField(Vertical):
             return False
         self._choose(highlighted)
         return True
+
+    def take_only(self) -> None:
+        """Choose the account that was typed by its name, or by a part that only its name has."""
+        meant = self._names.meant(self.value)
+        if meant is not None and self._names.get(self.value) is None:
+            self.query_one(Input).value = meant.id
+            self._offer("")
 
     def action_pick(self, step: int) -> None:
         options = self.query_one(OptionList)

@@ -53,6 +53,8 @@ class Caption(Widget):
 
     def _news(self) -> Content:
         window = self._view.window
+        if self._view.paused:
+            return Content.styled(f"❚❚ paused, {window.waiting:,} wait   ", "bold $warning")
         if window.waiting:
             more = "+" if window.waiting_is_least else ""
             return Content.styled(f"▲ {window.waiting}{more} new   ", "bold $accent")

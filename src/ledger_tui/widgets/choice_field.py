@@ -8,6 +8,8 @@ from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from ledger_tui.messages import FieldChanged
+
 
 class ChoiceField(Widget, can_focus=True):
     BINDINGS = [
@@ -36,6 +38,9 @@ class ChoiceField(Widget, can_focus=True):
             letters = " ".join(value[0] for value, _text in self._choices)
             parts.append(Content.styled(f"{letters} or ← →", "$muted"))
         return Content("    ").join(parts)
+
+    def watch_index(self) -> None:
+        self.post_message(FieldChanged(self.id))
 
     def on_key(self, event: events.Key) -> None:
         first = [value[:1] for value, _text in self._choices]

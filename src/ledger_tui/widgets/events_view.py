@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from textual import work
+from textual.binding import Binding
 from textual.content import Content
 
 from ledger_tui.actions import EVENTS_KEYS, RESOURCE_KEYS
@@ -34,6 +35,7 @@ class EventsView(ResourceView):
         super().__init__(events_resource(self.webhooks), desk)
         self._heard: list[Heard] = []
         self._delivery_problem = ""
+        self._paused = False
 
     def enter(self) -> None:
         super().enter()
@@ -127,13 +129,31 @@ class EventsView(ResourceView):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "pause":
-            return True if self.window.following and len(self.window) else None
+            return True if self.paused or (self.window.following and len(self.window)) else None
         return super().check_action(action, parameters)
 
+    @property
+    def paused(self) -> bool:
+        return self._paused and not self.window.following
+
+    def changed(self) -> None:
+        if self.window.following:  # also by `f`, or by going to the newest
+            self._paused = False
+        super().changed()
+
+    def key_text(self, binding: Binding) -> str:
+        if binding.action == "pause":
+            return "resume" if self.paused else "pause"
+        return super().key_text(binding)
+
     def action_pause(self) -> None:
-        """Hold the list still; what comes is counted until `f` follows again."""
-        self.window.hold()
-        self.changed()
+        """Hold the list still and count what comes; or follow again."""
+        if self.paused:
+            self.action_follow()
+        else:
+            self._paused = True
+            self.window.hold()
+            self.changed()
         self.refresh_bindings()
 
     def news(self) -> Content:

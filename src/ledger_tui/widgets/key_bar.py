@@ -1,11 +1,14 @@
-"""The keys that matter here, at most seven; the rest is behind `?`."""
+"""The keys that matter here, as many as fit, at most seven; the rest is behind `?`."""
 
 from __future__ import annotations
 
 from textual.content import Content
 from textual.widget import Widget
 
-from ledger_tui.actions import MOST_KEYS_IN_BAR
+from ledger_tui.actions import MOST_KEYS_IN_BAR, importance
+from ledger_tui.widgets.view import View
+
+_GAP = "   "
 
 
 class KeyBar(Widget):
@@ -16,14 +19,21 @@ class KeyBar(Widget):
 
     def render(self) -> Content:
         shown: dict[str, Content] = {}
-        for _node, binding, enabled, _tip in self.screen.active_bindings.values():
+        ranks: dict[str, tuple[bool, int]] = {}
+        for node, binding, enabled, _tip in self.screen.active_bindings.values():
             if not binding.show or binding.action in shown:
                 continue
             key = self.app.get_key_display(binding)
+            said = node.key_text(binding) if isinstance(node, View) else binding.description
             style = "bold $accent" if enabled else "$faint"
             text = "$muted" if enabled else "$faint"
-            shown[binding.action] = Content.assemble((key, style), (f" {binding.description}", text))
-        if len(shown) > MOST_KEYS_IN_BAR and "help" in shown:  # the way to the others is never left out
-            keys = [text for action, text in shown.items() if action != "help"]
-            return Content("   ").join([*keys[: MOST_KEYS_IN_BAR - 1], shown["help"]])
-        return Content("   ").join(list(shown.values())[:MOST_KEYS_IN_BAR])
+            shown[binding.action] = Content.assemble((key, style), (f" {said}", text))
+            # What is not possible now goes first, then what matters least.
+            ranks[binding.action] = (not enabled, importance(binding.action))
+        while len(shown) > MOST_KEYS_IN_BAR or (len(shown) > 1 and self._width(shown) > self.size.width):
+            del shown[max(reversed(shown), key=ranks.__getitem__)]
+        return Content(_GAP).join([*shown.values()])
+
+    @staticmethod
+    def _width(shown: dict[str, Content]) -> int:
+        return sum(text.cell_length for text in shown.values()) + len(_GAP) * (len(shown) - 1)

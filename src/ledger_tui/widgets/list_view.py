@@ -107,6 +107,8 @@ class ListView(View):
             self.desk.session.saw_livemode(message.page.rows[0].get("livemode"))
         if self.resource.kind == "accounts" and self.desk.names.learn(message.page.rows):
             self.post_message(NamesCame())
+        if self.resource.kind == "users":
+            self.desk.names.learn_users(message.page.rows)
         self.show_rows(moved_by)
         self.fetch()
 

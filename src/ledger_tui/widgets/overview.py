@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from typing import Any
 
@@ -238,15 +239,19 @@ class Overview(View, can_focus=True):
         known = [value for value in values if value is not None]
         top = plot.nice_top(max(known, default=0.0))
         lines = []
-        labels = {0: top, rows - 1: 0.0} | ({rows // 2: top / 2} if rows % 2 and rows > 4 and top > 1 else {})
+        has_middle = rows % 2 and rows > 4 and top % 2 == 0
+        labels = {0: top, rows - 1: 0.0} | ({rows // 2: top / 2} if has_middle else {})
         for number, bars in enumerate(plot.bars(values, rows, top)):
             label = f"{labels[number]:,.0f}" if number in labels else ""
-            lines.append([Cell(fit(label, _AXIS - 2, "right") + " ┤", "dim"), Cell(bars, "accent")])
-        latest = known[-60 // BUCKET_SECONDS :]
-        mean = sum(latest) / len(latest) if latest else None
-        about = "≈ " if rate.estimated else ""
-        said = "counting…" if mean is None else f"{about}{mean:,.0f} in the last minute"
+            lines.append([Cell(fit(label, _AXIS - 2, "right") + " ┤", "dim"), *_bar_cells(bars)])
+        minute = rate.last_minute(now)
+        said = "counting…"
+        if minute is not None:
+            mean, guessed = minute
+            said = f"{'≈ ' if guessed else ''}{mean:,.0f} in the last minute"
         span = f"each bar is {BUCKET_SECONDS} s, {columns * BUCKET_SECONDS / 60:.0f} minutes"
+        if None in values:
+            span += f", {plot.UNKNOWN} not read"
         room = max(1, width - _AXIS - len(said) - len(span))
         return [*lines, [Cell(" " * _AXIS), Cell(span, "dim"), Cell(" " * room), Cell(said)]]
 
@@ -264,6 +269,12 @@ class Overview(View, can_focus=True):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "back"
+
+
+def _bar_cells(line: str) -> list[Cell]:
+    """A line of bars, with what is not known faint."""
+    parts = re.findall(f"{plot.UNKNOWN}+|[^{plot.UNKNOWN}]+", line)
+    return [Cell(part, "dim" if part.startswith(plot.UNKNOWN) else "accent") for part in parts]
 
 
 def _sum_lines(sums: Any, most: int, each: str) -> list[list[Cell]]:

@@ -300,7 +300,7 @@ class ResourceView(ListView):
             if not self.resource.edits:
                 return False
             record = self.selected
-            return True if record and not read_only and self.resource.edit(record) else None
+            return True if record and not read_only and self.resource.edit(record, self.desk.names) else None
         if action == "follow":
             return not self.resource.still
         if action == "locate":

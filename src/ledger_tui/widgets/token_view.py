@@ -16,7 +16,7 @@ from ledger_tui.messages import TokensAsked, TokensChanged, WhoamiCame
 from ledger_tui.resources.api_keys import scopes_of
 from ledger_tui.resources.base import Cell, Place, Tone, text_of, time_of
 from ledger_tui.state import plot
-from ledger_tui.state.session import Mode
+from ledger_tui.state.session import Link, Mode
 from ledger_tui.state.text import literal
 from ledger_tui.state.tokens import EARLY_SECONDS
 from ledger_tui.state.window import Record
@@ -92,6 +92,8 @@ class TokenView(View, can_focus=True):
         if action == "back":
             return False
         if action == "exchange":
+            if self.desk.session.read_only:
+                return False
             return True if tokens.key and not self.asking else None
         if action == "rotate":
             return True if pair is not None and pair.refresh and not self.asking else None
@@ -204,6 +206,8 @@ class TokenView(View, can_focus=True):
         plan = (self.whoami or {}).get("plan")
         if plan is not None:
             return Cell(literal(plan))
+        if self.desk.session.link is Link.REFUSED:  # the limit is that of whom the server does not know
+            return Cell("unknown", "dim")
         guess = _PLANS.get(self.desk.session.limit or 0)
         return Cell(f"{guess}, by its limit" if guess else "–", "dim")
 
@@ -243,19 +247,14 @@ class TokenView(View, can_focus=True):
         keeper = self.desk.tokens
         tokens = keeper.tokens
         if tokens.problem:
-            return [[Cell(f"✕ {literal(tokens.problem)}", "bad")], [Cell("x exchanges the key anew.", "dim")]]
+            anew = [] if self.desk.session.read_only else [[Cell("x exchanges the key anew.", "dim")]]
+            return [[Cell(f"✕ {literal(tokens.problem)}", "bad")], *anew]
         if self.asking:
             return [[Cell("asking…", "dim")]]
         if tokens.pair is None:
-            return [
-                [Cell("The API key itself is shown with every request.", "dim")],
-                [
-                    Cell(
-                        "x exchanges it for an access token, good for an hour and then renewed.",
-                        "dim",
-                    )
-                ],
-            ]
+            shown = [Cell("The API key itself is shown with every request.", "dim")]
+            may = "x exchanges it for an access token, good for an hour and then renewed."
+            return [shown] if self.desk.session.read_only else [shown, [Cell(may, "dim")]]
         share = tokens.left / tokens.pair.lasts
         filled, empty = plot.meter(share, max(4, min(2 * _METER, width - 16)))
         tone: Tone = "accent" if tokens.left > EARLY_SECONDS else "warn"

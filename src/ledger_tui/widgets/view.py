@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from textual.binding import Binding
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.worker import Worker, WorkerState
@@ -57,6 +58,15 @@ class View(Widget):
     def selected(self) -> Record | None:
         """The record the keys act on."""
         return None
+
+    @property
+    def paused(self) -> bool:
+        """Whether what comes in waits until it is asked for."""
+        return False
+
+    def key_text(self, binding: Binding) -> str:
+        """What the key bar calls a key of this screen as things are."""
+        return binding.description
 
     def enter(self) -> None:
         """This view is shown now."""

@@ -61,7 +61,7 @@ async def test_the_filter_is_the_lists(server: ContractServer, api: Api, tmp_pat
     await export(api, asked(tmp_path / "f.jsonl", "jsonl", type="debit"), quiet)
     lines = (tmp_path / "f.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["type"] for line in lines] == ["debit"] * 5
-    assert json.loads(lines[0]) == server.transactions[-1]
+    assert json.loads(lines[0]) == {**server.transactions[-1], "currency": "EUR"}
 
 
 async def test_a_field_that_comes_on_a_later_page_is_not_lost(
@@ -144,3 +144,19 @@ async def test_where_nothing_can_be_written_is_a_sentence(api: Api, tmp_path: Pa
 async def test_an_empty_list_is_an_empty_file(api: Api, tmp_path: Path) -> None:
     assert (await export(api, asked(tmp_path / "f.csv"), quiet)).rows == 0
     assert (tmp_path / "f.csv").read_text(encoding="utf-8") == ""
+
+
+async def test_amounts_have_their_accounts_currency_beside_them(
+    server: ContractServer, api: Api, tmp_path: Path
+) -> None:
+    accounts = [server.add_account(currency, currency) for currency in ("EUR", "JPY", "KWD")]
+    for number in range(120):
+        server.post(accounts[number % 3], 1000)
+    server.accounts.remove(accounts[2])  # the server tells nothing of it any more
+    await export(api, asked(tmp_path / "c.csv"), quiet)
+    rows = [*csv.DictReader(io.StringIO((tmp_path / "c.csv").read_text(encoding="utf-8")))]
+    told = {account["id"]: currency for account, currency in zip(accounts, ("EUR", "JPY", ""), strict=True)}
+    assert [row["currency"] for row in rows] == [told[row["account"]] for row in rows]
+    assert [*rows[0]][1:3] == ["amount", "currency"]
+    looked_up = [path for _method, path, _args in server.requests if path.startswith("/v1/accounts/")]
+    assert len(looked_up) == 3

@@ -13,12 +13,12 @@ def without(*names: str) -> list[dict[str, object]]:
     return [{key: value for key, value in row.items() if key not in names} for row in POSTINGS]
 
 
-def test_the_balance_before_the_first_posting_is_where_it_begins() -> None:
-    assert balance_points(ACCOUNT, POSTINGS).balances == (0, 1000, 750, 825)
+def test_what_the_balance_was_before_the_postings_it_was_not_in_their_time() -> None:
+    assert balance_points(ACCOUNT, POSTINGS).balances == (1000, 750, 825)
 
 
 def test_balances_that_are_not_told_are_counted_back_from_todays() -> None:
-    assert balance_points(ACCOUNT, without("balance_after")).balances == (0, 1000, 750, 825)
+    assert balance_points(ACCOUNT, without("balance_after")).balances == (1000, 750, 825)
 
 
 def test_times_that_are_not_told_are_not_made_up() -> None:
@@ -44,3 +44,28 @@ def test_every_line_of_the_picture_fits_its_width() -> None:
     for width in (20, 44, 76):
         lines = ["".join(cell.text for cell in line) for line in section.drawing(width)]
         assert max(map(len, lines[:-1])) <= width
+
+
+def test_the_axis_names_the_highest_and_the_lowest_balance_of_the_line_itself() -> None:
+    account = {"id": "acc_1", "balance": 1_237_831, "currency": "KWD"}
+    postings = [
+        {"amount": 3_265, "type": "credit", "created": "2026-11-20T04:33:00.000Z"},
+        {"amount": 1, "type": "debit", "created": "2026-11-20T04:31:00.000Z"},
+        {"amount": 1_234_567, "type": "credit", "created": "2026-11-20T04:31:00.000Z"},
+    ]
+    (section,) = balance_sections(account, balance_points(account, postings), AccountNames())
+    assert section.drawing is not None
+    lines = ["".join(cell.text for cell in line) for line in section.drawing(60)]
+    assert [line.partition("┤")[0].strip() for line in lines[:5]] == ["1,237.831", "", "", "", "1,234.566"]
+    # It stands low until the last moment, in which it rises to the top.
+    assert lines[4].count("⣀") > 40
+    assert [len(line.rstrip()) for line in lines[:4]] == [60] * 4
+
+
+def test_a_balance_that_never_changed_has_its_figure_beside_its_line() -> None:
+    (section,) = balance_sections(ACCOUNT, balance_points(ACCOUNT, POSTINGS[:1]), AccountNames())
+    assert section.drawing is not None
+    (line,) = [
+        "".join(cell.text for cell in line) for line in section.drawing(40)[:5] if line[1].text.strip()
+    ]
+    assert line.startswith("8.25 ┤")

@@ -1,8 +1,12 @@
 """Doing things with an object, on the server that has them all."""
 
+from pathlib import Path
+
+import pytest
+
 from ledger_tui.screens.confirm import ConfirmScreen
 from ledger_tui.state.session import Mode
-from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.conftest import Dashboards, dashboard_on_a_server
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
 
@@ -24,12 +28,12 @@ async def test_an_invoice_goes_from_draft_over_open_to_paid_and_its_account_is_c
 ) -> None:
     await draft_an_invoice(driver)
     await driver.press("p")  # not while it is a draft
-    await driver.press("o")
-    await driver.sees("Opened inv_", "◐ open", "INV-000001")
-    await driver.press("p")
+    await driver.press("o", "y")
+    await driver.sees("Finalized inv_", "◐ open", "INV-000001")
+    await driver.press("p", "y")
     await driver.sees("Paid inv_", "● paid")
     await driver.press("enter")
-    await driver.sees(" ○ draft ─▶ ◐ open ─▶[● paid]", "→ Its payment")
+    await driver.sees(" ○ draft ─────▶ ◐ open ──────▶[● paid]", "→ Its payment")
     await driver.press("escape", "1")
     await driver.sees("12.50  EUR")
 
@@ -43,7 +47,7 @@ async def test_what_the_state_forbids_is_greyed_and_does_nothing(driver: Driver)
 
 async def test_voiding_an_invoice_asks_first(driver: Driver) -> None:
     await draft_an_invoice(driver)
-    await driver.press("o")
+    await driver.press("o", "y")
     await driver.sees("◐ open")
     await driver.press("v")
     await driver.sees("Void invoice inv_")
@@ -88,11 +92,15 @@ async def test_an_order_is_placed_paid_and_shipped(driver: Driver) -> None:
     await driver.press("ctrl+s")
     await driver.sees("Placed ord_", "○ open", "2,500")
     await driver.press("p")
+    await driver.sees("Pay order ord_", "2 items")
+    await driver.press("y")
     await driver.sees("◐ paid")
     await driver.press("s")
+    await driver.sees("Ship order ord_")
+    await driver.press("y")
     await driver.sees("● shipped")
     await driver.press("enter")
-    await driver.sees("name Beans, quantity 2, unit_amount 1250")
+    await driver.sees("2 × 1,250     Beans")
 
 
 async def test_an_action_the_server_refuses_is_told(driver: Driver) -> None:
@@ -101,13 +109,52 @@ async def test_an_action_the_server_refuses_is_told(driver: Driver) -> None:
     assert invoice is not None
     await driver.app.api.write("POST", f"/v1/invoices/{invoice['id']}/finalize", None, None)
     driver.view.show_changed(invoice)  # the screen still holds the draft
-    await driver.press("o")
-    await driver.sees("Could not open: ")
+    await driver.press("o", "y")
+    await driver.sees("Could not finalize: ")
+
+
+@pytest.mark.parametrize(("key", "asked"), [("o", "Finalize"), ("p", "Pay"), ("v", "Void")])
+async def test_what_cannot_be_taken_back_asks_first_and_names_what_it_is_about(
+    driver: Driver, key: str, asked: str
+) -> None:
+    await draft_an_invoice(driver)
+    if key != "o":
+        await driver.press("o", "y")
+        await driver.sees("Finalized inv_")
+    status = (driver.view.selected or {})["status"]
+    await driver.press(key)
+    await driver.sees(f"{asked} invoice inv_", "12.50 EUR", "Ada · Till")
+    await driver.press("escape")
+    assert (driver.view.selected or {})["status"] == status
+
+
+async def test_in_live_mode_paying_asks_for_the_id(driver: Driver) -> None:
+    await draft_an_invoice(driver)
+    await driver.press("o", "y")
+    await driver.sees("Finalized inv_")
+    driver.app.session.saw_livemode(True)
+    await driver.press("p")
+    await driver.sees("◆ LIVE · sure?", "Type inv_")
+    await driver.press("y")
+    assert isinstance(driver.app.screen, ConfirmScreen)
+
+
+async def test_the_smallest_key_bar_has_what_can_be_done_with_an_open_invoice(tmp_path: Path) -> None:
+    async with dashboard_on_a_server(tmp_path, (80, 24)) as driver:
+        await driver.sees("● online")
+        await driver.app.api.write("POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
+        await driver.sees("Till")
+        await draft_an_invoice(driver)
+        await driver.sees("o finalize")
+        await driver.press("o", "y")
+        await driver.sees("v void   p pay", "? keys")
+        await driver.press("enter")
+        await driver.sees("esc back", "v void   p pay", "? keys")
 
 
 async def test_in_live_mode_a_destructive_action_asks_for_the_id(driver: Driver) -> None:
     await draft_an_invoice(driver)
-    await driver.press("o")
+    await driver.press("o", "y")
     await driver.sees("◐ open")
     driver.app.session.saw_livemode(True)
     assert driver.app.session.mode is Mode.LIVE
@@ -158,7 +205,7 @@ async def test_an_edit_that_changes_nothing_says_so_and_sends_nothing(driver: Dr
 async def test_what_is_no_draft_any_more_is_not_edited(driver: Driver) -> None:
     await draft_an_invoice(driver)
     assert driver.view.check_action("edit", ()) is True
-    await driver.press("o")
+    await driver.press("o", "y")
     await driver.sees("◐ open")
     assert driver.view.check_action("edit", ()) is None
     await driver.press("e")
@@ -167,12 +214,12 @@ async def test_what_is_no_draft_any_more_is_not_edited(driver: Driver) -> None:
 
 async def test_a_voided_invoice_is_drawn_on_its_way_to_void(driver: Driver) -> None:
     await draft_an_invoice(driver)
-    await driver.press("o")
-    await driver.sees("Opened inv_")
+    await driver.press("o", "y")
+    await driver.sees("Finalized inv_")
     await driver.press("v", "y")
     await driver.sees("Voided inv_")
     await driver.press("enter")
-    await driver.sees(" ○ draft ─▶ ◐ open ─▶ ● paid", "└▶[✕ void]")
+    await driver.sees(" ○ draft ─────▶ ◐ open ──────▶ ● paid", "└───────────▶[✕ void]")
 
 
 async def test_a_transaction_is_reversed_once_after_asking(driver: Driver) -> None:

@@ -24,7 +24,8 @@ async def shown_secret(driver: Driver) -> str:
 async def test_a_key_is_created_and_its_value_shown_once(driver: Driver) -> None:
     value = await create(driver)
     assert len(value) == len("sk_test_") + 32
-    await driver.press("q", "n", "r")  # nothing but esc or enter closes it
+    await driver.press("q", "n", "r", "enter", "space")  # nothing but esc closes it
+    await driver.sees("esc I have it")
     assert isinstance(driver.app.screen, ShownOnceScreen)
     await driver.press("y")
     assert driver.app.clipboard == value

@@ -256,3 +256,48 @@ async def test_what_was_typed_is_thrown_away_only_on_a_second_escape(
         assert driver.app.screen is driver.app.dashboard
         await driver.press("n", "escape")  # nothing was typed: nothing is asked
         assert driver.app.screen is driver.app.dashboard
+
+
+async def test_the_only_account_of_a_name_is_taken_by_sending(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Dollars, New York", "USD")
+    server.add_account("Till", "EUR")
+    async with dashboards.open() as driver:
+        await until(lambda: driver.app.names.search("dollar"))
+        await driver.press("2", "n")
+        await driver.type("dollar")
+        await driver.sees("Dollars, New York")
+        await driver.press("tab", "tab")
+        await driver.type("5")
+        await driver.press("ctrl+s")
+        await driver.sees("Posted txn_", "+5.00  USD")
+    assert [t["account"] for t in server.transactions] == [server.accounts[0]["id"]]
+
+
+async def test_of_several_accounts_none_is_guessed(server: ContractServer, dashboards: Dashboards) -> None:
+    for name in ("Dollars, New York", "Dollars, Boston"):
+        server.add_account(name, "USD")
+    async with dashboards.open() as driver:
+        await until(lambda: len(driver.app.names.search("dollar")) == 2)
+        await driver.press("2", "n")
+        await driver.type("dollar")
+        await driver.press("tab", "tab")
+        await driver.type("5")
+        await driver.press("ctrl+s")
+        await driver.sees("✕ Several have that in their name: choose one.")
+    assert not server.transactions
+
+
+async def test_what_was_said_of_a_field_goes_as_soon_as_it_changes(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open() as driver:
+        await driver.press("2", "n", "ctrl+s")
+        await driver.sees("✕ Account is needed.", "✕ Amount is needed.")
+        await driver.type("t")
+        await driver.sees_no_more("✕ Account is needed.")
+        await driver.sees("✕ Amount is needed.")
+        await driver.press("tab", "tab")
+        await driver.type("1")
+        await driver.sees_no_more("✕ Amount is needed.")

@@ -1,5 +1,8 @@
 """The overview: each figure, and each sentence where there is none."""
 
+from datetime import UTC, datetime
+
+from ledger_tui.state.figures import PostingRate
 from ledger_tui.widgets.overview import Overview
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
@@ -43,6 +46,24 @@ async def test_postings_are_counted_as_they_come(driver: Driver) -> None:
     newest = overview.rate.newest
     await post(driver, 100, "t8")
     await until(lambda: overview.rate.newest != newest)
+
+
+async def test_what_was_not_read_is_told_apart_from_what_was(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open() as driver:
+        await driver.press("0")
+        overview = driver.app.dashboard.view
+        assert isinstance(overview, Overview)
+        await driver.sees("0 in the last minute")
+        now = driver.app.session.server_time
+        times = [datetime.fromtimestamp(now - ago, UTC).isoformat() for ago in (10, 40)]
+        newest, oldest = ({"id": f"txn_{time}", "created": time} for time in times)
+        overview.rate = PostingRate()
+        overview.rate.take([oldest], now=now - 40, reached=True)
+        overview.rate.take([newest], now=now, reached=False)
+        overview.figures["rate"] = overview.rate
+        await driver.sees("·····", "· not read", "≈ ")
 
 
 async def test_the_latest_postings_are_listed_where_there_is_room(

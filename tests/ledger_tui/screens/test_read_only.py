@@ -71,3 +71,12 @@ async def test_a_key_without_the_scope_says_so(driver: Driver) -> None:
         await reader.press("n")
         await reader.sees("read-only: this credential lacks write:projects")
         assert app.screen is app.dashboard
+
+
+async def test_an_exchange_of_the_key_is_not_offered(server: ContractServer, dashboards: Dashboards) -> None:
+    async with dashboards.open(read_only=True) as driver:
+        await driver.press("6")
+        await driver.sees("The API key itself is shown with every request.")
+        assert "exchange" not in driver.text()
+        await driver.press("x")
+    assert {method for method, _path, _args in server.requests} == {"GET"}

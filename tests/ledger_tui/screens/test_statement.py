@@ -56,7 +56,7 @@ async def test_the_period_of_a_statement_is_a_filter(driver: Driver) -> None:
 async def test_the_balance_over_time_is_drawn_in_the_detail(driver: Driver) -> None:
     await post(driver, 1000, -250, 75)
     await driver.press("enter")
-    await driver.sees("10.00 ┤", " 0.00 ┤")
+    await driver.sees("10.00 ┤", " 7.50 ┤")
     assert any(0x2800 < ord(character) < 0x2900 for character in driver.text())
 
 
@@ -68,7 +68,7 @@ async def test_the_balance_is_drawn_from_postings_that_do_not_tell_it(
         server.post(account, amount, kind)
     async with dashboards.open() as driver:
         await driver.press("enter")
-        await driver.sees("10.00 ┤", " 0.00 ┤", "its last 3 postings")
+        await driver.sees("10.00 ┤", " 7.50 ┤", "its last 3 postings")
 
 
 async def test_an_account_without_postings_says_so(server: ContractServer, dashboards: Dashboards) -> None:

@@ -98,3 +98,14 @@ async def test_live_mode_is_said_in_words(server: ContractServer, dashboards: Da
     async with dashboards.open() as driver:
         await driver.press("6")
         await driver.sees("◆ LIVE: real money")
+
+
+async def test_of_a_key_the_server_does_not_know_no_plan_is_claimed(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.limit = 60
+    async with dashboards.start(key="sk_test_unknown") as driver:
+        await driver.sees("✕ 401")
+        await driver.press("6")
+        await driver.sees("plan          unknown")
+        assert "free" not in driver.text()

@@ -99,10 +99,23 @@ async def test_a_paused_log_counts_what_waits_until_it_follows_again(driver: Dri
     await driver.press("p")
     for number in range(3):
         await make_account(driver, f"waits {number}")
-    await driver.sees("▲ 3 new")
-    assert "waits" not in driver.text()
+    await driver.sees("❚❚ paused, 3 wait", "p resume")
+    assert "waits 1" not in driver.text()
+    await driver.press("p")
+    await driver.sees("waits 0", "waits 2", "following", "p pause")
+    assert "paused" not in driver.text()
+
+
+async def test_going_to_the_newest_ends_a_pause(driver: Driver) -> None:
+    await open_log(driver)
+    await make_account(driver, "before")
+    await driver.sees("before")
+    await driver.press("p")
+    await driver.sees("❚❚ paused, 0 wait")
     await driver.press("f")
-    await driver.sees("waits 0", "waits 2", "following")
+    await driver.sees("following", "p pause")
+    await driver.press("down", "up", "down")
+    assert "paused" not in driver.text()
 
 
 async def test_a_delivery_is_shown_with_its_attempt_and_bodies(driver: Driver, receiver: str) -> None:

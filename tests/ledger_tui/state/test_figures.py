@@ -59,14 +59,44 @@ def test_postings_without_a_time_count_from_the_first_look_when_they_are_seen() 
     assert rate.per_minute(MINUTE + S, 2) == [None, 2 * ONE]
 
 
-def test_more_than_was_read_is_filled_in_at_the_rate_of_what_was_and_called_an_estimate() -> None:
+def test_more_than_was_read_is_a_gap_and_the_minutes_figure_a_guess() -> None:
     rate = PostingRate()
     rate.take([posting(0, MINUTE)], now=MINUTE, reached=True)
     rows = [posting(1000 - n, MINUTE + 30 - n / 10) for n in range(101)]  # ten a second, of the last ten
     rate.take(rows, now=MINUTE + 30, reached=False)
-    assert rate.estimated
-    filled = rate.per_minute(MINUTE + 20, 2)
-    assert all(value is not None and 550 <= value <= 660 for value in filled)
+    assert rate.per_minute(MINUTE + 20, 4) == [None] * 4
+    assert rate.per_minute(MINUTE + 30, 1) == [600]
+    minute = rate.last_minute(MINUTE + 30)
+    assert minute is not None
+    came, guessed = minute
+    assert guessed
+    assert 290 <= came <= 330  # ten a second for half of it
+
+
+def test_a_minute_that_was_watched_in_full_is_no_guess_any_more() -> None:
+    rate = PostingRate()
+    rate.take([posting(0, MINUTE)], now=MINUTE, reached=True)
+    rate.take([posting(9, MINUTE + 30)], now=MINUTE + 30, reached=False)
+    rate.take([posting(10, MINUTE + 90), posting(9, MINUTE + 30)], now=MINUTE + 95, reached=True)
+    watched_in_part = rate.last_minute(MINUTE + 60)
+    assert watched_in_part is not None
+    assert watched_in_part[1]
+    assert rate.last_minute(MINUTE + 95) == (1, False)
+
+
+def test_of_what_came_without_times_no_rate_is_guessed() -> None:
+    rate = PostingRate()
+    rate.take([posting(0)], now=MINUTE, reached=True)
+    rate.take([posting(number) for number in range(100, 0, -1)], now=MINUTE + 30, reached=False)
+    minute = rate.last_minute(MINUTE + 60)
+    assert minute is not None
+    came, guessed = minute
+    assert guessed
+    assert came <= 100
+
+
+def test_before_anything_was_read_no_minute_is_claimed() -> None:
+    assert PostingRate().last_minute(MINUTE) is None
 
 
 def test_a_time_without_an_offset_is_utc_and_nonsense_is_none() -> None:

@@ -43,5 +43,26 @@ def test_a_meter_is_filled_by_its_share() -> None:
 
 def test_the_top_of_an_axis_is_a_round_number() -> None:
     assert [plot.nice_top(value) for value in (0, 0.4, 1, 3, 12, 51, 100, 101)] == [
-        1, 1, 1, 5, 20, 100, 100, 200,
+        1, 1, 1, 3, 15, 60, 100, 150,
     ]  # fmt: skip
+
+
+def test_an_axis_ends_near_the_highest_value() -> None:
+    assert all(plot.nice_top(value) <= value * 1.5 for value in range(1, 5000))
+    assert plot.nice_top(260) == 300
+
+
+def test_no_extreme_is_lost_however_many_values_share_a_column() -> None:
+    values = [50.0] * 1000
+    values[333], values[334] = 100.0, 0.0
+    assert plot.line(values, 5, 3) != plot.line([50.0] * 1000, 5, 3)
+    above, middle, below = plot.line(values, 5, 3)
+    assert (above.count(" "), below.count(" ")) == (4, 4)
+    times = [float(number) for number in range(1000)]
+    assert plot.line(values, 5, 3, times) == [above, middle, below]
+
+
+def test_each_value_stands_from_its_time_to_the_next() -> None:
+    early, late = (plot.line([0, 9], 10, 1, times) for times in ([0.0, 9.0], [0.0, 0.0]))
+    assert early == ["⣀⣀⣀⣀⣀⣀⣀⣀⣀⣸"]
+    assert late == ["⣀⣀⣀⣀⣀⡏⠉⠉⠉⠉"]  # at one time: evenly spaced

@@ -1,0 +1,28 @@
+"""Orders: an item a line, and the user by name where it was seen."""
+
+from ledger_tui.resources.orders import ORDERS
+from ledger_tui.state.names import AccountNames
+
+
+def test_an_item_has_a_line_of_its_own_whatever_its_name_holds() -> None:
+    items = [
+        {"name": "Beans, roasted, 1 kg", "quantity": 2, "unit_amount": 1250},
+        {"name": "Filter", "quantity": 1, "size": "4"},
+        "loose",
+    ]
+    facts = ORDERS.detail({"id": "ord_1", "items": items}, AccountNames()).sections[1].facts
+    assert [(label, value.text) for label, value in facts] == [
+        ("2 × 1,250", "Beans, roasted, 1 kg"),
+        ("1", "Filter"),
+        ("", "size 4"),
+        ("3", "loose"),
+    ]
+
+
+def test_a_user_that_was_seen_stands_by_name() -> None:
+    names = AccountNames()
+    record = {"id": "ord_1", "user_id": "usr_1"}
+    (cell,) = [column.cell for column in ORDERS.columns if column.title == "user"]
+    assert cell(record, names).text == "usr_1"
+    assert names.learn_users([{"id": "usr_1", "name": "Ada"}])
+    assert cell(record, names).text == "Ada"

@@ -1,0 +1,30 @@
+"""The help shows every key of each action, however they were chosen."""
+
+import pytest
+
+from ledger_tui.app import LedgerApp
+from ledger_tui.config import Config
+from ledger_tui.options import Options
+from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import Driver, until
+
+MOVES = (
+    "↑ k  up",
+    "↓ j  down",
+    "PgUp ^b  page up",
+    "PgDn ^f space  page down",
+    "Home g  the newest",
+    "End G  ",
+)
+
+
+@pytest.mark.parametrize("keys", [{}, {"refresh": "f5,Z"}], ids=["as they are", "one moved"])
+async def test_every_key_of_each_action_is_shown(server: ContractServer, keys: dict[str, str]) -> None:
+    server.add_account("Till")
+    app = LedgerApp(Options(url=server.url, key=server.key, config=Config(keys=keys)))
+    async with app.run_test(size=(80, 50)) as pilot:
+        driver = Driver(app, pilot)
+        await until(lambda: driver.view.window.loaded)
+        await driver.press("question_mark")
+        await driver.sees("esc closes", *MOVES, "[  back where you were", "/  filter", "⏎  open")
+        await driver.sees("f5 Z  refresh" if keys else " r  refresh")
