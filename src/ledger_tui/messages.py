@@ -33,10 +33,13 @@ class PageCame(Message):
 
 
 class PageFailed(Message):
-    """`newer_refused`: the server does not page upwards."""
+    """`newer_refused`: the server does not page upwards; `forbidden`: not to this credential."""
 
-    def __init__(self, want: Want, sentence: str, *, newer_refused: bool = False) -> None:
+    def __init__(
+        self, want: Want, sentence: str, *, newer_refused: bool = False, forbidden: bool = False
+    ) -> None:
         super().__init__()
+        self.forbidden = forbidden
         self.newer_refused = newer_refused
         self.want = want
         self.sentence = sentence
@@ -54,6 +57,24 @@ class RecordFailed(Message):
     def __init__(self, record_id: str, sentence: str) -> None:
         super().__init__()
         self.record_id = record_id
+        self.sentence = sentence
+
+
+class ObjectFound(Message):
+    """An object that is gone to was read: its screen can be shown."""
+
+    def __init__(self, kind: str, record: Record, *, by_link: bool) -> None:
+        super().__init__()
+        self.kind = kind
+        self.record = record
+        self.by_link = by_link
+
+
+class ObjectMissed(Message):
+    """There is nothing to go to; `sentence` says why."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__()
         self.sentence = sentence
 
 

@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from ledger_tui.client.errors import (
     ClientError,
+    NoLedger,
     NotFound,
     NotOffered,
     RateLimited,
     ReadOnly,
     Unreachable,
+    is_problem,
     refusal,
 )
 from ledger_tui.state.session import Session
@@ -58,7 +60,7 @@ class Api:
     """One server with one credential. Calls made before `open` wait for it."""
 
     def __init__(self, session: Session, traffic: Traffic) -> None:
-        self._session = session
+        self.session = session
         self._traffic = traffic
         self._client: httpx.AsyncClient | None = None
         self._opened = asyncio.Event()
@@ -82,7 +84,7 @@ class Api:
             headers={"User-Agent": "ledger-tui", "Accept": "application/json"},
             event_hooks={"request": [_start_clock], "response": [self._note_answer]},
         )
-        self._session.begin(root, credential)
+        self.session.begin(root, credential)
         self._opened.set()
         if before is not None:
             await before.aclose()
@@ -93,6 +95,7 @@ class Api:
 
         assert self._client is not None
         self._client.auth = BearerKey(credential)
+        self.session.credential_changed()
 
     async def close(self) -> None:
         if self._probe is not None:
@@ -116,7 +119,7 @@ class Api:
 
         Raises ClientError. While the server has asked to wait, the try is made after the wait.
         """
-        if self._session.read_only and method not in _CHANGES_NOTHING and path not in _ASKS_FOR_TOKENS:
+        if self.session.read_only and method not in _CHANGES_NOTHING and path not in _ASKS_FOR_TOKENS:
             raise ReadOnly("This dashboard is read-only: nothing was sent.")
         await self._opened.wait()
         await self._wait_for_leave()
@@ -192,12 +195,16 @@ class Api:
     def _refused(self, response: httpx.Response, part: str | None) -> ClientError:
         """The exception for an answer that is not 2xx, noted in the session where it is a state."""
         headers = {name.lower(): value for name, value in response.headers.items()}
-        error = refusal(response.status_code, _decoded(response.content), headers)
+        body = _decoded(response.content)
+        error = refusal(response.status_code, body, headers)
         if isinstance(error, RateLimited):
-            self._session.rate_limited(error.retry_after)
+            self.session.rate_limited(error.retry_after)
         if part is not None and (isinstance(error, NotFound) or error.status == 405):
-            self._session.lacks(part)
+            self.session.lacks(part)
             return NotOffered(error.problem)
+        if part is None and isinstance(error, NotFound) and not is_problem(body):
+            self.session.saw_no_ledger()
+            return error if self.session.known_ledger else NoLedger(error.problem)
         return error
 
     async def _send(
@@ -214,16 +221,19 @@ class Api:
         request = self._client.build_request(
             method, path, params=dict(params or {}), content=content, headers=dict(headers)
         )
+        number = self.session.sent()
         try:
             return await self._client.send(request)
         except (httpx.HTTPError, httpx.StreamError) as error:
             sentence = _reason(error)
             self._note(request, None, sentence)
-            self._session.lost(sentence)
+            self.session.lost(sentence)
             raise Unreachable(sentence) from error
+        finally:
+            self.session.done(number)
 
     async def _wait_for_leave(self) -> None:
-        if (seconds := self._session.waiting_seconds) > 0:
+        if (seconds := self.session.waiting_seconds) > 0:
             await asyncio.sleep(seconds)
 
     async def _until_reachable(self) -> None:
@@ -235,7 +245,7 @@ class Api:
     async def _probe_until_answered(self) -> None:
         for attempt in itertools.count(1):
             seconds = _BACKOFF_SECONDS[min(attempt, len(_BACKOFF_SECONDS)) - 1]
-            self._session.will_retry(attempt, seconds)
+            self.session.will_retry(attempt, seconds)
             await asyncio.sleep(seconds)
             try:
                 # The health check is public and never refused for its rate; any answer at all will do.
@@ -247,7 +257,7 @@ class Api:
             return
 
     async def _note_answer(self, response: httpx.Response) -> None:
-        self._session.answered(response.status_code, response.headers)
+        self.session.answered(response.status_code, response.headers)
         self._note(response.request, response)
 
     def _note(self, request: httpx.Request, response: httpx.Response | None, error: str = "") -> None:

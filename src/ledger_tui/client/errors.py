@@ -9,6 +9,7 @@
         ├── Unauthorized       401
         ├── Forbidden          403
         ├── NotFound           404
+        │   └── NoLedger       another program listens at this address
         ├── RateLimited        429: `retry_after` seconds
         ├── ServerError        5xx
         └── NotOffered         a part beyond the interface that this server does not have
@@ -20,9 +21,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+NO_LEDGER = "The answer is no ledger's. Is the address right?"
 _OBJECT_ID = re.compile(r"\b[a-z]{3}_[0-9a-zA-Z]{4,64}\b")
 
 
@@ -83,6 +85,11 @@ class NotFound(Refusal):
     pass
 
 
+class NoLedger(NotFound):
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(replace(problem, message=NO_LEDGER))
+
+
 class ServerError(Refusal):
     pass
 
@@ -112,6 +119,11 @@ def read_problem(status: int, body: Any, headers: Mapping[str, str]) -> Problem:
         found = _OBJECT_ID.search(message)
         original = found.group() if found else None
     return Problem(status, code, message or f"The server answered {status}.", param, original)
+
+
+def is_problem(body: Any) -> bool:
+    """Whether an error body has one of the shapes that a ledger's have."""
+    return isinstance(body, dict) and isinstance(body.get("error"), dict | str)
 
 
 def refusal(status: int, body: Any, headers: Mapping[str, str]) -> Refusal:

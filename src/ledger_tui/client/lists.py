@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ledger_tui.client.api import Answer, Api
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import NO_LEDGER, ClientError
 from ledger_tui.state.window import Page, Record, Want
 
 Paging = Literal["starting_after", "cursor", "page", "statement"]
@@ -28,7 +28,14 @@ async def fetch_page(
         params["limit"] = str(min(100, max(1, want.limit)))
         if want.cursor is not None:
             params["ending_before" if want.kind == "newer" else paging] = want.cursor
-    return _page_of(await api.read(path, params, part=part), paging, want)
+    answer = await api.read(path, params, part=part)
+    try:
+        page = _page_of(answer, paging, want)
+    except NotAList:
+        api.session.saw_no_ledger()
+        raise
+    api.session.saw_ledger()
+    return page
 
 
 def _page_of(answer: Answer, paging: Paging, want: Want) -> Page:
@@ -38,7 +45,7 @@ def _page_of(answer: Answer, paging: Paging, want: Want) -> Page:
     if isinstance(body, list):  # a directory list's shape is not fixed by the interface
         return Page(_records(body), None)
     if not isinstance(body, dict) or not isinstance(body.get("data"), list):
-        raise NotAList("The answer is no ledger's. Is the address right?")
+        raise NotAList(NO_LEDGER)
     rows = _records(body["data"])
     if paging == "page":
         number, pages = int(want.cursor or "1"), body.get("total_pages")

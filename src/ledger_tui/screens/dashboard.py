@@ -76,8 +76,8 @@ class Dashboard(Exploring):
     @while_running
     def _tick(self) -> None:
         session = self._session
-        if session.waiting_seconds or session.link is Link.LOST:
-            self.query_one(StatusBar).refresh()  # the seconds count down
+        if session.waiting_seconds or session.unanswered_seconds or session.link is Link.LOST:
+            self.query_one(StatusBar).refresh()  # the seconds count
             self.view.session_changed()
         if session.link not in (Link.STARTING, Link.CONNECTING):
             self.view.tick()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote
 
+from textual import work
 from textual.content import Content
 from textual.screen import Screen
 
+from ledger_tui.client.errors import ClientError
 from ledger_tui.config import BadConfig, config_file
 from ledger_tui.hearing import hears
-from ledger_tui.messages import BackWanted, LinkFollowed
+from ledger_tui.messages import BackWanted, LinkFollowed, ObjectFound, ObjectMissed
+from ledger_tui.resources.base import Resource
 from ledger_tui.resources.filtering import filter_line
 from ledger_tui.resources.registry import BY_KIND, PLACE_OF_KIND, resource_of_id
 from ledger_tui.screens.choose import ChooseScreen
@@ -25,6 +29,8 @@ from ledger_tui.widgets.tabs import ScreenTabs
 from ledger_tui.widgets.view import Desk, View
 from ledger_tui.widgets.views import make_view
 
+_JUMP = "jump"  # the workers that look for an object to go to
+
 
 class Exploring(Screen[None]):
     """The part of the dashboard that goes from place to place; its child composes them."""
@@ -32,7 +38,7 @@ class Exploring(Screen[None]):
     def __init__(self, desk: Desk) -> None:
         super().__init__()
         self._desk = desk
-        self._came_from: list[str] = []
+        self._trail: list[Spot] = []  # where links were followed
 
     @property
     def view(self) -> View:
@@ -44,7 +50,10 @@ class Exploring(Screen[None]):
     async def action_show(self, kind: str) -> None:
         if kind != self.view.place.kind:
             self.leave()
-        self._came_from.clear()
+        self._trail.clear()
+        for view in self.query(ResourceView):
+            view.by_link = False
+        self.workers.cancel_group(self, _JUMP)
         await self.show_place(kind)
 
     async def show_place(self, kind: str) -> View:
@@ -64,26 +73,26 @@ class Exploring(Screen[None]):
         link = message.link
         if link.resource not in BY_KIND:
             return
-        self.leave()
-        here = self.view.place.kind
-        view = await self.show_place(link.resource)
-        if here != link.resource:
-            self._came_from.append(here)
-        assert isinstance(view, ResourceView)
         if link.record_id is not None:
-            view.open_id(link.record_id, by_link=here != link.resource)
-        else:
-            view.set_filters(dict(link.filters))
+            self._go_to_object(BY_KIND[link.resource], link.record_id, by_link=True)
+            return
+        self._trail.append(self.spot)
+        self.leave()
+        view = await self.show_place(link.resource)
+        assert isinstance(view, ResourceView)
+        view.set_filters(dict(link.filters))
 
     @hears(BackWanted)
     async def go_back(self) -> None:
-        """To the screen a link was followed from; else out of the filter."""
+        """To where a link was followed; else out of the filter."""
         left = self.view
-        if self._came_from:
-            await self.show_place(self._came_from.pop())
+        if self._trail:
+            await self._go_to(self._trail.pop())
         elif isinstance(left, ResourceView) and left.resource.under:
             await self.show_place(left.resource.under)
-        if isinstance(left, ResourceView) and left.filters:
+        elif isinstance(left, ResourceView) and left.filters:
+            left.set_filters({})
+        if left is not self.view and isinstance(left, ResourceView) and left.filters:
             left.set_filters({})
 
     # ------------------------------------------------------------------ back and forward
@@ -93,9 +102,10 @@ class Exploring(Screen[None]):
         """Where this is."""
         view = self.view
         filters = dict(view.filters) if isinstance(view, ListView) else {}
-        opened = isinstance(view, ResourceView) and view.opened
-        record = view.selected if opened else None
-        return Spot(view.place.kind, filters, str(record["id"]) if record and "id" in record else None)
+        if not isinstance(view, ResourceView) or not view.opened or not view.selected:
+            return Spot(view.place.kind, filters)
+        record = view.selected
+        return Spot(view.place.kind, filters, str(record.get("id")), record, view.by_link)
 
     def leave(self) -> None:
         """Somewhere else is gone to: this spot can be come back to."""
@@ -114,8 +124,8 @@ class Exploring(Screen[None]):
             return
         if view.filters != spot.filters:
             view.set_filters(dict(spot.filters))
-        if spot.record_id is not None:
-            view.open_id(spot.record_id)
+        if spot.record is not None:
+            view.open_record(dict(spot.record), by_link=spot.by_link and bool(self._trail))
         else:
             view.close()
 
@@ -125,10 +135,40 @@ class Exploring(Screen[None]):
         if resource is None or not resource.has_object_path:
             self.notify(f"{literal(record_id)}: there is no screen for it.", severity="warning", markup=False)
             return
+        self._go_to_object(resource, record_id)
+
+    def _go_to_object(self, resource: Resource, record_id: str, *, by_link: bool = False) -> None:
+        """Its screen is changed to when the object is there: until then, or if there is none, one stays."""
+        views = self.query(f"#{resource.kind}").results(ResourceView)
+        at_hand = (row for view in views for _index, row in view.window.at_hand())
+        row = next((row for row in at_hand if row.get("id") == record_id), None)
+        if row is not None:
+            self.post_message(ObjectFound(resource.kind, row, by_link=by_link))
+        else:
+            self._find(resource, record_id, by_link)
+
+    @work(group=_JUMP, exclusive=True, exit_on_error=False)
+    async def _find(self, resource: Resource, record_id: str, by_link: bool) -> None:
+        try:
+            answer = await self._desk.api.read(f"{resource.path}/{quote(record_id, safe='')}")
+        except ClientError as error:
+            named, sentence = literal(record_id), literal(error)
+            self.post_message(ObjectMissed(sentence if named in sentence else f"{named}: {sentence}"))
+        else:
+            self.post_message(ObjectFound(resource.kind, answer.record, by_link=by_link))
+
+    @hears(ObjectFound)
+    async def show_object(self, message: ObjectFound) -> None:
+        if message.by_link:
+            self._trail.append(self.spot)
         self.leave()
-        view = await self.show_place(resource.kind)
+        view = await self.show_place(message.kind)
         assert isinstance(view, ResourceView)
-        view.open_id(record_id)
+        view.open_record(message.record, by_link=message.by_link)
+
+    @hears(ObjectMissed)
+    def stay(self, message: ObjectMissed) -> None:
+        self.notify(message.sentence, severity="warning", markup=False)
 
     @property
     def recent(self) -> RecentObjects:

@@ -13,11 +13,13 @@ RECENT_KEPT = 50
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A screen, its filters, and the object that was open there, if one was."""
+    """A screen, its filters, and the object that was open there, if one was, as it was then."""
 
     kind: str
     filters: Mapping[str, str] = field(default_factory=dict)
     record_id: str | None = None
+    record: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    by_link: bool = field(default=False, compare=False)
 
 
 class History:

@@ -12,6 +12,8 @@ from typing import Any
 # A reader must not eat the plan it looks at: polling takes at most this share of the requests a minute.
 _POLL_SHARE = 0.25
 _FASTEST_POLL_SECONDS = 2.0
+# A request is under way so long before it is said that the server lets us wait.
+PATIENT_SECONDS = 2.5
 _WRITES = "write:projects"
 _LIVE_PREFIX, _TEST_PREFIX = "sk_live_", "sk_test_"
 
@@ -31,6 +33,7 @@ class Link(Enum):
     LOST = "lost"  # no answer; tried again by itself
     REFUSED = "refused"  # 401: it answers, but not to this credential
     FAILING = "failing"  # 5xx: it answers that it cannot
+    FOREIGN = "foreign"  # something answers, and it is no ledger
     ENDED = "ended"  # the dashboard's own server is gone
     SIGNED_OUT = "signed out"  # nobody has signed in yet
 
@@ -52,6 +55,12 @@ class Session:
         self.remaining: int | None = None
         self.reset_at: int | None = None
         self._server_ahead = 0.0  # seconds that the server's clock, by its Date header, is before ours
+        self._under_way: dict[int, float] = {}  # when each request was sent that has no answer yet
+        self._sent = 0
+        self._answered_at = 0.0
+        self.known_ledger = False
+        self._foreign = False
+        self.credentials = 0  # how many were used: what one was refused the next may be allowed
         self.lacking: set[str] = set()
         self._lacks_scope = False
         self._key_mode = Mode.UNKNOWN
@@ -71,11 +80,17 @@ class Session:
     def begin(self, url: str, credential: str | None) -> None:
         """A server and a credential were chosen; nothing is known of them yet but the key's prefix."""
         self.url = url
+        self.known_ledger = self._foreign = False
+        self.credential_changed()
         if credential and credential.startswith(_LIVE_PREFIX):
             self._key_mode = Mode.LIVE
         elif credential and credential.startswith(_TEST_PREFIX):
             self._key_mode = Mode.TEST
         self._to(Link.CONNECTING)
+
+    def credential_changed(self) -> None:
+        """Another credential is used from now on."""
+        self.credentials += 1
 
     def starting(self) -> None:
         self._to(Link.STARTING)
@@ -113,15 +128,53 @@ class Session:
 
     # ------------------------------------------------------------------ connection
 
+    def sent(self) -> int:
+        """A request is under way; the number ends it."""
+        self._sent += 1
+        self._under_way[self._sent] = self.clock()
+        return self._sent
+
+    def done(self, number: int) -> None:
+        """A request has its answer, or will have none."""
+        self._under_way.pop(number, None)
+
+    @property
+    def unanswered_seconds(self) -> float:
+        """How long the server has let a request wait and said nothing at all; 0 while that is no news."""
+        if not self._under_way:
+            return 0.0
+        since = max(min(self._under_way.values()), self._answered_at)
+        seconds = self.clock() - since
+        return seconds if seconds >= PATIENT_SECONDS else 0.0
+
+    @property
+    def answers(self) -> bool:
+        """Whether what is shown is how things are: the server answers, and it does so now."""
+        return self.link is Link.ONLINE and not self.unanswered_seconds
+
+    def saw_ledger(self) -> None:
+        """An answer was one that a ledger gives."""
+        self.known_ledger = True
+        if self._foreign:
+            self._foreign = False
+            self._to(Link.ONLINE)
+
+    def saw_no_ledger(self) -> None:
+        """An answer was none that a ledger gives; where one has been, that is a fault and no proof."""
+        if not self.known_ledger:
+            self._foreign = True
+            self._to(Link.FOREIGN)
+
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
         """The server gave any answer at all."""
+        self._answered_at = self.clock()
         self._note_limits(headers)
         if status == 401:
             self._to(Link.REFUSED)
         elif status >= 500:
             self._to(Link.FAILING)
         else:
-            self._to(Link.ONLINE)
+            self._to(Link.FOREIGN if self._foreign else Link.ONLINE)
 
     def lost(self, sentence: str) -> None:
         """A try got no answer."""

@@ -62,7 +62,8 @@ class FilterBar(Vertical):
         """Show the line with the filter there is, or with the text looked for last."""
         self.display = True
         line = self.query_one(Input)
-        line.value = filter_line(params, self._filters) or self._found
+        there = filter_line(params, self._filters)
+        line.value = f"{there} " if there else self._found  # what is typed next is another word
         line.focus()
         if line.value == self._found:
             line.action_select_all()

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from textual import work
 
-from ledger_tui.client.errors import ClientError, Invalid, NotFound, NotOffered
+from ledger_tui.client.errors import ClientError, Forbidden, Invalid, NotFound, NotOffered
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.hearing import hears
 from ledger_tui.messages import NamesCame, PageCame, PageFailed
@@ -20,6 +20,8 @@ from ledger_tui.state.window import Page, Record, Want, Window
 from ledger_tui.widgets.filter_bar import FilterBar
 from ledger_tui.widgets.paged_table import PagedTable, TableHeader
 from ledger_tui.widgets.view import Desk, View
+
+_REFUSED_PAUSES = 4  # what is refused is asked for again in so many of the usual pauses
 
 
 class ListView(View):
@@ -32,6 +34,7 @@ class ListView(View):
         self.filters: dict[str, str] = {}
         self.remembered: list[Record] = []  # objects met one by one, shown where the server has no list
         self._poll_rows_next = False
+        self._refused_as: int | None = None  # the credential that may not read this list
 
     @property
     def table(self) -> PagedTable:
@@ -43,6 +46,12 @@ class ListView(View):
         return self.resource.part in self.desk.session.lacking
 
     # ------------------------------------------------------------------ fetching
+
+    def tick(self) -> None:
+        if self._refused_as not in (None, self.desk.session.credentials):
+            self._refused_as = None
+            self.next_look_at = 0.0
+        super().tick()
 
     def may_look(self) -> bool:
         return self.window.in_flight is None
@@ -92,7 +101,7 @@ class ListView(View):
             refused = want.kind == "newer"  # `ending_before` is beyond the interface
             self.post_message(PageFailed(want, literal(error), newer_refused=refused))
         except ClientError as error:
-            self.post_message(PageFailed(want, literal(error)))
+            self.post_message(PageFailed(want, literal(error), forbidden=isinstance(error, Forbidden)))
         else:
             self.post_message(PageCame(want, page))
 
@@ -130,7 +139,10 @@ class ListView(View):
         self.window.failed(message.want)
         self.problem = message.sentence
         session = self.desk.session
-        self.next_look_at = session.clock() + session.poll_seconds
+        self._refused_as = session.credentials if message.forbidden else None
+        self.next_look_at = session.clock() + session.poll_seconds * (
+            _REFUSED_PAUSES if message.forbidden else 1
+        )
         if self.lacks_list:
             self.stand_in()
         self.changed()
@@ -206,12 +218,14 @@ class ListView(View):
     @hears(FilterBar.Applied)
     def apply_filters(self, message: FilterBar.Applied) -> None:
         self.close_filter()
-        self.set_filters(message.params)
+        # What the list is a list of (a statement's account) stays, unless another is named.
+        kept = {name: value for name, value in self.filters.items() if f"{{{name}}}" in self.resource.path}
+        self.set_filters(kept | message.params)
 
     @hears(FilterBar.Closed)
     def close_filter(self) -> None:
         self.query_one(FilterBar).display = False
-        self.table.focus()
+        self.focus_content()
 
     @hears(FilterBar.Find)
     def find_in_rows(self, message: FilterBar.Find) -> None:

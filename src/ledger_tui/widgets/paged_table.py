@@ -44,7 +44,11 @@ class PagedTable(ScrollView, can_focus=True):
     COMPONENT_CLASSES = {"table--cursor", "table--cursor-idle", *(f"table--{tone}" for tone in TONES)}
 
     class Moved(Message):
-        pass
+        """`by_hand`: the cursor was moved, and not only what is in sight."""
+
+        def __init__(self, *, by_hand: bool = True) -> None:
+            super().__init__()
+            self.by_hand = by_hand
 
     class Opened(Message):
         pass
@@ -86,7 +90,7 @@ class PagedTable(ScrollView, can_focus=True):
             self.redraw()
             self.repaint()
         self._keep_cursor_in_view()
-        self.post_message(self.Moved())
+        self.post_message(self.Moved(by_hand=False))
 
     def repaint(self, moved_by: int = 0) -> None:
         """Draw what the window holds now; `moved_by` keeps the eye on rows that were pushed up or down."""
@@ -155,11 +159,12 @@ class PagedTable(ScrollView, can_focus=True):
         # The wheel and the bar move the eye; the cursor comes along, so it is never out of sight.
         bottom = self.top + self.height_in_rows - 1
         held = max(self.top, min(self.window.cursor, bottom))
-        if held != self.window.cursor and len(self.window):
+        dragged = held != self.window.cursor and len(self.window) > 0
+        if dragged:
             self.window.move(held)
             self.refresh()
         self.make_room()
-        self.post_message(self.Moved())
+        self.post_message(self.Moved(by_hand=dragged))
 
     def _look_at(self, row: int) -> None:
         # At once: rows that come in before the next frame count from where the eye is then.

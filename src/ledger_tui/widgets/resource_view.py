@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
 from urllib.parse import quote
 
 from textual import events, work
@@ -19,45 +17,38 @@ from ledger_tui.messages import (
     CreateWanted,
     EditWanted,
     LinkFollowed,
-    MoreCame,
     RecordCame,
     RecordFailed,
 )
-from ledger_tui.resources.base import Action, Detail, Resource, Way
+from ledger_tui.resources.base import Action, Resource, Way
 from ledger_tui.state.history import recent_of
 from ledger_tui.state.text import literal
 from ledger_tui.state.window import Record
 from ledger_tui.widgets.blank import Row, Stack
 from ledger_tui.widgets.caption import Caption
 from ledger_tui.widgets.detail_pane import DetailPane
+from ledger_tui.widgets.detail_view import DetailView
 from ledger_tui.widgets.filter_bar import FilterBar
-from ledger_tui.widgets.list_view import ListView
 from ledger_tui.widgets.paged_table import PagedTable, TableHeader
 from ledger_tui.widgets.view import Desk
 
 WIDE_COLUMNS = 120
-_MORE_KEPT = 50
 _CHANGES = ("create", "edit", "act(")
-# Below this limit what a detail shows beyond its record is read only when the detail is opened.
-_GENEROUS_LIMIT = 600
 
 
-class ResourceView(ListView):
+class ResourceView(DetailView):
     """The screen of one `Resource`."""
 
     BINDINGS = RESOURCE_KEYS
 
     def __init__(self, resource: Resource, desk: Desk) -> None:
         super().__init__(resource, desk)
-        self.pinned: Record | None = None
-        self.opened = False
-        self.wide = False
-        self._awaited: str | None = None  # the object a link or a typed id asked for, until it came
-        self._by_link = False
-        self._more: dict[str, tuple[Record, Any]] = {}
+        self._awaited: str | None = None  # the object a typed id asked for, until it came
+        self.by_link = False  # whether what is open was come to by a link, and one key leads back
 
     def compose(self) -> ComposeResult:
         yield Caption(self)
+        yield Static(classes="problem")
         yield FilterBar(self.resource.filters, self.resource.id_prefix, self.desk.names)
         with Row():
             with Stack(id="list"):
@@ -69,16 +60,14 @@ class ResourceView(ListView):
     def on_mount(self) -> None:
         self.query_one(FilterBar).display = False
         self.query_one(".lacks", Static).display = False
+        self.query_one(".problem", Static).display = False
         self._show_detail()
-
-    @property
-    def selected(self) -> Record | None:
-        return self.pinned or self.window.current
 
     def on_resize(self, event: events.Resize) -> None:
         self.wide = event.size.width >= WIDE_COLUMNS
         self.set_class(self.wide, "-wide")
         self._arrange()
+        self._say_problem()
 
     def _arrange(self) -> None:
         # Set here and not by a style rule: rules come true later, and a key must find its widget now.
@@ -103,6 +92,8 @@ class ResourceView(ListView):
         self._open(False)
 
     def focus_content(self) -> None:
+        if not self.display:  # the keys are those of the screen that is shown
+            return
         if self.opened:
             self.query_one(DetailPane).focus_content()
         else:
@@ -116,13 +107,20 @@ class ResourceView(ListView):
     # ------------------------------------------------------------------ drawing
 
     def changed(self) -> None:
-        self.query_one(Caption).refresh()
-        lacks = self.query_one(".lacks", Static)
-        # A sentence about what the server does not have is no alarm, and has more words than a caption.
+        self._say_problem()
+        super().changed()
+
+    def _say_problem(self) -> None:
+        """On a line of its own what is too long for the caption; what the server lacks is no alarm."""
+        caption = self.query_one(Caption)
+        lacks, problem = self.query_one(".lacks", Static), self.query_one(".problem", Static)
         lacks.display = self.lacks_list and bool(self.problem)
+        problem.display = bool(self.problem) and not (lacks.display or caption.has_room_for(self.problem))
         if lacks.display:
             lacks.update(Content(self.problem))
-        super().changed()
+        if problem.display:
+            problem.update(Content(f"✕ {self.problem}"))
+        caption.refresh()
 
     def at_rest(self) -> None:
         self._show_detail()
@@ -142,8 +140,7 @@ class ResourceView(ListView):
             self.notify(why, markup=False)
 
     def session_changed(self) -> None:
-        if not self.window.loaded:
-            self.query_one(Caption).refresh()
+        self.query_one(Caption).session_changed()
         if self.desk.session.forbids_changes:
             self.refresh_bindings()
 
@@ -154,57 +151,10 @@ class ResourceView(ListView):
     @hears(PagedTable.Moved)
     def eye_moved(self, message: PagedTable.Moved) -> None:
         message.stop()
-        self.pinned = None
+        if message.by_hand:
+            self.pinned = None
         self.fetch()
         self.changed()
-
-    # ------------------------------------------------------------------ detail
-
-    def _show_detail(self) -> None:
-        pane = self.query_one(DetailPane)
-        record = self.selected
-        if record is None:
-            waits = not self.window.loaded and not self.problem
-            pane.show(None, "" if waits else self.problem or self.resource.empty)
-        else:
-            pane.show(self._detail(record))
-
-    def _detail(self, record: Record) -> Detail:
-        detail = self.resource.detail(record, self.desk.names)
-        more = self.resource.more
-        known = self._more.get(str(record.get("id")))
-        if more is None or known is None:
-            return detail
-        sections = more.sections(record, known[1], self.desk.names)
-        return replace(detail, sections=(detail.sections[0], *sections, *detail.sections[1:]))
-
-    def _read_more(self) -> None:
-        record = self.selected
-        if record is None or self.resource.more is None or not (self.opened or self.wide):
-            return
-        known = self._more.get(str(record.get("id")))
-        if known is not None and known[0] == record:
-            return
-        limit = self.desk.session.limit
-        if self.opened or limit is None or limit >= _GENEROUS_LIMIT:
-            self._load_more(record)
-
-    @work(group="more", exclusive=True, exit_on_error=False)
-    async def _load_more(self, record: Record) -> None:
-        assert self.resource.more is not None
-        try:
-            more = await self.resource.more.load(self.desk.api, record)
-        except ClientError as error:
-            more = error
-        self.post_message(MoreCame(record, more))
-
-    @hears(MoreCame)
-    def take_more(self, message: MoreCame) -> None:
-        message.stop()
-        self._more[str(message.record.get("id"))] = (message.record, message.more)
-        while len(self._more) > _MORE_KEPT:
-            del self._more[next(iter(self._more))]
-        self._show_detail()
 
     @hears(PagedTable.Opened)
     def action_open(self) -> None:
@@ -212,14 +162,25 @@ class ResourceView(ListView):
         if record is None:
             return
         self.window.hold()
-        self._by_link = False
+        self.by_link = False
         self._open(True)
         if self.resource.changes and self.resource.has_object_path:
             self._read(str(record.get("id")))
         self._read_more()
 
-    def open_id(self, record_id: str, *, by_link: bool = False) -> None:
-        """Show one object, whether or not its row is at hand. From what a link opened one key leads back."""
+    def open_record(self, record: Record, *, by_link: bool = False) -> None:
+        """Show an object that was read, whether or not its row is at hand."""
+        index = self.window.index_of(record.get("id"))
+        if index is not None:
+            self.pinned = None
+            self.table.go_to(index)
+        else:
+            self.remember(record)
+            self.pinned = record
+        self.action_open()
+        self.by_link = by_link
+
+    def _open_id(self, record_id: str) -> None:
         index = self.window.index_of(record_id)
         if index is not None:
             self.table.go_to(index)
@@ -228,7 +189,6 @@ class ResourceView(ListView):
             self.window.hold()
             self._awaited = record_id
             self._read(record_id)
-        self._by_link = by_link
 
     @work(group="record", exclusive=True, exit_on_error=False)
     async def _read(self, record_id: str) -> None:
@@ -243,7 +203,11 @@ class ResourceView(ListView):
     @hears(RecordCame)
     def take_record(self, message: RecordCame) -> None:
         message.stop()
-        self.show_record(message.record)
+        record_id = message.record.get("id")
+        if record_id in (self._awaited, (self.selected or {}).get("id")):
+            self.show_record(message.record)
+        else:  # it was gone on from before it came
+            self.window.replace(message.record)
 
     def action_locate(self) -> None:
         """Open the list around the object, wherever in it that stands."""
@@ -267,8 +231,8 @@ class ResourceView(ListView):
         if self.window.replace(record) and selected and selected.get("id") == record.get("id"):
             self.table.repaint()
         else:
+            awaited = awaited or not self.opened or selected is not self.pinned
             self.pinned = record
-            awaited = True
         if awaited:
             self._open(True)
         self._show_detail()
@@ -311,7 +275,7 @@ class ResourceView(ListView):
         if not (self.opened or self.pinned):
             super().action_back()
             return
-        by_link, self._by_link = self._by_link, False
+        by_link, self.by_link = self.by_link, False
         self._open(False)
         if by_link:
             super().action_back()
@@ -373,7 +337,7 @@ class ResourceView(ListView):
         message.stop()
         if self.window.index_of(message.record_id) is not None:
             self.close_filter()
-        self.open_id(message.record_id)  # the line stays until it came, so that a slip can be mended
+        self._open_id(message.record_id)  # the line stays until it came, so that a slip can be mended
 
     def set_filters(self, params: dict[str, str]) -> None:
         self._open(False)

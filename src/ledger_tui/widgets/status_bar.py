@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from textual.content import Content
 from textual.widget import Widget
 
@@ -23,26 +25,35 @@ class StatusBar(Widget):
         self._session = session
 
     def render(self) -> Content:
-        session = self._session
-        left = Content.assemble(" ", _MODES[session.mode], "  ", connection(session))
-        if session.forbids_changes:
-            left = left + Content.styled("  read-only", "bold")
+        session, width = self._session, self.size.width
+        mode = Content.assemble(" ", _MODES[session.mode], "  ")
+        only = Content.styled("  read-only" if session.forbids_changes else "", "bold")
         host = Content.styled(literal(session.url.removeprefix("http://")), "$muted")
         if session.profile:
             host = Content.assemble((session.profile, "bold"), " ", host)
+        host = host.truncate(width // 2, ellipsis=True)
+        # Whose ledger it is stays: first the limits give way, then the words of what is wrong.
+        room = width - mode.cell_length - only.cell_length - host.cell_length - 3
+        left = Content.assemble(mode, connection(session, room), only)
         rest = Content.assemble(limits(session), "  ", host, " ")
-        room = self.size.width - left.cell_length
-        if rest.cell_length > room - 2:
-            rest = Content.assemble(limits(session), " ")
-        if rest.cell_length > room - 2:
-            return left
-        return Content.assemble(left, " " * (room - rest.cell_length), rest)
+        if rest.cell_length > width - left.cell_length - 2:
+            rest = Content.assemble(host, " ")
+        return Content.assemble(left, " " * (width - left.cell_length - rest.cell_length), rest)
 
 
-def connection(session: Session) -> Content:
-    """Each state has its glyph and its words."""
+def connection(session: Session, room: int = 1_000) -> Content:
+    """Each state has its glyph and its words, in at most so many cells where they can be fewer."""
     if (seconds := session.waiting_seconds) > 0:
         return Content.styled(f"◔ rate limit: waiting {seconds:.0f} s", "bold $warning")
+    unanswered = session.unanswered_seconds
+    if unanswered and session.link in (
+        Link.CONNECTING,
+        Link.ONLINE,
+        Link.REFUSED,
+        Link.FAILING,
+        Link.FOREIGN,
+    ):
+        return Content.styled(f"◌ waiting for an answer, {unanswered:.0f} s", "bold $warning")
     match session.link:
         case Link.STARTING:
             return Content.styled("◌ starting the server…", "$muted")
@@ -51,20 +62,26 @@ def connection(session: Session) -> Content:
         case Link.ONLINE:
             return Content.assemble(("●", "$plus"), " online")
         case Link.LOST:
-            again = (
-                f"try {session.retries} in {session.retry_seconds:.0f} s"
-                if session.retries
-                else "trying again"
+            seconds = ceil(session.retry_seconds)
+            return _trouble(
+                session.sentence, f"try {session.retries} in {seconds} s" if seconds else "asking…", room
             )
-            return Content.styled(f"✕ {session.sentence} · {again}", "bold $error")
         case Link.REFUSED:
             return Content.styled("✕ 401: the server does not accept this key", "bold $error")
         case Link.ENDED:
-            return Content.styled(f"✕ {session.sentence} · R starts it again", "bold $error")
+            return _trouble(session.sentence, "R starts it again", room)
         case Link.SIGNED_OUT:
             return Content.styled("○ not signed in · S signs in", "bold $warning")
         case Link.FAILING:
             return Content.styled("✕ the server reports a failure of its own", "bold $error")
+        case Link.FOREIGN:
+            return Content.styled("✕ no ledger server at this address", "bold $error")
+
+
+def _trouble(sentence: str, then: str, room: int) -> Content:
+    """What is wrong, and what comes of it; where there is no room for both the second is the news."""
+    wrong = Content(f"✕ {sentence}").truncate(max(2, room - len(then) - 3), ellipsis=True)
+    return Content.assemble(wrong, f" · {then}").stylize("bold $error")
 
 
 def awaited(session: Session) -> Content:

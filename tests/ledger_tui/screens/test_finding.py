@@ -115,3 +115,29 @@ async def test_what_is_told_stands_on_the_line_of_keys_one_at_a_time(
         await driver.press("question_mark")
         await driver.sees("esc closes")
         await driver.sees_no_more("Copied as curl")
+
+
+async def test_what_is_wrong_with_a_filter_and_all_the_filters_there_are_stand_whole(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open((80, 24)) as driver:
+        await driver.press("2", "slash")
+        await driver.type("foo:bar")
+        await driver.press("enter")
+        await driver.sees("✕ “foo:bar” is none of")
+        for filter_ in driver.view.resource.filters:
+            await driver.sees(f"{filter_.name}:{filter_.example}")
+
+
+async def test_what_is_typed_behind_a_filter_is_another_word(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.post(server.add_account("Till"), 100, "debit")
+    async with dashboards.open() as driver:
+        await driver.press("2", "slash")
+        await driver.type("type:debit")
+        await driver.press("enter", "slash")
+        await driver.type("after:2026-01-01")
+        await driver.press("enter")
+        await driver.sees(" type:debit after:2026-01-01 ")
+        assert driver.view.filters == {"type": "debit", "created_after": "2026-01-01"}

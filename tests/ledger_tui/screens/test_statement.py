@@ -53,6 +53,16 @@ async def test_the_period_of_a_statement_is_a_filter(driver: Driver) -> None:
     await driver.sees_no_more("posting 0")
 
 
+async def test_a_statement_keeps_its_account_when_the_typed_filter_names_none(driver: Driver) -> None:
+    await post(driver, 1000)
+    await driver.press("s")
+    await driver.sees("posting 0")
+    await driver.press("slash", "home", "shift+end")
+    await driver.type("from:2020-01-01")
+    await driver.press("enter")
+    await driver.sees("account:Till from:2020-01-01 ", "posting 0")
+
+
 async def test_the_balance_over_time_is_drawn_in_the_detail(driver: Driver) -> None:
     await post(driver, 1000, -250, 75)
     await driver.press("enter")

@@ -1,9 +1,22 @@
 """What can go wrong is a state with a sentence, and it comes back by itself."""
 
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from ledger_tui.app import LedgerApp
+from ledger_tui.client import api
+from ledger_tui.options import Options
+from ledger_tui.state import session
 from ledger_tui.state.session import Link
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
-from tests.ledger_tui.driving import until
+from tests.ledger_tui.driving import Driver, until
+from tests.ledger_tui.line import Line
 
 
 async def test_a_lost_server_is_a_state_with_a_count_and_comes_back(
@@ -80,3 +93,128 @@ async def test_a_scarce_rate_limit_slows_the_looking(server: ContractServer, das
     server.limit = 60
     async with dashboards.open() as driver:
         assert driver.app.session.poll_seconds == 4.0
+
+
+async def test_a_server_that_hangs_is_said_to_and_nothing_is_said_to_be_followed(
+    server: ContractServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "PATIENT_SECONDS", 0.5)
+    server.add_account("Till")
+    async with Line(server.port) as line:
+        app = LedgerApp(Options(url=line.url, key=server.key))
+        async with app.run_test(size=(80, 24)) as pilot:
+            driver = Driver(app, pilot)
+            await driver.sees("Till", "● online", "● following")
+            line.hold.clear()
+            await driver.sees("◌ waiting for an answer, 1 s", "◌ waiting for an answer, 2 s")
+            assert "online" not in driver.text()
+            assert "following" not in driver.text()
+            line.hold.set()
+            await driver.sees("● online", "● following")
+
+
+async def test_while_a_try_runs_it_says_so_and_counts_nothing(
+    server: ContractServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "TIMEOUT_SECONDS", 1.0)
+    server.add_account("Till")
+    async with Line(server.port) as line:
+        app = LedgerApp(Options(url=line.url, key=server.key))
+        async with app.run_test(size=(80, 24)) as pilot:
+            driver = Driver(app, pilot)
+            await driver.sees("Till", "● online")
+            line.hold.clear()
+            await driver.sees("✕ no answer in time · try 1 in 1 s", "✕ no answer in time · asking…")
+            line.hold.set()
+            await driver.sees("● online")
+
+
+async def test_the_address_stays_on_the_top_line_while_the_server_is_away(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open((80, 24)) as driver:
+        server.stop()
+        await driver.sees("✕ connection refused · try")
+        assert f"127.0.0.1:{server.port}" in driver.text().splitlines()[0]
+
+
+@pytest.fixture
+def no_ledger(tmp_path: Path) -> Iterator[str]:
+    """The address of a web server that has no page at all."""
+    handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
+    SimpleHTTPRequestHandler.log_message = lambda *_arguments: None  # type: ignore[method-assign]
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+        thread.join()
+
+
+async def test_a_web_server_that_is_no_ledger_is_never_called_online(no_ledger: str) -> None:
+    app = LedgerApp(Options(url=no_ledger, key="sk_test_any"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        driver = Driver(app, pilot)
+        await driver.sees("✕ no ledger server at this address")
+        await driver.sees("✕ The answer is no ledger's. Is the address right?")
+        assert "online" not in driver.text()
+        for key in ("2", "3", "7", "8"):
+            await driver.press(key)
+            await driver.rests()
+            assert app.session.link is Link.FOREIGN
+
+
+async def test_a_program_that_answers_200_to_everything_is_no_ledger_until_one_is_there(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    for _ in range(100):
+        server.refuse(200, {"hello": "world"})
+    async with dashboards.start() as driver:
+        await driver.sees("✕ no ledger server at this address")
+        server.misfortunes.clear()
+        await driver.sees("● online")
+
+
+FORBIDDEN = {
+    "error": {
+        "type": "authorization_error",
+        "code": "insufficient_scope",
+        "message": "This needs the scope read:projects, which this credential lacks: ask for another one.",
+        "param": None,
+    }
+}
+
+
+async def test_a_long_sentence_wraps_under_the_caption(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open((80, 24)) as driver:
+        server.refuse(403, FORBIDDEN)
+        await driver.press("2")
+        whole = "✕ This needs the scope read:projects, which this credential lacks: ask for another one."
+        await until(lambda: whole in " ".join(driver.text().split()))
+        await driver.press("r")
+        await driver.sees_no_more("✕ This needs")
+
+
+async def test_a_refused_list_is_asked_for_less_often_until_r_or_another_credential(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Till")
+    async with dashboards.open() as driver:
+        app, view = driver.app, driver.view
+
+        async def is_refused() -> None:
+            server.refuse(403, FORBIDDEN)
+            view.look_soon()
+            await until(lambda: view.problem)
+            assert view.next_look_at - app.session.clock() > 2 * app.session.poll_seconds
+            view.next_look_at = float("inf")
+
+        await is_refused()
+        await driver.press("r")
+        await until(lambda: not view.problem and view.window.loaded)
+        await until(view.may_look)
+        await is_refused()
+        app.api.use(server.key)
+        await until(lambda: not view.problem)

@@ -64,3 +64,32 @@ def test_why_nothing_can_be_changed() -> None:
     session.saw_scopes(None)
     assert session.forbids_changes == ""
     assert Session(read_only=True).forbids_changes == "read-only: this dashboard changes nothing"
+
+
+def test_a_request_without_an_answer_is_news_after_a_while_and_any_answer_ends_it() -> None:
+    now = 100.0
+    session = Session(clock=lambda: now)
+    session.answered(200, {})
+    first = session.sent()
+    now += 2
+    assert (session.unanswered_seconds, session.answers) == (0, True)
+    now += 2
+    assert (session.unanswered_seconds, session.answers) == (4, False)
+    session.answered(200, {})  # to another request: it does answer
+    assert session.answers
+    now += 60
+    session.done(first)
+    assert session.answers
+
+
+def test_what_was_once_a_ledger_is_not_called_another_program_for_one_strange_answer() -> None:
+    session = Session()
+    session.saw_no_ledger()
+    session.answered(200, {})
+    assert session.link is Link.FOREIGN
+    session.saw_ledger()
+    session.saw_no_ledger()
+    assert session.link is Link.ONLINE
+    session.begin("http://127.0.0.1:8701", "sk_test_x")
+    session.saw_no_ledger()
+    assert session.link is Link.FOREIGN

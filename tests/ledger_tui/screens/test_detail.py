@@ -1,0 +1,98 @@
+"""A detail that is longer than the screen: every key that scrolls does, and what is followed is seen."""
+
+import pytest
+
+from ledger_tui.widgets.detail_pane import DetailPane
+from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import Driver, until
+
+
+async def open_long_account(driver: Driver) -> DetailPane:
+    await driver.press("enter")
+    await driver.sees("none yet", "key 0 ")
+    pane = driver.view.query_one(DetailPane)
+    await until(lambda: pane.max_scroll_y > 20)
+    return pane
+
+
+def add_long_account(server: ContractServer) -> None:
+    account = server.add_account("Till")
+    account["metadata"] = {f"key {number}": f"value {number}" for number in range(60)}
+
+
+async def test_pages_ends_and_lines_of_a_detail_are_scrolled_to(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    add_long_account(server)
+    async with dashboards.open() as driver:
+        pane = await open_long_account(driver)
+        assert pane.scroll_y == 0
+        for key in ("pagedown", "space", "down", "j", "end", "pageup", "up", "k", "home"):
+            before = pane.scroll_y
+            await driver.press(key)
+            down = key in ("pagedown", "space", "down", "j", "end")
+            assert (pane.scroll_y > before) if down else (pane.scroll_y < before), key
+        assert pane.scroll_y == 0
+        await driver.press("end")
+        await driver.sees("value 59", "→ Its transactions")
+
+
+async def test_a_link_out_of_sight_is_shown_before_it_is_followed(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    add_long_account(server)
+    async with dashboards.open() as driver:
+        await open_long_account(driver)
+        assert "→ Its transactions" not in driver.text()
+        await driver.press("enter")
+        await driver.sees("→ Its transactions")
+        assert driver.view.place.kind == "accounts"
+        await driver.press("enter")
+        await driver.sees("Transactions", "Nothing matches this filter.")
+
+
+@pytest.mark.parametrize("key", ["down", "j"])
+async def test_the_link_that_is_walked_to_comes_into_view(
+    server: ContractServer, dashboards: Dashboards, key: str
+) -> None:
+    server.post(server.add_account("Till"), 100, description=" ".join(f"word{n}" for n in range(400)))
+    async with dashboards.open() as driver:
+        await driver.press("2")
+        await driver.sees("word0")
+        await driver.press("enter")
+        pane = driver.view.query_one(DetailPane)
+        await until(lambda: pane.max_scroll_y > 5)
+        assert "→ All of this account" not in driver.text()
+        await driver.press(key)
+        await driver.sees("→ All of this account")
+
+
+async def test_another_object_is_shown_from_its_beginning(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    add_long_account(server)
+    add_long_account(server)
+    async with dashboards.open() as driver:
+        pane = await open_long_account(driver)
+        await driver.press("end")
+        assert pane.scroll_y > 0
+        await driver.press("escape", "down", "enter")
+        await until(lambda: pane.scroll_y == 0)
+
+
+async def test_the_body_of_an_event_is_scrolled(driver: Driver) -> None:
+    metadata = {f"key {number}": f"value {number}" for number in range(20)}
+    body = {"name": "Safe", "currency": "EUR", "metadata": metadata}
+    await driver.app.api.write("POST", "/v1/accounts", body, "safe")
+    await driver.press("7")
+    await driver.sees("Safe")
+    await driver.press("enter")
+    await driver.sees("account.created", "signature")
+    assert "→ The account" not in driver.text()
+    await driver.press("space")
+    await driver.sees_no_more("signature")
+    await driver.press("end")
+    await driver.sees("→ The account")
+    await driver.press("home")
+    await driver.sees("signature")

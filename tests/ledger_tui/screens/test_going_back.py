@@ -1,0 +1,199 @@
+"""Esc leads back to where a link was followed, with the keys in hand; a jump to nothing leads nowhere."""
+
+import pytest
+from textual.widgets import OptionList
+
+from ledger_tui.widgets.resource_view import ResourceView
+from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import Driver, until
+
+
+def fill(server: ContractServer, transactions: int = 6) -> None:
+    for name in ("Beans, Berlin", "Tokyo shop"):
+        server.add_account(name)
+    for number in range(transactions):
+        kind = "debit" if number % 2 else "credit"
+        server.post(server.accounts[number % 2], 100 + number, kind, f"sale {number}")
+
+
+async def test_the_keys_are_in_hand_again_after_a_statement(driver: Driver) -> None:
+    await driver.press("s")
+    await driver.sees("Opening balance")
+    await driver.press("escape")
+    await driver.sees("Accounts", "⏎ open", "/ filter")
+    await driver.press("enter")
+    await driver.sees("→ Its transactions")
+
+
+async def test_the_keys_are_in_hand_again_after_a_statement_that_is_not_offered(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    fill(server)
+    async with dashboards.open() as driver:
+        await driver.press("s")
+        await driver.sees("This server draws up no statements")
+        await driver.press("escape")
+        await driver.sees("Tokyo shop", "⏎ open")
+        await driver.press("j", "enter")
+        await driver.sees("→ Its transactions", "Beans, Berlin")
+
+
+async def test_the_keys_are_in_hand_again_in_the_detail_a_link_was_followed_from(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    fill(server)
+    async with dashboards.open() as driver:
+        await driver.press("enter")
+        await driver.sees("→ Its transactions")
+        await driver.press("enter")
+        await driver.sees("sale 5")
+        await driver.press("escape")
+        await driver.sees("→ Its transactions", "Tokyo shop", "esc back")
+        await driver.press("enter")
+        await driver.sees("sale 5")
+        await driver.press("escape", "escape", "j")
+        await driver.sees("Beans, Berlin", "2 of 2" if driver.view.opened else "1–2 of 2")
+        assert driver.view.window.cursor == 1
+
+
+async def test_the_keys_are_in_hand_again_when_the_line_over_a_detail_is_closed(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    fill(server)
+    async with dashboards.open() as driver:
+        await driver.press("enter", "slash", "escape")
+        await driver.press("enter")
+        await driver.sees("Transactions", "sale 5")
+
+
+async def test_from_all_of_an_account_esc_leads_to_the_detail_and_to_its_list_as_it_was_filtered(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    fill(server)
+    async with dashboards.open() as driver:
+        await driver.press("2", "slash")
+        await driver.type("type:debit")
+        await driver.press("enter")
+        await driver.sees_no_more("sale 4")
+        await driver.press("down", "enter")
+        await driver.sees("description   sale 3", "→ All of this account")
+        await driver.press("down", "enter")
+        await driver.sees("account:", "sale 5", "sale 1")
+        await driver.press("escape")
+        await driver.sees("description   sale 3", "type:debit")
+        await driver.press("escape")
+        await driver.sees("type:debit", "sale 5", "sale 1")
+        await driver.press("escape")
+        await driver.sees("sale 4")
+
+
+async def test_a_number_key_ends_the_way_back_and_esc_only_closes_the_detail(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    fill(server)
+    async with dashboards.open() as driver:
+        await driver.press("2")
+        await driver.sees("sale 5", "Tokyo shop")
+        await driver.press("enter")
+        await driver.sees("→ Its account")
+        await driver.press("enter")
+        await driver.sees("→ Its transactions")
+        await driver.press("2", "1")
+        await driver.sees("→ Its transactions")
+        await driver.press("escape")
+        await driver.sees("Accounts", "Tokyo shop", "1–2 of 2")
+        assert driver.view.place.kind == "accounts"
+        assert driver.view.window.loaded
+
+
+async def test_a_way_of_several_links_is_gone_back_link_by_link(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    fill(server)
+    async with dashboards.open() as driver:
+        await driver.press("2")
+        await driver.sees("sale 5")
+        await driver.press("enter")
+        await driver.sees("description   sale 5")
+        await driver.press("enter")
+        await driver.sees("→ Its transactions")
+        await driver.press("enter")
+        await driver.sees('account:"Tokyo shop"', "sale 1")
+        await driver.press("escape")
+        await driver.sees("→ Its transactions")
+        await driver.press("escape")
+        await driver.sees("description   sale 5")
+        await driver.press("escape")
+        await driver.sees("sale 4", "sale 0")
+
+
+async def test_the_first_link_of_another_object_is_highlighted(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    fill(server)
+    async with dashboards.open() as driver:
+        await driver.press("2")
+        await driver.sees("sale 5")
+        await driver.press("enter", "down")
+        links = driver.view.query_one("#links", OptionList)
+        assert links.highlighted == 1
+        await driver.press("escape", "down", "down", "enter")  # of the same account: its links are the same
+        await driver.sees("description   sale 3")
+        assert links.highlighted == 0
+
+
+async def test_a_jump_to_what_is_not_there_leaves_one_where_one_was(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    fill(server)
+    async with dashboards.open() as driver:
+        await driver.press("2")
+        await driver.sees("sale 5")
+        await driver.press("enter", "ctrl+p")
+        await driver.type("acc_00000000000000000000000099")
+        await driver.sees("Open account acc_00000000000000000000000099")
+        await driver.press("enter")
+        await driver.sees("There is no such account.", "description   sale 5")
+        assert driver.view.place.kind == "transactions"
+        await driver.press("escape")
+        await driver.sees("sale 4")
+
+
+async def test_a_link_to_what_is_not_there_leaves_one_where_one_was(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    fill(server)
+    async with dashboards.open() as driver:
+        await driver.press("2")
+        await driver.sees("sale 5", "Tokyo shop")
+        await driver.press("enter")
+        driver.app.dashboard.query_one("#accounts", ResourceView).window.reset()
+        server.accounts.clear()
+        await driver.press("enter")
+        await driver.sees("There is no such account.", "description   sale 5")
+        await until(lambda: driver.view.opened)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_what_was_jumped_to_stays_open_when_its_list_comes(
+    server: ContractServer, dashboards: Dashboards, size: tuple[int, int]
+) -> None:
+    fill(server)
+    first, *_others = (
+        {"id": server.new_id("usr"), "name": name, "email": f"{name}@example.com", "role": "admin"}
+        for name in ("ada", "ben", "cyd")
+    )
+    server.users += [first, *_others]
+    async with dashboards.open(size) as driver:
+        await driver.press("ctrl+p")
+        await driver.type(str(first["id"]))
+        await driver.sees(f"Open user {first['id']}")
+        await driver.press("enter")
+        await until(lambda: driver.app.dashboard.view.place.kind == "users")
+        await until(lambda: driver.view.window.loaded)
+        await driver.rests()
+        assert (driver.view.selected or {}).get("id") == first["id"]
+        await driver.sees("ada@example.com")
+        await driver.press("escape")
+        await driver.sees("cyd")

@@ -1,0 +1,20 @@
+"""The words of the line on top, in the room there is."""
+
+from ledger_tui.state.session import Session
+from ledger_tui.widgets.status_bar import connection
+
+
+def test_a_long_sentence_gives_way_to_what_comes_of_it() -> None:
+    session = Session()
+    session.ended("the server ended and had a great many words to say about the reasons for it")
+    assert connection(session, 40).plain == "✕ the server ended … · R starts it again"
+
+
+def test_a_try_that_is_due_is_under_way_and_seconds_are_never_none() -> None:
+    now = 100.0
+    session = Session(clock=lambda: now)
+    session.lost("connection refused")
+    session.will_retry(2, 0.5)
+    assert connection(session).plain == "✕ connection refused · try 2 in 1 s"
+    now += 0.5
+    assert connection(session).plain == "✕ connection refused · asking…"
