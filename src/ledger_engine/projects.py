@@ -248,6 +248,17 @@ def archive(unit: Unit, scope: Scope, id: str) -> Project:
     return replace(project, archived_at=Moment(unit.now))
 
 
+def restore(unit: Unit, id: str) -> Project:
+    """Take an archived project back: its credentials work again. Raises NotFound.
+
+    For the local administrator; whose keys would ask for it over HTTP are the ones that do not work.
+    """
+    get(unit, id)
+    unit.execute("UPDATE projects SET archived_at = NULL WHERE id = :id", {"id": id})
+    unit.announce(api_keys.TOPIC)
+    return get(unit, id)
+
+
 def _require_live_key_in_live_use(unit: Unit, scope: Scope, id: str) -> None:
     if scope.livemode or scope.credential is None:
         return

@@ -277,6 +277,21 @@ async def test_the_credentials_of_an_archived_project_stop_working(
     assert refused.value.code == "revoked_credential"
 
 
+async def test_an_archived_project_can_be_taken_back_with_its_keys(
+    engine: Engine, barista: Scope, cafe: Project
+) -> None:
+    value = api_keys.new_value(livemode=False)
+    await engine.write(partial(api_keys.create, scope=Scope(cafe.id, False), new=NewApiKey(), value=value))
+    await engine.write(partial(projects.archive, scope=barista, id=cafe.id))
+    heard: set[str] = set()
+    engine.listen(heard.update)
+    assert await engine.write(partial(projects.restore, id=cafe.id)) == cafe
+    assert api_keys.TOPIC in heard
+    assert (await engine.read(partial(credentials.find, value=value))).project == cafe.id
+    with pytest.raises(NotFound):
+        await engine.write(partial(projects.restore, id="prj_none"))
+
+
 async def test_archiving_again_keeps_the_first_moment(
     engine: Engine, barista: Scope, clock: ManualClock
 ) -> None:

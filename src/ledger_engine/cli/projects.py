@@ -106,6 +106,15 @@ def update(
     _tell(write(database, partial(room.update, id=id, changes=changes)), as_json)
 
 
+@projects.command()
+@click.argument("id")
+@options.database
+@options.as_json
+def restore(id: str, database: Path, as_json: bool) -> None:
+    """Take the archived project ID back, with all it had; its keys work again within a second."""
+    _tell(write(database, partial(room.restore, id=id)), as_json)
+
+
 def _tell(project: Project, as_json: bool) -> None:
     if as_json:
         print_json(_shown(project))

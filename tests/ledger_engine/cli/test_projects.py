@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tests.ledger_engine.cli.conftest import Command, only_line
@@ -47,6 +49,16 @@ def test_a_project_is_changed_where_it_is_said(told: Told) -> None:
     assert (changed["name"], changed["overdraft"], changed["burst"]) == ("Rösterei", "refuse", 7)
     assert told("projects", "update", made["id"], "--plan", "pro")["burst"] is None
     assert [project["plan"] for project in told("projects", "list")] == ["pro"]
+
+
+def test_an_archived_project_is_restored(told: Told, command: Command, database: Path) -> None:
+    made = told("projects", "create", "Roastery")
+    with sqlite3.connect(database) as connection:
+        connection.execute("UPDATE projects SET archived_at = 1")
+    assert "(archived)" in command("projects", "list").stdout
+    assert told("projects", "restore", made["id"])["archived_at"] is None
+    assert "(archived)" not in command("projects", "list").stdout
+    assert "No such project" in only_line(command("projects", "restore", "prj_x", status=1).stderr)
 
 
 def test_an_unknown_project_cannot_be_changed(told: Told, command: Command) -> None:
