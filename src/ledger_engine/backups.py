@@ -29,6 +29,8 @@ def back_up(database: Path, target: Path, *, overwrite: bool = False) -> Report:
     The copy is audited before it gets its name, so a file of that name is a good backup. Raises Conflict
     when `target` is there and may not be overwritten, and StorageUnavailable.
     """
+    if not target.parent.is_dir():
+        raise Conflict("not_recoverable", f"There is no folder {target.parent}.")
     if target.is_dir():
         raise Conflict("not_recoverable", f"{target} is a folder; name the file to write.")
     if target.exists() and not target.is_file():

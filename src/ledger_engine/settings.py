@@ -7,6 +7,8 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
+from ledger_engine.errors import StorageUnavailable
+
 PORT = 8700
 WEBHOOK_RETRIES_S = (5.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0, 36_000.0)  # decisions.md 12
 
@@ -61,9 +63,14 @@ def default_database() -> Path:
 
 
 def make_folder(database: Path) -> None:
-    """Make the folder of the default database, for the user alone; nobody else's: that would hide a slip."""
+    """Make the folder of the default database, for the user alone; nobody else's: that would hide a slip.
+
+    Raises StorageUnavailable when there is none.
+    """
     if database == default_database():
         database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    elif not database.parent.is_dir():
+        raise StorageUnavailable(f"there is no folder {database.parent}")
 
 
 def _is_loopback(host: str) -> bool:

@@ -120,6 +120,11 @@ def test_a_folder_is_not_taken_for_a_file(ledger: Path, tmp_path: Path, overwrit
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
+def test_a_folder_that_is_not_there_is_told(ledger: Path, tmp_path: Path) -> None:
+    with pytest.raises(Conflict, match=r"There is no folder .*/none\."):
+        backups.back_up(ledger, tmp_path / "none" / "copy.db")
+
+
 def test_a_device_is_not_replaced_by_a_file(ledger: Path, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

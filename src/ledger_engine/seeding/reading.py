@@ -36,7 +36,9 @@ def read(file: Path) -> DataSet:
         dumps(value).encode()  # a lone surrogate fails here, and what is no number in JSON
     except json.JSONDecodeError as error:
         raise BadDataSet(f"{file.name}:{error.lineno}:{error.colno}", f"{error.msg}.") from None
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise BadDataSet(file.name, "it is nested too deeply.") from None
+    except ValueError as error:
         raise BadDataSet(file.name, f"{error}.") from None
     if _NUL.search(text):
         raise BadDataSet(file.name, "the character U+0000 cannot be stored.")

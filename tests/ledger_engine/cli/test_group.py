@@ -87,7 +87,7 @@ def test_without_a_name_the_database_is_in_the_users_data_directory(
 def test_a_missing_folder_is_not_made_up(command: Command, tmp_path: Path) -> None:
     missing = tmp_path / "no" / "such" / "ledger.db"
     done = command("projects", "create", "One", "--database", str(missing), status=1)
-    assert "no such file or directory" in only_line(done.stderr).lower()
+    assert f"there is no folder {missing.parent}" in only_line(done.stderr)
 
 
 def test_a_reader_who_has_seen_enough_ends_it_without_a_word(command: Command, database: Path) -> None:

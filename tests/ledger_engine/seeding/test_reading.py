@@ -104,6 +104,7 @@ def test_a_mistake_is_told_with_its_place(written: Written, fields: dict[str, An
         ('{"title": "\\ud800"}', "made.json: "),
         ('{"title": "\\u0000"}', "made.json: the character U+0000"),
         ('{"days": NaN}', "made.json: "),
+        ("[" * 100_000, "made.json: it is nested too deeply."),
     ],
 )
 def test_what_is_no_json_object_is_told(tmp_path: Path, text: str, message: str) -> None:
