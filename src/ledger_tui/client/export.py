@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
-from urllib.parse import quote
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError, NotFound
-from ledger_tui.client.lists import Paging, fetch_page
+from ledger_tui.client.errors import ClientError
+from ledger_tui.client.lists import Paging, fetch_page, learn_account
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.sheets import Format, columns_of, csv_lines, csv_row, json_line
 from ledger_tui.state.window import Record, Want
@@ -91,10 +90,7 @@ async def _with_currencies(api: Api, names: AccountNames, rows: Sequence[Record]
     """The rows, with their account's `currency` after an `amount` that goes without: it says no unit."""
     bare = [row for row in rows if "amount" in row and "account" in row and "currency" not in row]
     for account_id in names.unknown(row["account"] for row in bare):
-        try:
-            names.learn([(await api.read(f"/v1/accounts/{quote(account_id, safe='')}")).record])
-        except NotFound:
-            names.mark_absent(account_id)
+        await learn_account(api, names, account_id)
     without = {id(row) for row in bare}
     return [_with_currency(row, names) if id(row) in without else row for row in rows]
 

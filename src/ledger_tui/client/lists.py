@@ -1,12 +1,17 @@
-"""Lists as pages: the three ways this interface pages, and the statement, behind one call."""
+"""Lists as pages: the three ways this interface pages, and the statement, behind one call.
+
+And the accounts that their rows name by id alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal
+from urllib.parse import quote
 
 from ledger_tui.client.api import Answer, Api
-from ledger_tui.client.errors import NO_LEDGER, ClientError
+from ledger_tui.client.errors import NO_LEDGER, ClientError, NotFound
+from ledger_tui.state.names import AccountNames
 from ledger_tui.state.window import Page, Record, Want
 
 Paging = Literal["starting_after", "cursor", "page", "statement"]
@@ -14,6 +19,17 @@ Paging = Literal["starting_after", "cursor", "page", "statement"]
 
 class NotAList(ClientError):
     """A 2xx answer that is no list: another program listens at this address."""
+
+
+async def learn_account(api: Api, names: AccountNames, account_id: str) -> bool:
+    """Look up what an account is called and counts in; whether there is one. Raises ClientError."""
+    try:
+        answer = await api.read(f"/v1/accounts/{quote(account_id, safe='')}")
+    except NotFound:
+        names.mark_absent(account_id)
+        return False
+    names.learn([answer.record])
+    return True
 
 
 async def fetch_page(

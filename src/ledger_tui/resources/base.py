@@ -202,6 +202,10 @@ class Resource(Place):
         """Whether the list is as it is: nothing comes in on top."""
         return self.paging == "statement"
 
+    def object_path(self, record_id: object) -> str:
+        """Where one object is read and changed."""
+        return f"{self.path}/{quote(str(record_id), safe='')}"
+
     def list_path(self, filters: Filters) -> tuple[str, dict[str, str]] | None:
         """The list's path and its query; None while a filter that the path needs is not chosen."""
         params = dict(filters)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
-
 from textual import work
 from textual.app import ComposeResult
 
@@ -165,7 +163,7 @@ class Dashboard(Exploring):
     @work(group="act", exit_on_error=False)
     async def _act(self, wanted: ActWanted) -> None:
         action = wanted.action
-        path = f"{wanted.resource.path}/{quote(str(wanted.record.get('id')), safe='')}{action.suffix}"
+        path = wanted.resource.object_path(wanted.record.get("id")) + action.suffix
         if action.target is not None:
             path = action.target(wanted.record)
         key = new_idempotency_key() if action.creates else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import quote
 
 from textual import work
 from textual.content import Content
@@ -150,7 +149,7 @@ class Exploring(Screen[None]):
     @work(group=_JUMP, exclusive=True, exit_on_error=False)
     async def _find(self, resource: Resource, record_id: str, by_link: bool) -> None:
         try:
-            answer = await self._desk.api.read(f"{resource.path}/{quote(record_id, safe='')}")
+            answer = await self._desk.api.read(resource.object_path(record_id))
         except ClientError as error:
             named, sentence = literal(record_id), literal(error)
             self.post_message(ObjectMissed(sentence if named in sentence else f"{named}: {sentence}"))

@@ -10,8 +10,8 @@ from urllib.parse import quote, urlencode
 
 from textual import work
 
-from ledger_tui.client.errors import ClientError, Forbidden, Invalid, NotFound, NotOffered
-from ledger_tui.client.lists import fetch_page
+from ledger_tui.client.errors import ClientError, Forbidden, Invalid, NotOffered
+from ledger_tui.client.lists import fetch_page, learn_account
 from ledger_tui.hearing import hears
 from ledger_tui.messages import NamesCame, PageCame, PageFailed
 from ledger_tui.resources.base import Resource
@@ -197,14 +197,10 @@ class ListView(View):
     async def _look_up(self, account_ids: list[str]) -> None:
         for account_id in account_ids:
             try:
-                answer = await self.desk.api.read(f"/v1/accounts/{quote(account_id, safe='')}")
-            except NotFound:
-                self.desk.names.mark_absent(account_id)
+                if await learn_account(self.desk.api, self.desk.names, account_id):
+                    self.post_message(NamesCame())
             except ClientError:
                 return
-            else:
-                self.desk.names.learn([answer.record])
-                self.post_message(NamesCame())
 
     def names_came(self) -> None:
         self.table.make_room()

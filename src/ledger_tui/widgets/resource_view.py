@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
-
 from textual import events, work
 from textual.app import ComposeResult
 from textual.content import Content
@@ -194,7 +192,7 @@ class ResourceView(DetailView):
     async def _read(self, record_id: str) -> None:
         resource = self.resource
         try:
-            answer = await self.desk.api.read(f"{resource.path}/{quote(record_id, safe='')}")
+            answer = await self.desk.api.read(resource.object_path(record_id))
         except ClientError as error:
             self.post_message(RecordFailed(record_id, literal(error)))
         else:
@@ -346,5 +344,5 @@ class ResourceView(DetailView):
     def shown_path(self) -> str:
         """The path, with its query, that reads what is shown: the open object, or the list."""
         if self.selected is not None and self.resource.has_object_path and self.opened:
-            return f"{self.resource.path}/{quote(str(self.selected.get('id')), safe='')}"
+            return self.resource.object_path(self.selected.get("id"))
         return super().shown_path()
