@@ -144,7 +144,6 @@ class Http1(H11Protocol):
     _holds = False
     _is_gone = False  # the client, or the sense of reading what else it sends
     _chunks = 0  # of the body so far
-    _is_refused_unread = False  # the body: who waits to be asked for it gets the refusal at once
     _arrival = Arrival()  # of the body of the request at hand
     _length_left = 0  # bytes of the body still to come; negative when the length is not known
 
@@ -183,6 +182,10 @@ class Http1(H11Protocol):
             held, self._held = self._held, b""
             await self.send(RawData(held))
 
+    def _is_refused_unread(self) -> bool:
+        """Whether who waits to be asked for the body gets the refusal at once."""
+        return self.stream is not None and is_refused_unread(dict(self.stream.scope["headers"]))
+
     def _is_over(self) -> bool:
         """Whether nothing more that the client sends will be answered."""
         return self.connection.their_state is h11.ERROR or self.connection.our_state in (
@@ -194,7 +197,7 @@ class Http1(H11Protocol):
     async def _handle_events(self) -> None:
         parts: list[bytes] = []  # of the body, handed on together: a chunk may have a single byte
         while not self._is_gone:
-            if self.connection.they_are_waiting_for_100_continue and not self._is_refused_unread:
+            if self.connection.they_are_waiting_for_100_continue and not self._is_refused_unread():
                 await self._send_h11_event(h11.InformationalResponse(status_code=100, headers=[]))
             try:
                 event = self.connection.next_event()
@@ -297,7 +300,6 @@ class Http1(H11Protocol):
     ) -> None:
         await self.send(Updated(idle=False))
         self._chunks = 0
-        self._is_refused_unread = is_refused_unread(dict(headers))
         self.stream = Stream(
             self.app,
             self.config,
