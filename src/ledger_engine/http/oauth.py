@@ -14,7 +14,7 @@ from ledger_engine.http.bodies import FormOrJson
 from ledger_engine.http.operations import Call, Routes
 from ledger_engine.oauth import authorization
 from ledger_engine.oauth.grants import OAuthTokens
-from ledger_engine.oauth.server import AUTHORIZATION_CODE, GRANT_TYPES
+from ledger_engine.oauth.models import AUTHORIZATION_CODE, GRANT_TYPES
 from ledger_engine.scope import SCOPES
 
 routes = Routes("oauth", "/oauth")

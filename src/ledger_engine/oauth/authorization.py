@@ -18,17 +18,9 @@ from ledger_engine.database import Unit
 from ledger_engine.errors import InvalidRequest, LedgerError, NotFound
 from ledger_engine.oauth import grants, sign_ins
 from ledger_engine.oauth.apps import App
-from ledger_engine.oauth.grants import OAuthTokens
-from ledger_engine.oauth.server import (
-    AUTHORIZATION_CODE,
-    Request,
-    Server,
-    app_of,
-    is_state,
-    listed,
-    may_ask,
-    refusal,
-)
+from ledger_engine.oauth.grants import Code, OAuthTokens, Token
+from ledger_engine.oauth.models import AUTHORIZATION_CODE, Request, app_of
+from ledger_engine.oauth.server import Server, is_state, listed, may_ask, refusal
 from ledger_engine.oauth.sign_ins import SignedIn
 from ledger_engine.tokens import TokenPair
 
@@ -113,8 +105,9 @@ def exchange(unit: Unit, given: Mapping[str, str], pair: TokenPair) -> OAuthToke
     Of any number of uses at once one succeeds; a use that does not fit takes nothing, a second one ends
     the grant. The others of OAuth's parameters are checked where they are given.
     """
-    complete = {"grant_type": AUTHORIZATION_CODE, **_own(unit, given), **given}
-    answer = Server(unit, pair=pair).create_token_response(Request([*complete.items()]))
+    held = _held(unit, given)
+    complete = {"grant_type": AUTHORIZATION_CODE, **_own(held), **given}
+    answer = Server(unit, held=held, pair=pair).create_token_response(Request([*complete.items()]))
     assert isinstance(answer, OAuthTokens | LedgerError)
     return answer
 
@@ -126,16 +119,23 @@ def give_back(unit: Unit, token: str, client_id: str | None = None) -> LedgerErr
     if known is None:
         return None
     request = Request([("token", token), ("client_id", known)])
-    return Server(unit).revocation(request)
+    return Server(unit, held=held).revocation(request)
 
 
-def _own(unit: Unit, given: Mapping[str, str]) -> dict[str, str]:
-    """What an app need not say with a code or a refresh token that is good, because it can only be this."""
+def _held(unit: Unit, given: Mapping[str, str]) -> Code | Token | None:
+    """The code or the refresh token that is brought, as the grant type says."""
     if given.get("grant_type", AUTHORIZATION_CODE) == AUTHORIZATION_CODE:
-        code = grants.find_code(unit, given.get("code", ""))
-        return {"client_id": code.app, "redirect_uri": code.redirect_uri} if code and not code.ended else {}
-    token = grants.find_token(unit, given.get("refresh_token", ""))
-    return {"client_id": token.app} if token and not token.ended else {}
+        return grants.find_code(unit, given.get("code", ""))
+    return grants.find_token(unit, given.get("refresh_token", ""))
+
+
+def _own(held: Code | Token | None) -> dict[str, str]:
+    """What an app need not say with a code or a refresh token that is good, because it can only be this."""
+    if held is None or held.ended:
+        return {}
+    if isinstance(held, Code):
+        return {"client_id": held.app, "redirect_uri": held.redirect_uri}
+    return {"client_id": held.app}
 
 
 def _consent(server: Server, request: Request, user: SignedIn | None) -> BaseGrant:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from authlib.oauth2 import OAuth2Error
 from authlib.oauth2.rfc6749 import (
     AccessDeniedError,
-    AuthorizationCodeMixin,
     AuthorizationServer,
     BaseGrant,
     ClientMixin,
@@ -22,9 +21,7 @@ from authlib.oauth2.rfc6749 import (
     InvalidGrantError,
     InvalidRequestError,
     InvalidScopeError,
-    OAuth2Payload,
     OAuth2Request,
-    TokenMixin,
     UnsupportedGrantTypeError,
     UnsupportedResponseTypeError,
 )
@@ -37,75 +34,17 @@ from ledger_engine.errors import AuthenticationError, InvalidRequest, LedgerErro
 from ledger_engine.oauth import apps, grants
 from ledger_engine.oauth.apps import App
 from ledger_engine.oauth.grants import Code, NewGrant, OAuthTokens, Token
+from ledger_engine.oauth.models import GRANT_TYPES, Client, HeldCode, HeldToken, Payload, Request, app_of
 from ledger_engine.oauth.sign_ins import SignedIn
 from ledger_engine.records import as_json
 from ledger_engine.scope import ROLES, SCOPES
 from ledger_engine.tokens import TokenPair
 
-AUTHORIZATION_CODE = "authorization_code"
-GRANT_TYPES = (AUTHORIZATION_CODE, "refresh_token")
 _STATE = re.compile(r"[\x20-\x7e]+")  # RFC 6749, A.5
 _CHALLENGE = re.compile(r"[A-Za-z0-9\-_]{43}")  # the base64url form of 32 bytes
 
 # Authlib tells each token that it issues at the level DEBUG, and no log may hold one.
 logging.getLogger("authlib").setLevel(logging.INFO)
-
-
-class _Payload(OAuth2Payload):
-    """The parameters of a request; one without a value is as if it were not there (RFC 6749, 3.1)."""
-
-    def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
-        self._lists: dict[str, list[Any]] = {}
-        for name, value in pairs:
-            self._lists.setdefault(name, []).append(value)
-        self._data = {name: value for name, value in pairs if value}
-
-    @property
-    def data(self) -> dict[str, str]:
-        return self._data
-
-    @property
-    def datalist(self) -> dict[str, list[Any]]:
-        return self._lists
-
-    @property
-    def response_type(self) -> str:
-        return self._data.get("response_type", "code")  # to the letter: no types in another order
-
-
-class Request(OAuth2Request):
-    """The parameters of a request as Authlib reads them."""
-
-    def __init__(self, parameters: Sequence[tuple[str, str]]) -> None:
-        # The address tells Authlib nothing but whether TLS was used, which only a proxy in front can know.
-        super().__init__("POST", "https://localhost/")
-        self.payload: _Payload = _Payload(parameters)
-
-    @property
-    def form(self) -> dict[str, str]:
-        return self.payload.data
-
-
-class _Client(ClientMixin):
-    """An app as Authlib sees it: a public client, which has no secret."""
-
-    def __init__(self, app: App) -> None:
-        self.app = app
-
-    def get_client_id(self) -> str:
-        return self.app.id
-
-    def get_allowed_scope(self, scope: Any) -> str:
-        return str(scope)  # what a user can give depends on the user's role
-
-    def check_endpoint_auth_method(self, method: str, endpoint: str) -> bool:
-        return method == "none"
-
-    def check_response_type(self, response_type: str) -> bool:
-        return True  # see _Rules
-
-    def check_grant_type(self, grant_type: str) -> bool:
-        return grant_type in GRANT_TYPES
 
 
 class _CodeGrant(AuthorizationCodeGrant):
@@ -126,7 +65,7 @@ class _CodeGrant(AuthorizationCodeGrant):
     def validate_authorization_redirect_uri(request: OAuth2Request, client: ClientMixin) -> str:
         # Not Authlib's own: its refusal repeats the address, and fails on characters no refusal may have.
         assert request.payload is not None
-        assert isinstance(client, _Client)
+        assert isinstance(client, Client)
         uri = request.payload.redirect_uri
         if uri is None:
             message = "The address lacks the redirect_uri, which says where to go back to."
@@ -147,31 +86,27 @@ class _CodeGrant(AuthorizationCodeGrant):
         grants.record(unit, new, grant_user.user, self.server.code)
         return 200, None, []
 
-    def query_authorization_code(self, code: str, client: ClientMixin) -> _HeldCode:
-        held = grants.find_code(self.server.unit, code)
-        if held is None:
+    def query_authorization_code(self, code: str, client: ClientMixin) -> HeldCode:
+        held = self.server.held
+        if not isinstance(held, Code):
             raise InvalidGrantError("The code is not known.")
         if held.redeemed:
-            self._used_before(held)
+            _end(self.server, held)
         if held.app != client.get_client_id():
             raise InvalidGrantError("The code was given to another app.")
         if held.expired:
             raise InvalidGrantError(f"The code has expired; it lasts {grants.CODE_SECONDS} seconds.")
         _require_good(held)
-        return _HeldCode(held)
+        return HeldCode(held)
 
-    def authenticate_user(self, authorization_code: _HeldCode) -> str:
+    def authenticate_user(self, authorization_code: HeldCode) -> str:
         """Whom the code speaks for, once: Authlib's last question before it issues tokens."""
         held = authorization_code.held
         if not grants.take_code(self.server.unit, held):
-            self._used_before(held)
+            _end(self.server, held)
         return held.user
 
-    def _used_before(self, held: Code) -> NoReturn:
-        grants.revoke(self.server.unit, held.grant)
-        raise InvalidGrantError("The code was used before; what it gave is revoked.")
-
-    def delete_authorization_code(self, authorization_code: _HeldCode) -> None:
+    def delete_authorization_code(self, authorization_code: HeldCode) -> None:
         """Nothing: it was taken, and is kept so that a second use is known for one."""
 
 
@@ -185,27 +120,23 @@ class _RefreshGrant(RefreshTokenGrant):
             self.validate_requested_scope()
         super().validate_token_request()
 
-    def authenticate_refresh_token(self, refresh_token: str) -> _HeldToken:
-        held = grants.find_token(self.server.unit, refresh_token)
-        if held is None or held.kind != "refresh":
+    def authenticate_refresh_token(self, refresh_token: str) -> HeldToken:
+        held = self.server.held
+        if not isinstance(held, Token) or held.kind != "refresh":
             raise InvalidGrantError("The refresh token is not known.")
         if held.used:
-            self._used_before(held)
+            _end(self.server, held)
         if held.expired:
             raise InvalidGrantError("The refresh token has expired.")
         _require_good(held)
-        return _HeldToken(held)
+        return HeldToken(held)
 
-    def authenticate_user(self, refresh_token: _HeldToken) -> str:
+    def authenticate_user(self, refresh_token: HeldToken) -> str:
         """Whom the token speaks for, once: Authlib's last question before it issues tokens."""
         held = refresh_token.held
         if not grants.take_refresh_token(self.server.unit, held):
-            self._used_before(held)
+            _end(self.server, held)
         return held.user
-
-    def _used_before(self, held: Token) -> NoReturn:
-        grants.revoke(self.server.unit, held.grant)
-        raise InvalidGrantError("The refresh token was used before; what came of it is revoked.")
 
     def revoke_old_credential(self, refresh_token: Any) -> None:
         """Nothing: it was taken."""
@@ -214,39 +145,14 @@ class _RefreshGrant(RefreshTokenGrant):
 class _Revocation(RevocationEndpoint):
     CLIENT_AUTH_METHODS = ["none"]
 
-    def query_token(self, token_string: str, token_type_hint: str | None) -> _HeldToken | None:
+    def query_token(self, token_string: str, token_type_hint: str | None) -> HeldToken | None:
         assert self.server is not None
-        held = grants.find_token(self.server.unit, token_string)
-        return None if held is None else _HeldToken(held)
+        held = self.server.held
+        return HeldToken(held) if isinstance(held, Token) else None
 
-    def revoke_token(self, token: _HeldToken, request: OAuth2Request) -> None:
+    def revoke_token(self, token: HeldToken, request: OAuth2Request) -> None:
         assert self.server is not None
         grants.revoke(self.server.unit, token.held.grant)
-
-
-class _HeldCode(AuthorizationCodeMixin):
-    code_challenge_method = "S256"
-
-    def __init__(self, held: Code) -> None:
-        self.held = held
-        self.code_challenge = held.code_challenge
-
-    def get_redirect_uri(self) -> str:
-        return self.held.redirect_uri
-
-    def get_scope(self) -> str:
-        return " ".join(self.held.scopes)
-
-
-class _HeldToken(TokenMixin):
-    def __init__(self, held: Token) -> None:
-        self.held = held
-
-    def check_client(self, client: ClientMixin) -> bool:
-        return self.held.app == client.get_client_id()
-
-    def get_scope(self) -> str:
-        return " ".join(self.held.scopes)
 
 
 class _Rules(CodeChallenge):
@@ -260,7 +166,7 @@ class _Rules(CodeChallenge):
 
     def validate_form(self, grant: Any, redirect_uri: str) -> None:
         """Raise OAuth2Error for a request that is none, whatever it asks for."""
-        payload: _Payload = grant.request.payload
+        payload: Payload = grant.request.payload
         if any(len(values) > 1 for values in payload.datalist.values()):
             raise InvalidRequestError("A parameter is given more than once.")
         if payload.response_type != "code":
@@ -270,7 +176,7 @@ class _Rules(CodeChallenge):
 
     def validate_code_challenge(self, grant: Any, redirect_uri: str) -> None:
         super().validate_code_challenge(grant, redirect_uri)
-        payload: _Payload = grant.request.payload
+        payload: Payload = grant.request.payload
         if not _CHALLENGE.fullmatch(payload.data.get("code_challenge", "")):
             raise InvalidRequestError(
                 "code_challenge is required: the S256 hash of the verifier, 43 characters of base64url."
@@ -287,11 +193,23 @@ class _Rules(CodeChallenge):
 
 
 class Server(AuthorizationServer):
-    """Authlib's server for one unit of work; `pair` and `code` are what it may give."""
+    """Authlib's server for one unit of work.
 
-    def __init__(self, unit: Unit, *, pair: TokenPair | None = None, code: str | None = None) -> None:
+    `held` is the code or the token that the request brings, None for a value that is none; `pair` and
+    `code` are what may be given.
+    """
+
+    def __init__(
+        self,
+        unit: Unit,
+        *,
+        held: Code | Token | None = None,
+        pair: TokenPair | None = None,
+        code: str | None = None,
+    ) -> None:
         super().__init__(scopes_supported=SCOPES)
         self.unit = unit
+        self.held = held
         self.pair = pair
         self.code = code
         self.register_grant(_CodeGrant, [_Rules()])
@@ -314,7 +232,7 @@ class Server(AuthorizationServer):
 
     def query_client(self, client_id: str) -> Any:
         try:
-            return _Client(apps.find(self.unit, client_id))
+            return Client(apps.find(self.unit, client_id))
         except NotFound:
             return None
 
@@ -333,7 +251,7 @@ class Server(AuthorizationServer):
     def save_token(self, token: dict[str, Any], request: OAuth2Request) -> None:
         assert self.pair is not None
         credential = request.authorization_code or request.refresh_token
-        assert isinstance(credential, _HeldCode | _HeldToken)
+        assert isinstance(credential, HeldCode | HeldToken)
         held = credential.held
         grants.store(self.unit, held.grant, held.scopes, listed(token["scope"]), self.pair)
 
@@ -357,6 +275,14 @@ def _require_givable(user: SignedIn, scopes: list[str]) -> None:
         least = grants.LEAST_ROLE.get(scope, ROLES[0])
         if ROLES.index(user.role) < ROLES.index(least):
             raise InvalidScopeError(f"{scope} takes the role {least}; the user has {user.role}.")
+
+
+def _end(server: Server, held: Code | Token) -> NoReturn:
+    """Somebody brings what was used before: end the grant, and all that came of it."""
+    grants.revoke(server.unit, held.grant)
+    if isinstance(held, Code):
+        raise InvalidGrantError("The code was used before; what it gave is revoked.")
+    raise InvalidGrantError("The refresh token was used before; what came of it is revoked.")
 
 
 def _require_good(held: Code | Token) -> None:
@@ -385,9 +311,3 @@ def refusal(error: OAuth2Error, request: OAuth2Request) -> LedgerError:
 def is_state(state: str | None) -> bool:
     """Whether an app's `state` is one that can be sent back."""
     return state is not None and _STATE.fullmatch(state) is not None
-
-
-def app_of(request: OAuth2Request) -> App:
-    """The app behind a request that Authlib has found good."""
-    assert isinstance(request.client, _Client)
-    return request.client.app
