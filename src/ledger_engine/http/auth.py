@@ -37,6 +37,7 @@ class Authenticator:
         self._refused: dict[str, tuple[int, str, str]] = {}
         self._generation = 0
         self._look_ups = asyncio.Semaphore(_LOOKED_UP_AT_ONCE)
+        self._under_way: dict[str, asyncio.Event] = {}
         engine.listen(self._forget)
 
     def remembered(self, header: str | None) -> Credential | LedgerError | None:
@@ -58,6 +59,22 @@ class Authenticator:
 
     async def find(self, header: str) -> Credential | LedgerError:
         """The credential of a header that `remembered` does not know, or why there is none."""
+        under_way = self._under_way.get(header)
+        if under_way is not None:
+            # All connections of a busy caller miss the same value at once, and one look-up serves them.
+            await under_way.wait()
+            known = self.remembered(header)
+            if known is not None:
+                return known
+        done = self._under_way[header] = asyncio.Event()
+        try:
+            return await self._look_up(header)
+        finally:
+            done.set()
+            if self._under_way.get(header) is done:
+                del self._under_way[header]
+
+    async def _look_up(self, header: str) -> Credential | LedgerError:
         value = header.removeprefix(_SCHEME)
         async with self._look_ups:
             generation = self._generation

@@ -254,6 +254,44 @@ async def test_a_value_is_looked_up_once_in_half_a_second_whether_good_or_not(
         assert counted.reads == 2 * reads
 
 
+async def test_those_who_ask_for_one_value_at_once_share_a_look_up(
+    look_up: Any, counted: CountedEngine, key: tuple[str, str]
+) -> None:
+    found = await asyncio.gather(*(look_up(key[1]) for _ in range(32)))
+    assert {credential.id for credential in found} == {key[0]}
+    assert counted.reads == 1
+
+
+async def test_whoever_waits_for_a_look_up_that_is_called_off_looks_for_themselves(
+    look_up: Any, counted: CountedEngine, key: tuple[str, str]
+) -> None:
+    read = asyncio.Event()
+    counted.before_answer = partial(_tell_and_wait, read)
+    first = asyncio.ensure_future(look_up(key[1]))
+    await read.wait()
+    second = asyncio.ensure_future(look_up(key[1]))
+    counted.before_answer = None
+    first.cancel()
+    assert isinstance(await second, Credential)
+    assert counted.reads == 2
+
+
+async def _tell_and_wait(told: asyncio.Event) -> None:
+    told.set()
+    await asyncio.Event().wait()
+
+
+async def test_whoever_waits_for_a_look_up_is_refused_when_the_key_is_revoked_meanwhile(
+    look_up: Any, counted: CountedEngine, engine: Engine, scope: Scope, key: tuple[str, str]
+) -> None:
+    id, value = key
+    counted.before_answer = partial(engine.write, partial(api_keys.revoke, scope=scope, id=id))
+    first = asyncio.ensure_future(look_up(value))
+    second = asyncio.ensure_future(look_up(value))
+    assert isinstance(await first, Credential)  # it was good when it was read
+    assert (await second).code == "revoked_credential"
+
+
 async def test_each_refusal_is_an_error_of_its_own(look_up: Any) -> None:
     value = unknown()
     first, second = await look_up(value), await look_up(value)
