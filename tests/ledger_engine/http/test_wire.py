@@ -1,0 +1,152 @@
+"""How answers leave on the wire; what comes in is `tests/contract/test_wire.py`'s."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+
+from ledger_engine.http.wire import make_strict
+
+Messages = list[dict[str, Any]]
+
+
+class Connection:
+    """A client that asks byte by byte and reads what comes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    def ask(self, method: str = "GET", version: str = "1.1") -> None:
+        self._writer.write(f"{method} / HTTP/{version}\r\nHost: here\r\n\r\n".encode())
+
+    async def read_past(self, mark: bytes) -> bytes:
+        """What comes up to the mark and with it."""
+        return await self._reader.readuntil(mark)
+
+    async def read_to_the_end(self) -> bytes:
+        """All that comes until the server ends the connection."""
+        return await self._reader.read()
+
+
+@contextlib.asynccontextmanager
+async def answering(messages: Messages, waits: asyncio.Event | None = None) -> AsyncIterator[Connection]:
+    """A connection to a server whose answer is always these ASGI messages; `waits` comes before the last."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        for number, message in enumerate(messages, 1):
+            if waits is not None and number == len(messages):
+                await waits.wait()
+            await send(dict(message))
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    config = Config()
+    config.bind = [f"fd://{listener.detach()}"]
+    config.errorlog = None
+    make_strict(config)
+    stop = asyncio.Event()
+    serving = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait))
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield Connection(reader, writer)
+    finally:
+        writer.close()
+        stop.set()
+        await serving
+
+
+def start(status: int, **headers: str) -> dict[str, Any]:
+    lines = [(name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in headers.items()]
+    return {"type": "http.response.start", "status": status, "headers": lines}
+
+
+def body(data: bytes, *, more: bool = False) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": data, "more_body": more}
+
+
+async def test_an_answer_of_known_length_leaves_the_connection_open_for_the_next() -> None:
+    async with answering([start(201, content_length="2", x_mark="é\t1"), body(b"ok")]) as connection:
+        for _ in range(2):
+            connection.ask()
+            head = await connection.read_past(b"\r\n\r\n")
+            status, *lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+            assert status == "HTTP/1.1 201 "
+            assert sorted(line.partition(": ")[0].lower() for line in lines) == [
+                "content-length",
+                "date",
+                "x-mark",
+            ]
+            assert "x-mark: é\t1" in lines
+            assert await connection.read_past(b"ok") == b"ok"
+
+
+async def test_a_body_in_pieces_keeps_to_the_length_that_was_told() -> None:
+    pieces = [start(200, content_length="4"), body(b"ab", more=True), body(b"cd")]
+    async with answering(pieces) as connection:
+        for _ in range(2):
+            connection.ask()
+            assert b"content-length: 4\r\n" in await connection.read_past(b"\r\n\r\n")
+            assert await connection.read_past(b"abcd") == b"abcd"
+
+
+async def test_a_stream_begins_before_there_is_anything_to_tell() -> None:
+    go_on = asyncio.Event()
+    async with answering([start(200), body(b"at last")], waits=go_on) as connection:
+        connection.ask()
+        assert b"Transfer-Encoding: chunked\r\n" in await connection.read_past(b"\r\n\r\n")
+        go_on.set()
+        assert await connection.read_past(b"0\r\n\r\n") == b"7\r\nat last\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("GET", 304)])
+async def test_an_answer_that_can_have_no_body_has_none(method: str, status: int) -> None:
+    async with answering([start(status, content_length="2"), body(b"ok")]) as connection:
+        for _ in range(2):
+            connection.ask(method)
+            assert b"content-length: 2\r\n" in await connection.read_past(b"\r\n\r\n")
+
+
+async def test_an_answer_may_end_the_connection() -> None:
+    messages = [start(400, content_length="2", connection="close"), body(b"no")]
+    async with answering(messages) as connection:
+        connection.ask()
+        assert (await connection.read_to_the_end()).endswith(b"\r\n\r\nno")
+
+
+async def test_http_1_0_is_told_that_the_connection_ends() -> None:
+    async with answering([start(200, content_length="2"), body(b"ok")]) as connection:
+        connection.ask(version="1.0")
+        assert b"Connection: close\r\n" in await connection.read_to_the_end()
+
+
+@pytest.mark.parametrize("value", ["a\r\nset-cookie: b", "a\nb", "a\rb", "a\x00b", "a\x1bb", "a\x7fb"])
+@pytest.mark.parametrize("length", [{}, {"content_length": "2"}])
+async def test_a_header_that_could_be_taken_for_more_than_one_is_never_sent(
+    value: str, length: dict[str, str]
+) -> None:
+    async with answering([start(200, location=value, **length), body(b"ok")]) as connection:
+        connection.ask()
+        assert await connection.read_to_the_end() == b""
+
+
+@pytest.mark.parametrize("data", [b"o", b"okay"])
+async def test_a_body_of_another_length_than_was_told_is_never_sent(data: bytes) -> None:
+    async with answering([start(200, content_length="2"), body(data)]) as connection:
+        connection.ask()
+        assert await connection.read_to_the_end() == b""
+
+
+async def test_an_application_that_ends_in_the_middle_ends_the_connection() -> None:
+    async with answering([start(200, content_length="2")]) as connection:
+        connection.ask()
+        assert await connection.read_to_the_end() == b""
