@@ -88,13 +88,14 @@ class SqliteDatabase:
             thread.start()
 
     async def read(self, work: Work[T]) -> T:
-        job = self._job(work, self._reads.qsize())
+        job = self._job(work, asyncio.get_running_loop(), self._reads.qsize())
         self._reads.put(job)
         return cast(T, await job.future)
 
     async def write(self, work: Work[T]) -> T:
-        gathering = self._gathering(asyncio.get_running_loop())
-        job = self._job(work, len(gathering))
+        loop = asyncio.get_running_loop()
+        gathering = self._gathering(loop)
+        job = self._job(work, loop, len(gathering))
         gathering.add(job)
         return cast(T, await job.future)
 
@@ -121,12 +122,11 @@ class SqliteDatabase:
         self._writes.put(None)
         await asyncio.to_thread(self._threads[0].join)
 
-    def _job(self, work: Work[Any], waiting: int) -> _Job:
+    def _job(self, work: Work[Any], loop: asyncio.AbstractEventLoop, waiting: int) -> _Job:
         if self._closing:
             raise StorageUnavailable("it is being closed")
         if waiting >= WAITING_MAX:
             raise StorageUnavailable("too many requests wait for it")
-        loop = asyncio.get_running_loop()
         return _Job(work, loop.create_future(), loop)
 
     def _gathering(self, loop: asyncio.AbstractEventLoop) -> Gathering[_Job]:

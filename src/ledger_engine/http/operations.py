@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from pydantic import BaseModel
+from pydantic_core import to_json
 from quart import Blueprint, Request, Response
 
 from ledger_engine import idempotency
@@ -21,7 +22,7 @@ from ledger_engine.errors import DuplicateIdempotencyKey, InvalidRequest, Ledger
 from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, parse_query
 from ledger_engine.http.errors import Rendered
 from ledger_engine.pages import Page
-from ledger_engine.records import Shown, as_json, dumps
+from ledger_engine.records import Shown, as_json
 from ledger_engine.scope import Scope
 
 P = ParamSpec("P")
@@ -180,7 +181,7 @@ class Route:
         if isinstance(answer, Response):
             return answer
         headers = [_JSON, *_UNSTORED] if operation.secret else [_JSON]
-        return operation.status, headers, dumps(shown(answer)).encode()
+        return operation.status, headers, to_json(shown(answer))
 
 
 async def _refuse_second_use(call: Call) -> None:
