@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger_engine.http import intake
-from ledger_engine.http import wire as server_wire
+from ledger_engine.http import intake, peer
 from tests.contract.clockwork import Clockwork
 from tests.contract.raw import Wire, chunked
 from tests.contract.rules import holds
@@ -459,7 +458,7 @@ def test_a_head_that_does_not_come_is_not_waited_for(tmp_path: Path, start: byte
 
 @holds("GET /transactions")
 def test_a_client_that_takes_no_answer_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_wire, "SEND_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(peer, "SEND_TIMEOUT_S", 0.2)
     with Clockwork(tmp_path / "slow.db") as clockwork:
         key = clockwork.key(clockwork.project())
         api = clockwork.client(key)

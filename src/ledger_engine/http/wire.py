@@ -1,4 +1,4 @@
-"""The wire: HTTP/1.1 as Hypercorn speaks it, made strict, and closed without losing an answer.
+"""The wire: HTTP/1.1 as Hypercorn speaks it, made strict.
 
 What cannot be read is a request too: it goes to the gate as a refusal, so that its answer has a JSON
 body, a request id and the rate limit like every other. Hypercorn has no setting for the two classes
@@ -7,8 +7,6 @@ it makes for each connection; `make_strict` puts ours in their place.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import re
 import time
 from collections.abc import Awaitable, Callable
@@ -19,7 +17,6 @@ from typing import Any, ParamSpec, cast
 import h11
 import hypercorn.asyncio.run
 import hypercorn.protocol
-from hypercorn.asyncio.tcp_server import MAX_RECV, TCPServer
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData, Updated
 from hypercorn.protocol.events import Body, Request, Response, StreamClosed
@@ -32,11 +29,9 @@ from hypercorn.utils import suppress_body
 from ledger_engine.errors import AuthenticationError, InvalidRequest, LedgerError
 from ledger_engine.http.errors import HeadersTooLarge, PayloadTooLarge, UnsupportedMethod, UriTooLong
 from ledger_engine.http.intake import ARRIVAL, REFUSAL, Arrival, is_refused_unread
+from ledger_engine.http.peer import Peer
 
 HEAD_MAX = 64 * 1024  # bytes of request line and headers that are read; the gate takes far fewer
-LINGER_S = 2  # for a client to read its last answer before the connection is closed under it
-SEND_TIMEOUT_S = 60  # for a client to take what was sent to it
-WAITS_FROM = 32 * 1024  # bytes not yet sent; with fewer, sending never waits for the client
 CHUNKS_MAX = 100_000  # of one body: each costs as much to read as a kilobyte
 TRAILER_MAX = 16 * 1024  # bytes; nothing is made of them
 METHODS = ["DELETE", "GET", "HEAD", "PATCH", "POST"]
@@ -49,7 +44,6 @@ _PRINTABLE = bytes({*range(0x20, 0x100), ord("\t")} - {0x7F})
 _END = h11.EndOfMessage()
 _CONFLICTS = ("multiple Host", "conflicting Content-Length", "multiple Transfer-Encoding")
 
-
 P = ParamSpec("P")
 Headers = list[tuple[bytes, bytes]]
 Tell = Callable[[dict[str, Any]], Awaitable[None]]
@@ -61,87 +55,6 @@ def make_strict(config: Config) -> None:
     config.alpn_protocols = ["http/1.1"]
     vars(hypercorn.protocol)["H11Protocol"] = Http1
     vars(hypercorn.asyncio.run)["TCPServer"] = Peer
-
-
-class Peer(TCPServer):
-    """One connection.
-
-    Closing a socket with data unread resets it, and a reset can take the answer along that the client
-    has not read yet. So we end our side first, and let go once the client ends its own or has had its time.
-
-    One task watches over the time a connection may stand idle. Hypercorn would start and cancel one for
-    each request, which costs a tenth of it.
-    """
-
-    _idle_since: float | None = 0.0  # by the loop's clock; None while a request is under way
-
-    async def protocol_send(self, event: Event) -> None:
-        if isinstance(event, RawData):
-            await self._send(event)
-        elif self.reader.at_eof():
-            # The client ended its side. What it asked before is still answered, one after the other, and
-            # then the connection ends with its reading.
-            if isinstance(event, Closed):
-                await self._close()
-        elif isinstance(event, Closed) and self.writer.can_write_eof():
-            if not self.writer.is_closing():
-                self.writer.write_eof()
-                self.loop.call_later(LINGER_S, self.writer.close)
-        elif isinstance(event, Updated):
-            self._idle_since = self.loop.time() if event.idle else None
-        else:
-            await super().protocol_send(event)
-
-    async def run(self) -> None:
-        # Here and not in the task that watches: a request may have come before that runs first.
-        self._idle_since = self.loop.time()
-        try:
-            await super().run()
-        except asyncio.CancelledError:
-            # The server stops, and this one had its time. asyncio would tell of a fault in its callback.
-            if not self.context.terminated.is_set():
-                raise
-
-    async def _idle_timeout(self) -> None:
-        while (left := self._idle_left()) > 0:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.context.terminated.wait(), left)
-                if self._idle_since is None:
-                    return  # the server stops, and the connection closes with the answer under way
-                break
-        await asyncio.shield(self._initiate_server_close())
-
-    def _idle_left(self) -> float:
-        whole = float(self.config.keep_alive_timeout)
-        return whole if self._idle_since is None else self._idle_since + whole - self.loop.time()
-
-    async def _send(self, event: RawData) -> None:
-        if len(event.data) + self.writer.transport.get_write_buffer_size() < WAITS_FROM:
-            try:
-                self.writer.write(event.data)
-            except (ConnectionError, RuntimeError):
-                await self.protocol.handle(Closed())
-            return
-        try:
-            async with asyncio.timeout(SEND_TIMEOUT_S):
-                await super().protocol_send(event)
-        except TimeoutError:
-            self.writer.transport.abort()
-
-    async def _close(self) -> None:
-        with contextlib.suppress(OSError):  # the client may be gone already
-            await super()._close()
-
-    async def _read_data(self) -> None:
-        while not self.reader.at_eof():
-            try:
-                data = await self.reader.read(MAX_RECV)
-            except (OSError, TimeoutError):
-                break
-            await self.protocol.handle(RawData(data))
-        await self.protocol.handle(Closed())
-        # Left running it would keep the connection's socket open until the idle time is over.
-        await self.idle_task.stop()
 
 
 class Http1(H11Protocol):
