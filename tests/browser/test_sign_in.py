@@ -98,6 +98,26 @@ def test_the_cookie_changes_at_sign_in_and_scripts_do_not_see_it(person: Person)
     assert person.runs("document.cookie") == ""
 
 
+def test_two_ledgers_on_one_machine_do_not_sign_each_others_users_out(
+    person: Person, callback: Callback, tmp_path: Path
+) -> None:
+    other = Serving(tmp_path)
+    other.start()
+    try:
+        other.make_user()
+        app = other.cli("apps", "create", "Till", "--redirect-uri", "http://127.0.0.1/callback")
+        there = Person(person.chromium, other, {**person.asked, "client_id": app["client_id"]})
+        person.comes()
+        person.signs_in(EMAIL, PASSWORD)
+        there.comes()
+        there.signs_in(EMAIL, PASSWORD)
+        assert "Let Till in?" in there.sees()
+        person.comes()
+        assert "Let Café Planner in?" in person.sees()
+    finally:
+        other.stop()
+
+
 def test_two_windows_at_once_both_get_to_the_end(person: Person, callback: Callback) -> None:
     first = person.chromium.current_window_handle
     person.comes()

@@ -252,8 +252,12 @@ async def _project_name(call: Call, asked: Asked) -> str:
 
 
 def _cookie_name() -> str:
-    # The prefix has the browser see to it that no other site can set it; it goes with TLS alone.
-    return "__Host-ledger_sign_in" if request.is_secure else "ledger_sign_in"
+    # A browser sends a host's cookies to all its ports: with one name, each of two ledgers on a machine would
+    # sign the users of the other out. The prefix has it see to it that no other site can set the cookie; it
+    # goes with TLS alone.
+    port = request.host.rpartition(":")[2]
+    name = f"ledger_sign_in_{port}" if port.isdecimal() else "ledger_sign_in"
+    return f"__Host-{name}" if request.is_secure else name
 
 
 def _cookie() -> str | None:
