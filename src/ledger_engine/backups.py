@@ -10,6 +10,7 @@ from ledger_engine import audit
 from ledger_engine.audit import Report
 from ledger_engine.clock import iso
 from ledger_engine.database import backup
+from ledger_engine.database.connection import companions
 from ledger_engine.database.lock import ServingLock
 from ledger_engine.engine import open_engine
 from ledger_engine.errors import Conflict, StorageUnavailable
@@ -39,7 +40,7 @@ def back_up(database: Path, target: Path, *, overwrite: bool = False) -> Report:
         raise Conflict("not_recoverable", f"{target} is the ledger itself; name another file to write.")
     if target.exists() and not overwrite:
         raise Conflict("not_recoverable", f"{target} is there already; --overwrite replaces it.")
-    if target.with_name(target.name + "-wal").exists():
+    if any(file.exists() for file in companions(target)):
         raise Conflict("not_recoverable", f"{target} is a database in use.")
     with backup.copied_beside(database, target) as copy:
         report = _proven(database, backup.look(copy, audit.verify))
@@ -65,11 +66,11 @@ def restore(source: Path, database: Path, now: int) -> Restored:
         with backup.copied_beside(source, database) as copy:
             # Opened as a server would: a backup of an older version is brought up to date here.
             report = _proven(source, asyncio.run(_audited(copy)))
-            aside = _name_aside(database, now) if database.exists() else None
-            if aside is not None:
-                backup.set_aside(database, aside)
+            aside = _name_aside(database, now)
+            was_there = database.exists()
+            backup.set_aside(database, aside)
             backup.put_in_place(copy, database, overwrite=True)
-        return Restored(report, aside)
+        return Restored(report, aside if was_there else None)
     finally:
         lock.release()
 

@@ -205,6 +205,33 @@ def test_a_restore_makes_a_ledger_where_there_was_none(ledger: Path, tmp_path: P
     assert posted(tmp_path / "new.db") == 20
 
 
+def test_a_log_that_lost_its_ledger_is_kept_and_not_taken_for_that_of_the_restored_one(
+    ledger: Path, tmp_path: Path
+) -> None:
+    backups.back_up(ledger, tmp_path / "copy.db")
+    with closing(sqlite3.connect(ledger)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM events").fetchone()
+        asyncio.run(post(ledger, 30))
+        log = ledger.with_name("ledger.db-wal").read_bytes()
+    ledger.unlink()
+    ledger.with_name("ledger.db-wal").write_bytes(log)
+    restored = backups.restore(tmp_path / "copy.db", ledger, START)
+    assert restored.aside is None
+    assert posted(ledger) == 20
+    asyncio.run(post(ledger, 2))
+    assert posted(ledger) == 22
+    assert ledger.with_name("ledger.before-restore-20260921T141320000Z.db-wal").read_bytes() == log
+
+
+@pytest.mark.parametrize("end", ["-wal", "-journal"])
+def test_a_backup_is_not_put_beside_the_log_of_another_file(ledger: Path, tmp_path: Path, end: str) -> None:
+    (tmp_path / f"copy.db{end}").write_bytes(b"the log of another file")
+    with pytest.raises(Conflict):
+        backups.back_up(ledger, tmp_path / "copy.db", overwrite=True)
+    assert not (tmp_path / "copy.db").exists()
+
+
 def test_a_damaged_ledger_is_kept_as_it_is_and_replaced(ledger: Path, tmp_path: Path) -> None:
     backups.back_up(ledger, tmp_path / "copy.db")
     ledger.write_bytes(b"\xff" * 5000)

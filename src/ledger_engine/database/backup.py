@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ledger_engine.clock import SystemClock
 from ledger_engine.database import T, Work
-from ledger_engine.database.connection import BUSY_TIMEOUT_MS, make_private
+from ledger_engine.database.connection import BUSY_TIMEOUT_MS, companions, make_private
 from ledger_engine.database.unit import SqliteUnit
 from ledger_engine.errors import StorageUnavailable
 from ledger_engine.ids import IdSource
@@ -40,7 +40,7 @@ def copied_beside(source: Path, target: Path) -> Iterator[Path]:
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{source}: {error}") from error
     finally:
-        for file in _with_companions(copy):
+        for file in (copy, *companions(copy)):
             file.unlink(missing_ok=True)
 
 
@@ -58,10 +58,14 @@ def look(file: Path, work: Work[T]) -> T:
 def put_in_place(file: Path, target: Path, *, overwrite: bool) -> None:
     """Give `file` the name `target`, in one step and durably.
 
-    Raises FileExistsError unless it may overwrite, and StorageUnavailable for a file that is still open.
+    Raises FileExistsError unless it may overwrite, and StorageUnavailable for a file that is still open, and
+    where a log lies that would be taken for that of the file.
     """
-    if any(each.exists() and each.stat().st_size for each in _with_companions(file)[1:]):
+    if any(each.exists() and each.stat().st_size for each in companions(file)):
         raise StorageUnavailable(f"{file} was not closed, and part of it is in its log")
+    for log in companions(target):
+        if log.exists():
+            raise StorageUnavailable(f"{log} is left of another file of that name")
     _sync(file)
     if overwrite:
         file.replace(target)
@@ -83,9 +87,15 @@ def set_aside(database: Path, aside: Path) -> None:
     """Keep what is at `database` under the name `aside` too, whole and by itself.
 
     For a process that holds the serving lock. Raises StorageUnavailable while anyone else uses the file.
-    A file so damaged that it cannot be opened is kept as it is, with its write-ahead log.
+    A file so damaged that it cannot be opened is kept as it is, with its write-ahead log; so is a log whose
+    file is gone.
     """
-    names = list(zip(_with_companions(database), _with_companions(aside), strict=True))
+    names = list(zip((database, *companions(database)), (aside, *companions(aside)), strict=True))
+    if not database.exists():
+        for file, kept in names:
+            if file.exists():
+                file.rename(kept)
+        return
     # Before the file is opened: SQLite throws away a log that does not seem to belong to it.
     linked = [_keep(file, kept) for file, kept in names if file.exists()]
     try:
@@ -130,10 +140,6 @@ def _open(file: Path) -> sqlite3.Connection:
         connection.close()
         raise StorageUnavailable(f"{file} is no ledger")
     return connection
-
-
-def _with_companions(file: Path) -> list[Path]:
-    return [file.with_name(file.name + end) for end in ("", "-wal", "-shm", "-journal")]
 
 
 def _sync(path: Path) -> None:

@@ -84,6 +84,11 @@ def make_private(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
+def companions(path: Path) -> list[Path]:
+    """The files that belong to a database file while it is in use: its logs, and the index of one."""
+    return [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
+
+
 def identity(path: Path) -> Identity:
     """Which file has this name now; raises OSError when none has."""
     found = os.stat(path)

@@ -24,6 +24,7 @@ from ledger_engine.database.connection import (
     FATAL,
     Identity,
     code_of,
+    companions,
     connect,
     identity,
     make_private,
@@ -37,6 +38,7 @@ from ledger_engine.ids import IdSource, moment_of
 
 WAITING_MAX = 4096  # works waiting for the writer or the readers; more are refused, not piled up
 READERS = 3
+REPLACED = "the file was moved or replaced; put it back, or start the server again"
 CAUTIOUS_GROUPS = 100  # groups with a savepoint around each work, after one with a work that failed
 
 
@@ -77,9 +79,11 @@ class SqliteDatabase:
         make_private(path)
         self._writer: sqlite3.Connection | None = connect(path, checkpoints=checkpoints)
         self._file = identity(path)
+        self._log: Identity | None = None
         migrations.apply(self._writer)
         # Before the first read: a machine set back while nobody served must not revive what has expired.
         self._follow_other_writers(self._writer)
+        self._log = _identity_of_log(path)
         self._threads = [threading.Thread(target=self._write_until_closed, name="ledger-writer", daemon=True)]
         for number in range(READERS):
             name = f"ledger-reader-{number}"
@@ -155,13 +159,25 @@ class SqliteDatabase:
         self._settle(group, frozenset(topics))
 
     def _sound_writer(self) -> sqlite3.Connection:
-        """The connection to the file that has our name now: what is written into one that is gone is lost."""
+        """The connection to the file that was opened first, while it has its name: what is written into one
+        that has lost it is lost, and another file that came into its place is none of ours."""
+        if identity(self._path) != self._file:
+            self._disown_log()
+            raise OSError(REPLACED)
         if self._writer is None:
             self._writer = connect(self._path, checkpoints=self._checkpoints)
-            self._file = identity(self._path)
-        elif identity(self._path) != self._file:
-            raise OSError("the file was moved or replaced")
+        self._log = _identity_of_log(self._path) or self._log
         return self._writer
+
+    def _disown_log(self) -> None:
+        """Take our log away from the file that has our file's name: whoever opened it would replay the log
+        over it, which damages it."""
+        if _identity_of_log(self._path) == self._log is not None:
+            for file in companions(self._path):
+                with contextlib.suppress(OSError):
+                    file.rename(
+                        file.with_name(f"{self._path.name}.replaced{file.name.removeprefix(self._path.name)}")
+                    )
 
     def _commit(self, connection: sqlite3.Connection, group: list[_Job]) -> set[str]:
         """Run the works in one transaction, and tell what they announced; raises sqlite3.Error when none of
@@ -274,15 +290,12 @@ class SqliteDatabase:
 
     def _read_until_closed(self) -> None:
         connection: sqlite3.Connection | None = None
-        file: Identity | None = None
         while (job := self._reads.get()) is not None:
             try:
-                if connection is not None and identity(self._path) != file:
-                    connection.close()
-                    connection = None
+                if identity(self._path) != self._file:
+                    raise OSError(REPLACED)
                 if connection is None:
                     connection = connect(self._path, checkpoints=False, query_only=True)
-                    file = identity(self._path)
                 connection.execute("BEGIN")
                 job.answer = job.work(SqliteUnit(connection, self._clock, self._ids))
                 connection.execute("COMMIT")
@@ -333,6 +346,12 @@ def open_database(path: Path, clock: Clock, *, checkpoints: bool) -> SqliteDatab
         return SqliteDatabase(path, clock, checkpoints=checkpoints)
     except (sqlite3.Error, OSError) as error:
         raise StorageUnavailable(f"{path}: {reason_of(error)}") from error
+
+
+def _identity_of_log(path: Path) -> Identity | None:
+    with contextlib.suppress(OSError):
+        return identity(companions(path)[0])
+    return None
 
 
 def _look(unit: Unit) -> None:

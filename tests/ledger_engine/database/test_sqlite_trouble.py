@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.database import Unit
+from ledger_engine.database.backup import copied_beside, put_in_place
 from ledger_engine.database.sqlite import READERS
 from ledger_engine.engine import Engine, open_engine
 from ledger_engine.errors import StorageUnavailable
@@ -96,6 +97,31 @@ async def test_nothing_is_written_into_a_file_that_lost_its_name(notes: Engine, 
     assert await notes.write(note("after")) == "after"
     rows = await notes.read(lambda unit: unit.execute("SELECT text FROM notes ORDER BY rowid"))
     assert [row["text"] for row in rows] == ["before", "after"]
+
+
+async def test_a_file_that_came_into_the_place_of_ours_is_left_alone(notes: Engine, tmp_path: Path) -> None:
+    """Its name leads to our log: read together with that, it would be neither the one nor the other."""
+    path, other = tmp_path / "ledger.db", tmp_path / "other.db"
+    await notes.write(note("in both"))
+    with copied_beside(path, other) as copy:
+        put_in_place(copy, other, overwrite=False)
+    for number in range(50):
+        await notes.write(note(f"in the log {number}" * 1000))
+    whole = other.read_bytes()
+    other.replace(path)
+    for _ in range(2):
+        with pytest.raises(StorageUnavailable) as refused:
+            await notes.write(note("lost"))
+        assert "replaced" in refused.value.message
+        with pytest.raises(StorageUnavailable):
+            await notes.read(lambda unit: unit.execute("SELECT * FROM notes"))
+    await notes.close()
+    assert path.read_bytes() == whole
+    assert (tmp_path / "ledger.db.replaced-wal").stat().st_size > 50 * 1000
+    again = open_engine(path)
+    rows = await again.read(lambda unit: unit.execute("SELECT text FROM notes"))
+    await again.close()
+    assert [row["text"] for row in rows] == ["in both"]
 
 
 async def test_a_deleted_file_is_not_made_again_by_itself(notes: Engine, tmp_path: Path) -> None:
