@@ -253,15 +253,16 @@ class Deliverer:
 
     async def _keep_cursors(self) -> None:
         """Write down how far we have looked where none of what happened was wanted."""
+        # With anything on its way, or answered and not recorded, the cursor moves when that is recorded.
         moved = {
-            id: cursor
+            id: outgoing.read_to
             for id, outgoing in self._outgoing.items()
-            if not outgoing.drains and (cursor := outgoing.cursor_now()) != outgoing.cursor
+            if not outgoing.drains and not outgoing.firsts and outgoing.read_to != outgoing.cursor
         }
         if moved:
             await self._engine.write(partial(_store, outcomes=[], cursors=moved, now=self._clock_at))
             for id, cursor in moved.items():
-                self._outgoing[id].cursor = cursor
+                self._outgoing[id].recorded_to(cursor)
 
     # What came of it
 
@@ -288,7 +289,7 @@ class Deliverer:
             done.append((sent, self._outcome(sent, answer, at) if answer.made else None))
         outcomes = [outcome for _, outcome in done if outcome is not None]
         touched = {sent.outgoing.subscription.endpoint: sent.outgoing for sent, _ in done}
-        cursors = {id: outgoing.cursor_now() for id, outgoing in touched.items()}
+        cursors = {id: outgoing.answered_to() for id, outgoing in touched.items()}
 
         async def store() -> None:
             now = await self._follow_clock()
@@ -299,7 +300,7 @@ class Deliverer:
                 return  # nothing was recorded, so the next deliverer does all of it again
             await asyncio.sleep(TRIES_AGAIN_S)
         for id, outgoing in touched.items():
-            outgoing.cursor = cursors[id]
+            outgoing.recorded_to(cursors[id])
             self._endpoints_changed |= outgoing.drains
         for sent, outcome in done:
             retry_in_ms = None if outcome is None else outcome.retry_in_ms

@@ -57,7 +57,9 @@ class Outgoing:
     may_have_more: bool = True
     looks_at: int = 0  # when retries are to be looked for, in the ledger's time
     drains: bool = False
-    firsts: dict[str, bool] = field(default_factory=dict)  # in their order: was it answered?
+    firsts: dict[str, bool] = field(
+        default_factory=dict
+    )  # not recorded yet, in their order: was it answered?
     unanswered: int = 0  # of `firsts`, with so many bytes:
     bytes: int = 0
     retrying: set[str] = field(default_factory=set)
@@ -158,16 +160,20 @@ class Outgoing:
             self.unanswered -= 1
             self.bytes -= len(sent.message.body)
 
-    def cursor_now(self) -> str:
-        """Up to where everything was attempted; what is answered before that is forgotten here."""
+    def answered_to(self) -> str:
+        """Up to where everything was attempted, whether that is recorded yet or not."""
         cursor = self.cursor
-        while self.firsts:
-            event = next(iter(self.firsts))
-            if not self.firsts[event]:
+        for event, answered in self.firsts.items():
+            if not answered:
                 return cursor
-            del self.firsts[event]
             cursor = event
         return max(cursor, self.read_to)
+
+    def recorded_to(self, cursor: str) -> None:
+        """The database has everything up to the cursor now, which is forgotten here."""
+        self.cursor = max(self.cursor, cursor)
+        while self.firsts and (event := next(iter(self.firsts))) <= self.cursor:
+            del self.firsts[event]
 
     def is_recorded(self, sent: Sent, retry_at: int | None) -> None:
         """What came of a job is in the database, with when it is due again, if it is."""

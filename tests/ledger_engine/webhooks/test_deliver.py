@@ -309,6 +309,30 @@ async def test_lost_storage_loses_no_outcome(
         assert (receiver.events, refused) == (happened, 3)
 
 
+async def test_what_could_not_be_recorded_at_the_end_is_sent_by_the_next(
+    engine: Engine, scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = engine.write
+    attempted = asyncio.Event()
+
+    async def refuse(work: Work[Any]) -> Any:
+        if getattr(work, "keywords", {}).get("outcomes"):
+            attempted.set()
+            raise StorageUnavailable("the disk is full")
+        return await real(work)
+
+    async with receiving(answering(500)) as receiver:
+        async with delivering(engine, scope) as ledger:
+            endpoint = await ledger.endpoint(receiver)
+            monkeypatch.setattr(engine, "write", refuse)
+            happened = await ledger.happen()
+            await attempted.wait()
+        monkeypatch.setattr(engine, "write", real)
+        async with delivering(engine, scope) as ledger:
+            [delivery] = await ledger.until(endpoint.id, len)
+            assert delivery.event == happened[0]
+
+
 async def test_lost_storage_is_asked_again_and_then_everything_is_delivered(
     engine: Engine, scope: Scope, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -37,27 +37,40 @@ def retry(number: int, due: int) -> Retry:
 
 def test_the_cursor_follows_what_was_answered_without_a_gap(outgoing: Outgoing) -> None:
     first, second, third = feed(outgoing, 1, 2, 3)
-    assert outgoing.cursor_now() == "evt_000"
+    assert outgoing.answered_to() == "evt_000"
     outgoing.come_back(second, made=True)
-    assert outgoing.cursor_now() == "evt_000"
+    assert outgoing.answered_to() == "evt_000"
     outgoing.come_back(first, made=True)
-    assert outgoing.cursor_now() == "evt_002"
+    assert outgoing.answered_to() == "evt_002"
     outgoing.come_back(third, made=True)
-    assert outgoing.cursor_now() == "evt_003"
+    assert outgoing.answered_to() == "evt_003"
 
 
 def test_behind_the_last_answer_the_cursor_passes_what_is_not_wanted(outgoing: Outgoing) -> None:
     (sent,) = feed(outgoing, 1, read_to=9)
-    assert outgoing.cursor_now() == "evt_000"
+    assert outgoing.answered_to() == "evt_000"
     outgoing.come_back(sent, made=True)
-    assert outgoing.cursor_now() == "evt_009"
+    assert outgoing.answered_to() == "evt_009"
+
+
+def test_what_was_answered_is_kept_until_it_is_recorded(outgoing: Outgoing) -> None:
+    """Its recording can fail, and then nothing may pass it."""
+    first, second = feed(outgoing, 1, 2)
+    outgoing.come_back(first, made=True)
+    assert outgoing.answered_to() == outgoing.answered_to() == "evt_001"
+    assert list(outgoing.firsts) == ["evt_001", "evt_002"]
+    outgoing.recorded_to("evt_001")
+    assert (outgoing.cursor, list(outgoing.firsts)) == ("evt_001", ["evt_002"])
+    outgoing.come_back(second, made=True)
+    outgoing.recorded_to("evt_002")
+    assert (outgoing.cursor, outgoing.firsts) == ("evt_002", {})
 
 
 def test_the_cursor_does_not_pass_what_was_not_made(outgoing: Outgoing) -> None:
     first, second = feed(outgoing, 1, 2)
     outgoing.come_back(first, made=False)
     outgoing.come_back(second, made=True)
-    assert outgoing.cursor_now() == "evt_000"
+    assert outgoing.answered_to() == "evt_000"
     assert outgoing.drains
 
 
