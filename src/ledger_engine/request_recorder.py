@@ -1,7 +1,8 @@
 """The recorder: takes a note of each request off its path, and writes them to the log in batches.
 
-A note is the request's own objects, put into a queue; what is shown of them is made later, here. When
-the queue is full notes are dropped and counted: a log never makes a request wait.
+A note is put into a queue as it is; what is shown of it is made later, here. It holds nothing of the request
+but what may be kept, since thousands may wait while the storage is away. When the queue is full notes are
+dropped and counted: a log never makes a request wait.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 from collections import deque
 from functools import lru_cache, partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ledger_engine import requests_log
 from ledger_engine.credentials import Credential
@@ -28,6 +29,7 @@ BATCH_MAX = 200
 EVERY_S = 0.1
 TRIES_AGAIN_S = 1.0
 PATH_MAX = 2048  # characters; a longer one is some mistake, and its beginning tells which
+KEY_MAX = 255  # of an idempotency key; a longer one was refused
 MASK = "••••"
 # The log itself, and where people send passwords and apps their codes.
 _NOT_NOTED = ("/v1/requests", "/oauth/")
@@ -43,14 +45,19 @@ log = logging.getLogger("ledger_engine.http")
 
 
 class Note(NamedTuple):
-    """A request as the gate saw it. `scope` and `headers` are ASGI's; `created` is in milliseconds."""
+    """A request as the gate saw it. `created` is in milliseconds, `authorization` and `idempotency_key` are
+    the headers of that name."""
 
     request: str
     created: int
     duration_s: float
     caller: Credential
-    scope: dict[str, Any]
-    headers: dict[bytes, bytes]
+    method: str
+    path: str
+    query: bytes
+    address: str
+    authorization: bytes
+    idempotency_key: bytes
     body: bytes
     status: int
     answer: bytes
@@ -70,15 +77,12 @@ class RequestRecorder:
 
     def note(self, note: Note) -> None:
         """Take a note, unless too many wait already. Some paths are never noted."""
-        if not note.status or note.scope["path"].startswith(_NOT_NOTED):
+        if not note.status or note.path.startswith(_NOT_NOTED):
             return
-        if len(note.body) > BODY_KEPT_MAX or len(note.answer) > BODY_KEPT_MAX:
-            # Cut at once: thousands of notes may wait while the storage is away.
-            note = note._replace(body=note.body[:BODY_KEPT_MAX], answer=note.answer[:BODY_KEPT_MAX])
         if len(self._waiting) < WAITING_MAX:
             if not self._waiting:
                 self._noted.set()
-            self._waiting.append(note)
+            self._waiting.append(_cut(note))
         else:
             self.dropped += 1
 
@@ -136,6 +140,23 @@ class RequestRecorder:
             self._told = self.dropped
 
 
+def _cut(note: Note) -> Note:
+    if (
+        len(note.body) <= BODY_KEPT_MAX
+        and len(note.answer) <= BODY_KEPT_MAX
+        and len(note.path) + len(note.query) <= PATH_MAX
+        and len(note.idempotency_key) <= KEY_MAX
+    ):
+        return note
+    return note._replace(
+        body=note.body[:BODY_KEPT_MAX],
+        answer=note.answer[:BODY_KEPT_MAX],
+        path=note.path[:PATH_MAX],
+        query=note.query[:PATH_MAX],
+        idempotency_key=note.idempotency_key[:KEY_MAX],
+    )
+
+
 def masked(text: str) -> str:
     """The text without secrets: keys, tokens, passwords and signing secrets are cut to their kind."""
     return _without_secrets(text) if _may_hold_secrets(text) else text
@@ -161,9 +182,8 @@ def _without_secrets(text: str) -> str:
 
 
 def _row(note: Note) -> dict[str, Value]:
-    caller, scope, headers = note.caller, note.scope, note.headers
-    answer = note.answer
-    path, query = scope["path"][:PATH_MAX], scope["query_string"][:PATH_MAX].decode("latin-1")
+    caller, answer = note.caller, note.answer
+    path, query = note.path, note.query.decode("latin-1")
     request_body = response_body = ""
     if not caller.livemode:
         request_body, response_body = _text(note.body), _text(answer)
@@ -171,21 +191,21 @@ def _row(note: Note) -> dict[str, Value]:
         path, query, request_body, response_body = map(
             _without_secrets, (path, query, request_body, response_body)
         )
-    key = headers.get(b"idempotency-key")
+    key = note.idempotency_key
     return {
         "project": caller.project,
         "livemode": caller.livemode,
         "id": note.request,
-        "method": scope["method"],
+        "method": note.method,
         "path": path,
         "query": query,
         "status": note.status,
         "duration_us": int(note.duration_s * 1_000_000),
         "credential_id": caller.id,
-        "credential": _masked_credential(headers.get(b"authorization", b"")),
-        "address": (scope.get("client") or ("",))[0],
+        "credential": _masked_credential(note.authorization),
+        "address": note.address,
         "error_code": _error_code(answer) if note.status >= 400 else None,
-        "idempotency_key": None if key is None else masked(key.decode("latin-1")),
+        "idempotency_key": masked(key.decode("latin-1")) or None,
         "request_body": request_body or None,
         "response_body": response_body or None,
         "created": note.created,

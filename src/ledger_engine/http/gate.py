@@ -115,9 +115,22 @@ class Gate:
             await send_answer(render(InternalError(request_id), scope["path"]), send_with_headers)
         finally:
             if self._recorder is not None and isinstance(caller, Credential):
-                seconds = time.perf_counter() - began
                 self._recorder.note(
-                    Note(request_id, now, seconds, caller, scope, headers, body, status, answer)
+                    Note(
+                        request_id,
+                        now,
+                        time.perf_counter() - began,
+                        caller,
+                        scope["method"],
+                        scope["path"],
+                        scope["query_string"],
+                        (scope.get("client") or ("",))[0],
+                        headers.get(b"authorization", b""),
+                        headers.get(b"idempotency-key", b""),
+                        body,
+                        status,
+                        answer,
+                    )
                 )
 
     async def _caller(self, header: bytes | None, request_id: str) -> Credential | LedgerError:
