@@ -69,9 +69,12 @@ class SecretStore:
     def take_turn(self, profile: str) -> IO[str]:
         """Wait until no other process has its turn with this profile, but not for long; close what this
         gives to end it. For what has to be read, changed and put back as one."""
+        return self._lock(f".{profile}.lock")
+
+    def _lock(self, name: str) -> IO[str]:
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            turn: IO[str] = self._file.with_name(f".{profile}.lock").open("a", encoding="utf-8")
+            turn: IO[str] = self._file.with_name(name).open("a", encoding="utf-8")
         except OSError:
             return StringIO()  # then nothing can be kept either, and that is told
         deadline = time.monotonic() + TURN_SECONDS
@@ -98,6 +101,13 @@ class SecretStore:
         return entries if isinstance(entries, dict) else {}
 
     def _change_file(self, profile: str, entry: dict[str, Any] | None) -> None:
+        if entry is None and not self._file.exists():
+            return
+        # A turn is a profile's, and the file is all profiles': two of them would undo each other's changes.
+        with self._lock(f"{self._file.name}.lock"):
+            self._change_entry(profile, entry)
+
+    def _change_entry(self, profile: str, entry: dict[str, Any] | None) -> None:
         entries = self._read_file()
         if entry is None and profile not in entries:
             return

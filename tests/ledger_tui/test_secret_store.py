@@ -81,7 +81,7 @@ def test_without_one_it_is_a_file_for_the_user_alone(
     store.put("home", Secrets(api_key=SECRET))
     store.delete("shop")
     assert json.loads(file.read_text(encoding="utf-8")) == {"home": {"api_key": SECRET}}
-    assert os.listdir(file.parent) == ["secrets.json"]
+    assert sorted(os.listdir(file.parent)) == ["secrets.json", "secrets.json.lock"]
 
 
 def test_a_keyring_that_comes_later_takes_the_secret_out_of_the_file(
@@ -132,6 +132,24 @@ def test_processes_of_one_profile_take_turns(store: SecretStore) -> None:
     first.close()
     waiting.join(30)
     second.pop().close()
+
+
+def test_profiles_kept_at_once_do_not_undo_each_other(store: SecretStore) -> None:
+    keyring.set_keyring(NoKeyring())
+
+    def rotate(profile: str, found: list[Secrets | None]) -> None:
+        for number in range(50):
+            store.put(profile, Secrets(refresh_token=f"rt_{number}"))
+            found.append(store.get(profile))
+
+    kept: dict[str, list[Secrets | None]] = {"one": [], "other": [], "third": []}
+    threads = [Thread(target=rotate, args=each) for each in kept.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for found in kept.values():
+        assert found == [Secrets(refresh_token=f"rt_{number}") for number in range(50)]
 
 
 def test_a_turn_that_nobody_ends_is_not_waited_for_for_ever(
