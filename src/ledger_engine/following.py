@@ -47,7 +47,8 @@ class Followers:
 
     @contextlib.contextmanager
     def one_more(self, project: str) -> Iterator[None]:
-        """Count as one of this project's."""
+        """Count as one of this project's; raises PermissionDenied as `require_room` does."""
+        self.require_room(project)
         self._counts[project] += 1
         try:
             yield

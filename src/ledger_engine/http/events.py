@@ -120,8 +120,9 @@ async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncItera
     secret = endpoints.new_secret()
     value = (call.header(b"authorization") or "").partition(" ")[2]
     spoke_at = checked_at = time.monotonic()
-    # Revoked, expired, or the storage is lost: a listener that comes again is told.
-    with followers.one_more(call.authenticate().project), contextlib.suppress(LedgerError):
+    # Revoked, expired, the storage is lost, or others took the last places since this one was let in: a
+    # listener that comes again is told.
+    with contextlib.suppress(LedgerError), followers.one_more(call.authenticate().project):
         # The id lets a listener that loses the line before the first event resume from here.
         yield _message("session", cursor, {"secret": secret})
         while not followers.ended:

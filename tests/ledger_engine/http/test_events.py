@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -377,6 +377,23 @@ async def test_more_listeners_than_there_is_room_for_are_refused(
         await looked_until(count, lambda left: left == 0)  # that they went away is noticed
         async with listening(served, key):
             pass
+
+
+async def test_of_listeners_that_come_together_no_more_are_let_in_than_there_is_room_for(
+    served: Served, make_key: MakeKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "FOLLOWERS_OF_ONE_MAX", 2)
+    headers = {"Authorization": f"Bearer {await make_key()}"}
+    async with (
+        httpx.AsyncClient(base_url=served.url, headers=headers, timeout=60) as client,
+        AsyncExitStack() as streams,
+    ):
+
+        async def is_let_in() -> bool:
+            response = await streams.enter_async_context(client.stream("GET", "/v1/events/stream"))
+            return response.status_code == 200 and bool(await Stream(response).next())
+
+        assert sum(await asyncio.gather(*(is_let_in() for _ in range(20)))) == 2
 
 
 async def test_a_listener_that_reads_nothing_costs_little_and_harms_nobody(
