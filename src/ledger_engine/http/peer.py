@@ -66,6 +66,10 @@ class Peer(TCPServer):
         return whole if self._idle_since is None else self._idle_since + whole - self.loop.time()
 
     async def _send(self, event: RawData) -> None:
+        if self.writer.transport.is_closing():
+            # Nobody else may notice: while a request waits for the one before it, nothing is read.
+            await self.protocol.handle(Closed())
+            return
         if len(event.data) + self.writer.transport.get_write_buffer_size() < WAITS_FROM:
             try:
                 self.writer.write(event.data)

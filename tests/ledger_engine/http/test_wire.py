@@ -12,6 +12,7 @@ import pytest
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
+from ledger_engine.http.answers import until_gone
 from ledger_engine.http.wire import make_strict
 
 Messages = list[dict[str, Any]]
@@ -24,8 +25,11 @@ class Connection:
         self._reader = reader
         self._writer = writer
 
-    def ask(self, method: str = "GET", version: str = "1.1") -> None:
-        self._writer.write(f"{method} / HTTP/{version}\r\nHost: here\r\n\r\n".encode())
+    def ask(self, method: str = "GET", version: str = "1.1", more: bytes = b"") -> None:
+        self._writer.write(f"{method} / HTTP/{version}\r\nHost: here\r\n\r\n".encode() + more)
+
+    def leave(self) -> None:
+        self._writer.close()
 
     async def read_past(self, mark: bytes) -> bytes:
         """What comes up to the mark and with it."""
@@ -34,6 +38,26 @@ class Connection:
     async def read_to_the_end(self) -> bytes:
         """All that comes until the server ends the connection."""
         return await self._reader.read()
+
+
+@contextlib.asynccontextmanager
+async def serving(app: Any) -> AsyncIterator[Connection]:
+    """A connection to a server of this ASGI application."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    config = Config()
+    config.bind = [f"fd://{listener.detach()}"]
+    config.errorlog = None
+    make_strict(config)
+    stop = asyncio.Event()
+    running = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait))
+    connection = Connection(*await asyncio.open_connection("127.0.0.1", port))
+    try:
+        yield connection
+    finally:
+        connection.leave()
+        stop.set()
+        await running
 
 
 @contextlib.asynccontextmanager
@@ -48,21 +72,8 @@ async def answering(messages: Messages, waits: asyncio.Event | None = None) -> A
                 await waits.wait()
             await send(dict(message))
 
-    listener = socket.create_server(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
-    config = Config()
-    config.bind = [f"fd://{listener.detach()}"]
-    config.errorlog = None
-    make_strict(config)
-    stop = asyncio.Event()
-    serving = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait))
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        yield Connection(reader, writer)
-    finally:
-        writer.close()
-        stop.set()
-        await serving
+    async with serving(app) as connection:
+        yield connection
 
 
 def start(status: int, **headers: str) -> dict[str, Any]:
@@ -150,3 +161,26 @@ async def test_an_application_that_ends_in_the_middle_ends_the_connection() -> N
     async with answering([start(200, content_length="2")]) as connection:
         connection.ask()
         assert await connection.read_to_the_end() == b""
+
+
+@pytest.mark.parametrize("more", [b"", b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"])
+async def test_that_the_client_of_a_stream_left_is_noticed(more: bytes) -> None:
+    """Also while its next request waits, and nothing is read."""
+    is_gone = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        gone = asyncio.ensure_future(until_gone(receive))
+        await send(start(200))
+        while not gone.done():
+            await send(body(b"still here", more=True))
+            await asyncio.wait([gone], timeout=0.01)
+        is_gone.set()
+
+    async with serving(app) as connection:
+        connection.ask(more=more)
+        await connection.read_past(b"still here")
+        connection.leave()
+        async with asyncio.timeout(60):
+            await is_gone.wait()
