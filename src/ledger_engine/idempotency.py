@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from ledger_engine.database import Unit
 from ledger_engine.errors import DuplicateIdempotencyKey, InvalidRequest
+from ledger_engine.masking import holds_secret
 from ledger_engine.scope import Scope
 
 HEADER = "Idempotency-Key"
-# A credential or a signing secret, as decisions.md 4 and 12 form them: such a key would be stored in the
-# clear, and stand in the request log.
-_SECRET = re.compile(r"(?<![A-Za-z0-9])(?:sk_test|sk_live|at|rt|whsec)_[A-Za-z0-9]{32}(?![A-Za-z0-9])")
 
 
 def parse(key: str | None) -> str | None:
@@ -22,7 +18,7 @@ def parse(key: str | None) -> str | None:
         raise InvalidRequest(
             "invalid_value", f"{HEADER} must be 1 to 255 printable ASCII characters.", HEADER
         )
-    if _SECRET.search(key) is not None:
+    if holds_secret(key):  # it would be stored in the clear, and stand in the request log
         raise InvalidRequest(
             "invalid_value", f"{HEADER} looks like a secret, and is kept; send a key of its own.", HEADER
         )

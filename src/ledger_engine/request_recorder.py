@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import re
 from collections import deque
 from functools import lru_cache, partial
 from itertools import islice
@@ -22,6 +21,7 @@ from ledger_engine.credentials import Credential
 from ledger_engine.database import Value
 from ledger_engine.engine import Engine
 from ledger_engine.errors import StorageUnavailable
+from ledger_engine.masking import MASK, masked, may_hold_secrets
 
 BODY_KEPT_MAX = 4096  # bytes (decisions.md 13)
 WAITING_MAX = 10_000
@@ -30,16 +30,8 @@ EVERY_S = 0.1
 TRIES_AGAIN_S = 1.0
 PATH_MAX = 2048  # characters; a longer one is some mistake, and its beginning tells which
 KEY_MAX = 255  # of an idempotency key; a longer one was refused
-MASK = "••••"
 # The log itself, and where people send passwords and apps their codes.
 _NOT_NOTED = ("/v1/requests", "/oauth/")
-
-# Values that are secrets wherever they stand, and members that hold one whatever it looks like.
-_SECRET = re.compile(r"\b(sk_test|sk_live|at|rt|whsec)_[A-Za-z0-9]{8,}")
-_SECRET_MEMBER = re.compile(
-    r'("(?:password|secret|client_secret|code_verifier|access_token|refresh_token|api_key|token)"\s*:\s*")'
-    r'(?:[^"\\]|\\.)*'
-)
 
 log = logging.getLogger("ledger_engine.http")
 
@@ -157,40 +149,14 @@ def _cut(note: Note) -> Note:
     )
 
 
-def masked(text: str) -> str:
-    """The text without secrets: keys, tokens, passwords and signing secrets are cut to their kind."""
-    return _without_secrets(text) if _may_hold_secrets(text) else text
-
-
-def _may_hold_secrets(text: str) -> bool:
-    # Written out: it is asked of each request, and nearly always the answer is no.
-    return (
-        "sk_" in text
-        or "at_" in text
-        or "rt_" in text
-        or "whsec_" in text
-        or "secret" in text
-        or "password" in text
-        or "token" in text
-        or "api_key" in text
-        or "verifier" in text
-    )
-
-
-def _without_secrets(text: str) -> str:
-    return _SECRET_MEMBER.sub(rf"\1{MASK}", _SECRET.sub(rf"\1_{MASK}", text))
-
-
 def _row(note: Note) -> dict[str, Value]:
     caller, answer = note.caller, note.answer
     path, query = note.path, note.query.decode("latin-1")
     request_body = response_body = ""
     if not caller.livemode:
         request_body, response_body = _text(note.body), _text(answer)
-    if _may_hold_secrets(f"{path} {query} {request_body} {response_body}"):
-        path, query, request_body, response_body = map(
-            _without_secrets, (path, query, request_body, response_body)
-        )
+    if may_hold_secrets(f"{path} {query} {request_body} {response_body}"):
+        path, query, request_body, response_body = map(masked, (path, query, request_body, response_body))
     key = note.idempotency_key
     return {
         "project": caller.project,
