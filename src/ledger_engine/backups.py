@@ -11,7 +11,7 @@ from ledger_engine.audit import Report
 from ledger_engine.clock import iso
 from ledger_engine.database import backup
 from ledger_engine.database.connection import companions
-from ledger_engine.database.lock import ServingLock
+from ledger_engine.database.lock import ServingLock, lock_file
 from ledger_engine.engine import open_engine
 from ledger_engine.errors import Conflict, StorageUnavailable
 
@@ -38,6 +38,8 @@ def back_up(database: Path, target: Path, *, overwrite: bool = False) -> Report:
         raise Conflict("not_recoverable", f"{target} is no file; name the file to write.")
     if target.exists() and database.exists() and target.samefile(database):
         raise Conflict("not_recoverable", f"{target} is the ledger itself; name another file to write.")
+    if target.resolve() in (*companions(database.resolve()), lock_file(database.resolve())):
+        raise Conflict("not_recoverable", f"{target} belongs to the ledger; name another file to write.")
     if target.exists() and not overwrite:
         raise Conflict("not_recoverable", f"{target} is there already; --overwrite replaces it.")
     if any(file.exists() for file in companions(target)):

@@ -41,6 +41,7 @@ def test_a_second_use_is_409_and_names_the_first_object(api: httpx.Client) -> No
         {"json": {"name": 5, "more": 6}},
         {"content": b"{"},
         {"content": b"", "headers": {"Content-Type": "text/plain"}},
+        {"json": TILL, "params": {"x": "1"}},
     ],
 )
 def test_a_second_use_is_409_whatever_comes_with_it(api: httpx.Client, second: dict[str, Any]) -> None:
@@ -51,6 +52,17 @@ def test_a_second_use_is_409_whatever_comes_with_it(api: httpx.Client, second: d
     answer = post("whatever")
     assert (answer.status_code, answer.headers["Idempotency-Original"]) == (409, first.json()["id"])
     assert post("another").status_code == 400
+
+
+@pytest.mark.parametrize("object", ["api_keys/x/roll", "events/x/resend", "invoices/x/pay", "nothing/x"])
+def test_a_second_use_is_409_for_an_object_that_is_not_there_too(api: httpx.Client, object: str) -> None:
+    first = api.post("/v1/accounts", json=TILL, headers=with_key("somewhere"))
+    answer = api.post(f"/v1/{object}", headers=with_key("somewhere"))
+    if object.startswith("nothing"):  # a path that is none takes no keys
+        assert answer.status_code == 404
+    else:
+        assert (answer.status_code, answer.headers["Idempotency-Original"]) == (409, first.json()["id"])
+    assert api.post(f"/v1/{object}", headers=with_key("another")).status_code == 404
 
 
 @holds("create.idempotency")

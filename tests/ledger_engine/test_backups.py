@@ -143,6 +143,20 @@ def test_a_ledger_is_not_backed_up_over_itself(ledger: Path, overwrite: bool) ->
     assert posted(ledger) == 20
 
 
+@pytest.mark.parametrize("end", ["-wal", "-shm", "-journal", ".lock"])
+@pytest.mark.parametrize("there", [True, False])
+def test_a_ledger_is_not_backed_up_over_a_file_that_belongs_to_it(
+    ledger: Path, monkeypatch: pytest.MonkeyPatch, end: str, there: bool
+) -> None:
+    target = Path(f"ledger.db{end}")
+    monkeypatch.chdir(ledger.parent)
+    if there:
+        target.write_bytes(b"its own")
+    with pytest.raises(Conflict, match="belongs to the ledger"):
+        backups.back_up(ledger, target, overwrite=True)
+    assert target.exists() == there
+
+
 def test_a_database_in_use_is_not_overwritten_by_a_backup(ledger: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     asyncio.run(post(other, 1))

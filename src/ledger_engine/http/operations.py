@@ -18,7 +18,13 @@ from ledger_engine import idempotency
 from ledger_engine.credentials import Credential
 from ledger_engine.database import T, Unit
 from ledger_engine.engine import Engine
-from ledger_engine.errors import DuplicateIdempotencyKey, InvalidRequest, LedgerError, PermissionDenied
+from ledger_engine.errors import (
+    DuplicateIdempotencyKey,
+    InvalidRequest,
+    LedgerError,
+    NotFound,
+    PermissionDenied,
+)
 from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, parse_query
 from ledger_engine.http.errors import Rendered
 from ledger_engine.pages import Page
@@ -163,19 +169,19 @@ class Route:
                 scope.require_scope(operation.needs)
             if operation.lasting:
                 call.require_no_app()
-        if operation.query is not None:
-            arguments["query"] = parse_query(operation.query, query_string)
-        elif query_string:
-            parse_query(NoQuery, query_string)
         if operation.method == "POST":
             call.idempotency_key = idempotency.parse(call.header(b"idempotency-key"))
         try:
+            if operation.query is not None:
+                arguments["query"] = parse_query(operation.query, query_string)
+            elif query_string:
+                parse_query(NoQuery, query_string)
             if operation.body is not None:
                 arguments["body"] = parse_body(operation.body, call.body, call.header(b"content-type"))
             elif call.body:
                 parse_body(NoBody, call.body, call.header(b"content-type"))
             answer = await self._handler(call, **arguments)
-        except InvalidRequest:
+        except (InvalidRequest, NotFound):
             await _refuse_second_use(call)
             raise
         if isinstance(answer, Response):
@@ -185,7 +191,7 @@ class Route:
 
 
 async def _refuse_second_use(call: Call) -> None:
-    """Raise DuplicateIdempotencyKey for a key that was used, whatever came with it (decisions.md 5)."""
+    """Raise DuplicateIdempotencyKey for a key that was used, whatever is wrong besides (decisions.md 5)."""
     if call.idempotency_key is None or call.scope is None:
         return
     first = await call.read(idempotency.taken_for, call.idempotency_key)
