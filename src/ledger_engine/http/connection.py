@@ -19,7 +19,8 @@ from werkzeug.routing import MapAdapter
 
 from ledger_engine.errors import LedgerError
 from ledger_engine.http.answers import send_answer, until_gone
-from ledger_engine.http.errors import render
+from ledger_engine.http.errors import Rendered, render
+from ledger_engine.http.gate import HEALTH
 from ledger_engine.http.operations import CALL, Route
 
 
@@ -28,15 +29,18 @@ class Connection(ASGIHTTPConnection):
 
     async def __call__(self, receive: Any, send: Any) -> None:
         route, parts = self._match()
-        if route is None:
-            await self._serve_by_quart(receive, send)
-            return
         scope = cast(dict[str, Any], self.scope)
+        answer: Rendered | Response | None = None
         try:
-            answer = await route.serve(scope[CALL], parts, scope["query_string"])
+            if route is not None:
+                answer = await route.serve(scope[CALL], parts, scope["query_string"])
+            elif _needs_credential(scope["path"]):
+                scope[CALL].authenticate()
         except LedgerError as error:
             answer = render(error, scope["path"])
-        if isinstance(answer, Response) and scope["method"] == "HEAD":
+        if answer is None:
+            await self._serve_by_quart(receive, send)
+        elif isinstance(answer, Response) and scope["method"] == "HEAD":
             # A stream for nobody would never end.
             headers = [(name.lower().encode(), value.encode()) for name, value in answer.headers.items()]
             await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
@@ -84,6 +88,12 @@ class Connection(ASGIHTTPConnection):
             gone.cancel()
             sending.cancel()
             await asyncio.gather(sending, gone, return_exceptions=True)
+
+
+def _needs_credential(path: str) -> bool:
+    """Whether a request is refused without one though there is no such path or method: to the directory every
+    request needs one but for the health check (interface.md, Authentication 9)."""
+    return path.startswith("/api/") and path != HEALTH
 
 
 class HasMatcher(Quart):

@@ -177,8 +177,28 @@ async def test_a_failure_of_the_directory_has_the_directorys_form(
     assert answer.headers["Request-Id"] in answer.json()["message"]
 
 
-@pytest.mark.parametrize("path", ["/api/nothing", "/api", "/v1/nothing", "/nothing"])
+@pytest.mark.parametrize("path", ["/api", "/v1/nothing", "/nothing"])
 async def test_a_path_that_is_none_is_404_without_a_credential_too(
     anyone: httpx.AsyncClient, path: str
 ) -> None:
     assert (await anyone.get(path)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/api/nothing", 404),
+        ("PUT", "/api/users", 405),
+        ("GET", "/api/users/usr_none/nothing", 404),
+        ("POST", "/api/health", 405),
+    ],
+)
+async def test_in_the_directory_a_credential_is_asked_for_first_but_for_the_health_check(
+    anyone: httpx.AsyncClient, api: httpx.AsyncClient, method: str, path: str, status: int
+) -> None:
+    """interface.md, Authentication 9: every request needs one."""
+    without = await anyone.request(method, path)
+    assert without.status_code == (405 if path == "/api/health" else 401)
+    bad = {"Authorization": "Bearer sk_test_" + "0" * 32}
+    assert (await anyone.request(method, path, headers=bad)).status_code == without.status_code
+    assert (await api.request(method, path)).status_code == status
