@@ -14,7 +14,7 @@ from ledger_engine.database import Unit
 from ledger_engine.money import MAX_AMOUNT
 from ledger_engine.scope import mode_name
 
-_LINES_AT_ONCE = 1000
+_ITEMS_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,8 @@ def _faults(unit: Unit) -> Iterator[Fault]:
             if "livemode" in named:
                 named["mode"] = mode_name(bool(named["livemode"]))
             yield Fault(check.name, str(row["id"]), check.message.format(**named))
-    yield from _lines_that_do_not_add_up(unit)
+    for check in SUMS:
+        yield from _items_that_do_not_add_up(unit, check)
 
 
 _SIGNED = "CASE type WHEN 'credit' THEN amount ELSE -amount END"
@@ -212,6 +213,22 @@ SELECT id, number, due FROM (
 ) WHERE number <> due""",
     ),
     _Check(
+        "an order or user has what its status says",
+        "{kind} {id} is {status}, but its times say otherwise.",
+        """
+SELECT 'order' AS kind, id, status FROM orders
+WHERE (paid_at IS NULL) <> (status = 'open') OR (shipped_at IS NULL) = (status = 'shipped')
+UNION ALL
+SELECT 'user', id, status FROM users WHERE (deactivated_at IS NULL) <> (status = 'active')""",
+    ),
+    _Check(
+        "an order is in its user's project and mode",
+        "order {id} is not in the project and mode of its user {user_id}.",
+        """
+SELECT o.id, o.user_id FROM orders AS o JOIN users AS u ON u.id = o.user_id
+WHERE o.project <> u.project OR o.livemode <> u.livemode""",
+    ),
+    _Check(
         "the counters have counted right",
         "project {id}, {mode} mode, has counted {objects_off} objects, {numbers_off} numbers too many.",
         """
@@ -233,19 +250,32 @@ FROM (
 )
 
 
-def _lines_that_do_not_add_up(unit: Unit) -> Iterator[Fault]:
+# Each gives its rows, with `said` and the JSON `items` that have to add up to it, from `:after` on.
+SUMS = (
+    _Check(
+        "an invoice's lines add up to its amount",
+        "invoice {id} is over {said}; its lines add up to {due}.",
+        "SELECT id, amount AS said, lines AS items FROM invoices WHERE lines IS NOT NULL AND id > :after",
+    ),
+    _Check(
+        "an order's items add up to its total",
+        "order {id} is over {said}; its items add up to {due}.",
+        "SELECT id, total AS said, items FROM orders WHERE id > :after",
+    ),
+)
+
+
+def _items_that_do_not_add_up(unit: Unit, check: _Check) -> Iterator[Fault]:
     after = ""
     while rows := unit.execute(
-        "SELECT id, amount, lines FROM invoices WHERE lines IS NOT NULL AND id > :after"
-        " ORDER BY id LIMIT :rows",
-        {"after": after, "rows": _LINES_AT_ONCE},
+        f"{check.sql} ORDER BY id LIMIT :rows", {"after": after, "rows": _ITEMS_AT_ONCE}
     ):
         for row in rows:
-            due = sum(line["quantity"] * line["unit_amount"] for line in json.loads(row["lines"]))
-            if due != row["amount"]:
-                yield Fault(
-                    "an invoice's lines add up to its amount",
-                    row["id"],
-                    f"invoice {row['id']} is over {row['amount']}; its lines add up to {due}.",
-                )
+            # An order's items may lack either, and are then one of something that costs nothing.
+            due = sum(
+                item.get("quantity", 1) * item.get("unit_amount", 0) for item in json.loads(row["items"])
+            )
+            if due != row["said"]:
+                message = check.message.format(id=row["id"], said=row["said"], due=due)
+                yield Fault(check.name, row["id"], message)
         after = rows[-1]["id"]

@@ -98,9 +98,11 @@ async def test_every_event_reaches_every_endpoint_through_kills(server: Server, 
             await two.until(partial(has_all, happened, two))
             await moody.until(partial(taken.issuperset, happened))
         assert len(happened) >= EVENTS * soak
+    everything = await all_events(server, key)  # with what a slow machine did after the last look
     for receiver, secret in zip((one, two, moody), secrets, strict=True):
-        assert set(receiver.events) == set(happened), "nothing is made up"
-        assert first_seen(receiver) == happened, "first attempts come in the order of the events"
+        assert set(happened) <= set(receiver.events) <= set(everything), "nothing is made up"
+        first = first_seen(receiver)
+        assert first == everything[: len(first)], "first attempts come in the order of the events"
         for request in receiver.received:
             assert verify(secret, request.body, request.headers["ledger-signature"])
     repeated = len(one.received) - len(happened)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
@@ -193,15 +194,22 @@ def _refuse_constant(name: str) -> NoReturn:
     _refuse(f"{name} is no JSON number")
 
 
-def _finite(text: str) -> float:
+def _kept(text: str) -> float:
+    """The number, if it can be given back as it was sent."""
     number = float(text)
     if math.isinf(number):
         _refuse(f"{text[:32]} is too large a number")
+    try:
+        is_exact = Decimal(text) == Decimal(repr(number))
+    except ArithmeticError:
+        is_exact = False  # its exponent is beyond what even a Decimal has
+    if not is_exact:
+        _refuse(f"{text[:32]} has more digits than are kept")
     return number
 
 
 _decode = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite
+    object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_kept
 ).decode
 
 

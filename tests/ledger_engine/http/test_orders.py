@@ -98,6 +98,7 @@ async def test_an_order_goes_from_open_over_paid_to_shipped(
         ('[{"unit_amount": 9007199254740992}]', "invalid_value"),
         ('[{"unit_amount": 9007199254740991, "quantity": 2}]', "invalid_value"),
         ('[{"weight": 1e400}]', None),
+        ('[{"price": 12345678901234567890.12}]', "invalid_json"),
         ('[{"weight": NaN}]', "invalid_json"),
         ('[{"sku": "a", "sku": "b"}]', "invalid_json"),
         ('[{"sku": "\\u0000"}]', "invalid_json"),
