@@ -85,10 +85,11 @@ def create(
 ) -> EndpointWithSecret:
     """Register an endpoint that gets the events from now on; `sealed` is what is stored of `secret`.
 
-    Raises InvalidRequest for a URL or kind that cannot be, PermissionDenied over the plan's number.
+    Raises InvalidRequest for a URL or kind that cannot be, PermissionDenied over the plan's number and for
+    kinds that the credential may not read.
     """
     parse_url(new.url, livemode=scope.livemode)
-    wanted = _check_kinds(new.events)
+    wanted = _shown_to(scope, _check_kinds(new.events))
     endpoint = WebhookEndpoint(
         id=unit.new_id("whe"),
         url=new.url,
@@ -288,6 +289,17 @@ def _check_kinds(kinds: list[str]) -> list[str]:
                 "invalid_value", f"events are *, {', '.join(events.KINDS)}.", f"events.{position}"
             )
     return [EVERY] if EVERY in kinds else list(dict.fromkeys(kinds))
+
+
+def _shown_to(scope: Scope, kinds: list[str]) -> list[str]:
+    """What the credential may have sent: who may not read users is not told of them by a webhook either."""
+    if scope.may_see_users():
+        return kinds
+    if kinds == [EVERY]:
+        return [kind for kind in events.KINDS if kind not in events.USER_KINDS]
+    if not set(kinds).isdisjoint(events.USER_KINDS):
+        scope.require_scope("read:users")
+    return kinds
 
 
 def _check_number(unit: Unit, scope: Scope) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine import projects
+from ledger_engine import events, projects
 from ledger_engine.engine import Engine
 from ledger_engine.webhooks import endpoints
 from tests.ledger_engine.conftest import MakeKey, Run
@@ -177,6 +177,20 @@ async def test_a_key_that_only_reads_changes_nothing(api: httpx.AsyncClient, api
     ):
         answer = await reader.request(method, asked, json=body)
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "missing_scope"), asked
+
+
+async def test_who_may_not_read_users_is_not_sent_their_events(api_with: Run) -> None:
+    writer = await api_with(scopes=["write:projects"])
+    answer = await writer.post(PATH, json={"url": URL, "events": ["order.paid", "user.created"]})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "missing_scope")
+    answer = await writer.post(PATH, json={"url": URL, "events": ["order.paid"]})
+    assert (answer.status_code, answer.json()["events"]) == (201, ["order.paid"])
+    answer = await writer.post(PATH, json={"url": URL})
+    assert answer.status_code == 201
+    assert set(events.KINDS) - set(answer.json()["events"]) == set(events.USER_KINDS)
+    reader = await api_with(scopes=["write:projects", "read:users"])
+    answer = await reader.post(PATH, json={"url": URL, "events": ["*"]})
+    assert (answer.status_code, answer.json()["events"]) == (201, ["*"])
 
 
 async def test_deliveries_are_a_list(api: httpx.AsyncClient) -> None:
