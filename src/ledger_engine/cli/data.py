@@ -80,7 +80,10 @@ def _rehearse(work: Work[Any]) -> None:
 async def _show(work: Coroutine[Any, Any, T], progress: Progress, steps: int, name: str) -> T:
     """Await the work and show on stderr how far it has come."""
     loading = asyncio.create_task(work)
-    with click.progressbar(length=steps, label=f"Loading {printable(name)}", file=sys.stderr) as bar:
+    # Where nobody watches, stderr is for the one line of an error.
+    with click.progressbar(
+        length=steps, label=f"Loading {printable(name)}", file=sys.stderr, hidden=not sys.stderr.isatty()
+    ) as bar:
         while not loading.done():
             await asyncio.wait({loading}, timeout=_PROGRESS_S)
             bar.update(progress.done - bar.pos)

@@ -53,11 +53,21 @@ def listen(
     if server is None:
         raise click.ClickException(f"No server serves {database}: start one, or name another by --url.")
     for option, address in (("--forward-to", target), ("--url", server)):
-        if urlsplit(address).scheme not in ("http", "https") or not urlsplit(address).hostname:
+        if not _is_address(address):
             raise click.UsageError(f"{option} takes an address like http://127.0.0.1:3000/webhooks.")
     _run_until_stopped(
         _listen(server.rstrip("/").removesuffix("/v1"), key, target, retry, mode == "live", project, database)
     )
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in text
+        )
+    except ValueError:  # a port that is none
+        return False
 
 
 async def _listen(

@@ -143,7 +143,7 @@ def _told(detail: ErrorDetails) -> InvalidRequest:
     if detail["type"] == "missing":
         return InvalidRequest("missing_field", f"{param} is required.", param)
     if detail["type"] == "extra_forbidden":
-        return InvalidRequest("unknown_field", f"{param} is not known here.", param)
+        return InvalidRequest("unknown_field", f"{param or 'A name that is empty'} is not known here.", param)
     rule = _RULES.get(detail["type"])
     if rule is not None:
         given = {name: _plain(value) for name, value in detail.get("ctx", {}).items()}

@@ -188,7 +188,8 @@ def _check_head(scope: Scope, headers: dict[bytes, bytes]) -> None:
         names = [name for name, _ in lines]
         for name in _SINGLE:
             if names.count(name) > 1:
-                raise InvalidRequest("header_conflict", f"{name.decode().title()} is given more than once.")
+                header = name.decode().title()
+                raise InvalidRequest("header_conflict", f"{header} is given more than once.", header)
 
 
 async def _turn_away(

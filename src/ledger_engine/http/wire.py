@@ -121,7 +121,10 @@ class Http1(H11Protocol):
 
     def _is_refused_unread(self) -> bool:
         """Whether who waits to be asked for the body gets the refusal at once."""
-        return self.stream is not None and is_refused_unread(dict(self.stream.scope["headers"]))
+        if self.stream is None:
+            return False
+        scope = self.stream.scope
+        return REFUSAL in scope["state"] or is_refused_unread(dict(scope["headers"]))
 
     def _is_over(self) -> bool:
         """Whether nothing more that the client sends will be answered."""

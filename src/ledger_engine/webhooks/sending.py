@@ -187,6 +187,9 @@ class Sender:
             error = f"TLS: {failure.reason or failure}"
         except OSError as failure:
             error = os.strerror(failure.errno) if failure.errno else str(failure)
+        except Exception as failure:
+            # Whatever it is, it is this job's: told as one that was not made, it would come again at once.
+            error = f"{type(failure).__name__}: {failure}"
         latency_ms = round((time.monotonic() - began) * 1000)
         if response is None:
             return Answer(job.number, True, latency_ms, error=error)

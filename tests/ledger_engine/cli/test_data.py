@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -43,14 +48,30 @@ def test_a_data_set_says_what_it_loaded(command: Command) -> None:
     assert only_line(done.stdout).startswith(
         "A first ledger: 2 accounts, 16 transactions, 2 invoices, 1 user"
     )
-    assert "Loading minimal" in done.stderr
+    assert done.stderr == ""
+
+
+def test_in_a_terminal_a_bar_shows_how_far_it_has_come(database: Path) -> None:
+    terminal, stderr = pty.openpty()
+    words = [sys.executable, "-m", "ledger_engine", "seed", "minimal", "--database", str(database)]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=stderr) as process:
+        os.close(stderr)
+        seen = b""
+        # A terminal that nobody writes to any more ends with an error.
+        with contextlib.suppress(OSError):
+            while more := os.read(terminal, 4096):
+                seen += more
+    os.close(terminal)
+    assert process.returncode == 0
+    assert b"Loading minimal" in seen
+    assert b"100%" in seen
 
 
 def test_a_data_set_is_loaded_once(command: Command, told: Told) -> None:
     command("seed", "minimal")
     before = told("verify")
     done = command("seed", "minimal", status=1)
-    assert "was loaded into" in done.stderr.splitlines()[-1]
+    assert "was loaded into" in only_line(done.stderr)
     assert told("verify") == before
 
 

@@ -15,6 +15,8 @@ from ledger_engine.cli import main
     [
         ("--forward-to", "ftp://127.0.0.1/x", "--url", "http://127.0.0.1:9"),
         ("--forward-to", "http:///x", "--url", "http://127.0.0.1:9"),
+        ("--forward-to", "x y", "--url", "http://127.0.0.1:9"),
+        ("--forward-to", "127.0.0.1:99999", "--url", "http://127.0.0.1:9"),
         ("--forward-to", "127.0.0.1:3000", "--url", "foo"),
         ("--forward-to", "127.0.0.1:3000", "--url", "ws://127.0.0.1:9"),
     ],
