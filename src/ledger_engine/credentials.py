@@ -61,6 +61,9 @@ class Credential:
 # What is read of a credential and its project, whichever way it was found.
 _PROJECT = "p.plan, p.rate_limit, p.burst, p.overdraft, p.archived_at"
 _KEY = f"k.id, NULL AS user_id, k.project, k.livemode, k.role, k.scopes, k.revoked_at, {_PROJECT}"
+_API_KEY = (
+    f"SELECT {_KEY}, k.created, NULL AS expires FROM api_keys AS k JOIN projects AS p ON p.id = k.project"
+)
 _GRANT = (
     "a.id, g.user_id, a.project, a.livemode, u.role,"
     f" coalesce(g.revoked_at, a.deleted_at, u.deactivated_at) AS revoked_at, {_PROJECT}"
@@ -74,22 +77,13 @@ def find(unit: Unit, value: str) -> Credential:
 
 def find_key(unit: Unit, value: str, param: str | None = None) -> Credential:
     """The API key with this value; raises AuthenticationError, naming `param` where it came in a field."""
-    row = unit.first(
-        f"SELECT {_KEY}, k.created, NULL AS expires"
-        " FROM api_keys AS k JOIN projects AS p ON p.id = k.project WHERE k.hash = :hash",
-        {"hash": hash_secret(value)},
-    )
+    row = unit.first(f"{_API_KEY} WHERE k.hash = :hash", {"hash": hash_secret(value)})
     return _read("api_key", row, param)
 
 
 def require_good_key(unit: Unit, id: str, param: str) -> None:
     """Raise AuthenticationError, naming `param`, unless the key with this id may still be used."""
-    row = unit.first(
-        f"SELECT {_KEY}, k.created, NULL AS expires"
-        " FROM api_keys AS k JOIN projects AS p ON p.id = k.project WHERE k.id = :id",
-        {"id": id},
-    )
-    _read("api_key", row, param)
+    _read("api_key", unit.first(f"{_API_KEY} WHERE k.id = :id", {"id": id}), param)
 
 
 def _find_token(unit: Unit, value: str) -> Credential:

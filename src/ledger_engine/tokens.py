@@ -15,7 +15,7 @@ from ledger_engine.errors import AuthenticationError
 
 ACCESS_SECONDS = 3600
 REFRESH_SECONDS = 30 * 86_400
-_FORGOTTEN_AFTER_MS = 7 * DAY  # until then an expired token is answered as expired, afterwards as unknown
+FORGOTTEN_AFTER_MS = 7 * DAY  # until then an expired token is answered as expired, afterwards as unknown
 
 
 @dataclass(slots=True)
@@ -84,5 +84,5 @@ def _store(unit: Unit, api_key: str, pair: TokenPair) -> TokenPair:
             },
         )
     # Each new pair clears away what expired long ago, so that the table keeps its size by itself.
-    unit.execute("DELETE FROM tokens WHERE expires < :expired", {"expired": unit.now - _FORGOTTEN_AFTER_MS})
+    unit.execute("DELETE FROM tokens WHERE expires < :expired", {"expired": unit.now - FORGOTTEN_AFTER_MS})
     return pair

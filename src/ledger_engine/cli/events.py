@@ -12,7 +12,7 @@ from ledger_engine.cli.running import known_project, print_json, print_table, re
 from ledger_engine.clock import iso, parse_moment
 from ledger_engine.database import Unit
 from ledger_engine.events import Event
-from ledger_engine.pages import LIMIT_DEFAULT, LIMIT_MAX, PageRequest
+from ledger_engine.pages import PageRequest
 from ledger_engine.scope import Scope
 from ledger_engine.webhooks import deliveries
 from ledger_engine.webhooks.deliveries import Delivery
@@ -24,14 +24,7 @@ def events() -> None:
 
 
 @events.command("list")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, LIMIT_MAX),
-    default=LIMIT_DEFAULT,
-    show_default=True,
-    metavar="N",
-    help="How many, the newest first.",
-)
+@options.limit
 @options.mode
 @options.project
 @options.database

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ledger_engine.pages import LIMIT_DEFAULT, LIMIT_MAX
 from ledger_engine.settings import default_database
 
 database = click.option(
@@ -20,6 +21,14 @@ project = click.option(
     "--project", metavar="ID", help="The project; the database's first one when this is left out."
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for a program to read.")
+limit = click.option(
+    "--limit",
+    type=click.IntRange(1, LIMIT_MAX),
+    default=LIMIT_DEFAULT,
+    show_default=True,
+    metavar="N",
+    help="How many, the newest first.",
+)
 mode = click.option(
     "--mode",
     type=click.Choice(["test", "live"]),

@@ -22,7 +22,7 @@ from ledger_engine.cli.running import (
 from ledger_engine.clock import iso
 from ledger_engine.database import Unit
 from ledger_engine.events import KINDS
-from ledger_engine.pages import LIMIT_DEFAULT, LIMIT_MAX, PageRequest
+from ledger_engine.pages import PageRequest
 from ledger_engine.scope import Scope, mode_name
 from ledger_engine.webhooks import deliveries
 from ledger_engine.webhooks import endpoints as room
@@ -142,14 +142,7 @@ def roll(id: str, database: Path, as_json: bool) -> None:
 
 @webhooks.command("deliveries")
 @click.argument("id")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, LIMIT_MAX),
-    default=LIMIT_DEFAULT,
-    show_default=True,
-    metavar="N",
-    help="How many, the newest first.",
-)
+@options.limit
 @options.database
 @options.as_json
 def list_deliveries(id: str, limit: int, database: Path, as_json: bool) -> None:

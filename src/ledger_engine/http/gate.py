@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,7 @@ from ledger_engine.credentials import Credential
 from ledger_engine.engine import Engine
 from ledger_engine.errors import InvalidRequest, LedgerError, NotFound, StorageUnavailable
 from ledger_engine.http import pages
-from ledger_engine.http.answers import Receive, Send, send_answer, until_gone
+from ledger_engine.http.answers import JSON, Asgi, Receive, Send, send_answer, until_gone
 from ledger_engine.http.auth import Authenticator
 from ledger_engine.http.errors import HeadersTooLarge, InternalError, UriTooLong, render, render_rate_limited
 from ledger_engine.http.intake import ARRIVAL, REFUSAL, ClientGone, read_body
@@ -34,7 +33,6 @@ HEALTH = "/api/health"
 SIGN_IN_PATHS = frozenset({"/v1/auth/token", "/oauth/token", "/oauth/sign-in"})
 
 Scope = dict[str, Any]
-Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 log = logging.getLogger("ledger_engine.http")
 
@@ -164,7 +162,6 @@ class Gate:
         return self._windows.count(who, per_minute, per_second)
 
 
-_JSON = (b"content-type", b"application/json")
 _NO_STATE: dict[str, Any] = {}
 # Given twice, each reader could take another one for the one that counts.
 _SINGLE = (b"authorization", b"content-type", b"idempotency-key")
@@ -197,7 +194,7 @@ async def _turn_away(
 ) -> None:
     """Answer a request that comes no further: over its rate, or refused and then not read to its end."""
     if refusal is None or verdict.wait:
-        status, headers, body = 429, [_JSON], render_rate_limited(verdict.wait)
+        status, headers, body = 429, [JSON], render_rate_limited(verdict.wait)
         if path.startswith("/oauth/") and b"text/html" in accept:
             status, headers, body = pages.rate_limited(verdict.wait)
     else:

@@ -25,6 +25,7 @@ from ledger_engine.errors import (
     NotFound,
     PermissionDenied,
 )
+from ledger_engine.http.answers import JSON
 from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, parse_query
 from ledger_engine.http.errors import Rendered
 from ledger_engine.pages import Page
@@ -186,7 +187,7 @@ class Route:
             raise
         if isinstance(answer, Response):
             return answer
-        headers = [_JSON, *_UNSTORED] if operation.secret else [_JSON]
+        headers = [JSON, *_UNSTORED] if operation.secret else [JSON]
         return operation.status, headers, to_json(shown(answer))
 
 
@@ -199,7 +200,6 @@ async def _refuse_second_use(call: Call) -> None:
         raise DuplicateIdempotencyKey(first)
 
 
-_JSON = (b"content-type", b"application/json")
 _UNSTORED = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))
 
 

@@ -7,10 +7,10 @@ text for an address.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-Asgi = Callable[[Any, Any, Any], Awaitable[None]]
+from ledger_engine.http.answers import Asgi
 
 
 class BehindProxies:

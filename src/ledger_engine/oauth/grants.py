@@ -11,16 +11,14 @@ from dataclasses import dataclass
 
 from ledger_engine import api_keys
 from ledger_engine.api_keys import hash_secret, new_secret
-from ledger_engine.clock import DAY
 from ledger_engine.database import Unit
 from ledger_engine.oauth import sign_ins
 from ledger_engine.records import dumps
-from ledger_engine.tokens import ACCESS_SECONDS, REFRESH_SECONDS, TokenPair
+from ledger_engine.tokens import ACCESS_SECONDS, FORGOTTEN_AFTER_MS, REFRESH_SECONDS, TokenPair
 
 CODE_SECONDS = 60
 # Of the scopes that not every user can give (interface.md, Authentication 8).
 LEAST_ROLE = {"admin:billing": "owner"}
-_FORGOTTEN_AFTER_MS = 7 * DAY
 # Of a statement on `grants AS g`.
 _ENDED = "coalesce(g.revoked_at, a.deleted_at, u.deactivated_at, p.archived_at) IS NOT NULL AS ended"
 _OWNERS = "JOIN apps AS a ON a.id = g.app JOIN users AS u ON u.id = g.user_id"
@@ -216,7 +214,7 @@ def store(unit: Unit, grant: str, granted: list[str], wanted: list[str], pair: T
 
 def _forget_expired(unit: Unit) -> None:
     """Each new pair clears away what expired long ago, so that the tables keep their size by themselves."""
-    long_ago = {"expired": unit.now - _FORGOTTEN_AFTER_MS}
+    long_ago = {"expired": unit.now - FORGOTTEN_AFTER_MS}
     unit.execute("DELETE FROM oauth_tokens WHERE expires < :expired", long_ago)
     # A grant expires no earlier than the last of its tokens.
     unit.execute("DELETE FROM grants WHERE expires < :expired", long_ago)
