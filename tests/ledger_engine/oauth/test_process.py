@@ -39,13 +39,15 @@ def sign_in_and_decide(url: str, decision: str = "allow") -> tuple[str, list[str
     with httpx.Client(follow_redirects=False) as browser:
         base = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
         page = browser.get(url)
-        secrets = [hidden(page)["token"], browser.cookies["ledger_sign_in"]]
+        [cookie] = browser.cookies.values()
+        secrets = [hidden(page)["token"], cookie]
         answer = browser.post(
             f"{base}/oauth/sign-in", data={**hidden(page), "email": EMAIL, "password": PASSWORD}
         )
         assert answer.status_code == 303, answer.text
         page = browser.get(base + answer.headers["Location"])
-        secrets += [hidden(page)["token"], browser.cookies["ledger_sign_in"]]
+        [cookie] = browser.cookies.values()
+        secrets += [hidden(page)["token"], cookie]
         answer = browser.post(f"{base}/oauth/consent", data={**hidden(page), "decision": decision})
         assert answer.status_code == 303, answer.text
         return answer.headers["Location"], secrets
