@@ -187,10 +187,13 @@ class Acted(Message):
 
 
 class ActFailed(Message):
-    def __init__(self, wanted: ActWanted, sentence: str) -> None:
+    """It was not done, and why; `unanswered` where nobody knows whether it was."""
+
+    def __init__(self, wanted: ActWanted, sentence: str, *, unanswered: bool = False) -> None:
         super().__init__()
         self.wanted = wanted
         self.sentence = sentence
+        self.unanswered = unanswered
 
 
 class BackWanted(Message):

@@ -11,7 +11,9 @@ from ledger_tui.resources.base import Field, Form
 from ledger_tui.state.money import BadAmount, parse_amount
 
 _MOST_PAIRS = 20
-_ITEM = re.compile(r"(?:(\d{1,9})\s*x\s+)?([^@;]+?)(?:\s*@\s*(\d{1,15}))?")
+_ITEM = re.compile(r"(?:(\d{1,9})(?:\s*[xX]\s+|\s*×\s*))?([^@;\s][^@;]*?)(?:\s*@\s*(\d{1,15}))?")
+# `2xl shirt` may be a name, and `2,000 x Mug` is not one: neither is guessed at.
+_LIKE_A_QUANTITY = re.compile(r"[-+]?\d[\d.,']*\s*[xX×*]")
 
 
 class FieldErrors(ValueError):
@@ -52,6 +54,8 @@ def changes_of(
     changed = [f for f in form.fields if typed.get(f.name, "").strip() != before.get(f.name, "").strip()]
     if not changed:
         raise FieldErrors({"": "Nothing was changed."})
+    if any(f.kind == "account" for f in changed):  # the same text says another amount in its currency
+        changed = [f for f in form.fields if f in changed or f.kind == "amount"]
     body: dict[str, Any] = {f.name: None for f in changed if not f.required}
     return body | body_of(replace(form, fields=tuple(changed)), typed, currency)
 
@@ -87,13 +91,16 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def _items(text: str) -> list[dict[str, Any]]:
-    """`2 x Beans @ 1250; Filter` as an order's items; without a currency, prices are in the smallest unit."""
+    """`2 x Beans @ 1250; 3 × Mug; Filter` as an order's items; without a currency, prices are in the smallest
+    unit."""
     items: list[dict[str, Any]] = []
     for part in filter(None, (piece.strip() for piece in text.split(";"))):
         found = _ITEM.fullmatch(part)
         if found is None:
             raise ValueError("Write items like 2 x Beans @ 1250; Filter.")
         quantity, name, unit_amount = found.groups()
+        if quantity is None and _LIKE_A_QUANTITY.match(name):
+            raise ValueError("Is that a quantity? Write 2 x Mug; for a name that begins so, 1 x 2xl Shirt.")
         item: dict[str, Any] = {"name": name, "quantity": int(quantity or 1)}
         items.append(item | ({"unit_amount": int(unit_amount)} if unit_amount else {}))
     return items

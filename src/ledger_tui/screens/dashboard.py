@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from ledger_tui.actions import GLOBAL_KEYS
 from ledger_tui.client.api import new_idempotency_key
 from ledger_tui.client.curl import KEY_VARIABLE, as_curl
-from ledger_tui.client.errors import ClientError, NotOffered
+from ledger_tui.client.errors import ClientError, NotOffered, Unreachable
 from ledger_tui.hearing import hears, while_running
 from ledger_tui.messages import (
     Acted,
@@ -173,7 +173,8 @@ class Dashboard(Exploring):
             sentence = f"this server does not offer it, or has no such object ({literal(error)})"
             self.post_message(ActFailed(wanted, sentence))
         except ClientError as error:
-            self.post_message(ActFailed(wanted, literal(error)))
+            lost = isinstance(error, Unreachable)
+            self.post_message(ActFailed(wanted, literal(error), unanswered=lost))
         else:
             # A secret is taken out of the record at once: it is shown in one dialog and kept nowhere.
             record = dict(answer.record)
@@ -201,8 +202,10 @@ class Dashboard(Exploring):
 
     @hears(ActFailed)
     def act_failed(self, message: ActFailed) -> None:
-        label = message.wanted.action.label
-        self.notify(f"Could not {label}: {message.sentence}", severity="error", markup=False)
+        said = f"Could not {message.wanted.action.label}: {message.sentence}"
+        if message.unanswered:
+            said = f"No answer ({message.sentence}): it may have been done. Look before you do it again."
+        self.notify(said, severity="error", markup=False)
 
     def action_copy_id(self) -> None:
         record = self.view.selected

@@ -1,12 +1,18 @@
 import pytest
 
 from ledger_tui.resources.accounts import ACCOUNTS
-from ledger_tui.resources.forms import FieldErrors, body_of
+from ledger_tui.resources.forms import FieldErrors, body_of, changes_of
+from ledger_tui.resources.invoices import INVOICES
+from ledger_tui.resources.orders import ORDERS
 from ledger_tui.resources.transactions import TRANSACTIONS
+from ledger_tui.state.names import AccountNames
 
 assert ACCOUNTS.form
 assert TRANSACTIONS.form
-ACCOUNT, TRANSACTION = ACCOUNTS.form, TRANSACTIONS.form
+assert ORDERS.form
+ACCOUNT, TRANSACTION, ORDER = ACCOUNTS.form, TRANSACTIONS.form, ORDERS.form
+
+DRAFT = {"id": "inv_1", "status": "draft", "account": "acc_1", "customer": "Ada", "amount": 1250}
 
 
 def test_a_transaction_is_written_in_the_smallest_unit() -> None:
@@ -34,3 +40,55 @@ def test_metadata_that_are_no_pairs_are_refused(typed: str) -> None:
     with pytest.raises(FieldErrors) as refused:
         body_of(ACCOUNT, {"name": "Till", "currency": "EUR", "metadata": typed})
     assert [*refused.value.errors] == ["metadata"]
+
+
+def edited(changes: dict[str, str], currency: str) -> dict[str, object]:
+    """What is sent when a draft of 12.50 EUR is changed so."""
+    form = INVOICES.edit({**DRAFT, "currency": "EUR"}, AccountNames())
+    assert form
+    before = form.prefill(None, {})
+    return changes_of(form, {**before, **changes}, before, currency)
+
+
+def test_an_edit_sends_only_what_was_changed() -> None:
+    assert edited({"customer": "Bob"}, "EUR") == {"customer": "Bob"}
+
+
+def test_an_amount_is_read_anew_when_its_account_is_another() -> None:
+    assert edited({"account": "acc_2"}, "KWD") == {"account": "acc_2", "amount": 12500}
+    with pytest.raises(FieldErrors) as refused:
+        edited({"account": "acc_2"}, "JPY")
+    assert refused.value.errors == {"amount": "JPY has no decimals."}
+
+
+def items(typed: str) -> list[tuple[int, str, int | None]]:
+    body = body_of(ORDER, {"user_id": "usr_1", "items": typed})
+    return [(item["quantity"], item["name"], item.get("unit_amount")) for item in body["items"]]
+
+
+def test_a_quantity_may_be_written_as_it_is_drawn() -> None:
+    assert items("2 × Beans @ 1250; 3 X Filter @ 100; 2x Mug @ 7; 4×Cup; Tray") == [
+        (2, "Beans", 1250),
+        (3, "Filter", 100),
+        (2, "Mug", 7),
+        (4, "Cup", None),
+        (1, "Tray", None),
+    ]
+
+
+def test_a_name_that_begins_like_a_quantity_stands_after_one() -> None:
+    assert items("1 x 2xl shirt; 3 × 4x4 tyre @ 9; Box 2x2") == [
+        (1, "2xl shirt", None),
+        (3, "4x4 tyre", 9),
+        (1, "Box 2x2", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["2xMug @ 7", "2xl shirt", "2 xMug", "2,000 x Mug", "1.5 × Rope", "-2 x Mug", "2 * Mug", "2 x  @ 5"],
+)
+def test_what_may_be_a_quantity_is_refused_and_not_taken_for_a_name(typed: str) -> None:
+    with pytest.raises(FieldErrors) as refused:
+        items(f"Tray; {typed}")
+    assert "Write 2 x Mug" in refused.value.errors["items"]

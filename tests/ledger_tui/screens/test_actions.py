@@ -4,11 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from ledger_tui.app import LedgerApp
+from ledger_tui.options import Options
 from ledger_tui.screens.confirm import ConfirmScreen
 from ledger_tui.state.session import Mode
 from tests.ledger_tui.conftest import Dashboards, dashboard_on_a_server
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
+from tests.ledger_tui.line import Line
 
 
 async def draft_an_invoice(driver: Driver) -> None:
@@ -193,6 +196,22 @@ async def test_a_draft_is_edited_and_only_what_was_changed_is_sent(driver: Drive
     assert [exchange.body for exchange in sent] == ['{"amount": 2000}']
 
 
+async def test_a_draft_given_to_an_account_of_another_currency_has_its_amount_read_anew(
+    driver: Driver,
+) -> None:
+    await draft_an_invoice(driver)
+    await driver.app.api.write("POST", "/v1/accounts", {"name": "Yen box", "currency": "JPY"}, "y")
+    await driver.press("1")
+    await driver.sees("Yen box")
+    await driver.press("3", "e")
+    await driver.sees("Edit the draft", "12.50")
+    await driver.press("home", "shift+end")
+    await driver.type("yen")
+    await driver.press("enter", "ctrl+s")
+    await driver.sees("✕ JPY has no decimals.")
+    assert not [exchange for exchange in driver.app.traffic if exchange.method == "PATCH"]
+
+
 async def test_an_edit_that_changes_nothing_says_so_and_sends_nothing(driver: Driver) -> None:
     await draft_an_invoice(driver)
     await driver.press("e")
@@ -234,3 +253,22 @@ async def test_a_transaction_is_reversed_once_after_asking(driver: Driver) -> No
     await driver.sees("Reversed txn_", "▼ debit", "−12.50  EUR")
     await driver.press("down", "v", "y")
     await driver.sees("Could not reverse: ")
+
+
+async def test_an_action_without_an_answer_is_not_said_to_have_failed(server: ContractServer) -> None:
+    ada = {"name": "Ada", "email": "ada@example.com", "role": "member", "status": "active"}
+    server.users.append({"id": server.new_id("usr"), **ada})
+    async with Line(server.port) as line:
+        app = LedgerApp(Options(url=line.url, key=server.key))
+        async with app.run_test(size=(100, 30), notifications=True) as pilot:
+            driver = Driver(app, pilot)
+            await driver.press("4")
+            await driver.sees("ada@example.com")
+            await driver.press("d")
+            await driver.sees("Deactivate user usr_")
+            line.swallows_answers = True
+            await driver.press("y")
+            told = "it may have been done. Look before you do it again."
+            await until(lambda: told in " ".join(driver.text().split()))
+            assert "Could not" not in driver.text()
+    assert "DELETE" in [method for method, _path, _params in server.requests]
