@@ -138,5 +138,6 @@ def refusal(status: int, body: Any, headers: Mapping[str, str]) -> Refusal:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
+    """At least a second: a server that says 0 would be asked again without end."""
     text = headers.get("retry-after", "")
-    return float(text) if text.isascii() and text.isdigit() else 1.0
+    return max(1.0, float(text)) if text.isascii() and text.isdigit() else 1.0

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 from urllib.parse import quote
 
-from ledger_tui.client.api import Answer, Api
+from ledger_tui.client.api import Api
+from ledger_tui.client.lists import fetch_page
 from ledger_tui.state.figures import Balances, Health, OpenInvoices, overdue, sums_of
-from ledger_tui.state.window import Record
+from ledger_tui.state.window import Page, Record, Want
 
-PAGE = "100"
 ENDPOINTS_READ = 5
 
 
@@ -27,7 +26,7 @@ class Postings(NamedTuple):
 
 async def read_balances(api: Api, pages: int) -> tuple[Balances, list[Record]]:
     """Sums over the newest accounts, at most `pages` requests; with the accounts themselves."""
-    accounts, whole, _ = await _read_pages(api, "/v1/accounts", {}, pages, None)
+    accounts, whole = await _read_pages(api, "/v1/accounts", {}, pages, None)
     return Balances(sums_of(accounts, "balance"), len(accounts), not whole), accounts
 
 
@@ -35,22 +34,21 @@ async def read_postings(api: Api, known: str | None, pages: int) -> Postings:
     """The newest postings, back to the one that is known or for at most `pages` requests."""
     rows: list[Record] = []
     cursor: str | None = None
-    now = time.time()
+    now = api.session.server_time
     for number in range(1, pages + 1):
-        params = {"limit": PAGE} | ({"starting_after": cursor} if cursor else {})
-        answer = await api.read("/v1/transactions", params)
-        page, cursor = _page(answer)
-        rows += page
-        now = _server_time(answer) if number == 1 else now
-        if cursor is None or any(row.get("id") == known for row in page):
+        page = await _read_page(api, "/v1/transactions", {}, cursor)
+        rows += page.rows
+        cursor = page.older
+        now = api.session.server_time if number == 1 else now
+        if cursor is None or any(row.get("id") == known for row in page.rows):
             return Postings(rows, cursor is None, now, number)
     return Postings(rows, False, now, pages)
 
 
 async def read_open_invoices(api: Api, pages: int) -> OpenInvoices:
     """Raises NotOffered where the server has no list of invoices."""
-    rows, whole, now = await _read_pages(api, "/v1/invoices", {"status": "open"}, pages, "invoices.list")
-    today = time.strftime("%Y-%m-%d", time.gmtime(now))
+    rows, whole = await _read_pages(api, "/v1/invoices", {"status": "open"}, pages, "invoices.list")
+    today = time.strftime("%Y-%m-%d", time.gmtime(api.session.server_time))
     return OpenInvoices(sums_of(rows, "amount"), len(rows), overdue(rows, today), not whole)
 
 
@@ -70,13 +68,12 @@ async def read_health(api: Api) -> Health:
 
 async def read_deliveries(api: Api) -> tuple[list[Record], list[Record]]:
     """The endpoints, and the newest deliveries of the first ENDPOINTS_READ; raises as `read_health`."""
-    answer = await api.read("/v1/webhook_endpoints", {"limit": PAGE}, part="webhook_endpoints")
-    endpoints, _ = _page(answer)
+    endpoints = (await _read_page(api, "/v1/webhook_endpoints", {}, part="webhook_endpoints")).rows
     deliveries: list[Record] = []
     for endpoint in endpoints[:ENDPOINTS_READ]:
         path = f"/v1/webhook_endpoints/{quote(str(endpoint.get('id')), safe='')}/deliveries"
-        deliveries += _page(await api.read(path, {"limit": PAGE}))[0]
-    return endpoints, deliveries
+        deliveries += (await _read_page(api, path, {})).rows
+    return [*endpoints], deliveries
 
 
 def _failure(delivery: Record) -> tuple[str, str] | None:
@@ -90,32 +87,21 @@ def _failure(delivery: Record) -> tuple[str, str] | None:
 
 async def _read_pages(
     api: Api, path: str, filters: dict[str, str], pages: int, part: str | None
-) -> tuple[list[Record], bool, float]:
-    """The newest objects of a ledger list, whether those are all, and the server's time."""
+) -> tuple[list[Record], bool]:
+    """The newest objects of a ledger list, and whether those are all."""
     rows: list[Record] = []
     cursor: str | None = None
-    now = time.time()
     for _ in range(pages):
-        params = {**filters, "limit": PAGE} | ({"starting_after": cursor} if cursor else {})
-        answer = await api.read(path, params, part=part)
-        page, cursor = _page(answer)
-        now = _server_time(answer)
-        rows += page
+        page = await _read_page(api, path, filters, cursor, part)
+        rows += page.rows
+        cursor = page.older
         if cursor is None:
-            return rows, True, now
-    return rows, False, now
+            return rows, True
+    return rows, False
 
 
-def _page(answer: Answer) -> tuple[list[Record], str | None]:
-    data = answer.record.get("data")
-    rows = [row for row in data if isinstance(row, dict)] if isinstance(data, list) else []
-    cursor = answer.record.get("next_cursor") if answer.record.get("has_more") else None
-    return rows, cursor if isinstance(cursor, str) else None
-
-
-def _server_time(answer: Answer) -> float:
-    """The server's clock by its Date header, so that clocks that differ move no posting."""
-    try:
-        return parsedate_to_datetime(answer.headers.get("date", "")).timestamp()
-    except ValueError:
-        return time.time()
+async def _read_page(
+    api: Api, path: str, filters: dict[str, str], cursor: str | None = None, part: str | None = None
+) -> Page:
+    """A page as the lists read it, which also tells whether a ledger answered."""
+    return await fetch_page(api, path, "starting_after", filters, Want(0, "page", 0, cursor), part)

@@ -47,6 +47,7 @@ async def fetch_page(
     answer = await api.read(path, params, part=part)
     try:
         page = _page_of(answer, paging, want)
+        _require_progress(page, want)
     except NotAList:
         api.session.saw_no_ledger()
         raise
@@ -72,6 +73,12 @@ def _page_of(answer: Answer, paging: Paging, want: Want) -> Page:
     if body.get("has_more") is True and not isinstance(cursor, str) and rows:
         cursor = rows[-1].get("id")
     return Page(rows, cursor if isinstance(cursor, str) and body.get("has_more") is not False else None)
+
+
+def _require_progress(page: Page, want: Want) -> None:
+    """A cursor that was met before leads to the same pages again, without end."""
+    if page.older is not None and (page.older == want.cursor or page.older in want.met):
+        raise NotAList("The list goes round in a circle. Is it a ledger's?")
 
 
 def _statement_rows(body: Record) -> list[Record]:

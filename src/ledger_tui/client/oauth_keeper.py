@@ -54,6 +54,7 @@ class OAuthKeeper(TokenKeeper):
         super().__init__(api, tokens)
         self.app = app
         self._shelf = shelf
+        self._refused: str | None = None  # a refresh token that is kept still and good no more
 
     async def resume(self) -> str | None:
         """The access token of an earlier run, made anew if it is about to end; None: sign in first.
@@ -93,13 +94,17 @@ class OAuthKeeper(TokenKeeper):
             ):  # what is in memory is good; keeping it tells what is wrong
                 kept = await asyncio.to_thread(self._shelf.read)
             pair = self.tokens.pair
-            if kept is not None and pair is not None and kept.refresh_token not in (None, pair.refresh):
+            worthless = (None, self._refused, pair.refresh if pair is not None else None)
+            if kept is not None and pair is not None and kept.refresh_token not in worthless:
                 self._take_kept(kept)
                 self._use()
                 return
             try:
                 await self._rotate()
             except Refused as error:
+                # Sent again it would be refused again, so nothing is until somebody signs in.
+                self._refused = pair.refresh if pair is not None else None
+                self.tokens.lose_refresh()
                 self.tokens.problem = f"Sign in again. {error}"
                 raise
             self._use()

@@ -11,6 +11,8 @@ import unicodedata
 from rich.cells import cell_len, set_cell_size
 
 # Cc: control (ESC, C1 …), Cf: format (bidi overrides, zero width …), Cs: lone surrogates, Zl/Zp: separators.
+# The joiner of emoji is among them: terminals draw what it joins in two cells or in four, so that with it a
+# text of the server could move all that stands after it.
 _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _CONTROL_PICTURES = 0x2400

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ledger_tui.state.window import Record
 
@@ -44,6 +44,11 @@ class Tokens:
         self.pair = Pair(access, refresh if isinstance(refresh, str) else None, self.clock() + lasts, lasts)
         self.problem = ""
         return self.pair
+
+    def lose_refresh(self) -> None:
+        """The refresh token is good no more: the access token lasts to its end, and none follows it."""
+        if self.pair is not None:
+            self.pair = replace(self.pair, refresh=None)
 
     def drop(self) -> None:
         """Go back to the key."""

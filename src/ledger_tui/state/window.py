@@ -46,6 +46,7 @@ class Want:
     slot: int
     cursor: str | None
     limit: int = PAGE_SIZE
+    met: frozenset[str | None] = frozenset()  # the cursors before it: one of them again leads in a circle
 
 
 @dataclass(slots=True)
@@ -197,13 +198,13 @@ class Window:
             middle = self._slot_at(max(0, min(top, len(self) - 1)))
             missing = [n for n in range(first, last + 1) if self.slots[n].rows is None]
             if missing:
-                number = min(missing, key=lambda n: abs(n - middle))
-                slot = self.slots[number]
-                return self._send(Want(self.generation, "page", number, slot.cursor, slot.count))
+                return self._send_again(min(missing, key=lambda n: abs(n - middle)))
         if self.newer is not None and not self.newer_refused and top < reach:
             return self._send(Want(self.generation, "newer", 0, self.newer, self.page_size))
         if self.frontier is not None and top + height + reach >= len(self):
-            return self._send(Want(self.generation, "page", len(self.slots), self.frontier, self.page_size))
+            met = frozenset(slot.cursor for slot in self.slots)
+            end = len(self.slots)
+            return self._send(Want(self.generation, "page", end, self.frontier, self.page_size, met))
         return None
 
     def want_news(self) -> Want | None:
@@ -217,8 +218,9 @@ class Window:
         if self.in_flight is not None or not len(self):
             return None
         number = self._slot_at(min(top + height // 2, len(self) - 1))
-        if number == 0:
-            return None
+        return self._send_again(number) if number else None
+
+    def _send_again(self, number: int) -> Want:
         slot = self.slots[number]
         return self._send(Want(self.generation, "page", number, slot.cursor, slot.count))
 
@@ -236,8 +238,7 @@ class Window:
         if want != self.in_flight:
             return None
         self.in_flight = None
-        held = self.current
-        before = self.cursor
+        held, before = self.current, self.cursor
         if page.total is not None:
             self.total = page.total
         if want.kind == "news":
@@ -370,8 +371,7 @@ class Window:
         self._starts = [0, len(page.rows)]
         self.frontier = page.older
         self.loaded = True
-        self._pushed.clear()
-        self._waits, self.waiting_is_least = set(), False
+        self._waits, self._pushed, self.waiting_is_least = set(), set(), False
 
     def _settle_cursor(self, held: Record | None, before: int) -> None:
         if self.following:

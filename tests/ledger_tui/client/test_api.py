@@ -162,3 +162,17 @@ async def test_another_program_at_the_address_is_told_from_a_ledger(server: Cont
     async with client(server.url) as (api, _session, _traffic):
         with pytest.raises(NotAList):
             await fetch_page(api, "/api/health", "starting_after", {}, Want(1, "page", 0, None, 20))
+
+
+@pytest.mark.parametrize("told", [{"next_cursor": "acc_7"}, {}])
+@pytest.mark.parametrize(
+    "want", [Want(1, "page", 1, "acc_7"), Want(1, "page", 2, "acc_5", met=frozenset(["acc_7"]))]
+)
+async def test_a_list_that_goes_round_in_a_circle_is_none(
+    server: ContractServer, want: Want, told: dict[str, str]
+) -> None:
+    async with client(server.url) as (api, session, _traffic):
+        server.refuse(200, {"data": [{"id": "acc_7"}], "has_more": True, **told})
+        with pytest.raises(NotAList, match="round in a circle"):
+            await fetch_page(api, "/v1/accounts", "starting_after", {}, want)
+        assert session.link is Link.FOREIGN

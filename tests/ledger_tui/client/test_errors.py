@@ -61,7 +61,9 @@ def test_every_shape_of_an_error_body_is_understood(
     assert (error.code, error.message, error.param) == (code, message, param)
 
 
-@pytest.mark.parametrize(("header", "seconds"), [("12", 12.0), ("", 1.0), ("soon", 1.0), ("-3", 1.0)])
+@pytest.mark.parametrize(
+    ("header", "seconds"), [("12", 12.0), ("0", 1.0), ("", 1.0), ("soon", 1.0), ("-3", 1.0)]
+)
 def test_a_rate_limit_says_how_long_to_wait(header: str, seconds: float) -> None:
     error = refusal(429, {"error": "rate_limited", "message": "Wait 12 seconds"}, {"retry-after": header})
     assert isinstance(error, RateLimited)

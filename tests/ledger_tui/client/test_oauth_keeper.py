@@ -9,8 +9,9 @@ import pytest
 
 from ledger_tui.client import oauth_keeper
 from ledger_tui.client.api import Api
-from ledger_tui.client.oauth import OAuthApp
+from ledger_tui.client.oauth import OAuthApp, Refused
 from ledger_tui.client.oauth_keeper import OAuthKeeper, ShelfFailed
+from ledger_tui.client.tokens import NoTokens
 from ledger_tui.secret_store import Secrets
 from ledger_tui.state.session import Session
 from ledger_tui.state.tokens import Tokens
@@ -97,3 +98,26 @@ async def test_a_run_that_cannot_read_what_is_kept_says_so(keeper: OAuthKeeper, 
     shelf.fault = ShelfFailed("secrets.json: is no JSON.")
     with pytest.raises(ShelfFailed, match="no JSON"):
         await keeper.resume()
+
+
+async def test_a_refresh_token_that_is_refused_is_not_sent_again(
+    keeper: OAuthKeeper, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+
+    async def refuse(app: OAuthApp, fields: dict[str, str]) -> dict[str, Any]:
+        sent.append(fields["refresh_token"])
+        raise Refused("It was used before.")
+
+    monkeypatch.setattr(oauth_keeper, "ask_for_tokens", refuse)
+    with pytest.raises(Refused):
+        await keeper.refresh()
+    assert access(keeper) == "at_1", "it may be good until it ends"
+    assert keeper.tokens.problem == "Sign in again. It was used before."
+    assert keeper.tokens.due_in is None
+    with pytest.raises(NoTokens, match="sign in"):
+        await keeper.refresh()
+    assert sent == ["rt_1"]
+    shelf.kept = Secrets(access_token="at_7", refresh_token="rt_7", expires_at=9e9)
+    await keeper.refresh()
+    assert access(keeper) == "at_7", "somebody signed in at another dashboard of this profile"

@@ -107,3 +107,18 @@ async def test_delivery_health_is_told(driver: Driver) -> None:
     await driver.app.api.write("POST", "/v1/webhook_endpoints", body, "w")
     await post(driver, 100, "t1")
     await driver.sees("◔ 1 waiting", "to 1 endpoint", "last: ")
+
+
+async def test_another_programs_answer_is_no_figure_until_a_ledger_is_there(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account()
+    for _ in range(1000):
+        server.refuse(200, {"hello": "world"})
+    async with dashboards.start() as driver:
+        await driver.press("0")
+        await driver.sees("✕ no ledger server at this address", "The answer is no ledger's.")
+        assert "No accounts yet." not in driver.text()
+        assert "in the last minute" not in driver.text()
+        server.misfortunes.clear()
+        await driver.sees("1 account in all", "● online")

@@ -1,12 +1,14 @@
 """What can go wrong is a state with a sentence, and it comes back by itself."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
+from quart import Response, jsonify, request
 
 from ledger_tui.app import LedgerApp
 from ledger_tui.client import api
@@ -218,3 +220,27 @@ async def test_a_refused_list_is_asked_for_less_often_until_r_or_another_credent
         await is_refused()
         app.api.use(server.key)
         await until(lambda: not view.problem)
+
+
+class RoundServer(ContractServer):
+    """Its lists have no end: after the first page come two that name each other as the next."""
+
+    def _page(
+        self, records: list[dict[str, Any]], params: set[str], matches: Callable[[dict[str, Any]], bool]
+    ) -> Response:
+        after = request.args.get("starting_after", "first")
+        rows = [{"id": f"acc_{after}_{number}", "name": "Till", "currency": "EUR"} for number in range(3)]
+        return jsonify({"data": rows, "has_more": True, "next_cursor": "b" if after == "a" else "a"})
+
+
+async def test_a_list_that_goes_round_in_a_circle_is_said_and_not_read_without_end() -> None:
+    with RoundServer() as server:
+        app = LedgerApp(Options(url=server.url, key=server.key))
+        async with app.run_test(size=(80, 24)) as pilot:
+            driver = Driver(app, pilot)
+            await driver.sees("✕ The list goes round in a circle.")
+            asked = [
+                params.get("starting_after") for _, path, params in server.requests if path == "/v1/accounts"
+            ]
+            assert asked.count("a") < 10
+            assert len(driver.view.window) == 6

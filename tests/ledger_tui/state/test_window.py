@@ -367,3 +367,13 @@ class WindowMachine(RuleBasedStateMachine):
 
 TestWindowMachine = WindowMachine.TestCase
 TestWindowMachine.settings = settings(max_examples=60, stateful_step_count=30)
+
+
+def test_the_page_at_the_end_is_wanted_with_the_cursors_before_it(window: Window) -> None:
+    server = ServerList(200)
+    walk(window, server, 0, 45)
+    window.move(len(window) - 1)
+    want = window.want(len(window) - HEIGHT, HEIGHT)
+    assert want is not None
+    assert want.met == {slot.cursor for slot in window.slots}
+    assert want.cursor not in want.met
