@@ -12,6 +12,7 @@ import click
 from ledger_tui.profile_commands import is_key, keys, profiles
 
 if TYPE_CHECKING:
+    from ledger_tui.app import LedgerApp
     from ledger_tui.options import Options
 
 KEY_VARIABLE = "LEDGER_API_KEY"
@@ -66,10 +67,11 @@ def command(
         if demo or database:
             given = "--url" if url is not None else "--profile"
             raise click.UsageError(f"{given} is another server; --demo and --database are for an own one.")
-    elif key is not None:
-        raise click.UsageError("--key goes with --url.")
     elif demo and database:
         raise click.UsageError("--demo has a database of its own; leave out --database.")
+    if key is not None and url is None:
+        own = "" if profile is None else " A profile has a key of its own."
+        raise click.UsageError(f"--key goes with --url.{own}")
     if port is not None and not web:
         raise click.UsageError("--port goes with --web.")
     options = _options(url, key, profile, database, demo, read_only)
@@ -91,10 +93,10 @@ def _options(
         raise click.UsageError("Give --url or --profile, not both.")
     if url is not None and not is_address(url):
         raise click.UsageError(f"{url!r} is no address like http://127.0.0.1:8700.")
-    if url is not None or profile is not None:
-        key = key or os.environ.get(KEY_VARIABLE) or None
-    if url is not None and key is None:
-        raise click.UsageError(f"{url} needs a key: put it in {KEY_VARIABLE}, or give --key.")
+    if url is not None:  # the variable is for this server, and a profile's may be another
+        key = key or os.environ.get(KEY_VARIABLE)
+        if not key:
+            raise click.UsageError(f"{url} needs a key: put it in {KEY_VARIABLE}, or give --key.")
     if key is not None and not is_key(key):
         raise click.UsageError("The key has characters that no key has.")
     file = config_file()
@@ -110,13 +112,16 @@ def _options(
 
 
 def _draw(options: Options) -> int:
-    # textual-serve's dashboards draw on its pipe.
-    if "TEXTUAL_DRIVER" not in os.environ and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise click.ClickException("ledger-tui draws on a terminal, and this is none.")
+    # textual-serve's dashboards draw on its pipe; else Textual reads stdin and draws on stderr.
+    on_a_terminal = all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+    if "TEXTUAL_DRIVER" not in os.environ and not on_a_terminal:
+        raise click.UsageError("ledger-tui draws on a terminal: stdin, stdout and stderr must all be one.")
     _collect_rarely()
     # Twice Textual's pace: a key that comes right after a frame waits half as long for the next.
     os.environ.setdefault("TEXTUAL_FPS", "120")
     # Imported here: --help, --version and a wrong option answer without loading the dashboard.
+    import asyncio
+
     from ledger_tui.app import LedgerApp
     from ledger_tui.config import BadConfig
 
@@ -126,10 +131,20 @@ def _draw(options: Options) -> int:
         raise click.UsageError(str(error)) from None
     gc.freeze()
     gc.enable()
-    app.run()
+    asyncio.run(_run(app))
     if app.failure:
         click.echo(f"Error: {app.failure}", err=True)
     return app.return_code or 0
+
+
+async def _run(app: LedgerApp) -> None:
+    """Until it is left. SIGTERM ends it as a quit does, so that the terminal is put back as it was."""
+    import asyncio
+    import signal
+
+    if sys.platform != "win32":
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, app.exit)
+    await app.run_async()
 
 
 def _collect_rarely() -> None:

@@ -133,7 +133,7 @@ class Connection:
 
     async def _find_key(self) -> str:
         profile = self._profile
-        if profile is None or self._key is not None:
+        if profile is None:
             return self._key or ""
         if profile.key.startswith("env:"):
             name = profile.key.removeprefix("env:")
@@ -143,7 +143,7 @@ class Connection:
         secrets = await self._read_secrets(profile.name)
         if secrets is None or secrets.api_key is None:
             hint = f"`ledger-tui profiles remove {profile.name}` and add it again"
-            raise CannotConnect(f"No key is kept for profile {profile.name}; {hint}, or set LEDGER_API_KEY.")
+            raise CannotConnect(f"No key is kept for profile {profile.name}; {hint}.")
         return secrets.api_key
 
     async def _read_secrets(self, name: str) -> Secrets | None:

@@ -71,7 +71,14 @@ _SHORT = {long: character for character, long in _LONG.items()} | {
 }
 # Textual's own, which no binding of ours can have: it acts on them first.
 _TAKEN = {"ctrl+p": "the palette", "ctrl+q": "quit", "ctrl+c": "the terminal's"}
-_MODIFIED = re.compile(r"(?:(?:ctrl|shift|alt|super)\+)*(.+)")
+_MODIFIED = re.compile(r"((?:(?:ctrl|shift|alt|super)\+)*)(.+)")
+# For each of these most terminals send the same as for the other.
+_SENT_AS = {
+    "ctrl+i": "tab",
+    "ctrl+m": "enter",
+    "ctrl+left_square_bracket": "escape",
+    "ctrl+h": "backspace",
+}
 
 
 def keymap(keys: Mapping[str, str], file: str) -> dict[str, str]:
@@ -80,10 +87,11 @@ def keymap(keys: Mapping[str, str], file: str) -> dict[str, str]:
         if name not in BY_ID:
             raise BadConfig(f"{file}: keys.{name}: there is no such action; `ledger-tui keys` lists them.")
         for key in _split(value):
-            found = _MODIFIED.fullmatch(key)
-            last = found[1] if found else ""
+            modifiers, last = _parts(key)
             if len(last) != 1 and last not in _NAMED:
                 raise BadConfig(f"{file}: keys.{name}: “{key}” is no key.")
+            if modifiers == "shift+" and (len(last) == 1 or last in _LONG.values()):
+                raise BadConfig(f"{file}: keys.{name}: for “{key}” write the character that comes of it.")
             if key in _TAKEN:
                 raise BadConfig(f"{file}: keys.{name}: “{key}” is {_TAKEN[key]} already.")
     chosen = {name: _split(keys.get(name, binding.key)) for name, binding in BY_ID.items()}
@@ -96,15 +104,30 @@ def keymap(keys: Mapping[str, str], file: str) -> dict[str, str]:
 def _require_apart(
     bindings: list[Binding], chosen: Mapping[str, list[str]], keys: Mapping[str, str], file: str
 ) -> None:
-    taken: dict[str, str] = {}
+    taken: dict[str, tuple[str, str]] = {}
     for binding in bindings:
         name = binding.id or ""
         for key in chosen[name]:
-            other = taken.setdefault(key, name)
-            if other != name and (name in keys or other in keys):
-                ours, theirs = (name, other) if name in keys else (other, name)
-                raise BadConfig(f"{file}: keys.{ours}: “{key}” is {theirs} already.")
+            one, other = (name, key), taken.setdefault(_SENT_AS.get(key, key), (name, key))
+            if other[0] != name and (name in keys or other[0] in keys):
+                (ours, pressed), (theirs, its) = (one, other) if name in keys else (other, one)
+                why = "" if its == pressed else f": a terminal sends the same for “{its}”"
+                raise BadConfig(f"{file}: keys.{ours}: “{pressed}” is {theirs} already{why}.")
 
 
 def _split(value: str) -> list[str]:
-    return [_LONG.get(key.strip(), key.strip()) for key in value.split(",")]
+    return [_as_sent(key.strip()) for key in value.split(",")]
+
+
+def _as_sent(key: str) -> str:
+    """A key by the name it comes with: `/` as `slash`, and `shift+v` as the `V` that a terminal sends."""
+    modifiers, last = _parts(key)
+    if modifiers == "shift+" and len(last) == 1 and last.isalpha():
+        return last.upper()
+    return modifiers + _LONG.get(last, last)
+
+
+def _parts(key: str) -> tuple[str, str]:
+    """`ctrl+f` as `ctrl+` and `f`."""
+    found = _MODIFIED.fullmatch(key)
+    return (found[1], found[2]) if found else ("", "")

@@ -14,7 +14,9 @@ import secrets
 import shlex
 import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 from aiohttp import web
 from textual_serve.server import Server
@@ -152,7 +154,7 @@ class CannotServe(Exception):
 def serve(options: Options, port: int, tell: Callable[[str], None]) -> None:
     """Serve dashboards that were chosen so until Ctrl-C or SIGTERM; `tell` is given the link.
 
-    A server of our own is started once for all of them. Raises CannotServe.
+    A server of our own is started once for all of them, and all end with it. Raises CannotServe.
     """
     server = None
     url, key = options.url, options.key
@@ -172,7 +174,7 @@ def serve(options: Options, port: int, tell: Callable[[str], None]) -> None:
             *where,
             *(["--read-only"] if options.read_only else []),
         ]
-        asyncio.run(_serve(command, port, tell))
+        asyncio.run(_serve(command, port, tell, server))
     except ServerDied as error:
         raise CannotServe(f"The server did not start: {error}") from None
     except OSError as error:
@@ -187,7 +189,9 @@ def _name_of(options: Options) -> str:
     return options.profile.name
 
 
-async def _serve(command: Sequence[str], port: int, tell: Callable[[str], None]) -> None:
+async def _serve(
+    command: Sequence[str], port: int, tell: Callable[[str], None], server: EmbeddedServer | None
+) -> None:
     dashboard = WebDashboard(command)
     runner = await dashboard.open(port)
     ended = asyncio.Event()
@@ -195,8 +199,27 @@ async def _serve(command: Sequence[str], port: int, tell: Callable[[str], None])
     for number in (signal.SIGINT, signal.SIGTERM):
         if sys.platform != "win32":  # there Ctrl-C ends the loop itself
             loop.add_signal_handler(number, ended.set)
+    last_words = _watch(server, ended) if server is not None else []
     try:
         tell(dashboard.door.link)
         await ended.wait()
     finally:
         await runner.cleanup()
+    if last_words:
+        raise CannotServe(f"The server ended: {last_words[0]}")
+
+
+def _watch(server: EmbeddedServer, ended: asyncio.Event) -> list[str]:
+    """Set `ended` when the server ends by itself; its last words come into what is given back."""
+    last_words: list[str] = []
+    loop = asyncio.get_running_loop()
+
+    def wait() -> None:
+        if (sentence := server.wait_for_end()) is not None:
+            last_words.append(sentence)
+            with suppress(RuntimeError):  # we ended meanwhile, and the loop is closed
+                loop.call_soon_threadsafe(ended.set)
+
+    # A thread of the loop's own would be waited for at the end, and this one waits for the server.
+    threading.Thread(target=wait, name="server-end", daemon=True).start()
+    return last_words

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from tests.ledger_tui.contract_server import KEY, ContractServer
 
 COMMAND = [sys.executable, "-m", "ledger_tui"]
 PATIENCE_SECONDS = 30.0
+NO_TERMINAL = "Error: ledger-tui draws on a terminal: stdin, stdout and stderr must all be one.\n"
 
 
 def run(*arguments: str, key: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -49,6 +51,7 @@ def test_the_version_is_said() -> None:
         (["--url", "http://h", "--demo", "--key", "k"], "own one"),
         (["--demo", "--database", "f"], "leave out --database"),
         (["--key", "k"], "--key goes with --url"),
+        (["--profile", "shop", "--key", "k"], "--key goes with --url. A profile has a key of its own."),
         (["--colour"], "No such option"),
         (["extra"], "No such command"),
     ],
@@ -62,8 +65,8 @@ def test_a_wrong_call_is_exit_2_and_one_line(arguments: list[str], sentence: str
 
 def test_without_a_terminal_it_says_so_and_ends() -> None:
     answer = run("--url", "http://127.0.0.1:1", key=KEY)
-    assert answer.returncode == 1
-    assert answer.stderr == "Error: ledger-tui draws on a terminal, and this is none.\n"
+    assert answer.returncode == 2
+    assert answer.stderr == NO_TERMINAL
 
 
 class Terminal:
@@ -95,6 +98,16 @@ class Terminal:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while text not in self.text():
             assert time.monotonic() < deadline, f"{text!r} never came to stand on\n{self.text()}"
+            time.sleep(0.02)
+
+    def is_taken(self, taken: bool) -> None:
+        """Wait until the alternate screen is shown and the mouse reported, or neither."""
+        wanted = "1 1" if taken else "0 0"
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while (
+            told := self._do("display-message", "-p", "#{alternate_on} #{mouse_any_flag}").strip()
+        ) != wanted:
+            assert time.monotonic() < deadline, f"the modes are {told}"
             time.sleep(0.02)
 
     def exit_code(self) -> int:
@@ -131,3 +144,41 @@ def test_in_a_real_terminal_it_is_seen_driven_and_left(server: ContractServer, t
     terminal.sees("No transactions here.")
     terminal.press("q")
     assert terminal.exit_code() == 0
+
+
+def test_with_its_errors_in_a_file_it_says_there_that_it_cannot_draw(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    log = tmp_path / "err.log"
+    command = [*COMMAND, "--url", "http://127.0.0.1:1"]
+    terminal.start(["sh", "-c", 'exec "$@" 2>"$0"', str(log), *command], LEDGER_API_KEY=KEY)
+    assert terminal.exit_code() == 2
+    assert log.read_text(encoding="utf-8") == NO_TERMINAL
+
+
+def test_sigterm_leaves_the_terminal_as_a_quit_does(
+    server: ContractServer, terminal: Terminal, tmp_path: Path
+) -> None:
+    server.add_account("Kuwait branch")
+    number = tmp_path / "pid"
+    noted = ["sh", "-c", 'echo $$ > "$0"; exec "$@"', str(number)]
+    terminal.start([*noted, *COMMAND, "--url", server.url], LEDGER_API_KEY=KEY)
+    terminal.sees("Kuwait branch")
+    terminal.is_taken(True)
+    os.kill(int(number.read_text(encoding="utf-8")), signal.SIGTERM)
+    assert terminal.exit_code() == 0
+    terminal.is_taken(False)
+
+
+def test_a_profile_is_asked_with_its_own_key_whatever_the_variable_holds(
+    server: ContractServer, terminal: Terminal, tmp_path: Path
+) -> None:
+    server.add_account("Kuwait branch")
+    file = tmp_path / "config.toml"
+    file.write_text(f'[profiles.shop]\nurl = "{server.url}"\nkey = "env:SHOP_KEY"\n', encoding="utf-8")
+    others = "sk_live_0123456789abcdefghijklmnopqrstuv"
+    terminal.start(
+        [*COMMAND, "--profile", "shop"], LEDGER_TUI_CONFIG=str(file), SHOP_KEY=KEY, LEDGER_API_KEY=others
+    )
+    terminal.sees("Kuwait branch")
+    assert " TEST " in terminal.text()

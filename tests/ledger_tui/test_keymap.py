@@ -33,6 +33,16 @@ def test_a_key_may_be_any_that_a_terminal_sends(key: str) -> None:
         ({"refresh": "ctrl+p"}, "keys.refresh: “ctrl+p” is the palette already"),
         ({"refresh": "f5,ctrl+q"}, "keys.refresh: “ctrl+q” is quit already"),
         ({"show.accounts": "k"}, "keys.show.accounts: “k” is move.-1 already"),
+        (
+            {"filter": "tab", "quit": "ctrl+i"},
+            "“tab” is quit already: a terminal sends the same for “ctrl+i”.",
+        ),
+        ({"refresh": "ctrl+m"}, "“ctrl+m” is open already: a terminal sends the same for “enter”."),
+        ({"refresh": "ctrl+["}, "is back already: a terminal sends the same for “escape”."),
+        ({"refresh": "ctrl+h", "follow": "backspace"}, "a terminal sends the same for “"),
+        ({"refresh": "shift+j"}, "keys.refresh: “J” is raw already"),
+        ({"refresh": "shift+1"}, "keys.refresh: for “shift+1” write the character that comes of it"),
+        ({"refresh": "shift+/"}, "write the character that comes of it"),
     ],
 )
 def test_what_cannot_be_is_said(keys: dict[str, str], reason: str) -> None:
@@ -63,3 +73,8 @@ def test_a_key_has_one_spelling() -> None:
         "shift+tab",
         "^shift+f5",
     ]
+
+
+def test_a_letter_with_shift_is_the_capital_that_a_terminal_sends() -> None:
+    assert keymap({"act.reverse": "shift+v"}, "f")["act.reverse"] == "V"
+    assert keymap({"refresh": "shift+ü, ctrl+f5, ctrl+/"}, "f")["refresh"] == "Ü,ctrl+f5,ctrl+slash"

@@ -132,3 +132,37 @@ def test_a_port_that_is_taken_is_one_line(server: ContractServer) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"Error: Cannot listen on port {server.port}: ")
     assert len(done.stderr.splitlines()) == 1
+
+
+# In place of the server one that says where it is, and ends when its test says so.
+MORTAL = """
+import json, os
+print(json.dumps({"url": "http://127.0.0.1:9", "key": "sk_test_x"}), flush=True)
+open(os.environ["MORTAL_END"]).read()
+"""
+
+
+def test_the_end_of_its_own_server_is_one_line_and_ends_it(tmp_path: Path) -> None:
+    (tmp_path / "ledger_engine").mkdir()
+    (tmp_path / "ledger_engine" / "__main__.py").write_text(MORTAL, encoding="utf-8")
+    (tmp_path / "ledger_engine" / "__init__.py").touch()
+    end = tmp_path / "end"
+    os.mkfifo(end)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)]),
+        "LEDGER_TUI_CONFIG": str(tmp_path / "config.toml"),
+        "MORTAL_END": str(end),
+    }
+    command, pipe = [sys.executable, "-m", "ledger_tui", "--web"], subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            assert "Open http://" in process.stdout.readline()
+            end.write_text("now", encoding="utf-8")
+            _told, errors = process.communicate(timeout=PATIENCE_SECONDS)
+        finally:
+            process.kill()
+    assert process.returncode == 1
+    assert errors.startswith("Error: The server ended: ")
+    assert len(errors.splitlines()) == 1

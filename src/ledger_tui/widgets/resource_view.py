@@ -184,7 +184,6 @@ class ResourceView(DetailView):
             self.table.go_to(index)
             self.action_open()
         else:
-            self.window.hold()
             self._awaited = record_id
             self._read(record_id)
 
@@ -225,6 +224,7 @@ class ResourceView(DetailView):
         selected = self.selected
         awaited, self._awaited = self._awaited == record.get("id"), None
         if awaited:
+            self.window.hold()
             self.query_one(FilterBar).display = False  # where its id may have been typed
         if self.window.replace(record) and selected and selected.get("id") == record.get("id"):
             self.table.repaint()

@@ -70,6 +70,21 @@ async def test_an_id_nobody_has_leaves_the_line_as_it_was_typed(driver: Driver) 
     assert len(driver.app._notifications) == 0
 
 
+async def test_after_an_id_nobody_has_the_list_is_followed_on(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Before")
+    async with dashboards.open() as driver:
+        await driver.press("slash")
+        await driver.type("acc_nope")
+        await driver.press("enter")
+        await driver.sees("There is no such account.")
+        await driver.press("escape")
+        server.add_account("After")
+        await driver.sees("After", "● following")
+        assert name_under_cursor(driver) == "After"
+
+
 async def test_one_large_amount_hides_columns_no_longer_than_it_is_listed(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
