@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import select
 from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
 
 import pytest
 
+from ledger_engine.http import gate
+from ledger_engine.http.app import LedgerApp
+from tests.contract.clockwork import Clockwork
 from tests.contract.conftest import Server
 from tests.contract.raw import Wire, chunked
 from tests.contract.rules import holds
+from tests.ledger_engine.waiting import wait_until
 
 MB = 1024 * 1024
 TILL = b'{"name": "Till", "currency": "EUR"}'
@@ -184,3 +191,27 @@ def test_headers_over_16_kb_are_431(wire: Wire, lines: list[str]) -> None:
 def test_headers_may_have_16_kb(wire: Wire) -> None:
     lines = [f"X-{number}: {'v' * 1000}" for number in range(15)]
     assert wire.ask(wire.head("GET", "/v1/accounts", *lines)).status == 200
+
+
+def test_large_bodies_of_strangers_are_read_a_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each could take a megabyte for as long as a body may take, before anybody is asked who sends it."""
+    monkeypatch.setattr(gate, "STRANGERS_AT_ONCE", 2)
+    with Clockwork(tmp_path / "crowd.db") as clockwork:
+        wire = clockwork.wire(clockwork.key(clockwork.project()))
+        strangers = cast(LedgerApp, clockwork.app).gate._strangers
+        slow = [wire.connect() for _ in range(2)]
+        rest = wire.post("/v1/accounts", padded(MB), key="")
+        slow[0].send(rest[:-1])
+        slow[1].send(wire.head("POST", "/v1/accounts", "Transfer-Encoding: chunked", key=""), b"2\r\n{")
+        wait_until(strangers.locked)
+        waiting = wire.connect()
+        waiting.send(rest)
+        assert wire.ask(wire.post("/v1/accounts", padded(MB))).status == 201
+        assert wire.ask(wire.post("/v1/accounts", TILL, key="")).status == 401
+        assert wire.ask(wire.post("/v1/accounts", padded(2 * MB), key="")).status == 413
+        assert select.select([waiting.socket], [], [], 0)[0] == []
+        assert slow[0].ask(rest[-1:]).status == 401
+        assert waiting.receive().status == 401
+        wire.close()

@@ -19,7 +19,7 @@ from ledger_engine.http import pages
 from ledger_engine.http.answers import JSON, Asgi, Receive, Send, send_answer, until_gone
 from ledger_engine.http.auth import Authenticator
 from ledger_engine.http.errors import HeadersTooLarge, InternalError, UriTooLong, render, render_rate_limited
-from ledger_engine.http.intake import ARRIVAL, REFUSAL, ClientGone, read_body
+from ledger_engine.http.intake import ARRIVAL, REFUSAL, Arrival, ClientGone, is_large, read_body
 from ledger_engine.http.limits import Verdict, WallClock, Windows
 from ledger_engine.http.operations import CALL, Call
 from ledger_engine.ids import IdSource
@@ -28,6 +28,7 @@ from ledger_engine.request_recorder import BODY_KEPT_MAX, Note, RequestRecorder
 
 URL_MAX = 8 * 1024  # bytes (interface.md, Request size)
 HEADERS_MAX = 16 * 1024
+STRANGERS_AT_ONCE = 64  # large bodies of callers without a good credential that are read at a time
 HEALTH = "/api/health"
 # Authentication endpoints have a stricter limit, counted per client address (decisions.md 10).
 SIGN_IN_PATHS = frozenset({"/v1/auth/token", "/oauth/token", "/oauth/sign-in"})
@@ -66,6 +67,7 @@ class Gate:
         self._windows = Windows(wall_clock)
         self._ids = IdSource()
         self._recorder = recorder
+        self._strangers = asyncio.Semaphore(STRANGERS_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -77,7 +79,8 @@ class Gate:
         body, refusal = b"", None
         try:
             _check_head(scope, headers)
-            body = await read_body(receive, headers, scope.get("state", _NO_STATE).get(ARRIVAL))
+            arrival = scope.get("state", _NO_STATE).get(ARRIVAL)
+            body = await self._body(receive, headers, arrival, request_id)
         except LedgerError as error:
             refusal = error
         except ClientGone:
@@ -130,6 +133,19 @@ class Gate:
                         answer,
                     )
                 )
+
+    async def _body(
+        self, receive: Receive, headers: dict[bytes, bytes], arrival: Arrival | None, request_id: str
+    ) -> bytes:
+        """The whole body. Large ones of callers that we do not know are read a few at a time: thousands that
+        never end would take all memory, each for as long as a body may take."""
+        is_here = arrival is not None and arrival.whole
+        if is_here or not is_large(headers):
+            return await read_body(receive, headers, arrival)
+        if isinstance(await self._caller(headers.get(b"authorization"), request_id), Credential):
+            return await read_body(receive, headers, arrival)
+        async with self._strangers:
+            return await read_body(receive, headers, arrival)
 
     async def _caller(self, header: bytes | None, request_id: str) -> Credential | LedgerError:
         text = None if header is None else header.decode("latin-1")

@@ -17,6 +17,7 @@ from ledger_engine.http.errors import BodyTimeout, PayloadTooLarge
 
 FILE_MAX = 25 * 1024 * 1024  # bytes of one file (interface.md, Request size)
 PARTS_MAX = 1000
+LARGE = 16 * 1024  # bytes of a body that may be worth an attacker's while to have us hold
 BODY_TIMEOUT_S = 60
 REFUSAL = "ledger.refusal"  # under this name the wire says why the rest cannot be read
 
@@ -64,6 +65,16 @@ def is_refused_unread(headers: dict[bytes, bytes]) -> bool:
     return _boundary(headers.get(b"content-type", b"")) is None and _declares_too_much(
         headers.get(b"content-length")
     )
+
+
+def is_large(headers: dict[bytes, bytes]) -> bool:
+    """Whether much of a body would be held until it is whole; of files nothing is."""
+    if _boundary(headers.get(b"content-type", b"")) is not None:
+        return False
+    length = headers.get(b"content-length")
+    if length is None or not length.isdigit():
+        return b"transfer-encoding" in headers
+    return LARGE < int(length) <= BODY_MAX
 
 
 def _declares_too_much(length: bytes | None) -> bool:
