@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from rich.text import Text
-from textual import work
+from textual import events, work
 from textual.app import App, SystemCommand
 from textual.binding import Binding
 from textual.color import Color
@@ -23,6 +23,7 @@ from ledger_tui.commands import DashboardCommands
 from ledger_tui.connection import CannotConnect, Connection, SignInNeeded
 from ledger_tui.crash import crash_report
 from ledger_tui.hearing import hears
+from ledger_tui.key_order import KeyOrder
 from ledger_tui.keymap import keymap, spelled
 from ledger_tui.messages import NamesCame, ServerEnded, ServerFailed, SessionChanged, SignInWanted
 from ledger_tui.options import Options
@@ -63,6 +64,7 @@ class LedgerApp(App[int]):
         )
         self.tokens = self.connection.keeper
         self.failure = ""
+        self.keys = KeyOrder(self, super().on_event)
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = theme_named(options.config.theme or DEFAULT_THEME, options.config_file)
@@ -80,6 +82,13 @@ class LedgerApp(App[int]):
         """One at a time: the newest takes the place of what was told before, so that no row is covered."""
         self.clear_notifications()
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+
+    async def on_event(self, event: events.Event) -> None:
+        """What comes from the terminal is typed in order; what bubbles up to here goes its usual way."""
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            await self.keys.take(event)
+        else:
+            await super().on_event(event)
 
     def get_default_screen(self) -> Dashboard:
         return Dashboard(Desk(self.api, self.session, self.names, self.traffic, self.tokens))

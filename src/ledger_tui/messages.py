@@ -225,11 +225,29 @@ class FormRefused(Message):
 
 
 class FormWasSentBefore(Message):
-    """The idempotency key was used up by an earlier try whose answer was lost."""
+    """The idempotency key was used up by an earlier try whose answer was lost; `otherwise` is what of it may
+    be otherwise than it was sent now."""
 
-    def __init__(self, original: str | None) -> None:
+    def __init__(self, original: str | None, otherwise: str) -> None:
         super().__init__()
         self.original = original
+        self.otherwise = otherwise
+
+
+class FormOnItsWay(Message):
+    """What was typed has left for the server, or the rate limit still holds it back."""
+
+    def __init__(self, on_its_way: bool) -> None:
+        super().__init__()
+        self.on_its_way = on_its_way
+
+
+class FormUnanswered(Message):
+    """No answer tells whether it was done; `sentence` says why."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__()
+        self.sentence = sentence
 
 
 class Created(Message):

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from textual import events
 from textual.pilot import Pilot
 from textual.widget import Widget
 
@@ -51,6 +52,16 @@ class Driver:
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
         await self.pilot.pause()
+
+    async def burst(self, *keys: str) -> None:
+        """Press keys that all come in one read, as a slow line delivers them."""
+        for key in keys:
+            character = {"space": " ", "full_stop": ".", "slash": "/"}.get(
+                key, key if len(key) == 1 else None
+            )
+            self.app.post_message(events.Key(key, character))
+        await self.pilot.pause()
+        await until(lambda: self.app.keys.all_done, "the effect of the keys")
 
     async def type(self, text: str) -> None:
         await self.press(*("space" if character == " " else character for character in text))

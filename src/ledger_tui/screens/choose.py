@@ -9,14 +9,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
+from ledger_tui.screens.dialog import Dialog
 from ledger_tui.widgets.key_bar import KeyBar
 
 
-class ChooseScreen(ModalScreen[int | None]):
+class ChooseScreen(Dialog[int | None]):
     """The number of the chosen line, None if none was. `preview` is told each line the eye rests on."""
 
     BINDINGS = [Binding("escape,q", "none", "close", show=True)]

@@ -7,13 +7,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from ledger_tui.screens.dialog import Dialog
 from ledger_tui.widgets.key_bar import KeyBar
 
 
-class ConfirmScreen(ModalScreen[bool]):
+class ConfirmScreen(Dialog[bool]):
     """True when it shall be done. `typed` is the text to type first, or None to ask for `y` alone."""
 
     BINDINGS = [

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
-from urllib.parse import quote
 
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static
+from textual.widgets.input import Selection
 
-from ledger_tui.client.api import Api, new_idempotency_key
-from ledger_tui.client.errors import AlreadyDone, ClientError, NotFound, Refusal, Unreachable
+from ledger_tui.client.api import Api
 from ledger_tui.hearing import hears
-from ledger_tui.messages import Created, FieldChanged, FormRefused, FormSent, FormWasSentBefore
+from ledger_tui.messages import (
+    Created,
+    FieldChanged,
+    FormOnItsWay,
+    FormRefused,
+    FormSent,
+    FormUnanswered,
+    FormWasSentBefore,
+)
 from ledger_tui.resources.base import Field, Form, Resource
-from ledger_tui.resources.forms import FieldErrors, body_of, changes_of
+from ledger_tui.screens.dialog import Dialog
+from ledger_tui.screens.submission import Submission
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.session import Mode, Session
 from ledger_tui.state.text import literal
@@ -28,26 +34,34 @@ from ledger_tui.widgets.account_field import AccountField
 from ledger_tui.widgets.choice_field import ChoiceField
 from ledger_tui.widgets.key_bar import KeyBar
 
-_NO_ACCOUNT = "There is no such account. Type part of its name."
+_DISCARD = "Discard what you typed?"
+_LEAVE_UNANSWERED = "No answer came: it may have been done. Leave it?"
+_LEAVE_ON_ITS_WAY = "It is on its way and may be done all the same. Leave without the answer?"
+_LOOK_FIRST = "It may have been done: look for it before you type it again."
 
 
-class DiscardScreen(ModalScreen[bool]):
-    """Asks before what was typed is thrown away: True on a second esc, False on any other key."""
+class DiscardScreen(Dialog[bool]):
+    """Asks before a form is left: True on a second esc, False on any other key."""
+
+    def __init__(self, question: str) -> None:
+        super().__init__()
+        self._question = question
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog", id="discard"):
-            yield Static("Discard what you typed?  esc again / any other key to go on")
+            yield Static(Content(f"{self._question}  esc again / any other key to go on"))
 
     def on_key(self, event: events.Key) -> None:
         event.stop()
         self.dismiss(event.key == "escape")
 
 
-class FormScreen(ModalScreen[Created | None]):
-    """One opening is one intent, with one idempotency key: trying again cannot do it twice."""
+class FormScreen(Dialog[Created | None]):
+    """One opening is one intent: trying again cannot do it twice.
 
-    # With priority, and each waits until the keys before it are in their field: however fast they come
-    # (a slow line delivers them in bunches), a key never overtakes another.
+    While it is sent nothing can be changed, so that what is on the screen is what is sent.
+    """
+
     BINDINGS = [
         Binding("enter", "next", "next", show=True, priority=True),
         Binding("tab", "go(1)", "next field", show=False, priority=True),
@@ -69,12 +83,16 @@ class FormScreen(ModalScreen[Created | None]):
         self._resource = resource
         self._form = form
         self._prefill = prefill
-        self._api = api
         self._session = session
         self._names = names
-        self.idempotency_key = new_idempotency_key()
+        self.submission = Submission(resource, form, prefill, api, session, names)
         self.sending = False
+        self._done: Created | None = None  # what is told as the form is left: it was done before
         self._typed_at_first: dict[str, str] = {}
+        self._typed_as_sent: dict[str, str] = {}
+        self._focus_as_sent: Widget | None = None
+        self._selection_as_sent = Selection.cursor(0)
+        self._question: DiscardScreen | None = None
 
     # ------------------------------------------------------------------ look
 
@@ -130,19 +148,17 @@ class FormScreen(ModalScreen[Created | None]):
 
     # ------------------------------------------------------------------ sending
 
-    async def action_next(self) -> None:
+    def action_next(self) -> None:
         """Enter takes the account offered, else goes on; in the last field it sends."""
-        await self._keys_are_in()
         entry = self._focused_entry()
         if isinstance(entry, AccountField) and entry.take_offered():
             self.focus_next()
         elif entry is not None and entry.id == f"field-{self._form.fields[-1].name}":
-            await self.action_send()
+            self.action_send()
         else:
             self.focus_next()
 
-    async def action_go(self, step: int) -> None:
-        await self._keys_are_in()
+    def action_go(self, step: int) -> None:
         if step > 0:
             self.focus_next()
         else:
@@ -155,103 +171,123 @@ class FormScreen(ModalScreen[Created | None]):
                 return node
         return None
 
-    async def _keys_are_in(self) -> None:
-        """Wait until the focused entry has taken in every key that was pressed before this one."""
-        if self.focused is not None:
-            taken_in = asyncio.Event()
-            if self.focused.call_later(taken_in.set):
-                await taken_in.wait()
-
-    async def action_send(self) -> None:
-        await self._keys_are_in()
-        if self.sending:
-            return
-        self.sending = True
+    def action_send(self) -> None:
         for entry in self.query(AccountField):
             entry.take_only()
         self._show_errors({})
         self._note("Sending…")
-        self._send(self.typed())
+        self._typed_as_sent = self.typed()
+        self._focus_as_sent = self.focused
+        if isinstance(self.focused, Input):
+            self._selection_as_sent = self.focused.selection
+        self._lock(sending=True)
+        self._send(self._typed_as_sent)
 
-    def action_cancel(self) -> None:
-        if self.sending or self.typed() == self._typed_at_first:
-            self.dismiss(None)
-        else:
-            self.app.push_screen(DiscardScreen(), self._discard_answered)
+    def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
+        locked = self.sending or self._done is not None
+        return None if locked and action in ("next", "go", "send") else True
 
-    def _discard_answered(self, discard: bool | None) -> None:
-        if discard:
-            self.dismiss(None)
+    def _lock(self, *, sending: bool) -> None:
+        """Nothing can be changed: it is being sent, or it is done."""
+        self.sending = sending
+        self.query_one("#fields").disabled = True
+        self.refresh_bindings()
+
+    def _unlock(self) -> None:
+        self.sending = False
+        self.query_one("#fields").disabled = False
+        if self._focus_as_sent is not None:
+            self.set_focus(self._focus_as_sent)
+        if isinstance(self._focus_as_sent, Input):  # which selects all its text: the cursor was where it was
+            self._focus_as_sent.call_later(setattr, self._focus_as_sent, "selection", self._selection_as_sent)
+        self.refresh_bindings()
 
     @work(group="form", exclusive=True, exit_on_error=False)
     async def _send(self, typed: Mapping[str, str]) -> None:
-        try:
-            currency = await self._currency(typed)
-            if self._form.method == "PATCH":
-                body, key = changes_of(self._form, typed, self._prefill, currency), None
-            else:
-                body, key = body_of(self._form, typed, currency), self.idempotency_key
-            answer = await self._api.write(self._form.method, self._form.path, body, key)
-        except FieldErrors as error:
-            self.post_message(FormRefused(error.errors))
-        except AlreadyDone as error:
-            self.post_message(FormWasSentBefore(error.original))
-        except Unreachable as error:
-            again = f"No answer ({literal(error)}). Sending again is safe: it cannot be done twice."
-            self.post_message(FormRefused({"": again}))
-        except Refusal as error:
-            self.post_message(FormRefused({self._field_of(error.param): literal(error)}))
-        except ClientError as error:
-            self.post_message(FormRefused({"": literal(error)}))
+        self.post_message(await self.submission.send(typed, self.post_message))
+
+    # ------------------------------------------------------------------ leaving
+
+    def action_cancel(self) -> None:
+        if self.sending and not self.submission.on_its_way:
+            self.workers.cancel_group(self, "form")
+            self._unlock()
+            self._note("Nothing was sent.")
+        elif self.sending:
+            self._ask_to_leave(_LEAVE_ON_ITS_WAY)
+        elif self._done is not None:
+            self.dismiss(self._done)
+        elif self.submission.unanswered:
+            self._ask_to_leave(_LEAVE_UNANSWERED)
+        elif self.typed() != self._typed_at_first:
+            self._ask_to_leave(_DISCARD)
         else:
-            self.post_message(FormSent(answer.record))
+            self.dismiss(None)
 
-    async def _currency(self, typed: Mapping[str, str]) -> str | None:
-        """The currency of the form's account, asked for if not known. Raises FieldErrors for no account."""
-        if not any(field.kind == "amount" for field in self._form.fields):
-            return None
-        account_id = typed.get("account", "").strip()
-        if not account_id:
-            return None
-        if self._names.get(account_id) is None:
-            try:
-                answer = await self._api.read(f"/v1/accounts/{quote(account_id, safe='')}")
-            except NotFound:
-                several = self._names.search(account_id)
-                said = "Several have that in their name: choose one." if several else _NO_ACCOUNT
-                raise FieldErrors({"account": said}) from None
-            self._names.learn([answer.record])
-        return self._names.currency(account_id)
+    def _ask_to_leave(self, question: str) -> None:
+        self._question = DiscardScreen(question)
+        self.app.push_screen(self._question, self._leave_answered)
 
-    def _field_of(self, param: str | None) -> str:
-        """The field a server's `param` is about; a dotted path is about its first part."""
-        name = (param or "").partition(".")[0]
-        return name if any(field.name == name for field in self._form.fields) else ""
+    def _leave_answered(self, leave: bool | None) -> None:
+        self._question = None
+        if leave:
+            if self.submission.unanswered or (self.sending and self.submission.on_its_way):
+                self.notify(_LOOK_FIRST, severity="warning")
+            self.dismiss(None)
+
+    def _answered(self) -> None:
+        """Whether to leave without the answer is no question any more."""
+        if self._question is not None:
+            self._question.dismiss(False)
+
+    # ------------------------------------------------------------------ the answer
 
     @hears(FormSent)
     def sent(self, message: FormSent) -> None:
         # A secret is taken out of the record at once: it is shown in one dialog and kept nowhere.
         record = dict(message.record)
         secret = record.pop(self._form.shows_once, None) if self._form.shows_once else None
-        record_id = record.get("id")
-        shown = literal(record_id) if isinstance(record_id, str) else self._resource.singular
         self.dismiss(
             Created(
-                record if isinstance(record_id, str) else None,
-                f"{self._form.done} {shown}",
+                record,
+                f"{self._form.done} {literal(record.get('id'))}",
                 secret if isinstance(secret, str) else None,
                 edited=self._form.method == "PATCH",
             )
         )
 
+    @hears(FormOnItsWay)
+    def tell_whether_it_left(self, message: FormOnItsWay) -> None:
+        if self.sending:
+            self._note(
+                "Sending…" if message.on_its_way else "The rate limit holds it back; esc takes it back."
+            )
+
     @hears(FormWasSentBefore)
     def sent_before(self, message: FormWasSentBefore) -> None:
-        original = literal(message.original) if message.original else "an earlier try went through"
-        self.dismiss(Created(None, f"Already done: {original}"))
+        """An earlier try went through. It stays to be read where that is not all there is to say."""
+        done = f"Already done: {literal(message.original or 'an earlier try went through')}"
+        told = [message.otherwise] if message.otherwise else []
+        if self._form.shows_once:
+            told.append(f"Nobody has seen its {self._form.shows_once}: roll it to get another.")
+        self._done = Created(None, done)
+        if not told:
+            self.dismiss(self._done)
+            return
+        self._answered()
+        self._lock(sending=False)
+        self._note(f"✕ {done}. {' '.join(told)}", "bold $error")
+
+    @hears(FormUnanswered)
+    def unanswered(self, message: FormUnanswered) -> None:
+        self._answered()
+        self._unlock()
+        self._note(f"✕ {message.sentence} Sending again is safe: it cannot be done twice.", "bold $error")
 
     @hears(FormRefused)
     def refused(self, message: FormRefused) -> None:
-        self.sending = False
+        self._answered()
+        self._unlock()
         self._show_errors(message.errors)
         general = message.errors.get("")
         self._note(f"✕ {general}" if general else "", "bold $error")
@@ -265,10 +301,11 @@ class FormScreen(ModalScreen[Created | None]):
 
     @hears(FieldChanged)
     def field_changed(self, message: FieldChanged) -> None:
-        """What was said of a field was said of what stood there before."""
+        """What was said of a field was said of what was sent, and goes when something else stands there."""
         message.stop()
         for field in self._form.fields:
-            if message.entry == f"field-{field.name}":
+            as_sent = self._typed_as_sent.get(field.name)
+            if message.entry == f"field-{field.name}" and self._value(field) != as_sent:
                 self._show_error(field, "")
 
     def _show_errors(self, errors: Mapping[str, str]) -> None:

@@ -8,13 +8,14 @@ from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
+
+from ledger_tui.screens.dialog import Dialog
 
 _KEY_WIDTH = 14
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     BINDINGS = [Binding("escape,question_mark,q", "dismiss", "close", show=True)]
 
     def __init__(self, bindings: Mapping[str, ActiveBinding]) -> None:

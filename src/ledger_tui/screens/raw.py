@@ -10,10 +10,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.geometry import Size
-from textual.screen import ModalScreen
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from ledger_tui.screens.dialog import Dialog
 from ledger_tui.state.raw import json_text, literal_lines
 from ledger_tui.widgets.key_bar import KeyBar
 
@@ -35,7 +35,7 @@ class Lines(ScrollView, can_focus=True):
         return strip.apply_style(self.rich_style)
 
 
-class RawScreen(ModalScreen[None]):
+class RawScreen(Dialog[None]):
     """`value` is what was decoded from JSON; `title` is text of our own."""
 
     BINDINGS = [

@@ -6,14 +6,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from ledger_tui.screens.dialog import Dialog
 from ledger_tui.state.text import literal
 from ledger_tui.widgets.key_bar import KeyBar
 
 
-class ShownOnceScreen(ModalScreen[None]):
+class ShownOnceScreen(Dialog[None]):
     """Only `esc` closes it, so that no key typed too many, enter least of all, loses the secret."""
 
     BINDINGS = [

@@ -13,18 +13,18 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from ledger_tui.client.errors import ClientError
 from ledger_tui.client.oauth import OAuthApp, SignIn
 from ledger_tui.hearing import hears
 from ledger_tui.messages import SignInEnded
+from ledger_tui.screens.dialog import Dialog
 from ledger_tui.state.text import literal
 from ledger_tui.widgets.key_bar import KeyBar
 
 
-class SignInScreen(ModalScreen[dict[str, Any] | None]):
+class SignInScreen(Dialog[dict[str, Any] | None]):
     """The token response, None when it was given up."""
 
     BINDINGS = [

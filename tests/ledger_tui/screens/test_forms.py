@@ -200,7 +200,7 @@ async def test_each_opening_of_a_form_has_a_key_of_its_own(
             await driver.press("n")
             form = driver.app.screen
             assert isinstance(form, FormScreen)
-            keys.add(form.idempotency_key)
+            keys.add(form.submission.idempotency_key)
             await driver.press("escape")
         assert len(keys) == 2
 

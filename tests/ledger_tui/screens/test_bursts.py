@@ -1,0 +1,136 @@
+"""Keys that come in one read: each acts where it would if the one before it had been waited for."""
+
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.widgets import Input
+
+from ledger_tui.screens.form import FormScreen
+from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import Driver, until
+
+
+@pytest.mark.parametrize("opens", ["slash", "n"])
+async def test_what_follows_a_key_that_opens_a_line_is_typed_into_it(
+    server: ContractServer, dashboards: Dashboards, opens: str
+) -> None:
+    async with dashboards.open() as driver:
+        await driver.burst(opens, *"quite")
+        line = driver.app.focused
+        assert isinstance(line, Input)
+        assert line.value == "quite"
+
+
+async def test_a_form_is_opened_filled_and_sent_in_one_burst(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open() as driver:
+        await driver.burst("n", *"Beans", "tab", *"eur", "enter", *"8", "backspace", "ctrl+s")
+        await driver.sees("Created acc_")
+    assert [(a["name"], a["currency"], a["metadata"]) for a in server.accounts] == [("Beans", "EUR", {})]
+
+
+async def test_an_id_is_jumped_to_in_one_burst(server: ContractServer, dashboards: Dashboards) -> None:
+    account = server.add_account()
+    server.post(account, 100)
+    async with dashboards.open() as driver:
+        await driver.press("2")
+        await driver.sees("Till")
+        await driver.burst("i", "q")  # which closes the choice, and not the dashboard
+        await driver.burst("i", "enter")
+        await until(lambda: driver.view.place.kind == "accounts" and driver.view.opened)
+
+
+async def test_text_that_is_pasted_keeps_its_place_among_the_keys(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open() as driver:
+        driver.app.post_message(events.Key("n", "n"))
+        driver.app.post_message(events.Paste("Beans"))
+        await driver.burst("tab", *"eur", "ctrl+s")
+        await driver.sees("Created acc_")
+    assert [a["name"] for a in server.accounts] == ["Beans"]
+
+
+async def test_a_part_that_hangs_does_not_lock_the_keyboard(
+    server: ContractServer, dashboards: Dashboards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ledger_tui.key_order._PATIENCE_SECONDS", 0.0)
+    async with dashboards.open() as driver:
+        table = driver.view.table
+        monkeypatch.setattr(table, "call_later", lambda *_arguments: True)  # nobody comes back from it
+        driver.app.post_message(events.Key("j", "j"))
+        driver.app.post_message(events.Key("question_mark", "?"))
+        await until(lambda: len(driver.app.screen_stack) == 2)
+
+
+# ---------------------------------------------------------------------- dialogs
+
+
+async def live_question(server: ContractServer, driver: Driver) -> str:
+    """The question before voiding an invoice in live mode; gives the id that is to be typed."""
+    await driver.press("3", "slash")
+    await driver.type(server.invoices[0]["id"])
+    await driver.press("enter")
+    await driver.sees("v void")
+    await driver.press("v")
+    await driver.sees("◆ LIVE · sure?")
+    return str(server.invoices[0]["id"])
+
+
+async def test_enter_twice_in_a_live_question_does_it_once(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.key = "sk_live_0123456789abcdefghijklmnopqrstuv"
+    account = server.add_account()
+    invoice = {"object": "invoice", "status": "open", "account": account["id"], "customer": "Eve"}
+    server.invoices.append({"id": server.new_id("inv"), **invoice, "amount": 100, "currency": "EUR"})
+    async with dashboards.open() as driver:
+        driver.app.screen.query_one(Input).value = await live_question(server, driver)
+        await driver.burst("enter", "enter")
+        await driver.sees("Voided inv_")
+    assert [method for method, _path, _args in server.requests].count("DELETE") == 1
+
+
+async def test_enter_three_times_in_a_choice_chooses_once(
+    server: ContractServer, dashboards: Dashboards, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LEDGER_TUI_CONFIG", str(tmp_path / "config.toml"))
+    async with dashboards.open() as driver:
+        await driver.press("ctrl+t")
+        await driver.sees("Themes")
+        await driver.burst("down", "enter", "enter", "enter")
+        assert driver.app.screen is driver.app.dashboard
+        assert driver.app.theme == "ledger-light"
+
+
+async def test_a_dialog_that_is_closed_twice_closes_nothing_else(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open() as driver:
+        await driver.press("n")
+        form = driver.app.screen
+        await driver.press("ctrl+p")  # the palette lies over it, and goes with it
+        assert isinstance(form, FormScreen)
+        form.dismiss(None)
+        form.dismiss(None)
+        await driver.pilot.pause()
+        assert driver.app.screen is driver.app.dashboard
+
+
+@pytest.mark.parametrize("keys", ["world", "ab"])
+async def test_after_the_question_what_is_typed_goes_on_in_the_form(
+    server: ContractServer, dashboards: Dashboards, keys: str
+) -> None:
+    async with dashboards.open() as driver:
+        await driver.press("n")
+        await driver.type("Hello")
+        await driver.press("escape")
+        await driver.burst(*keys)
+        form = driver.app.screen
+        assert isinstance(form, FormScreen)
+        assert form.typed()["name"] == f"Hello{keys[1:]}"
+        await driver.burst("escape", "escape", "escape")
+        assert driver.app.screen is driver.app.dashboard

@@ -1,0 +1,207 @@
+"""A form that is being sent: what can be done meanwhile, and what is said when it is not a plain yes."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from ledger_tui.app import LedgerApp
+from ledger_tui.messages import FieldChanged
+from ledger_tui.options import Options
+from ledger_tui.screens.form import FormScreen
+from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import Driver, until
+from tests.ledger_tui.line import Line
+
+
+@asynccontextmanager
+async def account_form(server: ContractServer) -> AsyncIterator[tuple[Driver, Line]]:
+    """A filled form for an account, on a line that can hold and swallow answers."""
+    async with Line(server.port) as line:
+        app = LedgerApp(Options(url=line.url, key=server.key))
+        async with app.run_test(notifications=True) as pilot:
+            driver = Driver(app, pilot)
+            await until(lambda: driver.view.window.loaded)
+            await driver.connects()
+            await driver.press("n")
+            await driver.type("Till")
+            await driver.press("tab")
+            await driver.type("EUR")
+            yield driver, line
+
+
+def form_of(driver: Driver) -> FormScreen:
+    form = driver.app.screen
+    assert isinstance(form, FormScreen)
+    return form
+
+
+def posts(server: ContractServer) -> int:
+    return [method for method, _path, _args in server.requests].count("POST")
+
+
+async def test_a_form_on_its_way_is_not_left_without_a_word(server: ContractServer) -> None:
+    async with account_form(server) as (driver, line):
+        line.hold.clear()
+        await driver.press("ctrl+s")
+        await until(lambda: posts(server))
+        await driver.press("escape")
+        await driver.sees("It is on its way and may be done all the same.")
+        await driver.press("x")
+        await driver.sees_no_more("may be done all the same")
+        await driver.press("escape", "escape")
+        await driver.sees("It may have been done: look for it before you type it again.")
+        assert driver.app.screen is driver.app.dashboard
+
+
+async def test_the_answer_closes_the_question_whether_to_leave_without_it(server: ContractServer) -> None:
+    async with account_form(server) as (driver, line):
+        line.hold.clear()
+        await driver.press("ctrl+s", "escape")
+        await driver.sees("may be done all the same")
+        line.hold.set()
+        await driver.sees("Created acc_")
+        assert driver.app.screen is driver.app.dashboard
+
+
+async def test_so_does_a_refusal_and_the_form_is_there_to_go_on(server: ContractServer) -> None:
+    async with account_form(server) as (driver, line):
+        await driver.type("X")
+        line.hold.clear()
+        await driver.press("ctrl+s", "escape")
+        await driver.sees("may be done all the same")
+        line.hold.set()
+        await driver.sees("✕ That is no currency.")
+        await driver.press("backspace")
+        assert form_of(driver).typed()["currency"] == "EUR"
+
+
+async def test_what_the_rate_limit_holds_back_is_taken_back(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open() as driver:
+        await driver.press("n")
+        await driver.type("Till")
+        await driver.press("tab")
+        await driver.type("EUR")
+        await driver.rests()
+        driver.app.session.rate_limited(60)
+        await driver.press("ctrl+s")
+        await driver.sees("The rate limit holds it back; esc takes it back.")
+        await driver.press("escape")
+        await driver.sees("Nothing was sent.")
+        assert form_of(driver).typed()["name"] == "Till"
+        await driver.type("O")  # and it goes on where it was
+        assert form_of(driver).typed()["currency"] == "EURO"
+    assert posts(server) == 0
+
+
+async def test_nothing_can_be_changed_while_it_is_sent(server: ContractServer) -> None:
+    async with account_form(server) as (driver, line):
+        await driver.rests()
+        driver.view.next_look_at = float("inf")  # the next to be answered is the form
+        server.refuse(400, {"error": {"code": "invalid_value", "message": "Not so.", "param": "currency"}})
+        line.hold.clear()
+        await driver.press("ctrl+s")
+        await driver.type("X")
+        await driver.press("shift+tab")
+        await driver.type("Y")
+        await driver.sees("Sending…")
+        assert form_of(driver).typed() == {"name": "Till", "currency": "EUR", "metadata": ""}
+        line.hold.set()
+        await driver.sees("✕ Not so.")
+        await driver.type("X")
+        assert form_of(driver).typed()["currency"] == "EURX"
+
+
+async def test_a_change_after_a_lost_answer_is_not_told_as_done(server: ContractServer) -> None:
+    async with account_form(server) as (driver, line):
+        line.swallows_answers = True
+        await driver.press("ctrl+s")
+        await driver.sees("Sending again is safe")
+        line.swallows_answers = False
+        await driver.press("escape")
+        await driver.sees("No answer came: it may have been done. Leave it?")
+        await driver.press("x")
+        await driver.press("backspace")
+        await driver.type("X")
+        await driver.press("ctrl+s")
+        await driver.sees("Already done: acc_", "what you have changed since was not done")
+        await driver.press("ctrl+s", "escape")
+        assert driver.app.screen is driver.app.dashboard
+        await driver.sees("Already done: acc_")
+    assert [account["currency"] for account in server.accounts] == ["EUR"]
+    assert posts(server) == 2
+
+
+async def test_a_secret_in_a_lost_answer_is_told_of(driver: Driver) -> None:
+    await driver.press("9", "n")
+    await driver.sees("New API key")
+    form = form_of(driver)
+    await driver.app.api.write(
+        "POST", "/v1/api_keys", {"role": "admin"}, form.submission.idempotency_key
+    )  # as it is with the answer lost
+    await driver.press("ctrl+s")
+    await driver.sees("Already done: key_", "Nobody has seen its", "roll it to get another")
+    await driver.press("escape")
+    assert driver.app.screen is driver.app.dashboard
+
+
+async def test_of_two_tries_that_differ_it_is_not_claimed_which_was_done(server: ContractServer) -> None:
+    async with account_form(server) as (driver, line):
+        line.swallows_answers = True
+        await driver.press("ctrl+s")
+        await driver.sees("Sending again is safe")
+        await driver.type("X")
+        await driver.press("ctrl+s")
+        await until(lambda: posts(server) == 2)
+        await driver.sees("Sending again is safe")
+        line.swallows_answers = False
+        await driver.press("ctrl+s")
+        await driver.sees("You changed it between", "look which of them was done.")
+
+
+async def test_an_answer_that_is_no_ledgers_keeps_the_form(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open() as driver:
+        await driver.press("n")
+        await driver.type("Till")
+        await driver.press("tab")
+        await driver.type("EUR")
+        await driver.rests()
+        driver.view.next_look_at = float("inf")  # the next to be answered is the form
+        for body in ({}, {"hello": "world"}, {"id": "acct-1"}):
+            server.refuse(200, body)
+            await driver.press("ctrl+s")
+            await driver.sees("✕ The answer is no ledger's.", "Sending again is")
+            assert not server.misfortunes
+        await driver.press("ctrl+s")
+        await driver.sees("Created acc_")
+
+
+async def test_what_is_wrong_with_a_field_stands_there_however_fast_it_was_sent(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.post(server.add_account("Till", "EUR"), 100)
+    async with dashboards.open() as driver:
+        await driver.press("2")
+        await driver.sees("Till")
+        await driver.press("n", "tab")
+        await driver.burst(*"abc", "ctrl+s")
+        await driver.sees("✕ Write")
+        form_of(driver).post_message(FieldChanged("field-amount"))  # of what was typed before it was sent
+        await driver.pilot.pause()
+        assert "✕ Write" in driver.text()
+        await driver.press("backspace")
+        await driver.sees_no_more("✕ Write")
+
+
+async def test_a_user_nobody_knows_is_told_at_the_field(driver: Driver) -> None:
+    await driver.press("5", "n")
+    await driver.type("usr_nobody")
+    await driver.press("tab")
+    await driver.type("Beans")
+    await driver.press("ctrl+s")
+    error = form_of(driver).query_one("#error-user_id")
+    await until(lambda: error.display)
+    await driver.sees("✕ No such user: 'usr_nobody'.")
