@@ -7,6 +7,7 @@ import csv
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -53,15 +54,18 @@ async def export(api: Api, asked: Asked, tell: Callable[[Progress], None]) -> Pr
     The rows go to a file beside the wanted one, which takes its name at the end: 0600, and never over a
     file that is there unless `replace`.
     """
-    if not asked.replace and asked.file.exists():
-        raise FileIsThere(f"{asked.file.name} is there already.")
     try:
-        draft = await asyncio.to_thread(_Draft, asked.file, asked.format)
+        if asked.file.is_dir():
+            raise CannotWrite(f"{asked.file.name} is a folder.")
+        if not asked.replace and asked.file.exists():
+            raise FileIsThere(f"{asked.file.name} is there already.")
+        draft = _Draft(asked.file, asked.format)
     except OSError as error:
         raise CannotWrite(f"Cannot write there: {error.strerror}.") from None
     try:
         progress = await _write_pages(api, asked, draft, tell)
-        await asyncio.to_thread(draft.finish, asked.replace)
+        await _in_thread(draft.seal)
+        draft.take_name(asked.replace)
         return progress
     except FileExistsError:
         raise FileIsThere(f"{asked.file.name} is there already.") from None
@@ -71,13 +75,24 @@ async def export(api: Api, asked: Asked, tell: Callable[[Progress], None]) -> Pr
         draft.discard()
 
 
+async def _in_thread(step: Callable[..., None], *arguments: object) -> None:
+    """A step that blocks. A thread cannot be stopped, so one that is cancelled is waited for: nothing is
+    cleaned up while it still writes."""
+    running = asyncio.ensure_future(asyncio.to_thread(step, *arguments))
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise
+
+
 async def _write_pages(api: Api, asked: Asked, draft: _Draft, tell: Callable[[Progress], None]) -> Progress:
     rows, cursor, first = 0, None, True
     while first or cursor is not None:
         first = False
         want = Want(0, "page", 0, cursor)
         page = await fetch_page(api, asked.path, asked.paging, asked.filters, want, asked.part)
-        await asyncio.to_thread(draft.add, await _with_currencies(api, asked.names, page.rows))
+        await _in_thread(draft.add, await _with_currencies(api, asked.names, page.rows))
         rows += len(page.rows)
         tell(Progress(rows, page.total))
         if page.older == cursor:  # a server that goes round in a circle
@@ -106,7 +121,8 @@ def _with_currency(row: Record, names: AccountNames) -> Record:
 
 
 class _Draft:
-    """The file while it is being written. Its methods block."""
+    """The file while it is being written. To `add` and to `seal` may take long; the rest is done at once, so
+    that nothing is cancelled half way through it."""
 
     def __init__(self, file: Path, format_: Format) -> None:
         self._file = file
@@ -147,16 +163,31 @@ class _Draft:
         finally:
             old_path.unlink(missing_ok=True)
 
-    def finish(self, replace: bool) -> None:
-        """Take the wanted name. Raises FileExistsError where it was taken meanwhile."""
+    def seal(self) -> None:
+        """All is on the disk."""
         self._stream.flush()
         os.fsync(self._stream.fileno())
         self._stream.close()
-        if not replace:  # a rename would replace: the name is taken first, which fails where it is taken
+
+    def take_name(self, replace: bool) -> None:
+        """Take the wanted name. Raises FileExistsError where it was taken meanwhile."""
+        if replace:
+            os.replace(self._path, self._file)
+            return
+        try:
+            os.link(self._path, self._file)  # a rename would replace
+        except FileExistsError:
+            raise
+        except OSError:  # no hard links there: the name is taken with an empty file, and that replaced
             os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        os.replace(self._path, self._file)
+            try:
+                os.replace(self._path, self._file)
+            except OSError:
+                self._file.unlink()
+                raise
 
     def discard(self) -> None:
         """Leave nothing but what was finished."""
-        self._stream.close()
+        with suppress(OSError):  # a full disk: what it could not hold is thrown away anyway
+            self._stream.close()
         self._path.unlink(missing_ok=True)

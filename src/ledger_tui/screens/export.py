@@ -10,21 +10,21 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, ProgressBar, Static
-from textual.worker import Worker
+from textual.worker import Worker, WorkerState
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ClientError
 from ledger_tui.client.export import Asked, FileIsThere, Progress, export
 from ledger_tui.hearing import hears
 from ledger_tui.messages import ExportEnded, ExportWent
+from ledger_tui.screens.dialog import Dialog
 from ledger_tui.state.sheets import format_of
 from ledger_tui.state.text import literal
 from ledger_tui.widgets.key_bar import KeyBar
 
 
-class ExportScreen(ModalScreen[str | None]):
+class ExportScreen(Dialog[str | None]):
     """The sentence to say after, None when it was cancelled. `known_total` is how long the list is."""
 
     BINDINGS = [
@@ -68,6 +68,8 @@ class ExportScreen(ModalScreen[str | None]):
 
     def action_cancel(self) -> None:
         if self._at_work is not None:
+            if self._at_work.state is WorkerState.SUCCESS:  # how it ended is on its way here
+                return
             self._at_work.cancel()
         self.dismiss(None)
 
@@ -79,8 +81,13 @@ class ExportScreen(ModalScreen[str | None]):
         if format_ is None:
             self._note("✕ Let the name end in .csv or .jsonl.", "bold $error")
             return
+        try:
+            file = Path(name).expanduser()
+        except RuntimeError:
+            self._note(f"✕ There is no home folder {literal(name.partition('/')[0])}.", "bold $error")
+            return
         self._there = False
-        asked = replace(self._asked, file=Path(name).expanduser(), format=format_, replace=replace_it)
+        asked = replace(self._asked, file=file, format=format_, replace=replace_it)
         bar = self.query_one(ProgressBar)
         bar.display = True
         bar.update(total=self._known_total, progress=0)

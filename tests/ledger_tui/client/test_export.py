@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from ledger_tui.state.session import Session
 from ledger_tui.state.sheets import Format
 from ledger_tui.state.traffic import Traffic
 from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import until
 from tests.ledger_tui.line import Line
 
 
@@ -133,6 +135,50 @@ async def test_cancelled_it_leaves_nothing(server: ContractServer, tmp_path: Pat
             await running
         assert os.listdir(tmp_path) == []
         await api.close()
+
+
+async def test_cancelled_at_the_very_end_it_leaves_nothing(
+    server: ContractServer, api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(server, 3)
+    reached, goes_on = threading.Event(), threading.Event()
+    fsync = os.fsync
+
+    def slow_disk(descriptor: int) -> None:
+        reached.set()
+        assert goes_on.wait(10)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow_disk)
+    running = asyncio.create_task(export(api, asked(tmp_path / "f.csv"), quiet))
+    await until(reached.is_set)
+    running.cancel()
+    await asyncio.sleep(0)
+    assert len(os.listdir(tmp_path)) == 1  # nothing is taken away under the thread that writes
+    goes_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert os.listdir(tmp_path) == []
+
+
+async def test_without_hard_links_a_name_that_cannot_be_taken_is_left_as_it_was(
+    server: ContractServer, api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_arguments: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    await export(api, asked(tmp_path / "first.csv"), quiet)
+    monkeypatch.setattr(os, "replace", refused)
+    with pytest.raises(CannotWrite):
+        await export(api, asked(tmp_path / "f.csv"), quiet)
+    assert os.listdir(tmp_path) == ["first.csv"]
+
+
+async def test_a_folder_is_said_to_be_one(api: Api, tmp_path: Path) -> None:
+    (tmp_path / "f.csv").mkdir()
+    with pytest.raises(CannotWrite, match="is a folder"):
+        await export(api, asked(tmp_path / "f.csv", replace=True), quiet)
 
 
 @pytest.mark.parametrize("file", ["no/such/folder/f.csv", "/proc/f.csv"])

@@ -3,6 +3,7 @@
 import csv
 from pathlib import Path
 
+import pytest
 from textual.widgets import Input
 
 from tests.ledger_tui.conftest import Dashboards
@@ -72,6 +73,31 @@ async def test_what_is_wrong_is_said_in_the_dialog(
         await driver.press("escape")
         await driver.sees("sale 2")
     assert [*tmp_path.iterdir()] == []
+
+
+async def test_a_name_that_leads_nowhere_is_said_in_the_dialog(
+    server: ContractServer, dashboards: Dashboards, tmp_path: Path
+) -> None:
+    async with dashboards.open() as driver:
+        await driver.press("ctrl+e")
+        await name(driver, Path("~nobody-at-all/x.csv"))
+        await driver.press("ctrl+s")
+        await driver.sees("✕ There is no home folder ~nobody-at-all.")
+        (tmp_path / "folder.csv").mkdir()
+        await name(driver, tmp_path / "folder.csv")
+        await driver.press("ctrl+s")
+        await driver.sees("✕ folder.csv is a folder.")
+        assert "^o replaces it" not in driver.text()
+
+
+async def test_a_name_typed_in_one_burst_with_enter_is_the_name(
+    server: ContractServer, dashboards: Dashboards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with dashboards.open() as driver:
+        await driver.burst("ctrl+e", "ctrl+u", *"my", "full_stop", *"jsonl", "enter")
+        await driver.sees("Exported 0 to my.jsonl")
+    assert [file.name for file in tmp_path.iterdir()] == ["my.jsonl"]
 
 
 async def test_a_screen_without_a_list_says_so(server: ContractServer, dashboards: Dashboards) -> None:
