@@ -80,7 +80,6 @@ class FormScreen(Dialog[Created | None]):
         names: AccountNames,
     ) -> None:
         super().__init__()
-        self._resource = resource
         self._form = form
         self._prefill = prefill
         self._session = session
