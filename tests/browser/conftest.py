@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import threading
 from collections.abc import Iterator
@@ -40,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     running = Serving(tmp_path_factory.mktemp("browser"))
-    running.start("--auth-rate-limit", "1000000/1000000")
+    running.start("--auth-rate-limit", "1000000/1000000", "--trusted-proxies", "1")
     running.make_user()
     running.cli("projects", "create", "Bakery")
     yield running
@@ -178,11 +179,18 @@ class Person:
         WebDriverWait(self.chromium, 60, ignored_exceptions=ignored).until(lambda _: condition())
 
 
+addresses = itertools.count(1)
+
+
 @pytest.fixture
 def person(chromium: Any, serving: Serving, callback: Callback) -> Iterator[Person]:
     """Somebody who was never here before, with the link of a new app."""
     app = serving.cli("apps", "create", "Café Planner", "--redirect-uri", "http://127.0.0.1/callback")
     chromium.execute_cdp_cmd("Network.clearBrowserCookies", {})
+    # Pages count on the client's address: each test comes from one of its own, as through a proxy.
+    chromium.execute_cdp_cmd("Network.enable", {})
+    forwarded = {"X-Forwarded-For": f"192.0.2.{next(addresses)}"}
+    chromium.execute_cdp_cmd("Network.setExtraHTTPHeaders", {"headers": forwarded})
     chromium.get_log("browser")
     person = Person(
         chromium,

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from ledger_engine.webhooks.sending import FIRSTS_MAX
 from ledger_tui.client.webhooks import verify
 from tests.faults.client import GONE, Writers, connected, open_accounts
 from tests.faults.server import Server
@@ -101,8 +102,11 @@ async def test_every_event_reaches_every_endpoint_through_kills(server: Server, 
     everything = await all_events(server, key)  # with what a slow machine did after the last look
     for receiver, secret in zip((one, two, moody), secrets, strict=True):
         assert set(happened) <= set(receiver.events) <= set(everything), "nothing is made up"
-        first = first_seen(receiver)
-        assert first == everything[: len(first)], "first attempts come in the order of the events"
+        # They leave in the order of the events. On a machine that stands still for a moment some are on the
+        # wire together, and are read as it happens.
+        places = {event: place for place, event in enumerate(everything)}
+        out_of_place = [abs(places[event] - place) for place, event in enumerate(first_seen(receiver))]
+        assert max(out_of_place) < FIRSTS_MAX
         for request in receiver.received:
             assert verify(secret, request.body, request.headers["ledger-signature"])
     repeated = len(one.received) - len(happened)
