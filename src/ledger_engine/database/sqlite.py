@@ -173,11 +173,10 @@ class SqliteDatabase:
         """Take our log away from the file that has our file's name: whoever opened it would replay the log
         over it, which damages it."""
         if _identity_of_log(self._path) == self._log is not None:
-            for file in companions(self._path):
+            kept = self._path.with_name(f"{self._path.name}.replaced")
+            for file, aside in zip(companions(self._path), companions(kept), strict=True):
                 with contextlib.suppress(OSError):
-                    file.rename(
-                        file.with_name(f"{self._path.name}.replaced{file.name.removeprefix(self._path.name)}")
-                    )
+                    file.rename(aside)
 
     def _commit(self, connection: sqlite3.Connection, group: list[_Job]) -> set[str]:
         """Run the works in one transaction, and tell what they announced; raises sqlite3.Error when none of

@@ -57,9 +57,7 @@ class Outgoing:
     may_have_more: bool = True
     looks_at: int = 0  # when retries are to be looked for, in the ledger's time
     drains: bool = False
-    firsts: dict[str, bool] = field(
-        default_factory=dict
-    )  # not recorded yet, in their order: was it answered?
+    firsts: dict[str, bool] = field(default_factory=dict)  # not recorded yet, in order: was it answered?
     unanswered: int = 0  # of `firsts`, with so many bytes:
     bytes: int = 0
     retrying: set[str] = field(default_factory=set)

@@ -88,15 +88,15 @@ async def _in_thread(step: Callable[..., None], *arguments: object) -> None:
 
 async def _write_pages(api: Api, asked: Asked, draft: _Draft, tell: Callable[[Progress], None]) -> Progress:
     rows, cursor, first = 0, None, True
+    met: set[str | None] = set()
     while first or cursor is not None:
         first = False
-        want = Want(0, "page", 0, cursor)
+        want = Want(0, "page", 0, cursor, met=met)
         page = await fetch_page(api, asked.path, asked.paging, asked.filters, want, asked.part)
         await _in_thread(draft.add, await _with_currencies(api, asked.names, page.rows))
         rows += len(page.rows)
         tell(Progress(rows, page.total))
-        if page.older == cursor:  # a server that goes round in a circle
-            break
+        met.add(cursor)
         cursor = page.older
     return Progress(rows, rows)
 

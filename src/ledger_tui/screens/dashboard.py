@@ -28,6 +28,7 @@ from ledger_tui.screens.exploring import Exploring
 from ledger_tui.screens.form import FormScreen
 from ledger_tui.screens.help import HelpScreen
 from ledger_tui.screens.shown_once import ShownOnceScreen
+from ledger_tui.screens.submission import Submission
 from ledger_tui.state.session import Link, Mode
 from ledger_tui.state.text import literal
 from ledger_tui.state.window import Record
@@ -125,8 +126,8 @@ class Dashboard(Exploring):
     def _open_form(self, form: Form, record: Record | None) -> None:
         view = self.resource_view
         prefill = form.prefill(record, view.filters)
-        screen = FormScreen(view.resource, form, prefill, self._api, self._session, self._names)
-        self.app.push_screen(screen, self._form_closed)
+        submission = Submission(view.resource, form, prefill, self._api, self._session, self._names)
+        self.app.push_screen(FormScreen(submission, self._session, self._names), self._form_closed)
 
     def _form_closed(self, created: Created | None) -> None:
         if created is None:

@@ -13,7 +13,6 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 from textual.widgets.input import Selection
 
-from ledger_tui.client.api import Api
 from ledger_tui.hearing import hears
 from ledger_tui.messages import (
     Created,
@@ -24,7 +23,7 @@ from ledger_tui.messages import (
     FormUnanswered,
     FormWasSentBefore,
 )
-from ledger_tui.resources.base import Field, Form, Resource
+from ledger_tui.resources.base import Field
 from ledger_tui.screens.dialog import Dialog
 from ledger_tui.screens.submission import Submission
 from ledger_tui.state.names import AccountNames
@@ -70,21 +69,13 @@ class FormScreen(Dialog[Created | None]):
         Binding("escape", "cancel", "cancel", show=True),
     ]
 
-    def __init__(
-        self,
-        resource: Resource,
-        form: Form,
-        prefill: Mapping[str, str],
-        api: Api,
-        session: Session,
-        names: AccountNames,
-    ) -> None:
+    def __init__(self, submission: Submission, session: Session, names: AccountNames) -> None:
         super().__init__()
-        self._form = form
-        self._prefill = prefill
+        self.submission = submission
+        self._form = submission.form
+        self._prefill = submission.prefill
         self._session = session
         self._names = names
-        self.submission = Submission(resource, form, prefill, api, session, names)
         self.sending = False
         self._done: Created | None = None  # what is told as the form is left: it was done before
         self._typed_at_first: dict[str, str] = {}

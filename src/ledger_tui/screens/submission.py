@@ -43,8 +43,8 @@ class Submission:
         names: AccountNames,
     ) -> None:
         self._resource = resource
-        self._form = form
-        self._prefill = prefill
+        self.form = form
+        self.prefill = prefill
         self._api = api
         self._session = session
         self._names = names
@@ -57,10 +57,10 @@ class Submission:
         self.on_its_way = False
         try:
             currency = await self._currency(typed)
-            if self._form.method == "PATCH":
-                body, key = changes_of(self._form, typed, self._prefill, currency), None
+            if self.form.method == "PATCH":
+                body, key = changes_of(self.form, typed, self.prefill, currency), None
             else:
-                body, key = body_of(self._form, typed, currency), self.idempotency_key
+                body, key = body_of(self.form, typed, currency), self.idempotency_key
         except FieldErrors as error:
             return FormRefused(error.errors)
         except ClientError as error:
@@ -93,9 +93,7 @@ class Submission:
             self.on_its_way = True
             tell(FormOnItsWay(True))
             try:
-                return await self._api.call(
-                    self._form.method, self._form.path, body=body, idempotency_key=key
-                )
+                return await self._api.call(self.form.method, self.form.path, body=body, idempotency_key=key)
             except RateLimited:
                 self.on_its_way = False
 
@@ -114,7 +112,7 @@ class Submission:
 
     async def _currency(self, typed: Mapping[str, str]) -> str | None:
         """The currency of the form's account, asked for if not known. Raises FieldErrors for no account."""
-        if not any(field.kind == "amount" for field in self._form.fields):
+        if not any(field.kind == "amount" for field in self.form.fields):
             return None
         account_id = typed.get("account", "").strip()
         if not account_id:
@@ -133,7 +131,7 @@ class Submission:
         """The field a refusal is about: what its `param` begins with; without one (the directory tells none)
         that whose value it quotes."""
         name = (refusal.param or "").partition(".")[0]
-        for field in self._form.fields:
+        for field in self.form.fields:
             value = typed.get(field.name, "").strip()
             quoted = refusal.param is None and value and f"'{value}'" in refusal.message
             if field.name == name or quoted:

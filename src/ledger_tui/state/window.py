@@ -15,7 +15,7 @@ Row numbers are absolute: 0 is the newest row shown. Pure: no clock, no network,
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Literal
@@ -46,7 +46,7 @@ class Want:
     slot: int
     cursor: str | None
     limit: int = PAGE_SIZE
-    met: frozenset[str | None] = frozenset()  # the cursors before it: one of them again leads in a circle
+    met: Set[str | None] = frozenset()  # the cursors before it: one of them again leads in a circle
 
 
 @dataclass(slots=True)
@@ -202,7 +202,7 @@ class Window:
         if self.newer is not None and not self.newer_refused and top < reach:
             return self._send(Want(self.generation, "newer", 0, self.newer, self.page_size))
         if self.frontier is not None and top + height + reach >= len(self):
-            met = frozenset(slot.cursor for slot in self.slots)
+            met = {slot.cursor for slot in self.slots}
             end = len(self.slots)
             return self._send(Want(self.generation, "page", end, self.frontier, self.page_size, met))
         return None

@@ -58,6 +58,16 @@ async def test_every_row_is_there_once_in_order_with_its_progress(
     assert os.listdir(tmp_path) == ["all.csv"]
 
 
+async def test_a_list_that_goes_round_in_a_circle_is_not_written_without_end(
+    server: ContractServer, api: Api, tmp_path: Path
+) -> None:
+    for last in ("txn_3", "txn_2", "txn_1", "txn_3"):
+        server.refuse(200, {"data": [{"id": last}], "has_more": True, "next_cursor": last})
+    with pytest.raises(ClientError, match="round in a circle"):
+        await export(api, asked(tmp_path / "round.csv"), quiet)
+    assert os.listdir(tmp_path) == []
+
+
 async def test_the_filter_is_the_lists(server: ContractServer, api: Api, tmp_path: Path) -> None:
     fill(server, 10)
     await export(api, asked(tmp_path / "f.jsonl", "jsonl", type="debit"), quiet)
