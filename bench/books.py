@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ledger_engine import accounts, api_keys, projects
-from ledger_engine.engine import Engine, open_engine
-from ledger_engine.scope import Scope
+from ledger_engine.access import api_keys, projects
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database.engine import Engine, open_engine
+from ledger_engine.ledger import accounts
 
 NO_LIMIT = 1_000_000_000  # requests
 

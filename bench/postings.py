@@ -16,11 +16,11 @@ from pathlib import Path
 
 from bench.books import Books, make_books
 from bench.runs import Result, compare, say
-from ledger_engine import transactions
 from ledger_engine.database import Parameters, Row, Unit, Value
 from ledger_engine.database.connection import connect
-from ledger_engine.engine import Engine, open_engine
-from ledger_engine.transactions import NewTransaction
+from ledger_engine.database.engine import Engine, open_engine
+from ledger_engine.ledger import transactions
+from ledger_engine.ledger.transactions import NewTransaction
 
 WORKERS = 64
 NO_PARAMETERS: Parameters = {}

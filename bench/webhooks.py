@@ -14,8 +14,8 @@ from bench.posts import bodies_of
 from bench.receiver import receiving
 from bench.runs import Result, compare
 from bench.servers import ledger
-from ledger_engine.engine import open_engine
-from ledger_engine.webhooks import endpoints
+from ledger_engine.database.engine import open_engine
+from ledger_engine.events.webhooks import endpoints
 
 SECONDS = 4
 

@@ -22,19 +22,19 @@ from typing import Any
 from hypercorn.asyncio import serve as serve_http
 from hypercorn.config import Config
 
-from ledger_engine import api_keys, projects
-from ledger_engine.background import Background
+from ledger_engine.access import api_keys, projects
+from ledger_engine.core.printable import LineFormatter
+from ledger_engine.core.settings import BadSettings, ServeSettings, make_folder
+from ledger_engine.core.tenant import Scope
 from ledger_engine.database import Unit
+from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.database.lock import ServingLock
-from ledger_engine.engine import Engine, open_engine
+from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.http.app import create_app
 from ledger_engine.http.gate import AuthRateLimit
 from ledger_engine.http.proxies import BehindProxies
 from ledger_engine.http.wire import make_strict
-from ledger_engine.printable import LineFormatter
-from ledger_engine.scope import Scope
-from ledger_engine.settings import BadSettings, ServeSettings, make_folder
-from ledger_engine.webhooks.sealing import Seal
+from ledger_engine.upkeep.background import Background
 
 DRAIN_S = 8  # how long requests under way may take to finish; container hosts kill after 10
 BACKLOG = 1024  # connections the system holds while we are busy
@@ -175,7 +175,7 @@ async def _traffic(engine: Engine, *, play: bool) -> AsyncIterator[None]:
     if not play:
         yield
         return
-    from ledger_engine import demo
+    from ledger_engine.seeding import demo
 
     await demo.make_past(engine)
     task = asyncio.create_task(demo.play(engine))

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 
-from tests.ledger_engine.oauth.serving import Serving
+from tests.ledger_engine.access.oauth.serving import Serving
 
 HOW = "on Debian and Ubuntu: apt install chromium chromium-driver"
 FLAGS = (

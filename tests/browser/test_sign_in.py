@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.browser.conftest import STATE, VERIFIER, Callback, Person
-from tests.ledger_engine.oauth.serving import EMAIL, PASSWORD, Serving
+from tests.ledger_engine.access.oauth.serving import EMAIL, PASSWORD, Serving
 
 SIZES = {"desk": (1000, 800), "phone": (360, 740), "small phone": (320, 568)}
 

@@ -15,12 +15,12 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 from quart import Quart
 
-from ledger_engine import api_keys, projects
-from ledger_engine.engine import Engine, open_engine
+from ledger_engine.access import api_keys, projects
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.http.app import create_app
 from ledger_engine.http.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit
 from ledger_engine.http.wire import make_strict
-from ledger_engine.scope import Scope
 from tests.contract.raw import Wire
 from tests.ledger_engine.manual_clock import ManualClock
 

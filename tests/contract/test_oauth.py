@@ -17,8 +17,8 @@ import pytest
 
 from tests.contract.conftest import Cli, Project, Server
 from tests.contract.rules import holds
-from tests.ledger_engine.oauth.conftest import hidden
-from tests.ledger_engine.oauth.serving import PASSWORD, Serving
+from tests.ledger_engine.access.oauth.conftest import hidden
+from tests.ledger_engine.access.oauth.serving import PASSWORD, Serving
 
 REDIRECT = "https://app.example/callback"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ledger_engine import seed_files
+from ledger_engine.seeding import seed_files
 
 ROOT = Path(__file__).resolve().parents[2]
 LISTENING = "Listening on "

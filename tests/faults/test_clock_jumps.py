@@ -12,10 +12,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ledger_engine import api_keys, projects
-from ledger_engine.engine import Engine, open_engine
+from ledger_engine.access import api_keys, projects
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.http.app import create_app
-from ledger_engine.scope import Scope
 
 HOUR_S = 3600
 NS = 1_000_000_000

@@ -14,14 +14,15 @@ import httpx
 import pytest
 from quart import Quart
 
-from ledger_engine import api_keys, projects, tokens, users
+from ledger_engine.access import api_keys, projects, tokens
+from ledger_engine.access.oauth import apps, authorization, grants, passwords, sign_ins
+from ledger_engine.access.oauth.authorization import Asked
+from ledger_engine.access.projects import Project
+from ledger_engine.core.tenant import Scope
 from ledger_engine.database import Unit
-from ledger_engine.engine import Engine, open_engine
+from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.http.app import create_app
-from ledger_engine.oauth import apps, authorization, grants, passwords, sign_ins
-from ledger_engine.oauth.authorization import Asked
-from ledger_engine.projects import Project
-from ledger_engine.scope import Scope
+from ledger_engine.ledger import users
 from tests.ledger_engine.manual_clock import ManualClock
 
 START = 1_790_000_000_000  # 2026-09-21T14:13:20Z, where the tests' clock stands until it is moved

@@ -12,15 +12,15 @@ from typing import Any
 
 import httpx
 
-from ledger_engine import events
-from ledger_engine.clock import iso
+from ledger_engine.access.oauth import apps, authorization, grants, passwords, sign_ins
+from ledger_engine.access.oauth.authorization import Asked
+from ledger_engine.core.clock import iso
+from ledger_engine.core.tenant import Scope
 from ledger_engine.database import Unit
-from ledger_engine.engine import Engine
+from ledger_engine.database.engine import Engine
+from ledger_engine.events import outbox
 from ledger_engine.http.app import ROOMS
 from ledger_engine.http.operations import Operation
-from ledger_engine.oauth import apps, authorization, grants, passwords, sign_ins
-from ledger_engine.oauth.authorization import Asked
-from ledger_engine.scope import Scope
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
 
@@ -249,8 +249,8 @@ async def follow_events(world: World) -> None:
     """What the stream reads; the stream itself never ends."""
     first = (await world.ids("/v1/events"))[-1]
     for last in (None, first):
-        cursor = await world.engine.read(partial(events.resume, scope=world.scope, last=last))
-        await world.engine.read(partial(events.after, scope=world.scope, cursor=cursor, limit=16))
+        cursor = await world.engine.read(partial(outbox.resume, scope=world.scope, last=last))
+        await world.engine.read(partial(outbox.after, scope=world.scope, cursor=cursor, limit=16))
 
 
 async def oauth_code(world: World, email: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ledger_engine.errors import LedgerError
+from ledger_engine.core.errors import LedgerError
 
 
 async def refusal(asked: Awaitable[Any]) -> tuple[str, str | None]:

@@ -20,12 +20,14 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, get_state_machine_test, initialize, invariant, rule
 
-from ledger_engine import accounts, audit, invoices, orders, projects, statements, transactions, users
+from ledger_engine.access import projects
+from ledger_engine.core.errors import DuplicateIdempotencyKey, LedgerError
+from ledger_engine.core.tenant import Scope
 from ledger_engine.database import Unit
-from ledger_engine.engine import Engine, open_engine
-from ledger_engine.errors import DuplicateIdempotencyKey, LedgerError
-from ledger_engine.pages import PageRequest
-from ledger_engine.scope import Scope
+from ledger_engine.database.engine import Engine, open_engine
+from ledger_engine.database.pages import PageRequest
+from ledger_engine.ledger import accounts, invoices, orders, statements, transactions, users
+from ledger_engine.upkeep import audit
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.histories import (
     amounts,

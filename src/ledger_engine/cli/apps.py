@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from ledger_engine.access.oauth import apps as room
+from ledger_engine.access.oauth.apps import App, NewApp
 from ledger_engine.cli import options
 from ledger_engine.cli.running import (
     known_project,
@@ -19,11 +21,9 @@ from ledger_engine.cli.running import (
     shown,
     write,
 )
-from ledger_engine.clock import iso
+from ledger_engine.core.clock import iso
+from ledger_engine.core.tenant import Scope, mode_name
 from ledger_engine.database import Unit
-from ledger_engine.oauth import apps as room
-from ledger_engine.oauth.apps import App, NewApp
-from ledger_engine.scope import Scope, mode_name
 
 
 @click.group()

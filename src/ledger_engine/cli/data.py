@@ -14,15 +14,15 @@ import click
 
 from ledger_engine.cli import options
 from ledger_engine.cli.running import print_json, project_or_first, say, using
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.printable import printable
+from ledger_engine.core.settings import make_folder
 from ledger_engine.database import T, Unit, Work
-from ledger_engine.engine import Engine
-from ledger_engine.errors import StorageUnavailable
-from ledger_engine.printable import printable
-from ledger_engine.settings import make_folder
+from ledger_engine.database.engine import Engine
 
 if TYPE_CHECKING:
-    from ledger_engine.audit import Report
     from ledger_engine.seeding.loading import Progress
+    from ledger_engine.upkeep.audit import Report
 
 _PROGRESS_S = 0.05  # between two looks at how far a load has come
 
@@ -38,7 +38,7 @@ def seed(file: str, project: str | None, database: Path, as_json: bool) -> None:
     FILE is the name of one that comes with the program, or a JSON file. All of it is loaded in one
     commit, into the test mode, with a history that ends yesterday.
     """
-    from ledger_engine import seed_files
+    from ledger_engine.seeding import seed_files
     from ledger_engine.seeding.fields import BadDataSet
     from ledger_engine.seeding.loading import Progress, load
     from ledger_engine.seeding.reading import read as read_data_set
@@ -98,8 +98,8 @@ def verify(database: Path, as_json: bool) -> None:
 
     And whatever else the ledger keeps as a result. Exits with 1 and tells the first bad row if there is one.
     """
-    from ledger_engine import audit
     from ledger_engine.database.backup import look
+    from ledger_engine.upkeep import audit
 
     try:
         report = look(database, audit.verify)
@@ -125,7 +125,7 @@ def backup(dest: Path, overwrite: bool, database: Path, as_json: bool) -> None:
 
     A server may run meanwhile, and is not slowed down.
     """
-    from ledger_engine import backups
+    from ledger_engine.upkeep import backups
 
     report = backups.back_up(database, dest, overwrite=overwrite)
     _tell_copied(dest, report, as_json, {"file": str(dest)})
@@ -140,8 +140,8 @@ def restore(src: Path, database: Path, as_json: bool) -> None:
 
     It is checked first, and the former file is kept. No server may run meanwhile.
     """
-    from ledger_engine import backups
-    from ledger_engine.clock import SystemClock
+    from ledger_engine.core.clock import SystemClock
+    from ledger_engine.upkeep import backups
 
     make_folder(database)
     restored = backups.restore(src, database, SystemClock().now())

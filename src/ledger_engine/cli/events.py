@@ -6,16 +6,16 @@ from pathlib import Path
 
 import click
 
-from ledger_engine import events as room
 from ledger_engine.cli import options
 from ledger_engine.cli.running import known_project, print_json, print_table, read, say, shown, write
-from ledger_engine.clock import iso, parse_moment
+from ledger_engine.core.clock import iso, parse_moment
+from ledger_engine.core.tenant import Scope
 from ledger_engine.database import Unit
-from ledger_engine.events import Event
-from ledger_engine.pages import PageRequest
-from ledger_engine.scope import Scope
-from ledger_engine.webhooks import deliveries
-from ledger_engine.webhooks.deliveries import Delivery
+from ledger_engine.database.pages import PageRequest
+from ledger_engine.events import outbox as room
+from ledger_engine.events.outbox import Event
+from ledger_engine.events.webhooks import deliveries
+from ledger_engine.events.webhooks.deliveries import Delivery
 
 
 @click.group()

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 import click
 
-from ledger_engine.errors import LedgerError
-from ledger_engine.printable import printable
+from ledger_engine.core.errors import LedgerError
+from ledger_engine.core.printable import printable
 
 
 class OneLineErrors(click.Group):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from ledger_engine import api_keys
-from ledger_engine.api_keys import ApiKey, NewApiKey
+from ledger_engine.access import api_keys
+from ledger_engine.access.api_keys import ApiKey, NewApiKey
 from ledger_engine.cli import options
 from ledger_engine.cli.running import (
     known_project,
@@ -20,9 +20,9 @@ from ledger_engine.cli.running import (
     shown,
     write,
 )
-from ledger_engine.clock import iso
+from ledger_engine.core.clock import iso
+from ledger_engine.core.tenant import ROLES, SCOPES, Scope, mode_name
 from ledger_engine.database import Unit
-from ledger_engine.scope import ROLES, SCOPES, Scope, mode_name
 
 
 @click.group()

@@ -14,14 +14,14 @@ from urllib.parse import urlsplit
 
 import click
 
-from ledger_engine import api_keys
-from ledger_engine.api_keys import NewApiKey
+from ledger_engine.access import api_keys
+from ledger_engine.access.api_keys import NewApiKey
 from ledger_engine.cli import options
 from ledger_engine.cli.running import known_project, say
+from ledger_engine.core.tenant import Scope
 from ledger_engine.database import Unit
+from ledger_engine.database.engine import open_engine
 from ledger_engine.database.lock import served_at
-from ledger_engine.engine import open_engine
-from ledger_engine.scope import Scope
 
 
 @click.command()
@@ -80,7 +80,7 @@ async def _listen(
     database: Path,
 ) -> None:
     # Only now: a client takes longer to load than most commands to run.
-    from ledger_engine.listening import Listener, Refused
+    from ledger_engine.cli.listening import Listener, Refused
 
     async with _key(key, database, project, livemode) as value:
         try:

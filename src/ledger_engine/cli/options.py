@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from ledger_engine.pages import LIMIT_DEFAULT, LIMIT_MAX
-from ledger_engine.settings import default_database
+from ledger_engine.core.settings import default_database
+from ledger_engine.database.pages import LIMIT_DEFAULT, LIMIT_MAX
 
 database = click.option(
     "--database",

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from ledger_engine import projects as room
+from ledger_engine.access import projects as room
+from ledger_engine.access.limits import PLANS
+from ledger_engine.access.projects import Changes, NewProject, Project
 from ledger_engine.cli import options
 from ledger_engine.cli.running import print_json, print_table, read, say, shown, write
-from ledger_engine.limits import PLANS
-from ledger_engine.projects import Changes, NewProject, Project
 
 _rate_limit = click.option(
     "--rate-limit", type=click.IntRange(1), metavar="N", help="Requests a minute per key (enterprise)."

@@ -10,14 +10,14 @@ from typing import Any
 
 import click
 
-from ledger_engine import projects
+from ledger_engine.access import projects
+from ledger_engine.access.projects import Project
+from ledger_engine.core.errors import Conflict
+from ledger_engine.core.printable import printable, printable_json
+from ledger_engine.core.records import Record, as_json
+from ledger_engine.core.settings import make_folder
 from ledger_engine.database import T, Unit, Work
-from ledger_engine.engine import Engine, open_engine
-from ledger_engine.errors import Conflict
-from ledger_engine.printable import printable, printable_json
-from ledger_engine.projects import Project
-from ledger_engine.records import Record, as_json
-from ledger_engine.settings import make_folder
+from ledger_engine.database.engine import Engine, open_engine
 
 
 def read(database: Path, work: Work[T]) -> T:

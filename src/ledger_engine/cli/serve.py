@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ledger_engine.cli import options
-from ledger_engine.printable import printable
-from ledger_engine.settings import PORT, WEBHOOK_RETRIES_S, BadSettings, ServeSettings
+from ledger_engine.core.printable import printable
+from ledger_engine.core.settings import PORT, WEBHOOK_RETRIES_S, BadSettings, ServeSettings
 
 if TYPE_CHECKING:
     from ledger_engine.server import Ready

@@ -9,8 +9,8 @@ import click
 
 from ledger_engine.cli import options
 from ledger_engine.cli.running import known_project, print_json, say, write
+from ledger_engine.core.tenant import Scope
 from ledger_engine.database import Unit
-from ledger_engine.scope import Scope
 
 
 @click.group()
@@ -35,7 +35,7 @@ def set_password(
     email: str, project: str | None, mode: str, password_stdin: bool, database: Path, as_json: bool
 ) -> None:
     """Give the user with the address EMAIL a password to sign in with."""
-    from ledger_engine.oauth import passwords
+    from ledger_engine.access.oauth import passwords
 
     hashed = passwords.hash_password(_read_password(password_stdin))
 

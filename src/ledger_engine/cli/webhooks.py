@@ -19,16 +19,16 @@ from ledger_engine.cli.running import (
     shown,
     write,
 )
-from ledger_engine.clock import iso
+from ledger_engine.core.clock import iso
+from ledger_engine.core.tenant import Scope, mode_name
 from ledger_engine.database import Unit
-from ledger_engine.events import KINDS
-from ledger_engine.pages import PageRequest
-from ledger_engine.scope import Scope, mode_name
-from ledger_engine.webhooks import deliveries
-from ledger_engine.webhooks import endpoints as room
-from ledger_engine.webhooks.deliveries import Delivery
-from ledger_engine.webhooks.endpoints import EndpointWithSecret, NewEndpoint, WebhookEndpoint
-from ledger_engine.webhooks.sealing import Seal
+from ledger_engine.database.pages import PageRequest
+from ledger_engine.events.outbox import KINDS
+from ledger_engine.events.webhooks import deliveries
+from ledger_engine.events.webhooks import endpoints as room
+from ledger_engine.events.webhooks.deliveries import Delivery
+from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint, WebhookEndpoint
+from ledger_engine.events.webhooks.sealing import Seal
 
 
 @click.group()
@@ -54,7 +54,7 @@ def create(
     url: str, kinds: tuple[str, ...], mode: str, project: str | None, database: Path, as_json: bool
 ) -> None:
     """Send the events from now on to URL. Its signing secret is printed this once."""
-    from ledger_engine.webhooks.exchange import check_url
+    from ledger_engine.events.webhooks.exchange import check_url
 
     livemode = mode == "live"
     asyncio.run(check_url(url, livemode=livemode))

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from ledger_engine.clock import SystemClock
+from ledger_engine.core.clock import SystemClock
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.ids import IdSource
 from ledger_engine.database import T, Work
 from ledger_engine.database.connection import BUSY_TIMEOUT_MS, companions, make_private
 from ledger_engine.database.unit import SqliteUnit
-from ledger_engine.errors import StorageUnavailable
-from ledger_engine.ids import IdSource
 
 _CACHE_KB = 65_536  # with less an audit of a large file reads the same pages over and over
 

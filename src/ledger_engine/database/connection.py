@@ -8,7 +8,7 @@ import sqlite3
 import time
 from pathlib import Path
 
-from ledger_engine.errors import LedgerError, StorageUnavailable
+from ledger_engine.core.errors import LedgerError, StorageUnavailable
 
 BUSY_TIMEOUT_MS = 5000
 # The write-ahead log goes into the file when it has this many pages (16 MB). A busy account's last pages are

@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from ledger_engine.errors import StorageUnavailable
+from ledger_engine.core.errors import StorageUnavailable
 
 if sys.platform == "win32":
     import msvcrt

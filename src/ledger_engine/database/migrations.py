@@ -6,8 +6,8 @@ import sqlite3
 
 from sqlite_utils import Database
 
+from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.database.tables import ledger
-from ledger_engine.errors import StorageUnavailable
 
 
 def apply(connection: sqlite3.Connection) -> None:

@@ -18,7 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from ledger_engine.clock import Clock
+from ledger_engine.core.clock import Clock
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.database import Listener, T, Unit, Work, migrations
 from ledger_engine.database.connection import (
     FATAL,
@@ -31,10 +33,8 @@ from ledger_engine.database.connection import (
     reason_of,
     told,
 )
-from ledger_engine.database.gathering import Gathering
+from ledger_engine.database.group_commit import Gathering
 from ledger_engine.database.unit import SqliteUnit
-from ledger_engine.errors import StorageUnavailable
-from ledger_engine.ids import IdSource, moment_of
 
 WAITING_MAX = 4096  # works waiting for the writer or the readers; more are refused, not piled up
 READERS = 3

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 
-from ledger_engine.clock import Clock
+from ledger_engine.core.clock import Clock
+from ledger_engine.core.ids import IdSource
 from ledger_engine.database import Parameters, Row, Value
-from ledger_engine.ids import IdSource
 
 FAULTS_MAX = 10  # one is enough to know; more than these help nobody
 

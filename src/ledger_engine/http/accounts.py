@@ -6,12 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ledger_engine import accounts
-from ledger_engine.clock import parse_moment
+from ledger_engine.core.clock import parse_moment
+from ledger_engine.database.pages import Page
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.lists import LedgerList
 from ledger_engine.http.operations import Call, Routes
-from ledger_engine.pages import Page
+from ledger_engine.ledger import accounts
 
 routes = Routes("accounts", "/v1")
 

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ledger_engine import api_keys
-from ledger_engine.api_keys import ApiKey, NewApiKey
+from ledger_engine.access import api_keys
+from ledger_engine.access.api_keys import ApiKey, NewApiKey
+from ledger_engine.database.pages import Page
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.lists import GenericList
 from ledger_engine.http.operations import Call, Routes, shown
-from ledger_engine.pages import Page
 
 routes = Routes("api_keys", "/v1")
 

@@ -9,8 +9,9 @@ from typing import Any
 from quart import Quart, Response, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from ledger_engine.engine import Engine
-from ledger_engine.errors import LedgerError
+from ledger_engine.core.errors import LedgerError
+from ledger_engine.database.engine import Engine
+from ledger_engine.events.request_recorder import RequestRecorder
 from ledger_engine.http import (
     accounts,
     api_keys,
@@ -37,7 +38,6 @@ from ledger_engine.http.errors import InternalError, UnsupportedMethod, from_sta
 from ledger_engine.http.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit, Gate
 from ledger_engine.http.limits import WallClock
 from ledger_engine.http.operations import Routes, call_of
-from ledger_engine.request_recorder import RequestRecorder
 
 log = logging.getLogger("ledger_engine.http")
 

@@ -7,10 +7,10 @@ import re
 from functools import partial
 from typing import Any
 
-from ledger_engine import api_keys, credentials
-from ledger_engine.credentials import Credential
-from ledger_engine.engine import Engine
-from ledger_engine.errors import AuthenticationError, LedgerError
+from ledger_engine.access import api_keys, credentials
+from ledger_engine.access.credentials import Credential
+from ledger_engine.core.errors import AuthenticationError, LedgerError
+from ledger_engine.database.engine import Engine
 
 _REMEMBERED_MAX = 10_000
 _REFUSALS_MAX = 1_000

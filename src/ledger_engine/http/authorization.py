@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from urllib.parse import urlencode, urlsplit
 
-from ledger_engine.engine import Engine
+from ledger_engine.access.oauth import authorization
+from ledger_engine.access.oauth.authorization import Asked, ToldToApp
+from ledger_engine.database.engine import Engine
 from ledger_engine.http.bodies import pairs_of
-from ledger_engine.oauth import authorization
-from ledger_engine.oauth.authorization import Asked, ToldToApp
 
 
 async def read(engine: Engine, raw: bytes, sign_in: str | None = None) -> Asked:

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from ledger_engine import billing
-from ledger_engine.billing import Billing
+from ledger_engine.access import billing
+from ledger_engine.access.billing import Billing
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.operations import Call, Routes
 

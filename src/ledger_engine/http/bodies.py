@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from ledger_engine.errors import InvalidRequest
+from ledger_engine.core.errors import InvalidRequest
 
 BODY_MAX = 1024 * 1024  # bytes (interface.md, Request size)
 DEPTH_MAX = 32

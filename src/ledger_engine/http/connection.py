@@ -17,7 +17,7 @@ from quart.wrappers.response import DataBody
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import MapAdapter
 
-from ledger_engine.errors import LedgerError
+from ledger_engine.core.errors import LedgerError
 from ledger_engine.http.answers import send_answer, until_gone
 from ledger_engine.http.errors import Rendered, render
 from ledger_engine.http.gate import HEALTH

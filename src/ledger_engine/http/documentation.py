@@ -9,10 +9,10 @@ from importlib.resources import files
 
 from quart import Blueprint, Response, request
 
+from ledger_engine.core.records import dumps
 from ledger_engine.http.openapi import document
 from ledger_engine.http.operations import Routes
 from ledger_engine.http.pages import redirect
-from ledger_engine.records import dumps
 
 SCRIPT = "rapidoc-9.3.8.min.js"
 # The page may show and call this server and nothing else. RapiDoc brings its styles inside its elements.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-from ledger_engine.errors import (
+from ledger_engine.core.errors import (
     AuthenticationError,
     Conflict,
     InvalidRequest,
@@ -15,7 +15,7 @@ from ledger_engine.errors import (
     PermissionDenied,
     StorageUnavailable,
 )
-from ledger_engine.records import dumps
+from ledger_engine.core.records import dumps
 
 
 class UnsupportedMethod(InvalidRequest):

@@ -12,17 +12,18 @@ from typing import Any
 
 from quart import Response
 
-from ledger_engine import credentials, events
-from ledger_engine.clock import parse_moment
-from ledger_engine.errors import LedgerError
-from ledger_engine.events import Event
-from ledger_engine.following import Followers
+from ledger_engine.access import credentials
+from ledger_engine.core.clock import parse_moment
+from ledger_engine.core.errors import LedgerError
+from ledger_engine.database.pages import Page
+from ledger_engine.events import outbox
+from ledger_engine.events.following import Followers
+from ledger_engine.events.outbox import Event
+from ledger_engine.events.webhooks import deliveries, endpoints
+from ledger_engine.events.webhooks.deliveries import Delivery
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.lists import GenericList
 from ledger_engine.http.operations import Call, Routes, shown
-from ledger_engine.pages import Page
-from ledger_engine.webhooks import deliveries, endpoints
-from ledger_engine.webhooks.deliveries import Delivery
 
 routes = Routes("events", "/v1")
 
@@ -59,7 +60,7 @@ class ResentFailed:
 )
 async def list_events(call: Call, query: GenericList) -> Page[Event]:
     """List the events, newest first."""
-    return await call.read(events.page, query.page())
+    return await call.read(outbox.page, query.page())
 
 
 @routes.add(
@@ -69,7 +70,7 @@ async def stream_events(call: Call) -> Response:
     """Follow the events as they happen, as server-sent events."""
     followers = Followers.of(call.engine)
     followers.require_room(call.authenticate().project)
-    cursor = await call.read(events.resume, call.header(b"last-event-id"))
+    cursor = await call.read(outbox.resume, call.header(b"last-event-id"))
     response = Response(_messages(call, followers, cursor), content_type="text/event-stream")
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Accel-Buffering"] = "no"  # nginx would gather what is to be seen at once
@@ -80,7 +81,7 @@ async def stream_events(call: Call) -> Response:
 @routes.add("GET", "/events/<id>", needs="read:projects", answer=Event, beyond_contract=True)
 async def get_event(call: Call, id: str) -> Event:
     """Get one event."""
-    return await call.read(events.get, id)
+    return await call.read(outbox.get, id)
 
 
 @routes.add(
@@ -131,7 +132,7 @@ async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncItera
             if now - checked_at >= CHECKED_EVERY_S:
                 checked_at = now
                 await call.engine.read(partial(credentials.find, value=value))
-            batch = await call.read(events.after, cursor, AT_ONCE)
+            batch = await call.read(outbox.after, cursor, AT_ONCE)
             for event in batch:
                 signed = {"body": event.body, "signature": endpoints.sign(secret, event.body.encode())}
                 yield _message("event", event.id, signed)

@@ -12,9 +12,12 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from ledger_engine.credentials import Credential
-from ledger_engine.engine import Engine
-from ledger_engine.errors import InvalidRequest, LedgerError, NotFound, StorageUnavailable
+from ledger_engine.access.credentials import Credential
+from ledger_engine.access.limits import PLANS
+from ledger_engine.core.errors import InvalidRequest, LedgerError, NotFound, StorageUnavailable
+from ledger_engine.core.ids import IdSource
+from ledger_engine.database.engine import Engine
+from ledger_engine.events.request_recorder import BODY_KEPT_MAX, Note, RequestRecorder
 from ledger_engine.http import pages
 from ledger_engine.http.answers import JSON, Asgi, Receive, Send, send_answer, until_gone
 from ledger_engine.http.auth import Authenticator
@@ -22,9 +25,6 @@ from ledger_engine.http.errors import HeadersTooLarge, InternalError, UriTooLong
 from ledger_engine.http.intake import ARRIVAL, REFUSAL, Arrival, ClientGone, is_large, read_body
 from ledger_engine.http.limits import Verdict, WallClock, Windows
 from ledger_engine.http.operations import CALL, Call
-from ledger_engine.ids import IdSource
-from ledger_engine.limits import PLANS
-from ledger_engine.request_recorder import BODY_KEPT_MAX, Note, RequestRecorder
 
 URL_MAX = 8 * 1024  # bytes (interface.md, Request size)
 HEADERS_MAX = 16 * 1024

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from quart import Response
 
-from ledger_engine.errors import StorageUnavailable
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.records import as_json, dumps
 from ledger_engine.http.errors import status_of
 from ledger_engine.http.operations import Call, Routes
-from ledger_engine.records import as_json, dumps
 
 VERSION = "1.4.2"  # of the directory's interface (interface.md, Versioning)
 

@@ -10,7 +10,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.http import parse_options_header
 from werkzeug.sansio.multipart import NEED_DATA, Data, Epilogue, Field, File, MultipartDecoder
 
-from ledger_engine.errors import InvalidRequest
+from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.http.answers import Receive
 from ledger_engine.http.bodies import BODY_MAX
 from ledger_engine.http.errors import BodyTimeout, PayloadTooLarge

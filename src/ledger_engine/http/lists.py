@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from ledger_engine.errors import InvalidRequest
+from ledger_engine.core.errors import InvalidRequest
+from ledger_engine.database.pages import LIMIT_DEFAULT, LIMIT_MAX, PageRequest
 from ledger_engine.http.bodies import Query
-from ledger_engine.pages import LIMIT_DEFAULT, LIMIT_MAX, PageRequest
 
 
 def _digits(value: object) -> object:

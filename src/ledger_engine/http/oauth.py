@@ -8,14 +8,14 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from ledger_engine import tokens
-from ledger_engine.errors import InvalidRequest, LedgerError
+from ledger_engine.access import tokens
+from ledger_engine.access.oauth import authorization
+from ledger_engine.access.oauth.grants import OAuthTokens
+from ledger_engine.access.oauth.models import AUTHORIZATION_CODE, GRANT_TYPES
+from ledger_engine.core.errors import InvalidRequest, LedgerError
+from ledger_engine.core.tenant import SCOPES
 from ledger_engine.http.bodies import FormOrJson
 from ledger_engine.http.operations import Call, Routes
-from ledger_engine.oauth import authorization
-from ledger_engine.oauth.grants import OAuthTokens
-from ledger_engine.oauth.models import AUTHORIZATION_CODE, GRANT_TYPES
-from ledger_engine.scope import SCOPES
 
 routes = Routes("oauth", "/oauth")
 

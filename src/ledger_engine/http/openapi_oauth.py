@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ledger_engine.core.tenant import SCOPES
 from ledger_engine.http import oauth
 from ledger_engine.http.operations import Operation
-from ledger_engine.scope import SCOPES
 
 _GRANTS = {
     "read:projects": "See accounts, transactions, invoices, orders and projects.",

@@ -14,23 +14,23 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 from quart import Blueprint, Request, Response
 
-from ledger_engine import idempotency
-from ledger_engine.credentials import Credential
-from ledger_engine.database import T, Unit
-from ledger_engine.engine import Engine
-from ledger_engine.errors import (
+from ledger_engine.access import idempotency
+from ledger_engine.access.credentials import Credential
+from ledger_engine.core.errors import (
     DuplicateIdempotencyKey,
     InvalidRequest,
     LedgerError,
     NotFound,
     PermissionDenied,
 )
+from ledger_engine.core.records import Shown, as_json
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database import T, Unit
+from ledger_engine.database.engine import Engine
+from ledger_engine.database.pages import Page
 from ledger_engine.http.answers import JSON
 from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, parse_query
 from ledger_engine.http.errors import Rendered
-from ledger_engine.pages import Page
-from ledger_engine.records import Shown, as_json
-from ledger_engine.scope import Scope
 
 P = ParamSpec("P")
 CALL = "ledger.call"  # where the gate leaves the Call in the ASGI scope

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ledger_engine import requests_log
+from ledger_engine.database.pages import Page
+from ledger_engine.events import request_log
+from ledger_engine.events.request_log import LoggedRequest, RequestWithEvents
 from ledger_engine.http.lists import DIGITS, GenericList
 from ledger_engine.http.operations import Call, Routes
-from ledger_engine.pages import Page
-from ledger_engine.requests_log import LoggedRequest, RequestWithEvents
 
 routes = Routes("requests", "/v1")
 
@@ -33,11 +33,11 @@ class ListRequests(GenericList):
 async def list_requests(call: Call, query: ListRequests) -> Page[LoggedRequest]:
     """List the requests of the last 7 days, newest first."""
     return await call.read(
-        requests_log.page, query.page(), status=query.status, method=query.method, path=query.path
+        request_log.page, query.page(), status=query.status, method=query.method, path=query.path
     )
 
 
 @routes.add("GET", "/requests/<id>", needs="read:projects", answer=RequestWithEvents, beyond_contract=True)
 async def get_request(call: Call, id: str) -> RequestWithEvents:
     """Get one request with the events it caused."""
-    return await call.read(requests_log.get, id)
+    return await call.read(request_log.get, id)

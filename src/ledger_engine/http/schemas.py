@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.terms import meaning
-from ledger_engine.records import Moment, OneOf
 
 Schema = dict[str, Any]
 REFERENCE = "#/components/schemas/{model}"

@@ -15,18 +15,18 @@ from urllib.parse import urlencode
 
 from quart import Blueprint, Response, request
 
-from ledger_engine import projects
-from ledger_engine.api_keys import SECRET_LENGTH, new_secret
-from ledger_engine.errors import LedgerError, NotFound
+from ledger_engine.access import projects
+from ledger_engine.access.api_keys import SECRET_LENGTH, new_secret
+from ledger_engine.access.oauth import grants, passwords, sign_ins
+from ledger_engine.access.oauth.authorization import Asked, ToldToApp, decide
+from ledger_engine.access.oauth.passwords import Login
+from ledger_engine.access.oauth.sign_ins import SignedIn
+from ledger_engine.core.errors import LedgerError, NotFound
+from ledger_engine.core.records import dumps
 from ledger_engine.http import authorization, oauth, pages
 from ledger_engine.http.bodies import pairs_of
 from ledger_engine.http.errors import status_of
 from ledger_engine.http.operations import Call, call_of
-from ledger_engine.oauth import grants, passwords, sign_ins
-from ledger_engine.oauth.authorization import Asked, ToldToApp, decide
-from ledger_engine.oauth.passwords import Login
-from ledger_engine.oauth.sign_ins import SignedIn
-from ledger_engine.records import dumps
 
 CHECKED_AT_ONCE = 2  # passwords; each takes 64 MB and a few processors for a while
 WAITING_MAX = 50

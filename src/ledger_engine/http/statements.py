@@ -12,12 +12,12 @@ from quart import Response
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
-from ledger_engine import statements
-from ledger_engine.clock import DAY, iso, parse_moment
+from ledger_engine.core.clock import DAY, iso, parse_moment
+from ledger_engine.core.records import as_json, dumps
 from ledger_engine.http.bodies import Query
 from ledger_engine.http.operations import Call, Routes
-from ledger_engine.records import as_json, dumps
-from ledger_engine.statements import Line, Statement
+from ledger_engine.ledger import statements
+from ledger_engine.ledger.statements import Line, Statement
 
 routes = Routes("statements", "/v1")
 

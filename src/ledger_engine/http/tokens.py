@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from ledger_engine import tokens
-from ledger_engine.errors import InvalidRequest
+from ledger_engine.access import tokens
+from ledger_engine.access.tokens import TokenPair
+from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.operations import Call, Routes
-from ledger_engine.tokens import TokenPair
 
 routes = Routes("tokens", "/v1")
 

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ledger_engine import users
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.lists import DIGITS
 from ledger_engine.http.operations import Call, Routes, shown
-from ledger_engine.users import User
+from ledger_engine.ledger import users
+from ledger_engine.ledger.users import User
 
 routes = Routes("users", "/api")
 

@@ -6,16 +6,16 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ledger_engine.database.pages import Page
+from ledger_engine.events.webhooks import deliveries, endpoints
+from ledger_engine.events.webhooks.addresses import URL_MAX
+from ledger_engine.events.webhooks.deliveries import Delivery
+from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint, WebhookEndpoint
+from ledger_engine.events.webhooks.exchange import check_url
+from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.lists import GenericList
 from ledger_engine.http.operations import Call, Routes
-from ledger_engine.pages import Page
-from ledger_engine.webhooks import deliveries, endpoints
-from ledger_engine.webhooks.addresses import URL_MAX
-from ledger_engine.webhooks.deliveries import Delivery
-from ledger_engine.webhooks.endpoints import EndpointWithSecret, NewEndpoint, WebhookEndpoint
-from ledger_engine.webhooks.exchange import check_url
-from ledger_engine.webhooks.sealing import Seal
 
 routes = Routes("webhook_endpoints", "/v1")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ledger_engine.credentials import Credential
+from ledger_engine.access.credentials import Credential
+from ledger_engine.core.records import Moment
+from ledger_engine.core.tenant import mode_name
 from ledger_engine.http.operations import Call, Routes
-from ledger_engine.records import Moment
-from ledger_engine.scope import mode_name
 
 routes = Routes("whoami", "/v1")
 

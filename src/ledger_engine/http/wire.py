@@ -26,7 +26,7 @@ from hypercorn.protocol.http_stream import ASGIHTTPState, HTTPStream
 from hypercorn.typing import ConnectionState, H11SendableEvent
 from hypercorn.utils import suppress_body
 
-from ledger_engine.errors import AuthenticationError, InvalidRequest, LedgerError
+from ledger_engine.core.errors import AuthenticationError, InvalidRequest, LedgerError
 from ledger_engine.http.errors import HeadersTooLarge, PayloadTooLarge, UnsupportedMethod, UriTooLong
 from ledger_engine.http.intake import ARRIVAL, REFUSAL, Arrival, is_refused_unread
 from ledger_engine.http.peer import Peer

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from ledger_engine import idempotency
-from ledger_engine.clock import DAY, iso
+from ledger_engine.access import idempotency
+from ledger_engine.access.projects import Project
+from ledger_engine.core.clock import DAY, iso
+from ledger_engine.core.errors import Conflict, DuplicateIdempotencyKey, LedgerError, StorageUnavailable
+from ledger_engine.core.ids import IdSource, moment_of
+from ledger_engine.core.tenant import Scope
 from ledger_engine.database import Parameters, Row, Unit, Value
-from ledger_engine.errors import Conflict, DuplicateIdempotencyKey, LedgerError, StorageUnavailable
-from ledger_engine.ids import IdSource, moment_of
-from ledger_engine.projects import Project
-from ledger_engine.scope import Scope
 from ledger_engine.seeding.entries import DataSet
 from ledger_engine.seeding.fields import BadDataSet
 from ledger_engine.seeding.steps import History, Step

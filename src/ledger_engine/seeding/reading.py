@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ledger_engine.money import MAX_AMOUNT
-from ledger_engine.records import dumps
+from ledger_engine.core.money import MAX_AMOUNT
+from ledger_engine.core.records import dumps
 from ledger_engine.seeding.entries import (
     AccountEntry,
     DataSet,

@@ -12,12 +12,13 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from ledger_engine import accounts, invoices, orders, transactions, users
-from ledger_engine.clock import DAY, iso
+from ledger_engine.core.clock import DAY, iso
+from ledger_engine.core.tenant import Scope
 from ledger_engine.database import Unit
-from ledger_engine.invoices import NewInvoice
-from ledger_engine.orders import NewOrder
-from ledger_engine.scope import Scope
+from ledger_engine.ledger import accounts, invoices, orders, transactions, users
+from ledger_engine.ledger.invoices import NewInvoice
+from ledger_engine.ledger.orders import NewOrder
+from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.seeding.entries import (
     AccountEntry,
     DataSet,
@@ -30,7 +31,6 @@ from ledger_engine.seeding.entries import (
     Whole,
 )
 from ledger_engine.seeding.fields import BadDataSet
-from ledger_engine.transactions import NewTransaction
 
 STEPS_MAX = 1_000_000
 _MINUTE = 60_000

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ledger_engine import seed_files
+from ledger_engine.seeding import seed_files
 from tests.ledger_engine.cli.conftest import Command, only_line
 
 Told = Callable[..., Any]

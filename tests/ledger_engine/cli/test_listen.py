@@ -1,4 +1,4 @@
-"""`ledger-engine listen`; what it hears and forwards is in tests/ledger_engine/test_listening.py."""
+"""`ledger-engine listen`; what it hears and forwards is in tests/ledger_engine/cli/test_listening.py."""
 
 from __future__ import annotations
 

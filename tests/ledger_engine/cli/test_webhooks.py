@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from ledger_engine import accounts
-from ledger_engine.accounts import NewAccount
+from ledger_engine.core.tenant import Scope
 from ledger_engine.database import Unit
-from ledger_engine.engine import open_engine
-from ledger_engine.scope import Scope
-from ledger_engine.webhooks import endpoints
+from ledger_engine.database.engine import open_engine
+from ledger_engine.events.webhooks import endpoints
+from ledger_engine.ledger import accounts
+from ledger_engine.ledger.accounts import NewAccount
 from tests.ledger_engine.cli.conftest import Command, only_line
-from tests.ledger_engine.webhooks.test_attempts import Sending
+from tests.ledger_engine.events.webhooks.test_attempts import Sending
 
 URL = "http://127.0.0.1:4242/hook"
 Told = Callable[..., Any]

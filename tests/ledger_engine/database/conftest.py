@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ledger_engine.database import Unit, Work
-from ledger_engine.engine import Engine
+from ledger_engine.database.engine import Engine
 
 Hold = Callable[[], AbstractAsyncContextManager[None]]
 Seen = Callable[[], list[str]]

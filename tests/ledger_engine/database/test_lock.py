@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.database.lock import ServingLock, lock_file
-from ledger_engine.errors import StorageUnavailable
 
 HOLDER = """
 import sys

@@ -11,9 +11,9 @@ import pytest
 from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
+from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.database import migrations
-from ledger_engine.engine import open_engine
-from ledger_engine.errors import StorageUnavailable
+from ledger_engine.database.engine import open_engine
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ledger_engine.core.errors import InvalidRequest, LedgerError, StorageUnavailable
 from ledger_engine.database import Unit, Work
+from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.database.sqlite import CAUTIOUS_GROUPS, WAITING_MAX
-from ledger_engine.engine import Engine, open_engine
-from ledger_engine.errors import InvalidRequest, LedgerError, StorageUnavailable
 from tests.ledger_engine.database.conftest import Hold, Seen, note, submit
 from tests.ledger_engine.manual_clock import ManualClock
 

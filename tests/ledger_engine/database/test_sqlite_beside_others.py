@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from ledger_engine import accounts, projects
-from ledger_engine.accounts import NewAccount
+from ledger_engine.access import projects
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.ids import moment_of
+from ledger_engine.core.tenant import Scope
 from ledger_engine.database import Unit
-from ledger_engine.engine import Engine, open_engine
-from ledger_engine.errors import StorageUnavailable
-from ledger_engine.ids import moment_of
-from ledger_engine.scope import Scope
+from ledger_engine.database.engine import Engine, open_engine
+from ledger_engine.ledger import accounts
+from ledger_engine.ledger.accounts import NewAccount
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.database.conftest import Seen, note
 from tests.ledger_engine.manual_clock import ManualClock

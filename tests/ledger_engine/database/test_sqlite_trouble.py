@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.database import Unit
 from ledger_engine.database.backup import copied_beside, put_in_place
+from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.database.sqlite import READERS
-from ledger_engine.engine import Engine, open_engine
-from ledger_engine.errors import StorageUnavailable
 from tests.ledger_engine.database.conftest import Hold, Seen, note, submit
 
 

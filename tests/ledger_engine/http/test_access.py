@@ -17,13 +17,14 @@ import httpx
 import pytest
 from quart import Quart
 
-from ledger_engine import api_keys, projects, users
-from ledger_engine.engine import Engine
+from ledger_engine.access import api_keys, projects
+from ledger_engine.access.oauth import apps
+from ledger_engine.access.projects import NewProject, Project
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database.engine import Engine
 from ledger_engine.http.app import ROOMS, create_app
 from ledger_engine.http.gate import AuthRateLimit
-from ledger_engine.oauth import apps
-from ledger_engine.projects import NewProject, Project
-from ledger_engine.scope import Scope
+from ledger_engine.ledger import users
 from tests.ledger_engine.manual_clock import ManualClock
 
 ROLES = ("member", "admin", "owner")

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine.projects import Project
+from ledger_engine.access.projects import Project
 
 PATH = "/v1/api_keys"
 

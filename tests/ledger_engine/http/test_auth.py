@@ -13,15 +13,15 @@ import httpx
 import pytest
 from quart import Quart
 
-from ledger_engine import api_keys, projects
-from ledger_engine.api_keys import NewApiKey
-from ledger_engine.credentials import Credential
+from ledger_engine.access import api_keys, projects
+from ledger_engine.access.api_keys import NewApiKey
+from ledger_engine.access.credentials import Credential
+from ledger_engine.core.errors import AuthenticationError, StorageUnavailable
+from ledger_engine.core.tenant import Scope
 from ledger_engine.database import Listener, Unit
-from ledger_engine.engine import Engine, open_engine
-from ledger_engine.errors import AuthenticationError, StorageUnavailable
+from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.http.app import create_app
 from ledger_engine.http.auth import Authenticator
-from ledger_engine.scope import Scope
 from tests.ledger_engine.manual_clock import ManualClock
 
 

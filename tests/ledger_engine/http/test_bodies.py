@@ -9,7 +9,7 @@ import httpx
 import pytest
 from pydantic import Field, TypeAdapter
 
-from ledger_engine.errors import InvalidRequest
+from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.http.app import ROOMS
 from ledger_engine.http.bodies import Body, NoBody, Query, parse_body, parse_object, parse_query
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ledger_engine import errors
-from ledger_engine.engine import Engine
-from ledger_engine.errors import (
+from ledger_engine.core import errors
+from ledger_engine.core.errors import (
     AuthenticationError,
     Conflict,
     DuplicateIdempotencyKey,
@@ -21,6 +20,7 @@ from ledger_engine.errors import (
     PermissionDenied,
     StorageUnavailable,
 )
+from ledger_engine.database.engine import Engine
 from ledger_engine.http.errors import (
     HeadersTooLarge,
     InternalError,

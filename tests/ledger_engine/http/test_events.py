@@ -16,28 +16,30 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 from quart import Quart
 
-from ledger_engine import accounts, api_keys, events, following
-from ledger_engine.background import Background
-from ledger_engine.engine import Engine, open_engine
-from ledger_engine.following import Followers
+from ledger_engine.access import api_keys
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database.engine import Engine, open_engine
+from ledger_engine.events import following, outbox
+from ledger_engine.events.following import Followers
+from ledger_engine.events.webhooks import deliveries, endpoints
+from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.http import events as routes
 from ledger_engine.http.wire import make_strict
-from ledger_engine.scope import Scope
-from ledger_engine.webhooks import deliveries, endpoints
-from ledger_engine.webhooks.sealing import Seal
+from ledger_engine.ledger import accounts
+from ledger_engine.upkeep.background import Background
 from tests.ledger_engine.conftest import MakeKey, Run
+from tests.ledger_engine.events.webhooks.test_attempts import begin
 from tests.ledger_engine.waiting import looked_until, until
-from tests.ledger_engine.webhooks.test_attempts import begin
 
 TILL = accounts.NewAccount("Till ☕", "EUR", {"note": "one\r\ntwo\u2028three"})
 
 
 async def happen(engine: Engine, scope: Scope, count: int = 1) -> list[str]:
     """So many accounts are created; gives their events' ids."""
-    before = await engine.read(events.newest)
+    before = await engine.read(outbox.newest)
     for _ in range(count):
         await engine.write(partial(accounts.create, scope=scope, new=TILL))
-    found = await engine.read(lambda unit: events.after(unit, scope, before, count))
+    found = await engine.read(lambda unit: outbox.after(unit, scope, before, count))
     return [message.id for message in found]
 
 
@@ -50,7 +52,7 @@ async def test_events_are_listed_newest_first_as_they_are_sent(
     await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})
     await happen(engine, scope, 2)
     answer = (await api.get("/v1/events")).json()
-    messages = await engine.read(lambda unit: events.after(unit, scope, "", 10))
+    messages = await engine.read(lambda unit: outbox.after(unit, scope, "", 10))
     requests = [event.pop("request") for event in answer["data"]]
     assert answer["data"] == [json.loads(message.body) for message in reversed(messages)]
     assert requests[:2] == [None, None], "a command's events have no request"
@@ -78,7 +80,7 @@ async def test_events_of_users_are_for_those_who_may_read_users(
         assert [each["id"] for each in listed] == ([event["id"]] if shown else [])
         assert (await client.get(f"/v1/events/{event['id']}")).status_code == (200 if shown else 403)
         may = Scope(scope.project, livemode=False, scopes=frozenset(scopes))
-        followed = await engine.read(lambda unit, may=may: events.after(unit, may, "", 10))
+        followed = await engine.read(lambda unit, may=may: outbox.after(unit, may, "", 10))
         assert len(followed) == shown
 
 
@@ -235,7 +237,7 @@ async def test_the_first_message_has_a_secret_and_each_later_one_is_signed_with_
         secret = json.loads(first["data"])["secret"]
         assert secret.startswith("whsec_")
         await happen(engine, scope, 3)
-        messages = await engine.read(lambda unit: events.after(unit, scope, "", 3))
+        messages = await engine.read(lambda unit: outbox.after(unit, scope, "", 3))
         for message in messages:
             told = await stream.next()
             assert (told["id"], told["event"]) == (message.id, "event")

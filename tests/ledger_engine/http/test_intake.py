@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ledger_engine.errors import InvalidRequest
+from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.http import intake
 from ledger_engine.http.bodies import BODY_MAX
 from ledger_engine.http.errors import BodyTimeout, PayloadTooLarge

@@ -10,12 +10,12 @@ import httpx
 import pytest
 from quart import Quart
 
-from ledger_engine import projects
-from ledger_engine.engine import Engine
+from ledger_engine.access import projects
+from ledger_engine.access.projects import NewProject
+from ledger_engine.database.engine import Engine
 from ledger_engine.http.app import create_app
 from ledger_engine.http.gate import AuthRateLimit
 from ledger_engine.http.limits import Windows
-from ledger_engine.projects import NewProject
 
 MINUTE = 29_833_333 * 60  # the second a minute starts with
 

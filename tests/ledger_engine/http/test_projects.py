@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine import projects
-from ledger_engine.engine import Engine
-from ledger_engine.projects import NewProject, Project
+from ledger_engine.access import projects
+from ledger_engine.access.projects import NewProject, Project
+from ledger_engine.database.engine import Engine
 
 PATH = "/v1/projects"
 

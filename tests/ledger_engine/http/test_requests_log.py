@@ -8,11 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine import api_keys, projects
-from ledger_engine.engine import Engine
+from ledger_engine.access import api_keys, projects
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database.engine import Engine
+from ledger_engine.events.request_recorder import MASK, RequestRecorder
 from ledger_engine.http.app import create_app
-from ledger_engine.request_recorder import MASK, RequestRecorder
-from ledger_engine.scope import Scope
 from tests.ledger_engine.conftest import MakeKey, Run
 
 
@@ -193,7 +193,7 @@ async def test_the_other_mode_sees_nothing_of_it(recorded: Recorded, make_key: M
 async def test_a_failure_of_ours_is_logged_as_a_500(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ledger_engine import accounts
+    from ledger_engine.ledger import accounts
 
     def fail(*_: object) -> None:
         raise ZeroDivisionError

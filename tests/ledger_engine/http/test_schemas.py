@@ -3,9 +3,9 @@ from typing import Annotated, Any, ClassVar, Literal, TypedDict
 
 import pytest
 
+from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.schemas import MOMENT, Records, of_bodies, of_query, with_null
-from ledger_engine.records import Moment, OneOf
 
 
 class Line(TypedDict):

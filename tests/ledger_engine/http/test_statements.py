@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine import statements
+from ledger_engine.ledger import statements
 from tests.ledger_engine.manual_clock import ManualClock
 
 Run = Callable[..., Awaitable[Any]]

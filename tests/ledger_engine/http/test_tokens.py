@@ -9,7 +9,7 @@ import httpx
 import pytest
 from quart import Quart
 
-from ledger_engine.engine import Engine
+from ledger_engine.database.engine import Engine
 from ledger_engine.http.app import create_app
 from ledger_engine.http.gate import AuthRateLimit
 from tests.ledger_engine.manual_clock import ManualClock

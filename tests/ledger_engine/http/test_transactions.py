@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine.money import MAX_AMOUNT
+from ledger_engine.core.money import MAX_AMOUNT
 from tests.ledger_engine.manual_clock import ManualClock
 
 Run = Callable[..., Awaitable[Any]]

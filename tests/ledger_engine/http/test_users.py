@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine.clock import DAY
+from ledger_engine.core.clock import DAY
 from tests.ledger_engine.manual_clock import ManualClock
 
 Run = Callable[..., Awaitable[Any]]

@@ -7,9 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine import events, projects
-from ledger_engine.engine import Engine
-from ledger_engine.webhooks import endpoints
+from ledger_engine.access import projects
+from ledger_engine.database.engine import Engine
+from ledger_engine.events import outbox
+from ledger_engine.events.webhooks import endpoints
 from tests.ledger_engine.conftest import MakeKey, Run
 
 PATH = "/v1/webhook_endpoints"
@@ -187,7 +188,7 @@ async def test_who_may_not_read_users_is_not_sent_their_events(api_with: Run) ->
     assert (answer.status_code, answer.json()["events"]) == (201, ["order.paid"])
     answer = await writer.post(PATH, json={"url": URL})
     assert answer.status_code == 201
-    assert set(events.KINDS) - set(answer.json()["events"]) == set(events.USER_KINDS)
+    assert set(outbox.KINDS) - set(answer.json()["events"]) == set(outbox.USER_KINDS)
     reader = await api_with(scopes=["write:projects", "read:users"])
     answer = await reader.post(PATH, json={"url": URL, "events": ["*"]})
     assert (answer.status_code, answer.json()["events"]) == (201, ["*"])

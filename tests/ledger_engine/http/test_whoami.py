@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine.clock import iso
-from ledger_engine.projects import Project
+from ledger_engine.access.projects import Project
+from ledger_engine.core.clock import iso
 from tests.ledger_engine.manual_clock import ManualClock
 
 START = 1_790_000_000_000

@@ -8,19 +8,22 @@ from typing import Any
 
 import pytest
 
-from ledger_engine import audit, invoices, orders, projects, seed_files, transactions, users
-from ledger_engine.clock import DAY
-from ledger_engine.engine import Engine, open_engine
-from ledger_engine.errors import Conflict
-from ledger_engine.ids import moment_of
-from ledger_engine.pages import PageRequest
-from ledger_engine.projects import NewProject, Project
-from ledger_engine.scope import Scope
+from ledger_engine.access import projects
+from ledger_engine.access.projects import NewProject, Project
+from ledger_engine.core.clock import DAY
+from ledger_engine.core.errors import Conflict
+from ledger_engine.core.ids import moment_of
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database.engine import Engine, open_engine
+from ledger_engine.database.pages import PageRequest
+from ledger_engine.ledger import invoices, orders, transactions, users
+from ledger_engine.seeding import seed_files
 from ledger_engine.seeding.entries import DataSet
 from ledger_engine.seeding.fields import BadDataSet
 from ledger_engine.seeding.loading import TABLES, Progress, load
 from ledger_engine.seeding.reading import read as read_data_set
 from ledger_engine.seeding.steps import steps_of
+from ledger_engine.upkeep import audit
 from tests.ledger_engine.conftest import START, Run
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.seeding.conftest import BANK, TILL, Written

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from ledger_engine import seed_files
-from ledger_engine.seeding import reading
+from ledger_engine.seeding import reading, seed_files
 from ledger_engine.seeding.fields import BadDataSet
 from ledger_engine.seeding.reading import read
 from tests.ledger_engine.seeding.conftest import ADA, BANK, Written

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ledger_engine.clock import DAY
+from ledger_engine.core.clock import DAY
 from ledger_engine.seeding import steps
 from ledger_engine.seeding.entries import Whole
 from ledger_engine.seeding.fields import BadDataSet

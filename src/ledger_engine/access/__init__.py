@@ -1,0 +1,1 @@
+"""Who may send requests and what they may do: projects, plans, keys, tokens, OAuth, quotas, idempotency."""

@@ -1,0 +1,220 @@
+"""Grants: what a user allowed an app, from the one-time code to the last token of its family.
+
+A code and a refresh token work once. Whoever brings one a second time may have stolen it, or it was
+stolen from them; nobody can tell, so the whole grant ends (RFC 6749, 4.1.2; RFC 9700, 4.14.2).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from ledger_engine.access import api_keys
+from ledger_engine.access.api_keys import hash_secret, new_secret
+from ledger_engine.access.oauth import sign_ins
+from ledger_engine.access.tokens import ACCESS_SECONDS, FORGOTTEN_AFTER_MS, REFRESH_SECONDS, TokenPair
+from ledger_engine.core.records import dumps
+from ledger_engine.database import Unit
+
+CODE_SECONDS = 60
+# Of the scopes that not every user can give (interface.md, Authentication 8).
+LEAST_ROLE = {"admin:billing": "owner"}
+# Of a statement on `grants AS g`.
+_ENDED = "coalesce(g.revoked_at, a.deleted_at, u.deactivated_at, p.archived_at) IS NOT NULL AS ended"
+_OWNERS = "JOIN apps AS a ON a.id = g.app JOIN users AS u ON u.id = g.user_id"
+_WHOSE = f"{_OWNERS} JOIN projects AS p ON p.id = a.project"
+
+
+@dataclass(frozen=True, slots=True)
+class NewGrant:
+    """What an app asks a user for; `code_challenge` is the S256 one of RFC 7636."""
+
+    app: str
+    redirect_uri: str
+    scopes: list[str]
+    code_challenge: str
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A one-time code: the grant it is of, and what an app may get for it.
+
+    `ended` says that the grant was revoked, or that its app, user or project is gone.
+    """
+
+    grant: str
+    app: str
+    user: str
+    scopes: list[str]
+    redirect_uri: str
+    code_challenge: str
+    redeemed: bool
+    expired: bool
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """An access or a refresh token (`kind`); `scopes` are what the user allowed, or less for access."""
+
+    hash: str
+    kind: str
+    grant: str
+    app: str
+    user: str
+    scopes: list[str]
+    used: bool
+    expired: bool
+    ended: bool
+
+
+@dataclass(slots=True)
+class OAuthTokens:
+    """`expires_in` is the access token's, in seconds; `scope` are its scopes, with spaces between."""
+
+    access_token: str
+    token_type: str
+    expires_in: int
+    refresh_token: str
+    scope: str
+
+
+def new_code() -> str:
+    """A fresh one-time code; made outside of the work that stores it."""
+    return new_secret("ac")
+
+
+def record(unit: Unit, new: NewGrant, user: str, code: str) -> None:
+    """Record that the user allows what the app asks for, under this code."""
+    unit.execute(
+        "INSERT INTO grants (id, app, user_id, scopes, redirect_uri, code_hash, code_challenge, code_expires,"
+        " created, expires) VALUES (:id, :app, :user, :scopes, :redirect_uri, :code_hash, :code_challenge,"
+        " :code_expires, :now, :code_expires)",
+        {
+            "id": unit.new_id("gnt"),
+            "app": new.app,
+            "user": user,
+            "scopes": dumps(new.scopes),
+            "redirect_uri": new.redirect_uri,
+            "code_hash": hash_secret(code),
+            "code_challenge": new.code_challenge,
+            "code_expires": unit.now + CODE_SECONDS * 1000,
+            "now": unit.now,
+        },
+    )
+
+
+def find_code(unit: Unit, code: str) -> Code | None:
+    """The code with this value, whatever became of it."""
+    row = unit.first(
+        f"SELECT g.*, {_ENDED} FROM grants AS g {_WHOSE} WHERE g.code_hash = :hash",
+        {"hash": hash_secret(code)},
+    )
+    if row is None:
+        return None
+    return Code(
+        grant=row["id"],
+        app=row["app"],
+        user=row["user_id"],
+        scopes=json.loads(row["scopes"]),
+        redirect_uri=row["redirect_uri"],
+        code_challenge=row["code_challenge"],
+        redeemed=row["redeemed_at"] is not None,
+        expired=row["code_expires"] <= unit.now,
+        ended=bool(row["ended"]),
+    )
+
+
+def take_code(unit: Unit, code: Code) -> bool:
+    """Use the code up: one statement, so that of any number of uses at once one is told True."""
+    taken = unit.first(
+        "UPDATE grants SET redeemed_at = :now WHERE id = :id AND redeemed_at IS NULL AND code_expires > :now"
+        " RETURNING id",
+        {"id": code.grant, "now": unit.now},
+    )
+    return taken is not None
+
+
+def find_token(unit: Unit, value: str) -> Token | None:
+    """The access or refresh token with this value, whatever became of it."""
+    row = unit.first(
+        f"SELECT t.*, g.app, g.user_id, {_ENDED} FROM oauth_tokens AS t JOIN grants AS g ON g.id = t.grant_id"
+        f" {_WHOSE} WHERE t.hash = :hash",
+        {"hash": hash_secret(value)},
+    )
+    if row is None:
+        return None
+    return Token(
+        hash=row["hash"],
+        kind=row["kind"],
+        grant=row["grant_id"],
+        app=row["app"],
+        user=row["user_id"],
+        scopes=json.loads(row["scopes"]),
+        used=row["used_at"] is not None,
+        expired=row["expires"] <= unit.now,
+        ended=bool(row["ended"]),
+    )
+
+
+def take_refresh_token(unit: Unit, token: Token) -> bool:
+    """Use the refresh token up, as `take_code` does with a code."""
+    taken = unit.first(
+        "UPDATE oauth_tokens SET used_at = :now"
+        " WHERE hash = :hash AND kind = 'refresh' AND used_at IS NULL AND expires > :now RETURNING hash",
+        {"hash": token.hash, "now": unit.now},
+    )
+    return taken is not None
+
+
+def revoke_all_of(unit: Unit, user: str) -> None:
+    """End everything the user allowed, codes not yet redeemed included, and sign the user out everywhere."""
+    unit.execute(
+        "UPDATE grants SET revoked_at = :now WHERE user_id = :user AND revoked_at IS NULL",
+        {"user": user, "now": unit.now},
+    )
+    sign_ins.end_all_of(unit, user)
+    unit.announce(api_keys.TOPIC)
+
+
+def revoke(unit: Unit, grant: str) -> None:
+    """End a grant, and with it every token that came of it."""
+    unit.execute(
+        "UPDATE grants SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL",
+        {"id": grant, "now": unit.now},
+    )
+    unit.announce(api_keys.TOPIC)
+
+
+def store(unit: Unit, grant: str, granted: list[str], wanted: list[str], pair: TokenPair) -> None:
+    """Store a pair for a grant: an access token for the scopes wanted, a refresh token for all granted."""
+    kept = (
+        (pair.access_token, "access", wanted, ACCESS_SECONDS),
+        (pair.refresh_token, "refresh", granted, REFRESH_SECONDS),
+    )
+    for value, kind, scopes, seconds in kept:
+        unit.execute(
+            "INSERT INTO oauth_tokens (hash, kind, grant_id, scopes, created, expires)"
+            " VALUES (:hash, :kind, :grant, :scopes, :now, :expires)",
+            {
+                "hash": hash_secret(value),
+                "kind": kind,
+                "grant": grant,
+                "scopes": dumps(scopes),
+                "now": unit.now,
+                "expires": unit.now + seconds * 1000,
+            },
+        )
+    unit.execute(
+        "UPDATE grants SET expires = :expires WHERE id = :id",
+        {"id": grant, "expires": unit.now + REFRESH_SECONDS * 1000},
+    )
+    _forget_expired(unit)
+
+
+def _forget_expired(unit: Unit) -> None:
+    """Each new pair clears away what expired long ago, so that the tables keep their size by themselves."""
+    long_ago = {"expired": unit.now - FORGOTTEN_AFTER_MS}
+    unit.execute("DELETE FROM oauth_tokens WHERE expires < :expired", long_ago)
+    # A grant expires no earlier than the last of its tokens.
+    unit.execute("DELETE FROM grants WHERE expires < :expired", long_ago)

@@ -1,0 +1,321 @@
+"""Authlib's OAuth 2.0 server over one unit of work: it knows what to ask, in which order, and what to answer.
+
+Apps, codes and tokens are asked of `apps` and `grants`. Here stands only how the two fit together, and what
+Authlib does not insist on.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from authlib.oauth2 import OAuth2Error
+from authlib.oauth2.rfc6749 import (
+    AccessDeniedError,
+    AuthorizationServer,
+    BaseGrant,
+    ClientMixin,
+    InvalidClientError,
+    InvalidGrantError,
+    InvalidRequestError,
+    InvalidScopeError,
+    OAuth2Request,
+    UnsupportedGrantTypeError,
+    UnsupportedResponseTypeError,
+)
+from authlib.oauth2.rfc6749.grants import AuthorizationCodeGrant, RefreshTokenGrant
+from authlib.oauth2.rfc7009 import RevocationEndpoint
+from authlib.oauth2.rfc7636 import CodeChallenge
+
+from ledger_engine.access.oauth import apps, grants
+from ledger_engine.access.oauth.apps import App
+from ledger_engine.access.oauth.grants import Code, NewGrant, OAuthTokens, Token
+from ledger_engine.access.oauth.models import (
+    GRANT_TYPES,
+    Client,
+    HeldCode,
+    HeldToken,
+    Payload,
+    Request,
+    app_of,
+)
+from ledger_engine.access.oauth.sign_ins import SignedIn
+from ledger_engine.access.tokens import TokenPair
+from ledger_engine.core.errors import AuthenticationError, InvalidRequest, LedgerError, NotFound, OAuthRefusal
+from ledger_engine.core.records import as_json
+from ledger_engine.core.tenant import ROLES, SCOPES
+from ledger_engine.database import Unit
+
+_STATE = re.compile(r"[\x20-\x7e]+")  # RFC 6749, A.5
+_CHALLENGE = re.compile(r"[A-Za-z0-9\-_]{43}")  # the base64url form of 32 bytes
+
+# Authlib tells each token that it issues at the level DEBUG, and no log may hold one.
+logging.getLogger("authlib").setLevel(logging.INFO)
+
+
+class _CodeGrant(AuthorizationCodeGrant):
+    TOKEN_ENDPOINT_AUTH_METHODS = ["none"]
+
+    @classmethod
+    def check_authorization_endpoint(cls, request: OAuth2Request) -> bool:
+        return True  # whether it asks for a code is looked at in _Rules, when it is known whom to tell
+
+    @staticmethod
+    def validate_no_multiple_request_parameter(request: OAuth2Request) -> None:
+        assert request.payload is not None
+        for name in ("client_id", "redirect_uri"):
+            if len(request.payload.datalist.get(name, [])) > 1:
+                raise InvalidRequest("invalid_value", "client_id and redirect_uri are given once each.")
+
+    @staticmethod
+    def validate_authorization_redirect_uri(request: OAuth2Request, client: ClientMixin) -> str:
+        # Not Authlib's own: its refusal repeats the address, and fails on characters no refusal may have.
+        assert request.payload is not None
+        assert isinstance(client, Client)
+        uri = request.payload.redirect_uri
+        if uri is None:
+            message = "The address lacks the redirect_uri, which says where to go back to."
+            raise InvalidRequest("missing_field", message)
+        if not client.app.may_redirect_to(uri):
+            raise NotFound("redirect_uri of this app", uri)
+        return uri
+
+    def create_authorization_response(self, redirect_uri: str, grant_user: SignedIn | None) -> Any:
+        # Not Authlib's own: it writes the query of the app's address anew, which comes back to the letter.
+        if grant_user is None:
+            raise AccessDeniedError("The user did not allow it.", redirect_uri=redirect_uri)
+        unit, payload = self.server.unit, self.request.payload
+        assert payload is not None
+        new = NewGrant(
+            app_of(self.request).id, redirect_uri, listed(payload.scope), payload.data["code_challenge"]
+        )
+        grants.record(unit, new, grant_user.user, self.server.code)
+        return 200, None, []
+
+    def query_authorization_code(self, code: str, client: ClientMixin) -> HeldCode:
+        held = self.server.held
+        if not isinstance(held, Code):
+            raise InvalidGrantError("The code is not known.")
+        if held.redeemed:
+            _end(self.server, held)
+        if held.app != client.get_client_id():
+            raise InvalidGrantError("The code was given to another app.")
+        if held.expired:
+            raise InvalidGrantError(f"The code has expired; it lasts {grants.CODE_SECONDS} seconds.")
+        _require_good(held)
+        return HeldCode(held)
+
+    def authenticate_user(self, authorization_code: HeldCode) -> str:
+        """Whom the code speaks for, once: Authlib's last question before it issues tokens."""
+        held = authorization_code.held
+        if not grants.take_code(self.server.unit, held):
+            _end(self.server, held)
+        return held.user
+
+    def delete_authorization_code(self, authorization_code: HeldCode) -> None:
+        """Nothing: it was taken, and is kept so that a second use is known for one."""
+
+
+class _RefreshGrant(RefreshTokenGrant):
+    TOKEN_ENDPOINT_AUTH_METHODS = ["none"]
+    INCLUDE_NEW_REFRESH_TOKEN = True
+
+    def validate_token_request(self) -> None:
+        assert self.request.payload is not None
+        if self.request.payload.scope is not None:
+            self.validate_requested_scope()
+        super().validate_token_request()
+
+    def authenticate_refresh_token(self, refresh_token: str) -> HeldToken:
+        held = self.server.held
+        if not isinstance(held, Token) or held.kind != "refresh":
+            raise InvalidGrantError("The refresh token is not known.")
+        if held.used:
+            _end(self.server, held)
+        if held.expired:
+            raise InvalidGrantError("The refresh token has expired.")
+        _require_good(held)
+        return HeldToken(held)
+
+    def authenticate_user(self, refresh_token: HeldToken) -> str:
+        """Whom the token speaks for, once: Authlib's last question before it issues tokens."""
+        held = refresh_token.held
+        if not grants.take_refresh_token(self.server.unit, held):
+            _end(self.server, held)
+        return held.user
+
+    def revoke_old_credential(self, refresh_token: Any) -> None:
+        """Nothing: it was taken."""
+
+
+class _Revocation(RevocationEndpoint):
+    CLIENT_AUTH_METHODS = ["none"]
+
+    def query_token(self, token_string: str, token_type_hint: str | None) -> HeldToken | None:
+        assert self.server is not None
+        held = self.server.held
+        return HeldToken(held) if isinstance(held, Token) else None
+
+    def revoke_token(self, token: HeldToken, request: OAuth2Request) -> None:
+        assert self.server is not None
+        grants.revoke(self.server.unit, token.held.grant)
+
+
+class _Rules(CodeChallenge):
+    """PKCE with S256 alone, and what else Authlib does not insist on; looked at once the app can be told."""
+
+    SUPPORTED_CODE_CHALLENGE_METHOD = ["S256"]
+
+    def __call__(self, grant: BaseGrant) -> None:
+        super().__call__(grant)
+        grant.register_hook("before_validate_authorization_request_payload", self.validate_form)
+
+    def validate_form(self, grant: Any, redirect_uri: str) -> None:
+        """Raise OAuth2Error for a request that is none, whatever it asks for."""
+        payload: Payload = grant.request.payload
+        if any(len(values) > 1 for values in payload.datalist.values()):
+            raise InvalidRequestError("A parameter is given more than once.")
+        if payload.response_type != "code":
+            raise UnsupportedResponseTypeError(payload.response_type, "response_type must be code.")
+        if not is_state(payload.state):
+            raise InvalidRequestError("state is required, as text of printable ASCII characters.")
+
+    def validate_code_challenge(self, grant: Any, redirect_uri: str) -> None:
+        super().validate_code_challenge(grant, redirect_uri)
+        payload: Payload = grant.request.payload
+        if not _CHALLENGE.fullmatch(payload.data.get("code_challenge", "")):
+            raise InvalidRequestError(
+                "code_challenge is required: the S256 hash of the verifier, 43 characters of base64url."
+            )
+        if may_ask(app_of(grant.request), grant.request.user):
+            _require_givable(grant.request.user, listed(payload.scope))
+
+    def validate_code_verifier(self, grant: Any, result: Any) -> None:
+        try:
+            super().validate_code_verifier(grant, result)
+        except OAuth2Error as error:  # also one that cannot be a verifier is a wrong one (RFC 7636, 4.6)
+            message = "code_verifier is not that of the code_challenge."
+            raise InvalidGrantError(message) from error
+
+
+class Server(AuthorizationServer):
+    """Authlib's server for one unit of work.
+
+    `held` is the code or the token that the request brings, None for a value that is none; `pair` and
+    `code` are what may be given.
+    """
+
+    def __init__(
+        self,
+        unit: Unit,
+        *,
+        held: Code | Token | None = None,
+        pair: TokenPair | None = None,
+        code: str | None = None,
+    ) -> None:
+        super().__init__(scopes_supported=SCOPES)
+        self.unit = unit
+        self.held = held
+        self.pair = pair
+        self.code = code
+        self.register_grant(_CodeGrant, [_Rules()])
+        self.register_grant(_RefreshGrant)
+        self.register_endpoint(_Revocation)
+
+    def consent_grant(self, request: Request, user: SignedIn | None) -> BaseGrant:
+        """The grant that the user can be asked for; raises OAuth2Error and LedgerError."""
+        find: Callable[[Request, SignedIn | None], BaseGrant] = self.get_consent_grant
+        return find(request, user)
+
+    def revocation(self, request: Request) -> LedgerError | None:
+        """Give a token back; a refusal is given back too."""
+        respond: Callable[[str, Request], LedgerError | None] = self.create_endpoint_response
+        return respond("revocation", request)
+
+    def create_oauth2_request(self, request: Any) -> OAuth2Request:
+        assert isinstance(request, Request)
+        return request
+
+    def query_client(self, client_id: str) -> Any:
+        try:
+            return Client(apps.find(self.unit, client_id))
+        except NotFound:
+            return None
+
+    def validate_requested_scope(self, scope: str | None) -> None:
+        if scope is None:
+            raise InvalidRequestError("scope is required.")
+        asked = set(scope.split(" ")) - {""}
+        if not asked or not asked <= set(SCOPES):
+            raise InvalidScopeError(f"scope takes one or more of {' '.join(SCOPES)}.")
+
+    def generate_token(self, *_: Any, scope: str | None = None, **__: Any) -> dict[str, Any]:
+        assert self.pair is not None
+        assert scope is not None
+        return {**as_json(self.pair), "scope": " ".join(listed(scope))}
+
+    def save_token(self, token: dict[str, Any], request: OAuth2Request) -> None:
+        assert self.pair is not None
+        credential = request.authorization_code or request.refresh_token
+        assert isinstance(credential, HeldCode | HeldToken)
+        held = credential.held
+        grants.store(self.unit, held.grant, held.scopes, listed(token["scope"]), self.pair)
+
+    def send_signal(self, name: str, *args: object, **kwargs: object) -> None:
+        """Nobody listens."""
+
+    def handle_response(self, status: int, body: Any, headers: Any) -> Any:
+        return OAuthTokens(**body) if body else None
+
+    def handle_error_response(self, request: OAuth2Request, error: OAuth2Error) -> Any:
+        return error if error.redirect_uri else refusal(error, request)
+
+
+def may_ask(app: App, user: SignedIn | None) -> bool:
+    """Whether the user is one of the project and mode that the app is registered for."""
+    return user is not None and (app.project, app.livemode) == (user.project, user.livemode)
+
+
+def _require_givable(user: SignedIn, scopes: list[str]) -> None:
+    for scope in scopes:
+        least = grants.LEAST_ROLE.get(scope, ROLES[0])
+        if ROLES.index(user.role) < ROLES.index(least):
+            raise InvalidScopeError(f"{scope} takes the role {least}; the user has {user.role}.")
+
+
+def _end(server: Server, held: Code | Token) -> NoReturn:
+    """Somebody brings what was used before: end the grant, and all that came of it."""
+    grants.revoke(server.unit, held.grant)
+    if isinstance(held, Code):
+        raise InvalidGrantError("The code was used before; what it gave is revoked.")
+    raise InvalidGrantError("The refresh token was used before; what came of it is revoked.")
+
+
+def _require_good(held: Code | Token) -> None:
+    if held.ended:
+        raise InvalidGrantError("What the user allowed was revoked.")
+
+
+def listed(scope: str) -> list[str]:
+    """Scopes, each once, in their usual order."""
+    return [known for known in SCOPES if known in scope.split(" ")]
+
+
+def refusal(error: OAuth2Error, request: OAuth2Request) -> LedgerError:
+    """Authlib's refusal as one of ours."""
+    assert request.payload is not None
+    code, description = str(error.error), error.description
+    if isinstance(error, InvalidClientError):
+        if request.payload.client_id is not None:
+            return AuthenticationError("invalid_credential", "The app is not known.", "client_id")
+        code, description = "invalid_grant", "The code or refresh token is not known, or was revoked."
+    if isinstance(error, UnsupportedGrantTypeError):
+        description = f"grant_type must be {' or '.join(GRANT_TYPES)}."
+    return OAuthRefusal(code, description or "It was given to another app.")
+
+
+def is_state(state: str | None) -> bool:
+    """Whether an app's `state` is one that can be sent back."""
+    return state is not None and _STATE.fullmatch(state) is not None

@@ -1,0 +1,67 @@
+"""Sign-ins: the browsers in which a user is signed in, to be asked what apps may do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ledger_engine.access.api_keys import hash_secret
+from ledger_engine.database import Unit
+
+LASTS_MS = 12 * 3_600_000  # a working day; a browser forgets it earlier when it is closed
+
+
+@dataclass(slots=True)
+class SignedIn:
+    """Who is signed in, with the role they have now."""
+
+    user: str
+    name: str
+    email: str
+    role: str
+    project: str
+    livemode: bool
+
+
+def begin(unit: Unit, user: str, hashed: str, value: str, replaces: str | None) -> bool:
+    """Sign the user in to the browser that is given `value`, and out of what it had before.
+
+    False when meanwhile the user was deactivated, or given another password than the one with the hash
+    `hashed`, which was just found right.
+    """
+    known = unit.first(
+        "SELECT 1 FROM users WHERE id = :user AND status = 'active' AND password_hash = :hashed",
+        {"user": user, "hashed": hashed},
+    )
+    if known is None:
+        return False
+    if replaces is not None:
+        end(unit, replaces)
+    unit.execute("DELETE FROM sign_ins WHERE expires <= :now", {"now": unit.now})
+    unit.execute(
+        "INSERT INTO sign_ins (hash, user_id, created, expires) VALUES (:hash, :user, :now, :expires)",
+        {"hash": hash_secret(value), "user": user, "now": unit.now, "expires": unit.now + LASTS_MS},
+    )
+    return True
+
+
+def find(unit: Unit, value: str) -> SignedIn | None:
+    """Who is signed in in the browser with this value."""
+    row = unit.first(
+        "SELECT u.* FROM sign_ins AS s JOIN users AS u ON u.id = s.user_id"
+        " JOIN projects AS p ON p.id = u.project WHERE s.hash = :hash AND s.expires > :now"
+        " AND u.status = 'active' AND p.archived_at IS NULL",
+        {"hash": hash_secret(value), "now": unit.now},
+    )
+    if row is None:
+        return None
+    return SignedIn(row["id"], row["name"], row["email"], row["role"], row["project"], bool(row["livemode"]))
+
+
+def end(unit: Unit, value: str) -> None:
+    """Sign out of the browser with this value."""
+    unit.execute("DELETE FROM sign_ins WHERE hash = :hash", {"hash": hash_secret(value)})
+
+
+def end_all_of(unit: Unit, user: str) -> None:
+    """Sign the user out everywhere."""
+    unit.execute("DELETE FROM sign_ins WHERE user_id = :user", {"user": user})

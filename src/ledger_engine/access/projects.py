@@ -1,0 +1,325 @@
+"""Projects: each owns everything in it, and its plan sets the limits (decisions.md 3).
+
+Over HTTP a credential sees its own project and those made with a credential of it, its children; to
+it every other project is one that does not exist. The local administrator sees them all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, ClassVar
+
+from ledger_engine.access import api_keys, idempotency
+from ledger_engine.access.api_keys import ApiKey, NewApiKey
+from ledger_engine.access.limits import PLANS, Plan
+from ledger_engine.core.errors import InvalidRequest, NotFound, PermissionDenied
+from ledger_engine.core.records import Moment, OneOf
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database import Row, Unit, Value
+from ledger_engine.database.pages import Page, PageRequest
+
+NAME_MAX = 255
+OVERDRAFT = ("allow", "refuse")
+FIRST_NAME = "My ledger"
+_RISING_PLANS = tuple(PLANS)
+
+
+@dataclass(slots=True)
+class Project:
+    """`rate_limit` (requests a minute) and `burst` (a second) are an enterprise project's own, else None.
+
+    `parent` is the project whose credential made this one, None for one the administrator made.
+    """
+
+    OBJECT: ClassVar[str] = "project"
+
+    id: str
+    name: str
+    plan: Annotated[str, OneOf(*PLANS)]
+    rate_limit: int | None
+    burst: int | None
+    overdraft: Annotated[str, OneOf(*OVERDRAFT)]
+    parent: str | None
+    created: Moment
+    archived_at: Moment | None
+
+    @property
+    def limits(self) -> Plan:
+        """The plan's limits, with the project's own in their place where the plan lets it set them."""
+        return limits_of(self.plan, self.rate_limit, self.burst)
+
+
+@dataclass(slots=True)
+class NewProject:
+    name: str
+    plan: str = "free"
+    rate_limit: int | None = None
+    burst: int | None = None
+    overdraft: str = "allow"
+
+
+@dataclass(slots=True)
+class NewChild:
+    """A project made over HTTP; what is None is as in the project that makes it."""
+
+    name: str
+    plan: str | None = None
+    overdraft: str | None = None
+
+
+@dataclass(slots=True)
+class Changes:
+    """What to change of a project; what is None stays."""
+
+    name: str | None = None
+    plan: str | None = None
+    rate_limit: int | None = None
+    burst: int | None = None
+    overdraft: str | None = None
+
+
+def limits_of(plan: str, rate_limit: int | None, burst: int | None) -> Plan:
+    """The limits of a plan; only enterprise takes its own rate and burst."""
+    limits = PLANS[plan]
+    if plan != "enterprise":
+        return limits
+    return Plan(
+        requests_per_minute=rate_limit or limits.requests_per_minute,
+        burst=burst or limits.burst,
+        stored_objects=limits.stored_objects,
+        webhook_endpoints=limits.webhook_endpoints,
+    )
+
+
+# What the local administrator does
+
+
+def create(unit: Unit, new: NewProject) -> Project:
+    """Make a project."""
+    project = Project(
+        id=unit.new_id("prj"),
+        name=new.name,
+        plan=new.plan,
+        rate_limit=new.rate_limit,
+        burst=new.burst,
+        overdraft=new.overdraft,
+        parent=None,
+        created=Moment(unit.now),
+        archived_at=None,
+    )
+    _check(project)
+    return _insert(unit, project)
+
+
+def get(unit: Unit, id: str) -> Project:
+    """The project, archived or not; raises NotFound."""
+    row = unit.first("SELECT * FROM projects WHERE id = :id", {"id": id})
+    if row is None:
+        raise NotFound("project", id)
+    return read(row)
+
+
+def first(unit: Unit) -> Project | None:
+    """The database's first project, which commands without `--project` mean."""
+    row = unit.first("SELECT * FROM projects WHERE archived_at IS NULL ORDER BY id LIMIT 1")
+    return read(row) if row else None
+
+
+def first_or_new(unit: Unit) -> tuple[Project, bool]:
+    """The database's first project, and whether it was just made: unlimited, as its owner runs the server."""
+    project = first(unit)
+    return (create(unit, NewProject(FIRST_NAME, "enterprise")), True) if project is None else (project, False)
+
+
+def every(unit: Unit) -> list[Project]:
+    """All projects of the database, the oldest first, archived ones too."""
+    return [read(row) for row in unit.execute("SELECT * FROM projects ORDER BY id")]
+
+
+def update(unit: Unit, id: str, changes: Changes) -> Project:
+    """Change a project. One that leaves the enterprise plan loses the rate and burst of its own."""
+    project = get(unit, id)
+    if changes.plan not in (None, "enterprise"):
+        project = replace(project, rate_limit=None, burst=None)
+    given = {name: value for name, value in asdict(changes).items() if value is not None}
+    project = replace(project, **given)
+    _check(project)
+    unit.execute(
+        "UPDATE projects SET name = :name, plan = :plan, rate_limit = :rate_limit, burst = :burst,"
+        " overdraft = :overdraft WHERE id = :id",
+        _columns(project),
+    )
+    unit.announce(api_keys.TOPIC)
+    return project
+
+
+# What a credential does
+
+
+def visible(unit: Unit, scope: Scope, id: str) -> Project:
+    """The caller's project or a child of it; raises NotFound for every other."""
+    row = unit.first(
+        "SELECT * FROM projects WHERE id = :id AND (id = :project OR parent = :project)",
+        {"id": id, "project": scope.project},
+    )
+    if row is None:
+        raise NotFound("project", id)
+    return read(row)
+
+
+def page(unit: Unit, scope: Scope, wanted: PageRequest) -> Page[Project]:
+    """The projects the caller sees, newest first, archived ones too."""
+    parameters: dict[str, Value] = {"project": scope.project, "rows": wanted.limit + 1, "after": wanted.after}
+    older = ""
+    if wanted.after is not None:
+        try:
+            visible(unit, scope, wanted.after)
+        except NotFound:
+            raise InvalidRequest(
+                "invalid_cursor", f"{wanted.cursor} must be the id of an object of this list.", wanted.cursor
+            ) from None
+        older = " AND id < :after"
+    rows = unit.execute(
+        f"SELECT * FROM projects WHERE parent = :project{older}"
+        f" UNION ALL SELECT * FROM projects WHERE id = :project{older}"
+        " ORDER BY id DESC LIMIT :rows",
+        parameters,
+    )
+    items = [read(row) for row in rows[: wanted.limit]]
+    has_more = len(rows) > wanted.limit
+    return Page(items, has_more, items[-1].id if has_more else None)
+
+
+def create_child(
+    unit: Unit, scope: Scope, new: NewChild, value: str, key: str | None = None
+) -> tuple[Project, ApiKey]:
+    """Make a project beside the caller's own, and a first key of it with this value and the caller's rights.
+
+    Without that key nothing could be done in it over HTTP. Its limits are the parent's; raises
+    PermissionDenied when a higher plan is asked for by one who may not change the own one either.
+    """
+    parent = get(unit, scope.project)
+    plan = parent.plan if new.plan is None else new.plan
+    project = Project(
+        id=unit.new_id("prj"),
+        name=new.name,
+        plan=plan,
+        rate_limit=parent.rate_limit if plan == "enterprise" else None,
+        burst=parent.burst if plan == "enterprise" else None,
+        overdraft=parent.overdraft if new.overdraft is None else new.overdraft,
+        parent=parent.id,
+        created=Moment(unit.now),
+        archived_at=None,
+    )
+    _check(project)
+    if _RISING_PLANS.index(plan) > _RISING_PLANS.index(parent.plan):
+        scope.require_role("owner")
+        scope.require_scope("admin:billing")
+    idempotency.take(unit, scope, key, project.id)
+    _insert(unit, project)
+    rights = NewApiKey(None, scope.role, None if scope.scopes is None else sorted(scope.scopes))
+    first_key = api_keys.create(unit, replace(scope, project=project.id), rights, value)
+    return project, first_key
+
+
+def change(unit: Unit, scope: Scope, id: str, changes: Changes) -> Project:
+    """Change a project the caller sees. Raises NotFound, or PermissionDenied as `archive` does.
+
+    What both modes share, a key of the test mode must not change under the live one.
+    """
+    project = visible(unit, scope, id)
+    if changes.overdraft not in (None, project.overdraft) or changes.plan not in (None, project.plan):
+        _require_live_key_in_live_use(unit, scope, id)
+    return update(unit, id, changes)
+
+
+def archive(unit: Unit, scope: Scope, id: str) -> Project:
+    """Archive a project the caller sees: all is kept, and its credentials stop working at once.
+
+    Archiving it again changes nothing. Raises NotFound, and PermissionDenied for a key of the test mode
+    once the project has keys of the live mode: what a test does must not stop the real thing.
+    """
+    project = visible(unit, scope, id)
+    if project.archived_at is not None:
+        return project
+    _require_live_key_in_live_use(unit, scope, id)
+    unit.execute("UPDATE projects SET archived_at = :now WHERE id = :id", {"id": id, "now": unit.now})
+    unit.announce(api_keys.TOPIC)
+    return replace(project, archived_at=Moment(unit.now))
+
+
+def restore(unit: Unit, id: str) -> Project:
+    """Take an archived project back: its credentials work again. Raises NotFound.
+
+    For the local administrator; whose keys would ask for it over HTTP are the ones that do not work.
+    """
+    get(unit, id)
+    unit.execute("UPDATE projects SET archived_at = NULL WHERE id = :id", {"id": id})
+    unit.announce(api_keys.TOPIC)
+    return get(unit, id)
+
+
+def _require_live_key_in_live_use(unit: Unit, scope: Scope, id: str) -> None:
+    if scope.livemode or scope.credential is None:
+        return
+    live = unit.first(
+        "SELECT 1 FROM api_keys WHERE project = :id AND livemode = 1 AND revoked_at IS NULL LIMIT 1",
+        {"id": id},
+    )
+    if live is not None:
+        raise PermissionDenied(
+            "missing_role", "The project has keys of the live mode, so this takes a live key."
+        )
+
+
+def _insert(unit: Unit, project: Project) -> Project:
+    unit.execute(
+        "INSERT INTO projects (id, name, plan, rate_limit, burst, overdraft, parent, created)"
+        " VALUES (:id, :name, :plan, :rate_limit, :burst, :overdraft, :parent, :created)",
+        _columns(project),
+    )
+    return project
+
+
+def _columns(project: Project) -> dict[str, Value]:
+    return {
+        "id": project.id,
+        "name": project.name,
+        "plan": project.plan,
+        "rate_limit": project.rate_limit,
+        "burst": project.burst,
+        "overdraft": project.overdraft,
+        "parent": project.parent,
+        "created": project.created,
+    }
+
+
+def _check(project: Project) -> None:
+    if not 1 <= len(project.name) <= NAME_MAX:
+        raise InvalidRequest("invalid_value", f"name must have 1 to {NAME_MAX} characters.", "name")
+    if project.plan not in PLANS:
+        raise InvalidRequest("invalid_value", "plan must be free, pro or enterprise.", "plan")
+    if project.overdraft not in OVERDRAFT:
+        raise InvalidRequest("invalid_value", "overdraft must be allow or refuse.", "overdraft")
+    for name, value in (("rate_limit", project.rate_limit), ("burst", project.burst)):
+        if value is None:
+            continue
+        if project.plan != "enterprise":
+            raise InvalidRequest("invalid_value", f"{name} can be set on the enterprise plan only.", name)
+        if not 1 <= value <= 10**9:
+            raise InvalidRequest("invalid_value", f"{name} must be 1 to 1,000,000,000.", name)
+
+
+def read(row: Row) -> Project:
+    """The record of a row of `projects`."""
+    return Project(
+        id=row["id"],
+        name=row["name"],
+        plan=row["plan"],
+        rate_limit=row["rate_limit"],
+        burst=row["burst"],
+        overdraft=row["overdraft"],
+        parent=row["parent"],
+        created=row["created"],
+        archived_at=row["archived_at"],
+    )

@@ -1,0 +1,106 @@
+"""The time of the ledger: milliseconds since 1970 in UTC, never going back."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from typing import Protocol
+
+from ledger_engine.core.errors import InvalidRequest
+
+DAY = 86_400_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DATE_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}([.,]\d{1,9})?)?([Zz]|[+-]\d{2}:?\d{2})?")
+
+
+class Clock(Protocol):
+    """Whatever tells the time; tests bring their own."""
+
+    def now(self) -> int:
+        """Milliseconds since 1970-01-01 UTC; never less than an earlier answer."""
+        ...
+
+    def advance_past(self, moment: int) -> None:
+        """Make every later answer greater than `moment`."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock, kept from going back.
+
+    Records are listed in the order of their ids, which hold this time, and tokens expire by it. When
+    the machine's clock is set back, time here goes on from the latest moment seen at the pace of the
+    monotonic clock: nothing is dated before its predecessor and no expired token comes back to life.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._latest = 0
+        self._seen_at_ns = time.monotonic_ns()
+
+    def now(self) -> int:
+        with self._lock:
+            return self._now()
+
+    def advance_past(self, moment: int) -> None:
+        with self._lock:
+            if self._now() <= moment:
+                self._latest = moment + 1
+                self._seen_at_ns = time.monotonic_ns()
+
+    def _now(self) -> int:
+        tick = time.monotonic_ns()
+        carried_on = self._latest + (tick - self._seen_at_ns) // 1_000_000
+        wall = time.time_ns() // 1_000_000
+        if wall >= carried_on:
+            self._latest = wall
+            self._seen_at_ns = tick
+            return wall
+        # The anchor stays as it is: moving it here would round each step down, and time would lag.
+        return carried_on
+
+
+@lru_cache(maxsize=1024)
+def iso(moment: int) -> str:
+    """`2026-11-20T04:31:00.123Z`: always UTC and three decimals (decisions.md 1)."""
+    return (_EPOCH + moment * _MILLISECOND).isoformat(timespec="milliseconds")[:23] + "Z"
+
+
+def parse_moment(text: str, param: str) -> int:
+    """Milliseconds of an ISO 8601 date or date-time; without an offset it is UTC (decisions.md 7).
+
+    Raises InvalidRequest naming `param` for anything else. A finer fraction than a millisecond is cut off.
+    """
+    try:
+        if _DATE.fullmatch(text):
+            moment = datetime.combine(date.fromisoformat(text), datetime.min.time(), tzinfo=UTC)
+        elif _DATE_TIME.fullmatch(text):
+            moment = datetime.fromisoformat(text.upper().replace(",", "."))
+            # Into UTC here, so that an offset which leaves the calendar is refused.
+            moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        else:
+            raise ValueError
+        return (moment - _EPOCH) // _MILLISECOND
+    except (ValueError, OverflowError):
+        raise InvalidRequest(
+            "invalid_value",
+            f"{param} must be an ISO 8601 date or date-time, like 2026-11-20T04:31:00Z.",
+            param,
+        ) from None
+
+
+def parse_date(text: str, param: str) -> str:
+    """The calendar date itself when `text` is an ISO 8601 one; raises InvalidRequest naming `param`."""
+    try:
+        if _DATE.fullmatch(text):
+            return date.fromisoformat(text).isoformat()
+        raise ValueError
+    except ValueError:
+        raise InvalidRequest(
+            "invalid_value", f"{param} must be an ISO 8601 date, like 2026-11-20.", param
+        ) from None

@@ -1,0 +1,104 @@
+"""Cursor pages: newest first, by id, never showing an object twice or leaving one out (decisions.md 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from ledger_engine.core.errors import InvalidRequest
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database import Row, Unit, Value
+
+LIMIT_MAX = 100
+LIMIT_DEFAULT = 20
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """Which page: up to `limit` objects just older than the id `after`, or just newer than `before`.
+
+    `cursor` is the name the list gives its forward cursor, for error messages.
+    """
+
+    limit: int = LIMIT_DEFAULT
+    after: str | None = None
+    before: str | None = None
+    cursor: str = "starting_after"
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[R]):
+    """Items newest first. `has_more` and `next_cursor` speak of the direction that was asked for:
+    older items, or newer ones when the page was asked for with `before`."""
+
+    items: list[R]
+    has_more: bool
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[R]):
+    """A table that is listed page by page; `read` makes a record of one of its rows."""
+
+    table: str
+    read: Callable[[Row], R]
+    id_of: Callable[[R], str]
+
+    def page(
+        self,
+        unit: Unit,
+        scope: Scope,
+        wanted: PageRequest,
+        equal: Mapping[str, Value],
+        *,
+        since: str | None = None,
+        where: str | None = None,
+    ) -> Page[R]:
+        """The page of the objects whose columns have the values in `equal`; a None there does not filter.
+
+        `since` is an id that the listed ones are greater than, `where` one more condition. Raises
+        InvalidRequest `invalid_cursor` for a cursor that is no object of this list's project and mode.
+        """
+        parameters: dict[str, Value] = scope.bind(rows=wanted.limit + 1)
+        conditions = ["project = :project", "livemode = :livemode"]
+        if where is not None:
+            conditions.append(where)
+        for column, value in equal.items():
+            if value is not None:
+                conditions.append(f"{column} = :{column}")
+                parameters[column] = value
+        if wanted.after is not None:
+            self._require(unit, scope, wanted.after, wanted.cursor)
+            conditions.append("id < :after")
+            parameters["after"] = wanted.after
+        if wanted.before is not None:
+            self._require(unit, scope, wanted.before, "ending_before")
+        # One bound and not two: of two SQLite looks at one row by row, and may take a coarser index then.
+        floor = max(filter(None, (since, wanted.before)), default=None)
+        if floor is not None:
+            conditions.append("id > :floor")
+            parameters["floor"] = floor
+        order = "DESC" if wanted.before is None else "ASC"
+        rows = unit.execute(
+            f"SELECT * FROM {self.table} WHERE {' AND '.join(conditions)} ORDER BY id {order} LIMIT :rows",
+            parameters,
+        )
+        has_more = len(rows) > wanted.limit
+        items = [self.read(row) for row in rows[: wanted.limit]]
+        next_cursor = self.id_of(items[-1]) if has_more else None
+        if wanted.before is not None:
+            items.reverse()
+        return Page(items, has_more, next_cursor)
+
+    def _require(self, unit: Unit, scope: Scope, cursor: str, param: str) -> None:
+        known = unit.first(
+            f"SELECT 1 FROM {self.table} WHERE id = :id AND project = :project AND livemode = :livemode",
+            scope.bind(id=cursor),
+        )
+        if known is None:
+            raise InvalidRequest(
+                "invalid_cursor", f"{param} must be the id of an object of this list.", param
+            )

@@ -1,0 +1,82 @@
+"""Following events as they happen: whoever waits for the next one is woken by its commit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from weakref import WeakKeyDictionary
+
+from ledger_engine.core.errors import PermissionDenied
+from ledger_engine.database.engine import Engine
+from ledger_engine.events import outbox
+
+FOLLOWERS_MAX = 100
+FOLLOWERS_OF_ONE_MAX = 25  # of one project, so that it leaves room for the others
+LOOKS_EVERY_S = 1.0  # for what other processes wrote, which nobody tells us
+
+
+class Followers:
+    """All who follow the events of one engine; `of` finds them."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._changed = asyncio.Event()
+        self._counts: Counter[str] = Counter()  # by project
+        self.ended = False
+        engine.listen(self._notice_commit)
+
+    @staticmethod
+    def of(engine: Engine) -> Followers:
+        """The engine's followers."""
+        followers = _OF.get(engine)
+        if followers is None:
+            followers = _OF[engine] = Followers(engine)
+        return followers
+
+    def require_room(self, project: str) -> None:
+        """Raise PermissionDenied when there are too many already, of this project or of all."""
+        for count, most, whose in (
+            (self._counts[project], FOLLOWERS_OF_ONE_MAX, "this project's events"),
+            (self._counts.total(), FOLLOWERS_MAX, "events"),
+        ):
+            if count >= most:
+                raise PermissionDenied(
+                    "quota_exceeded", f"{most} listeners follow {whose} already; try again later."
+                )
+
+    @contextlib.contextmanager
+    def one_more(self, project: str) -> Iterator[None]:
+        """Count as one of this project's; raises PermissionDenied as `require_room` does."""
+        self.require_room(project)
+        self._counts[project] += 1
+        try:
+            yield
+        finally:
+            self._counts[project] -= 1
+            if not self._counts[project]:
+                del self._counts[project]
+
+    def next_change(self) -> asyncio.Event:
+        """Set when something happens from now on. Take it before looking at what there is."""
+        return self._changed
+
+    async def wait_for(self, change: asyncio.Event) -> None:
+        """Until the change, or until it is time to look whether another process wrote something."""
+        if not self.ended:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOKS_EVERY_S):
+                    await change.wait()
+
+    def end(self) -> None:
+        """The server stops: wake everyone, to find `ended` true."""
+        self.ended = True
+        self._changed.set()
+
+    def _notice_commit(self, topics: frozenset[str]) -> None:
+        if outbox.TOPIC in topics and self._counts:
+            self._changed.set()
+            self._changed = asyncio.Event()
+
+
+_OF: WeakKeyDictionary[Engine, Followers] = WeakKeyDictionary()

@@ -1,0 +1,198 @@
+"""The outbox: what happened, recorded in the commit that made it happen (decisions.md 12)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, ClassVar
+
+from ledger_engine.core.clock import iso
+from ledger_engine.core.errors import InvalidRequest, NotFound
+from ledger_engine.core.ids import first_at
+from ledger_engine.core.records import Moment, Record, as_json, dumps
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database import Row, Unit
+from ledger_engine.database.pages import Listing, Page, PageRequest
+
+TOPIC = "events"  # announced with each commit that recorded some
+
+KINDS = (
+    "account.created",
+    "transaction.created",
+    "invoice.created",
+    "invoice.updated",
+    "invoice.opened",
+    "invoice.paid",
+    "invoice.voided",
+    "user.created",
+    "user.deactivated",
+    "user.restored",
+    "order.created",
+    "order.paid",
+    "order.shipped",
+)
+
+
+# These hold a user's name and address, so they are shown to those who may read users.
+USER_KINDS = ("user.created", "user.deactivated", "user.restored")
+_OF_USERS = f"type IN ({', '.join(map(repr, USER_KINDS))})"
+
+
+@dataclass(slots=True)
+class Event:
+    """What happened. `data` holds the object as it was then; `request` is the id of the request that did
+    it, None for a command."""
+
+    OBJECT: ClassVar[str] = "event"
+
+    id: str
+    type: str
+    created: Moment
+    livemode: bool
+    data: dict[str, Any]
+    request: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """An event as it is sent: `body` is the text whose bytes are signed."""
+
+    id: str
+    type: str
+    body: str
+
+
+def record(unit: Unit, scope: Scope, kind: str, subject: Record) -> None:
+    """Record that `kind` happened to `subject`, with the subject as it is now.
+
+    The whole message is stored as the text that is sent, so that each delivery has the same bytes.
+    """
+    id = unit.new_id("evt")
+    message = {
+        "id": id,
+        "object": "event",
+        "type": kind,
+        "created": iso(unit.now),
+        "livemode": scope.livemode,
+        "data": {"object": as_json(subject)},
+    }
+    unit.execute(
+        "INSERT INTO events (id, project, livemode, type, object, body, request, created)"
+        " VALUES (:id, :project, :livemode, :type, :object, :body, :request, :now)",
+        scope.bind(
+            id=id, type=kind, object=subject.id, body=dumps(message), request=scope.request, now=unit.now
+        ),
+    )
+    unit.announce(TOPIC)
+
+
+def get(unit: Unit, scope: Scope, id: str) -> Event:
+    """The event; raises NotFound, and PermissionDenied for a user's without the scope to read users."""
+    row = unit.first(
+        "SELECT * FROM events WHERE id = :id AND project = :project AND livemode = :livemode",
+        scope.bind(id=id),
+    )
+    if row is None:
+        raise NotFound("event", id)
+    if row["type"] in USER_KINDS:
+        scope.require_scope("read:users")
+    return _read(row)
+
+
+def page(unit: Unit, scope: Scope, wanted: PageRequest) -> Page[Event]:
+    """Events, newest first; those of users for those who may read users."""
+    return _LISTING.page(unit, scope, wanted, {}, where=_shown_to(scope))
+
+
+def scope_of(unit: Unit, id: str) -> Scope:
+    """The local administrator's scope of an event's project and mode; raises NotFound."""
+    row = unit.first("SELECT project, livemode FROM events WHERE id = :id", {"id": id})
+    if row is None:
+        raise NotFound("event", id)
+    return Scope(row["project"], bool(row["livemode"]))
+
+
+def newest(unit: Unit) -> str:
+    """The id of the last event of all; every later one is greater. Empty when there is none."""
+    row = unit.first("SELECT max(id) AS id FROM events")
+    return (row and row["id"]) or ""
+
+
+def resume(unit: Unit, scope: Scope, last: str | None) -> str:
+    """From where a listener goes on that had the event `last`; from now on when it had none.
+
+    Raises InvalidRequest `invalid_cursor` for what is no event of this project and mode.
+    """
+    if last is not None:
+        known = last == _BEFORE_ALL or unit.first(
+            "SELECT 1 FROM events WHERE id = :id AND project = :project AND livemode = :livemode",
+            scope.bind(id=last),
+        )
+        if not known:
+            raise InvalidRequest(
+                "invalid_cursor", "Last-Event-ID must be the id of an event.", "Last-Event-ID"
+            )
+        return last
+    row = unit.first(
+        "SELECT id FROM events WHERE project = :project AND livemode = :livemode ORDER BY id DESC LIMIT 1",
+        scope.bind(),
+    )
+    return row["id"] if row else _BEFORE_ALL
+
+
+def after(unit: Unit, scope: Scope, cursor: str, limit: int) -> list[Message]:
+    """The next events behind the cursor that the scope may see, in the order they happened."""
+    where = _shown_to(scope)
+    rows = unit.execute(
+        "SELECT id, type, body FROM events WHERE project = :project AND livemode = :livemode"
+        f" AND id > :cursor{'' if where is None else f' AND {where}'} ORDER BY id LIMIT :limit",
+        scope.bind(cursor=cursor, limit=limit),
+    )
+    return [Message(row["id"], row["type"], row["body"]) for row in rows]
+
+
+def between(unit: Unit, scope: Scope, first: str, end: str, request: str) -> list[str]:
+    """The ids of the events that this request caused, among those from `first` to before `end`."""
+    rows = unit.execute(
+        "SELECT id FROM events WHERE project = :project AND livemode = :livemode"
+        " AND id >= :first AND id < :end AND request = :request ORDER BY id",
+        scope.bind(first=first, end=end, request=request),
+    )
+    return [row["id"] for row in rows]
+
+
+def erase_users(unit: Unit, users: Sequence[str]) -> None:
+    """Erase name and address of these users from what was recorded of them."""
+    for user in users:
+        rows = unit.execute(
+            f"SELECT id, body FROM events WHERE object = :user AND {_OF_USERS}",
+            {"user": user},
+        )
+        for row in rows:
+            message = json.loads(row["body"])
+            message["data"]["object"].update(name=None, email=None)
+            unit.execute(
+                "UPDATE events SET body = :body WHERE id = :id", {"id": row["id"], "body": dumps(message)}
+            )
+
+
+def _shown_to(scope: Scope) -> str | None:
+    """The condition on what the scope may see; None for all."""
+    return None if scope.may_see_users() else f"NOT {_OF_USERS}"
+
+
+def _read(row: Row) -> Event:
+    return Event(
+        id=row["id"],
+        type=row["type"],
+        created=row["created"],
+        livemode=bool(row["livemode"]),
+        data=json.loads(row["body"])["data"],
+        request=row["request"],
+    )
+
+
+_BEFORE_ALL = first_at("evt", 0)
+_LISTING = Listing("events", _read, attrgetter("id"))

@@ -1,0 +1,129 @@
+"""The request log: what was asked and answered, kept for 7 days (decisions.md 13)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from operator import attrgetter
+from typing import ClassVar
+
+from ledger_engine.core.errors import NotFound
+from ledger_engine.core.ids import first_at
+from ledger_engine.core.records import Moment
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database import Row, Unit, Value
+from ledger_engine.database.pages import Listing, Page, PageRequest
+from ledger_engine.events import outbox
+
+# Between the ledger's clock, which dates an event, and the one a request's duration is taken with.
+_CLOCKS_DIFFER_MS = 50
+
+
+@dataclass(slots=True)
+class LoggedRequest:
+    """`duration_ms` is until the answer was sent. `credential` is masked; `credential_id` is that of the API
+    key or app behind it. Of the bodies the first 4 KB are kept, without secrets; in live mode none. A
+    credential that may not read everything sees none of them."""
+
+    OBJECT: ClassVar[str] = "request"
+
+    id: str
+    method: str
+    path: str
+    query: str
+    status: int
+    duration_ms: float
+    credential_id: str
+    credential: str
+    address: str
+    error_code: str | None
+    idempotency_key: str | None
+    request_body: str | None
+    response_body: str | None
+    created: Moment
+    livemode: bool
+
+
+@dataclass(slots=True)
+class RequestWithEvents(LoggedRequest):
+    """One request with the ids of the events it caused."""
+
+    events: list[str]
+
+
+def add(unit: Unit, rows: Sequence[dict[str, Value]]) -> None:
+    """Add entries, each a row of the table `requests`."""
+    unit.execute_many(
+        "INSERT INTO requests (project, livemode, id, method, path, query, status, duration_us,"
+        " credential_id, credential, address, error_code, idempotency_key, request_body, response_body,"
+        " created) VALUES (:project, :livemode, :id, :method, :path, :query, :status, :duration_us,"
+        " :credential_id, :credential, :address, :error_code, :idempotency_key, :request_body,"
+        " :response_body, :created)",
+        list(rows),
+    )
+
+
+def get(unit: Unit, scope: Scope, id: str) -> RequestWithEvents:
+    """The request with the events it caused; raises NotFound, also for one that is not logged yet."""
+    row = unit.first(
+        "SELECT * FROM requests WHERE project = :project AND livemode = :livemode AND id = :id",
+        scope.bind(id=id),
+    )
+    if row is None:
+        raise NotFound("request", id)
+    ended = row["created"] + row["duration_us"] // 1000 + _CLOCKS_DIFFER_MS
+    caused = outbox.between(unit, scope, first_at("evt", row["created"]), first_at("evt", ended), id)
+    return RequestWithEvents(**asdict(_shown(scope, _read(row))), events=caused)
+
+
+def page(
+    unit: Unit,
+    scope: Scope,
+    wanted: PageRequest,
+    *,
+    status: int | None = None,
+    method: str | None = None,
+    path: str | None = None,
+) -> Page[LoggedRequest]:
+    """Requests, newest first; each filter takes what is equal."""
+    found = _LISTING.page(unit, scope, wanted, {"status": status, "method": method, "path": path})
+    return replace(found, items=[_shown(scope, item) for item in found.items])
+
+
+def purge(unit: Unit, project: str, livemode: bool, before_id: str, limit: int) -> int:
+    """Delete up to `limit` entries older than that id; gives the number."""
+    deleted = unit.execute(
+        "DELETE FROM requests WHERE project = :project AND livemode = :livemode AND id IN"
+        " (SELECT id FROM requests WHERE project = :project AND livemode = :livemode AND id < :before"
+        " ORDER BY id LIMIT :limit) RETURNING id",
+        {"project": project, "livemode": livemode, "before": before_id, "limit": limit},
+    )
+    return len(deleted)
+
+
+def _shown(scope: Scope, request: LoggedRequest) -> LoggedRequest:
+    """The entry with its bodies only where all of them may be read."""
+    return request if scope.may_see_bodies() else replace(request, request_body=None, response_body=None)
+
+
+def _read(row: Row) -> LoggedRequest:
+    return LoggedRequest(
+        id=row["id"],
+        method=row["method"],
+        path=row["path"],
+        query=row["query"],
+        status=row["status"],
+        duration_ms=row["duration_us"] / 1000,
+        credential_id=row["credential_id"],
+        credential=row["credential"],
+        address=row["address"],
+        error_code=row["error_code"],
+        idempotency_key=row["idempotency_key"],
+        request_body=row["request_body"],
+        response_body=row["response_body"],
+        created=row["created"],
+        livemode=bool(row["livemode"]),
+    )
+
+
+_LISTING = Listing("requests", _read, attrgetter("id"))

@@ -1,0 +1,198 @@
+"""The recorder: takes a note of each request off its path, and writes them to the log in batches.
+
+A note is put into a queue as it is; what is shown of it is made later, here. It holds nothing of the request
+but what may be kept, since thousands may wait while the storage is away. When the queue is full notes are
+dropped and counted: a log never makes a request wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections import deque
+from functools import lru_cache, partial
+from itertools import islice
+from typing import NamedTuple
+
+from ledger_engine.access.credentials import Credential
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.masking import MASK, masked, may_hold_secrets
+from ledger_engine.database import Value
+from ledger_engine.database.engine import Engine
+from ledger_engine.events import request_log
+
+BODY_KEPT_MAX = 4096  # bytes (decisions.md 13)
+WAITING_MAX = 10_000
+BATCH_MAX = 200
+EVERY_S = 0.1
+TRIES_AGAIN_S = 1.0
+PATH_MAX = 2048  # characters; a longer one is some mistake, and its beginning tells which
+KEY_MAX = 255  # of an idempotency key; a longer one was refused
+# The log itself, and where people send passwords and apps their codes.
+_NOT_NOTED = ("/v1/requests", "/oauth/")
+
+log = logging.getLogger("ledger_engine.http")
+
+
+class Note(NamedTuple):
+    """A request as the gate saw it. `created` is in milliseconds, `authorization` and `idempotency_key` are
+    the headers of that name."""
+
+    request: str
+    created: int
+    duration_s: float
+    caller: Credential
+    method: str
+    path: str
+    query: bytes
+    address: str
+    authorization: bytes
+    idempotency_key: bytes
+    body: bytes
+    status: int
+    answer: bytes
+
+
+class RequestRecorder:
+    """Writes the notes it is given; runs from `start` to `stop`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._waiting: deque[Note] = deque()
+        self._noted = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._told = 0
+        self.dropped = 0
+
+    def note(self, note: Note) -> None:
+        """Take a note, unless too many wait already. Some paths are never noted."""
+        if not note.status or note.path.startswith(_NOT_NOTED):
+            return
+        if len(self._waiting) < WAITING_MAX:
+            if not self._waiting:
+                self._noted.set()
+            self._waiting.append(_cut(note))
+        else:
+            self.dropped += 1
+
+    def start(self) -> None:
+        """Begin to write; needs a running event loop."""
+        self._task = asyncio.create_task(self._write_until_stopped())
+
+    async def stop(self) -> None:
+        """Write what waits, and stop."""
+        self._stopping.set()
+        self._noted.set()
+        if self._task is not None:
+            await self._task
+
+    async def _write_until_stopped(self) -> None:
+        while not self._stopping.is_set() or self._waiting:
+            if not self._waiting:
+                await self._noted.wait()
+                self._noted.clear()
+                await self._pause(EVERY_S)
+                continue
+            if not await self._write_batch():
+                if self._stopping.is_set():
+                    self.dropped += len(self._waiting)
+                    self._waiting.clear()
+                await self._pause(TRIES_AGAIN_S)
+            elif len(self._waiting) < BATCH_MAX:
+                await self._pause(EVERY_S)
+            self._tell_dropped()
+
+    async def _write_batch(self) -> bool:
+        batch = list(islice(self._waiting, BATCH_MAX))
+        try:
+            rows = [_row(note) for note in batch]
+            await self._engine.write(partial(request_log.add, rows=rows))
+        except StorageUnavailable:
+            return False
+        except Exception:
+            # Whatever is the matter with one of them must not hold up those behind it.
+            log.exception("%d requests could not be logged", len(batch))
+            self.dropped += len(batch)
+        for _ in batch:
+            self._waiting.popleft()
+        return True
+
+    async def _pause(self, seconds: float) -> None:
+        if not self._stopping.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._stopping.wait()
+
+    def _tell_dropped(self) -> None:
+        if self.dropped > self._told:
+            log.warning("%d requests were not logged: too many at once", self.dropped - self._told)
+            self._told = self.dropped
+
+
+def _cut(note: Note) -> Note:
+    if (
+        len(note.body) <= BODY_KEPT_MAX
+        and len(note.answer) <= BODY_KEPT_MAX
+        and len(note.path) + len(note.query) <= PATH_MAX
+        and len(note.idempotency_key) <= KEY_MAX
+    ):
+        return note
+    return note._replace(
+        body=note.body[:BODY_KEPT_MAX],
+        answer=note.answer[:BODY_KEPT_MAX],
+        path=note.path[:PATH_MAX],
+        query=note.query[:PATH_MAX],
+        idempotency_key=note.idempotency_key[:KEY_MAX],
+    )
+
+
+def _row(note: Note) -> dict[str, Value]:
+    caller, answer = note.caller, note.answer
+    path, query = note.path, note.query.decode("latin-1")
+    request_body = response_body = ""
+    if not caller.livemode:
+        request_body, response_body = _text(note.body), _text(answer)
+    if may_hold_secrets(f"{path} {query} {request_body} {response_body}"):
+        path, query, request_body, response_body = map(masked, (path, query, request_body, response_body))
+    key = note.idempotency_key
+    return {
+        "project": caller.project,
+        "livemode": caller.livemode,
+        "id": note.request,
+        "method": note.method,
+        "path": path,
+        "query": query,
+        "status": note.status,
+        "duration_us": int(note.duration_s * 1_000_000),
+        "credential_id": caller.id,
+        "credential": _masked_credential(note.authorization),
+        "address": note.address,
+        "error_code": _error_code(answer) if note.status >= 400 else None,
+        "idempotency_key": masked(key.decode("latin-1")) or None,
+        "request_body": request_body or None,
+        "response_body": response_body or None,
+        "created": note.created,
+    }
+
+
+@lru_cache(maxsize=256)
+def _masked_credential(header: bytes) -> str:
+    """`sk_test_••••abcd`: its kind and its last four characters."""
+    value = header.decode("latin-1").partition(" ")[2]
+    return f"{value.rpartition('_')[0]}_{MASK}{value[-4:]}"
+
+
+def _error_code(answer: bytes) -> str | None:
+    try:
+        error = json.loads(answer)["error"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    code = error.get("code") if isinstance(error, dict) else error
+    return code if isinstance(code, str) else None
+
+
+def _text(body: bytes) -> str:
+    return body.decode("utf-8", "replace").replace("\x00", "\ufffd")

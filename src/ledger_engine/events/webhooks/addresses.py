@@ -1,0 +1,157 @@
+"""Addresses a webhook may go to: which URLs can be registered, which machines connected to (decisions.md 12).
+
+Live mode sends over https to the public internet alone; test mode also to this machine, by http or
+https. What a URL says is checked when it is registered. What its host resolves to is checked then too,
+and again for each connection, because a name can be pointed elsewhere in between.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from ledger_engine.core.errors import InvalidRequest
+
+URL_MAX = 2048
+_PORTS = {"http": 80, "https": 443}
+_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?")
+# What resolvers read as a number though it does not look like an address: 2130706433, 0x7f.1, 127.1.
+_NUMBER = re.compile(r"(?:[0-9]+|0[xX][0-9a-fA-F]*)")
+
+_PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")
+# The special-purpose registries of IANA (RFC 6890 and its updates), apart from loopback.
+_RESERVED_V4 = [
+    ipaddress.IPv4Network(network)
+    for network in (
+        "0.0.0.0/8",
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.31.196.0/24",
+        "192.52.193.0/24",
+        "192.88.99.0/24",
+        "192.168.0.0/16",
+        "192.175.48.0/24",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",
+        "240.0.0.0/4",
+    )
+]
+# Within 2000::/3; everything outside of it is refused as a whole. 6to4 (2002::/16) and Teredo (in
+# 2001::/23) carry an IPv4 address inside, as do IPv4-mapped ones and NAT64 (64:ff9b::/96) outside of it.
+_RESERVED_V6 = [
+    ipaddress.IPv6Network(network) for network in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A URL in the parts a connection is made from. `path` carries the query."""
+
+    host: str
+    port: int
+    tls: bool
+    path: str
+
+    @property
+    def host_header(self) -> str:
+        """The value of the Host header."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
+
+
+def parse_url(url: str, *, livemode: bool, param: str = "url") -> Target:
+    """The parts of a URL that may be registered; raises InvalidRequest naming `param`.
+
+    A host that is a number is refused unless it is an address in its usual form, so that what people
+    read and what is connected to are one thing. Names are not looked up here.
+    """
+    if (
+        not 1 <= len(url) <= URL_MAX
+        or not url.isascii()
+        or any(c <= " " or c in '\\"<>^`{|}\x7f' for c in url)
+    ):
+        raise _refused(param, f"must be an http(s) address of at most {URL_MAX} printable ASCII characters")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise _refused(param, "is no address that can be connected to") from error
+    scheme = parts.scheme.lower()
+    if scheme not in _PORTS:
+        raise _refused(param, "must begin with https:// (in test mode also http:// on this machine)")
+    if scheme == "http" and livemode:
+        raise _refused(param, "must begin with https:// in live mode")
+    if "@" in parts.netloc or "#" in url:
+        raise _refused(param, "may hold no user name, password or fragment")
+    if port == 0:
+        raise _refused(param, "has no port 0")
+    host = (parts.hostname or "").lower()
+    _check_host(host, parts.netloc.startswith("["), tls=scheme == "https", livemode=livemode, param=param)
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Target(host, port or _PORTS[scheme], scheme == "https", path)
+
+
+def check_resolved(addresses: list[str], target: Target, *, livemode: bool, param: str = "url") -> None:
+    """Refuse at registration a name that leads where nothing may be sent; raises InvalidRequest.
+
+    An https name that has no address just now is taken: it is looked up again for each connection.
+    """
+    if not addresses and not target.tls:
+        raise _refused(param, "may begin with http:// only where the name is one of this machine")
+    for address in addresses:
+        reason = refusal(address, tls=target.tls, livemode=livemode)
+        if reason is not None:
+            raise _refused(param, f"leads to {address}: {reason}")
+
+
+def refusal(address: str, *, tls: bool, livemode: bool) -> str | None:
+    """Why nothing may be sent to this IP address; None when it may."""
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:
+        return "it is no IP address"
+    if ip.is_loopback and not (isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None):
+        return "this machine itself can be sent to in test mode only" if livemode else None
+    if isinstance(ip, ipaddress.IPv6Address):
+        public = ip in _PUBLIC_V6 and not any(ip in network for network in _RESERVED_V6)
+    else:
+        public = not any(ip in network for network in _RESERVED_V4)
+    if not public:
+        return "it is no public address"
+    return None if tls else "plain http goes to this machine only"
+
+
+def is_address(host: str) -> bool:
+    """Whether the host of a Target is an IP address and no name."""
+    return ":" in host or _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]) is not None
+
+
+def _check_host(host: str, bracketed: bool, *, tls: bool, livemode: bool, param: str) -> None:
+    if not bracketed and not _NAME.fullmatch(host):
+        raise _refused(param, "has no host, or one that is no name (write an international one as xn--…)")
+    if not bracketed and not is_address(host):
+        return
+    if "%" in host:
+        raise _refused(param, "may name no network interface")
+    try:
+        known = str(ipaddress.ip_address(host)) == host or bracketed
+    except ValueError:
+        known = False
+    if not known:
+        raise _refused(param, "must write an address as four decimal numbers or as IPv6 in brackets")
+    reason = refusal(host, tls=tls, livemode=livemode)
+    if reason is not None:
+        raise _refused(param, f"leads to {host}: {reason}")
+
+
+def _refused(param: str, reason: str) -> InvalidRequest:
+    return InvalidRequest("invalid_value", f"{param} {reason}.", param)

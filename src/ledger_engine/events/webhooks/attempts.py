@@ -1,0 +1,174 @@
+"""Attempts: what is to be sent next to which endpoint, and what came of it.
+
+First attempts go by the endpoint's cursor and need no row until they are made. From then on a delivery's
+row says how it stands: `succeeded`, `failed` for good, or `pending` with the next attempt's time. All
+of it is in the database, so whatever process sends next goes on where the last one stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ledger_engine.core.records import dumps
+from ledger_engine.database import Unit, Value
+from ledger_engine.events.outbox import Message
+from ledger_engine.events.webhooks.endpoints import Subscription
+
+_ROWS = 32  # events read at once: a body may be as large as a request
+_LOOKED_THROUGH_MAX = 2000  # events of other kinds passed over in one work
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """The endpoint's next first attempts, in order. All its events up to `read_to` were looked at, and
+    there may be `more` behind."""
+
+    messages: list[Message]
+    read_to: str
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A pending delivery. It has had `attempts`, `retries` of them since it was last sent anew."""
+
+    delivery: str
+    message: Message
+    attempts: int
+    retries: int
+    due: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One attempt that was made. `error` is None for a success; `retry_in_ms` is None for the last try."""
+
+    endpoint: str
+    project: str
+    livemode: bool
+    event: str
+    retries: int
+    attempted_at: int
+    latency_ms: int
+    status: int | None
+    error: str | None
+    request_headers: list[tuple[str, str]]
+    response_headers: list[tuple[str, str]] | None
+    response_body: str | None
+    retry_in_ms: int | None
+
+
+def feed(unit: Unit, subscription: Subscription, after: str, room: int, bytes_room: int) -> Feed:
+    """The next events behind `after` that the endpoint wants and has no delivery of: up to `room` of them,
+    and no more once their bodies have `bytes_room` characters."""
+    kinds = sorted(subscription.kinds or ())
+    names = ", ".join(f":kind{position}" for position in range(len(kinds)))
+    body = "e.body" if subscription.kinds is None else f"CASE WHEN e.type IN ({names}) THEN e.body END"
+    parameters: dict[str, Value] = {f"kind{position}": kind for position, kind in enumerate(kinds)}
+    parameters |= {"project": subscription.project, "livemode": subscription.livemode}
+    parameters |= {"endpoint": subscription.endpoint, "rows": _ROWS}
+    messages: list[Message] = []
+    looked_through = 0
+    while len(messages) < room and bytes_room > 0 and looked_through < _LOOKED_THROUGH_MAX:
+        rows = unit.execute(
+            f"SELECT e.id, e.type, {body} AS body, d.id AS delivery FROM events AS e"
+            " LEFT JOIN deliveries AS d ON d.endpoint = :endpoint AND d.event = e.id"
+            " WHERE e.project = :project AND e.livemode = :livemode AND e.id > :after"
+            " ORDER BY e.id LIMIT :rows",
+            parameters | {"after": after},
+        )
+        for row in rows:
+            if row["body"] is not None and row["delivery"] is None:
+                if len(messages) == room or bytes_room <= 0:
+                    return Feed(messages, after, True)
+                messages.append(Message(row["id"], row["type"], row["body"]))
+                bytes_room -= len(row["body"])
+            after = row["id"]
+        looked_through += len(rows)
+        if len(rows) < _ROWS:
+            return Feed(messages, after, False)
+    return Feed(messages, after, True)
+
+
+def pending(unit: Unit, endpoint: str, limit: int) -> list[Retry]:
+    """The endpoint's pending deliveries that are due first."""
+    rows = unit.execute(
+        "SELECT d.id, d.event, d.attempts, d.retries, d.due, e.type, e.body FROM deliveries AS d"
+        " JOIN events AS e ON e.id = d.event"
+        " WHERE d.endpoint = :endpoint AND d.status = 'pending' ORDER BY d.due LIMIT :limit",
+        {"endpoint": endpoint, "limit": limit},
+    )
+    return [
+        Retry(
+            row["id"],
+            Message(row["event"], row["type"], row["body"]),
+            row["attempts"],
+            row["retries"],
+            row["due"],
+        )
+        for row in rows
+    ]
+
+
+def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> None:
+    """Record attempts that were made, and when the next ones are due, counted from the moment `now`."""
+    attempts: list[dict[str, Value]] = []
+    for outcome in outcomes:
+        if outcome.error is None:
+            status, due = "succeeded", None
+        elif outcome.retry_in_ms is not None:
+            status, due = "pending", now + outcome.retry_in_ms
+        else:
+            status, due = "failed", None
+        row = unit.first(
+            "INSERT INTO deliveries (id, project, livemode, endpoint, event, status, attempts, retries, due,"
+            " attempted_at, created) VALUES (:id, :project, :livemode, :endpoint, :event, :status, 1,"
+            " :retries, :due, :attempted_at, :now) ON CONFLICT (endpoint, event) DO UPDATE SET"
+            " attempts = deliveries.attempts + 1, status = excluded.status, retries = excluded.retries,"
+            " due = excluded.due, attempted_at = excluded.attempted_at RETURNING id, attempts",
+            {
+                "id": unit.new_id("dlv"),
+                "project": outcome.project,
+                "livemode": outcome.livemode,
+                "endpoint": outcome.endpoint,
+                "event": outcome.event,
+                "status": status,
+                "retries": outcome.retries + (status == "pending"),
+                "due": due,
+                "attempted_at": outcome.attempted_at,
+                "now": now,
+            },
+        )
+        assert row is not None
+        attempts.append(_attempt_row(row["id"], row["attempts"], outcome))
+    unit.execute_many(
+        "INSERT INTO delivery_attempts (delivery, number, attempted_at, latency_ms, status, error,"
+        " request_headers, response_headers, response_body) VALUES (:delivery, :number, :attempted_at,"
+        " :latency_ms, :status, :error, :request_headers, :response_headers, :response_body)",
+        attempts,
+    )
+
+
+def postpone(unit: Unit, by: int) -> None:
+    """Put off everything pending by so many milliseconds: the clock was set forward, no time has passed."""
+    unit.execute("UPDATE deliveries SET due = due + :by WHERE status = 'pending'", {"by": by})
+    unit.execute(
+        "UPDATE webhook_endpoints SET failing_since = failing_since + :by WHERE failing_since IS NOT NULL",
+        {"by": by},
+    )
+
+
+def _attempt_row(delivery: str, number: int, outcome: Outcome) -> dict[str, Value]:
+    answered = outcome.response_headers is not None
+    return {
+        "delivery": delivery,
+        "number": number,
+        "attempted_at": outcome.attempted_at,
+        "latency_ms": outcome.latency_ms,
+        "status": outcome.status,
+        "error": outcome.error,
+        "request_headers": dumps(outcome.request_headers),
+        "response_headers": dumps(outcome.response_headers) if answered else None,
+        "response_body": outcome.response_body,
+    }

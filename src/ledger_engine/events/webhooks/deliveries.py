@@ -1,0 +1,206 @@
+"""Deliveries: one event for one endpoint, with every attempt that was made to send it (decisions.md 12)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Annotated, ClassVar, TypedDict
+
+from ledger_engine.access import idempotency
+from ledger_engine.core.clock import iso
+from ledger_engine.core.records import Moment, OneOf
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database import Row, Unit, Value
+from ledger_engine.database.pages import Listing, Page, PageRequest
+from ledger_engine.events import outbox
+from ledger_engine.events.webhooks import endpoints
+
+SHOWN_MAX = 4096  # bytes of a body that are kept and shown (decisions.md 12)
+
+
+class Part(TypedDict):
+    """One side of an exchange, with the first 4 KB of its body."""
+
+    headers: dict[str, str]
+    body: str | None
+
+
+class Attempt(TypedDict):
+    """`status` is the receiver's, null without an answer; `error` says why the attempt failed, null when it
+    did not; `latency_ms` is until the end of the answer."""
+
+    number: int
+    attempted_at: str
+    status: int | None
+    error: str | None
+    latency_ms: int
+    request: Part
+    response: Part | None
+
+
+@dataclass(slots=True)
+class Delivery:
+    """An event on its way to an endpoint, or there. `attempts` are in the order they were made."""
+
+    OBJECT: ClassVar[str] = "delivery"
+
+    id: str
+    endpoint: str
+    event: str
+    event_type: str
+    status: Annotated[str, OneOf("pending", "succeeded", "failed")]
+    next_attempt_at: Moment | None
+    attempts: list[Attempt]
+    created: Moment
+    livemode: bool
+
+
+def page(
+    unit: Unit,
+    scope: Scope,
+    endpoint: str,
+    wanted: PageRequest,
+) -> Page[Delivery]:
+    """The endpoint's deliveries with their attempts, newest first; raises NotFound for the endpoint."""
+    endpoints.get(unit, scope, endpoint)
+    found = _LISTING.page(unit, scope, wanted, {"endpoint": endpoint})
+    _fill(unit, scope, found.items)
+    return found
+
+
+def resend(
+    unit: Unit, scope: Scope, event: str, endpoint: str | None = None, key: str | None = None
+) -> list[Delivery]:
+    """Send an event again, now: to each enabled endpoint that wants its kind, or to the one given.
+
+    Where its first attempt is still to come, or under way, nothing changes. Raises NotFound for event or
+    endpoint.
+    """
+    known = outbox.get(unit, scope, event)
+    idempotency.take(unit, scope, key, event)
+    sent: list[Delivery] = []
+    for subscription in endpoints.enabled(unit, scope, endpoint, "endpoint"):
+        if not (subscription.kinds is None or known.type in subscription.kinds):
+            continue
+        row = unit.first(
+            "UPDATE deliveries SET status = 'pending', retries = 0, due = :now WHERE endpoint = :endpoint"
+            " AND event = :event AND project = :project AND livemode = :livemode RETURNING *",
+            scope.bind(endpoint=subscription.endpoint, event=event, now=unit.now),
+        )
+        # Without a row it was never attempted: behind the cursor since it came before the endpoint, beyond
+        # it because its turn is still to come.
+        if row is None and event <= subscription.cursor:
+            row = unit.first(
+                "INSERT INTO deliveries"
+                " (id, project, livemode, endpoint, event, status, attempts, retries, due, created)"
+                " VALUES (:id, :project, :livemode, :endpoint, :event, 'pending', 0, 0, :now, :now)"
+                " RETURNING *",
+                scope.bind(id=unit.new_id("dlv"), endpoint=subscription.endpoint, event=event, now=unit.now),
+            )
+        if row is not None:
+            sent.append(_read(row))
+    unit.announce(endpoints.TOPIC)
+    _fill(unit, scope, sent)
+    return sent
+
+
+def resend_failed(
+    unit: Unit, scope: Scope, since: int, endpoint: str | None = None, key: str | None = None
+) -> int:
+    """Send again, now, what was last attempted at `since` or later and failed; gives how many those are.
+
+    Only to enabled endpoints, or to the one given. Raises NotFound for it.
+    """
+    wanted = endpoints.enabled(unit, scope, endpoint, "endpoint")
+    idempotency.take(unit, scope, key, endpoint or scope.project)
+    count = 0
+    for subscription in wanted:
+        changed = unit.execute(
+            "UPDATE deliveries SET status = 'pending', retries = 0, due = :now"
+            " WHERE project = :project AND livemode = :livemode AND attempted_at >= :since"
+            " AND status <> 'succeeded' AND endpoint = :endpoint RETURNING id",
+            scope.bind(since=since, endpoint=subscription.endpoint, now=unit.now),
+        )
+        count += len(changed)
+    unit.announce(endpoints.TOPIC)
+    return count
+
+
+def purge(unit: Unit, before_id: str, limit: int) -> int:
+    """Delete up to `limit` deliveries older than that id, with their attempts; those still pending for an
+    endpoint that is there stay. Gives the number."""
+    rows = unit.execute(
+        "SELECT id FROM deliveries AS d WHERE id < :before AND (status <> 'pending' OR NOT EXISTS"
+        " (SELECT 1 FROM webhook_endpoints AS w WHERE w.id = d.endpoint)) ORDER BY id LIMIT :limit",
+        {"before": before_id, "limit": limit},
+    )
+    ids: list[dict[str, Value]] = [{"id": row["id"]} for row in rows]
+    unit.execute_many("DELETE FROM delivery_attempts WHERE delivery = :id", ids)
+    unit.execute_many("DELETE FROM deliveries WHERE id = :id", ids)
+    return len(ids)
+
+
+def _fill(unit: Unit, scope: Scope, deliveries: list[Delivery]) -> None:
+    """Add to each its event's type and its attempts; what was sent of users for those who may read users."""
+    if not deliveries:
+        return
+    parameters: dict[str, Value] = {f"id{number}": item.id for number, item in enumerate(deliveries)}
+    names = ", ".join(f":{name}" for name in parameters)
+    made = unit.execute(
+        f"SELECT * FROM delivery_attempts WHERE delivery IN ({names}) ORDER BY delivery, number", parameters
+    )
+    of_delivery: dict[str, list[Row]] = {}
+    for row in made:
+        of_delivery.setdefault(row["delivery"], []).append(row)
+    for delivery in deliveries:
+        event = unit.first(
+            "SELECT type, substr(body, 1, :most) AS body FROM events WHERE id = :id",
+            {"id": delivery.event, "most": SHOWN_MAX},
+        )
+        assert event is not None, "a delivery has an event"
+        delivery.event_type = event["type"]
+        body: str | None = event["body"].encode()[:SHOWN_MAX].decode(errors="ignore")
+        if event["type"] in outbox.USER_KINDS and not scope.may_see_users():
+            body = None
+        delivery.attempts = [_attempt(row, body) for row in of_delivery.get(delivery.id, [])]
+
+
+def _attempt(row: Row, body: str | None) -> Attempt:
+    response: Part | None = None
+    if row["response_headers"] is not None:
+        response = {"headers": _by_name(row["response_headers"]), "body": row["response_body"]}
+    return {
+        "number": row["number"],
+        "attempted_at": iso(row["attempted_at"]),
+        "status": row["status"],
+        "error": row["error"],
+        "latency_ms": row["latency_ms"],
+        "request": {"headers": _by_name(row["request_headers"]), "body": body},
+        "response": response,
+    }
+
+
+def _by_name(stored: str) -> dict[str, str]:
+    """Headers by their name; those of one name are one list, as HTTP has it."""
+    headers: dict[str, str] = {}
+    for name, value in json.loads(stored):
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def _read(row: Row) -> Delivery:
+    return Delivery(
+        id=row["id"],
+        endpoint=row["endpoint"],
+        event=row["event"],
+        event_type="",
+        status=row["status"],
+        next_attempt_at=row["due"],
+        attempts=[],
+        created=row["created"],
+        livemode=bool(row["livemode"]),
+    )
+
+
+_LISTING = Listing("deliveries", _read, attrgetter("id"))

@@ -1,0 +1,364 @@
+"""Webhook endpoints: where a project's events are sent, signed with which secret (decisions.md 12).
+
+An endpoint keeps a cursor: the last event before which everything it wants was attempted. Events after
+it are still to come, whatever happens to the process that sends them.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Annotated, ClassVar
+
+from ledger_engine.access import api_keys, idempotency, projects
+from ledger_engine.core.clock import DAY
+from ledger_engine.core.errors import InvalidRequest, NotFound, PermissionDenied
+from ledger_engine.core.records import Moment, OneOf, dumps
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database import Row, Unit
+from ledger_engine.database.pages import Listing, Page, PageRequest
+from ledger_engine.events import outbox
+from ledger_engine.events.webhooks.addresses import parse_url
+
+TOPIC = "webhooks"  # announced when an endpoint or what is to be sent to it was changed by somebody
+EVERY = "*"
+DISABLED_AFTER = 5 * DAY  # of failure alone (decisions.md 12)
+
+
+@dataclass(slots=True)
+class WebhookEndpoint:
+    """`events` are kinds of events, or `*` for all. `disabled_reason` is `asked`, `gone` (the receiver
+    answered 410) or `failing` (nothing else for five days)."""
+
+    OBJECT: ClassVar[str] = "webhook_endpoint"
+
+    id: str
+    url: str
+    events: list[str]
+    status: Annotated[str, OneOf("enabled", "disabled")]
+    disabled_reason: Annotated[str, OneOf("asked", "gone", "failing")] | None
+    disabled_at: Moment | None
+    created: Moment
+    livemode: bool
+
+
+@dataclass(slots=True)
+class EndpointWithSecret(WebhookEndpoint):
+    """The answer that shows the signing secret, once."""
+
+    secret: str
+
+
+@dataclass(slots=True)
+class NewEndpoint:
+    url: str
+    events: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """An enabled endpoint as the sender needs it. `kinds` is None for every kind; `secret` is sealed."""
+
+    endpoint: str
+    project: str
+    livemode: bool
+    url: str
+    kinds: frozenset[str] | None
+    secret: str
+    cursor: str
+
+
+def new_secret() -> str:
+    """A fresh `whsec_…`; made outside of the work that stores it."""
+    return api_keys.new_secret("whsec")
+
+
+def sign(secret: str, body: bytes) -> str:
+    """The value of `Ledger-Signature`: lowercase hex HMAC-SHA-256 of the raw body (interface.md,
+    Authentication 11), keyed with all of the secret's text, `whsec_` included, as UTF-8."""
+    return hmac.digest(secret.encode(), body, "sha256").hex()
+
+
+def create(
+    unit: Unit, scope: Scope, new: NewEndpoint, secret: str, sealed: str, key: str | None = None
+) -> EndpointWithSecret:
+    """Register an endpoint that gets the events from now on; `sealed` is what is stored of `secret`.
+
+    Raises InvalidRequest for a URL or kind that cannot be, PermissionDenied over the plan's number and for
+    kinds that the credential may not read.
+    """
+    parse_url(new.url, livemode=scope.livemode)
+    wanted = _shown_to(scope, _check_kinds(new.events))
+    endpoint = WebhookEndpoint(
+        id=unit.new_id("whe"),
+        url=new.url,
+        events=wanted,
+        status="enabled",
+        disabled_reason=None,
+        disabled_at=None,
+        created=Moment(unit.now),
+        livemode=scope.livemode,
+    )
+    idempotency.take(unit, scope, key, endpoint.id)
+    _check_number(unit, scope)
+    unit.execute(
+        "INSERT INTO webhook_endpoints (id, project, livemode, url, events, secret, cursor, created)"
+        " VALUES (:id, :project, :livemode, :url, :events, :secret, :cursor, :created)",
+        scope.bind(
+            id=endpoint.id,
+            url=new.url,
+            events=dumps(wanted),
+            secret=sealed,
+            cursor=outbox.newest(unit),
+            created=endpoint.created,
+        ),
+    )
+    unit.announce(TOPIC)
+    return _with_secret(endpoint, secret)
+
+
+def get(unit: Unit, scope: Scope, id: str, param: str | None = None) -> WebhookEndpoint:
+    """The endpoint; raises NotFound, naming `param` where the id came in a field."""
+    row = unit.first(
+        "SELECT * FROM webhook_endpoints WHERE id = :id AND project = :project AND livemode = :livemode",
+        scope.bind(id=id),
+    )
+    return _known(row, id, param)
+
+
+def page(unit: Unit, scope: Scope, wanted: PageRequest) -> Page[WebhookEndpoint]:
+    """Endpoints, newest first."""
+    return _LISTING.page(unit, scope, wanted, {})
+
+
+def roll_secret(
+    unit: Unit, scope: Scope, id: str, secret: str, sealed: str, key: str | None = None
+) -> EndpointWithSecret:
+    """Replace the secret at once: what is sent from now on, retries too, is signed with the new one."""
+    idempotency.take(unit, scope, key, id)
+    row = unit.first(
+        "UPDATE webhook_endpoints SET secret = :secret"
+        " WHERE id = :id AND project = :project AND livemode = :livemode RETURNING *",
+        scope.bind(id=id, secret=sealed),
+    )
+    unit.announce(TOPIC)
+    return _with_secret(_known(row, id), secret)
+
+
+def disable(unit: Unit, scope: Scope, id: str, key: str | None = None) -> WebhookEndpoint:
+    """Send nothing more to the endpoint; of a disabled one nothing changes."""
+    idempotency.take(unit, scope, key, id)
+    unit.execute(
+        "UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = 'asked', disabled_at = :now"
+        " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'enabled'",
+        scope.bind(id=id, now=unit.now),
+    )
+    unit.announce(TOPIC)
+    return get(unit, scope, id)
+
+
+def enable(unit: Unit, scope: Scope, id: str, key: str | None = None) -> WebhookEndpoint:
+    """Send again, from where it stopped: no event in between is missed."""
+    idempotency.take(unit, scope, key, id)
+    row = unit.first(
+        "UPDATE webhook_endpoints SET status = 'enabled', disabled_reason = NULL, disabled_at = NULL,"
+        " failing_since = NULL WHERE id = :id AND project = :project AND livemode = :livemode RETURNING *",
+        scope.bind(id=id),
+    )
+    unit.announce(TOPIC)
+    return _known(row, id)
+
+
+def delete(unit: Unit, scope: Scope, id: str) -> WebhookEndpoint:
+    """Remove the endpoint with its secret; what was not delivered to it never will be."""
+    endpoint = get(unit, scope, id)
+    unit.execute(
+        "DELETE FROM webhook_endpoints WHERE id = :id AND project = :project AND livemode = :livemode",
+        scope.bind(id=id),
+    )
+    unit.execute(
+        "UPDATE deliveries SET status = 'failed', due = NULL WHERE endpoint = :id AND status = 'pending'"
+        " AND project = :project AND livemode = :livemode",
+        scope.bind(id=id),
+    )
+    unit.announce(TOPIC)
+    return endpoint
+
+
+def every(unit: Unit, project: str) -> list[WebhookEndpoint]:
+    """The endpoints of both modes, the first one first; for the local administrator."""
+    rows = unit.execute(
+        "SELECT * FROM webhook_endpoints WHERE project = :project ORDER BY livemode, id", {"project": project}
+    )
+    return [_read(row) for row in rows]
+
+
+def scope_of(unit: Unit, id: str) -> Scope:
+    """The local administrator's scope of an endpoint's project and mode; raises NotFound."""
+    row = unit.first("SELECT project, livemode FROM webhook_endpoints WHERE id = :id", {"id": id})
+    if row is None:
+        raise NotFound("webhook endpoint", id)
+    return Scope(row["project"], bool(row["livemode"]))
+
+
+def enabled(unit: Unit, scope: Scope, id: str | None = None, param: str | None = None) -> list[Subscription]:
+    """The enabled endpoints of the project and mode, or the one with this id if it is enabled.
+
+    Raises NotFound for the id, naming `param`.
+    """
+    if id is not None:
+        get(unit, scope, id, param)
+    rows = unit.execute(
+        "SELECT * FROM webhook_endpoints WHERE project = :project AND livemode = :livemode ORDER BY id",
+        scope.bind(),
+    )
+    return [_subscription(row) for row in rows if row["status"] == "enabled" and id in (None, row["id"])]
+
+
+# For the process that sends
+
+
+def subscriptions(unit: Unit) -> list[Subscription]:
+    """Every enabled endpoint of the projects that are not archived."""
+    rows = unit.execute(
+        "SELECT w.* FROM webhook_endpoints AS w JOIN projects AS p ON p.id = w.project"
+        " WHERE w.status = 'enabled' AND p.archived_at IS NULL ORDER BY w.id"
+    )
+    return [_subscription(row) for row in rows]
+
+
+def advance(unit: Unit, id: str, cursor: str) -> None:
+    """Move the cursor on: every event up to and with it was attempted or is not wanted."""
+    unit.execute(
+        "UPDATE webhook_endpoints SET cursor = :cursor WHERE id = :id AND cursor < :cursor",
+        {"id": id, "cursor": cursor},
+    )
+
+
+def note_outcomes(unit: Unit, id: str, now: int, *, any_succeeded: bool, gone: bool) -> None:
+    """Count the outcomes of some attempts against the endpoint.
+
+    A 410 disables it at once, and so does a failure when nothing succeeded in the five days before it.
+    """
+    row = unit.first(
+        "UPDATE webhook_endpoints SET failing_since = CASE WHEN :succeeded THEN NULL"
+        " ELSE COALESCE(failing_since, :now) END WHERE id = :id AND status = 'enabled'"
+        " RETURNING failing_since",
+        {"id": id, "now": now, "succeeded": any_succeeded},
+    )
+    if row is None:
+        return
+    failing = row["failing_since"] is not None and now - row["failing_since"] >= DISABLED_AFTER
+    if not (gone or failing):
+        return
+    unit.execute(
+        "UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = :reason, disabled_at = :now"
+        " WHERE id = :id",
+        {"id": id, "now": now, "reason": "gone" if gone else "failing"},
+    )
+    unit.announce(TOPIC)
+
+
+def begin_sending(unit: Unit) -> None:
+    """A sender has started: the time in which none ran is nobody's failure, so five days count anew."""
+    unit.execute(
+        "UPDATE webhook_endpoints SET failing_since = :now WHERE failing_since IS NOT NULL", {"now": unit.now}
+    )
+
+
+def sealed_secrets(unit: Unit) -> list[tuple[str, str]]:
+    """Every endpoint's id with what is stored of its secret."""
+    return [(row["id"], row["secret"]) for row in unit.execute("SELECT id, secret FROM webhook_endpoints")]
+
+
+def replace_sealed(unit: Unit, id: str, old: str, new: str) -> None:
+    """Store the same secret in another form, unless it was rolled meanwhile."""
+    unit.execute(
+        "UPDATE webhook_endpoints SET secret = :new WHERE id = :id AND secret = :old",
+        {"id": id, "old": old, "new": new},
+    )
+
+
+def _check_kinds(kinds: list[str]) -> list[str]:
+    if not kinds:
+        raise InvalidRequest("invalid_value", "events must name a kind of event, or be ['*'].", "events")
+    for position, kind in enumerate(kinds):
+        if kind != EVERY and kind not in outbox.KINDS:
+            raise InvalidRequest(
+                "invalid_value", f"events are *, {', '.join(outbox.KINDS)}.", f"events.{position}"
+            )
+    return [EVERY] if EVERY in kinds else list(dict.fromkeys(kinds))
+
+
+def _shown_to(scope: Scope, kinds: list[str]) -> list[str]:
+    """What the credential may have sent: who may not read users is not told of them by a webhook either."""
+    if scope.may_see_users():
+        return kinds
+    if kinds == [EVERY]:
+        return [kind for kind in outbox.KINDS if kind not in outbox.USER_KINDS]
+    if not set(kinds).isdisjoint(outbox.USER_KINDS):
+        scope.require_scope("read:users")
+    return kinds
+
+
+def _check_number(unit: Unit, scope: Scope) -> None:
+    most = projects.get(unit, scope.project).limits.webhook_endpoints
+    counted = unit.first(
+        "SELECT count(*) AS endpoints FROM webhook_endpoints"
+        " WHERE project = :project AND livemode = :livemode",
+        scope.bind(),
+    )
+    assert counted is not None
+    if most is not None and counted["endpoints"] >= most:
+        raise PermissionDenied("quota_exceeded", f"The plan allows {most} webhook endpoints.")
+
+
+def _subscription(row: Row) -> Subscription:
+    wanted = json.loads(row["events"])
+    return Subscription(
+        endpoint=row["id"],
+        project=row["project"],
+        livemode=bool(row["livemode"]),
+        url=row["url"],
+        kinds=None if EVERY in wanted else frozenset(wanted),
+        secret=row["secret"],
+        cursor=row["cursor"],
+    )
+
+
+def _known(row: Row | None, id: str, param: str | None = None) -> WebhookEndpoint:
+    if row is None:
+        raise NotFound("webhook endpoint", id, param)
+    return _read(row)
+
+
+def _read(row: Row) -> WebhookEndpoint:
+    return WebhookEndpoint(
+        id=row["id"],
+        url=row["url"],
+        events=json.loads(row["events"]),
+        status=row["status"],
+        disabled_reason=row["disabled_reason"],
+        disabled_at=row["disabled_at"],
+        created=row["created"],
+        livemode=bool(row["livemode"]),
+    )
+
+
+def _with_secret(endpoint: WebhookEndpoint, secret: str) -> EndpointWithSecret:
+    return EndpointWithSecret(
+        id=endpoint.id,
+        url=endpoint.url,
+        events=endpoint.events,
+        status=endpoint.status,
+        disabled_reason=endpoint.disabled_reason,
+        disabled_at=endpoint.disabled_at,
+        created=endpoint.created,
+        livemode=endpoint.livemode,
+        secret=secret,
+    )
+
+
+_LISTING = Listing("webhook_endpoints", _read, attrgetter("id"))

@@ -1,0 +1,215 @@
+"""One HTTP exchange with a stranger: connect, POST, take the answer, and trust none of it.
+
+The stranger's name is looked up here, each address judged, and the one that was judged connected to.
+No redirect is followed, no proxy asked, nothing decompressed; of the answer so much is read and not more.
+Written on h11 and streams instead of a client library because all of this is what such a library decides
+on its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import h11
+
+from ledger_engine.events.webhooks.addresses import Target, check_resolved, is_address, parse_url, refusal
+
+ANSWER_MAX = 64 * 1024  # bytes of a body that are read; behind them the connection is closed
+KEPT_MAX = 4096  # bytes of a body, and characters of headers, that are kept (decisions.md 12)
+HEAD_MAX = 32 * 1024  # bytes of an answer's status line and headers
+LOOK_UP_S = 2  # of a name, when its URL is registered
+LOOKUPS_MAX = 64  # names asked for at a time: each takes a thread for as long as its name server is silent
+CONNECT_S = 5  # for one of several addresses, so that a dead one leaves time for the next
+
+Headers = list[tuple[str, str]]
+
+
+class Failed(Exception):
+    """The exchange came to no answer; the text says why, in a few words."""
+
+
+@dataclass(slots=True)
+class Response:
+    """An answer. `body` is the first 4 KB as text, whatever they are."""
+
+    status: int
+    headers: Headers
+    body: str
+
+
+class Connection:
+    """A connection to one receiver, for one exchange after the other."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_MAX)
+        self.answering = False  # something of the answer to the last request has come
+
+    async def post(self, path: str, headers: Headers, body: bytes, on_sent: Callable[[], None]) -> Response:
+        """Send the request, call `on_sent`, and take the answer; raises Failed and OSError."""
+        self.answering = False
+        http = self._http
+        request = h11.Request(method="POST", target=path, headers=headers)
+        # In one write and not waited for: a receiver may answer before it has read everything.
+        self._writer.write(
+            (http.send(request) or b"")
+            + (http.send(h11.Data(data=body)) or b"")
+            + (http.send(h11.EndOfMessage()) or b"")
+        )
+        on_sent()
+        try:
+            return await self._take_answer()
+        except h11.RemoteProtocolError as error:
+            # What h11 quotes after this is the receiver's own text, however long.
+            reason = str(error).partition(": b")[0]
+            raise Failed(f"no proper HTTP answer: {reason}") from error
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the receiver has not closed it, as far as is known."""
+        return not (self._reader.at_eof() or self._writer.is_closing())
+
+    def make_ready(self) -> bool:
+        """Make ready for the next exchange; False when this connection has seen its last."""
+        if not self.is_open or self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            return False
+        self._http.start_next_cycle()
+        return True
+
+    def close(self) -> None:
+        """Close at once: a stranger is not waited for."""
+        self._writer.transport.abort()
+
+    async def _take_answer(self) -> Response:
+        response: Response | None = None
+        kept = b""
+        read = 0
+        while True:
+            event = self._http.next_event()
+            if event is h11.NEED_DATA:
+                data = await self._reader.read(65_536)
+                self.answering = self.answering or bool(data)
+                if not data and response is None:
+                    raise Failed("the connection was closed without an answer")
+                self._http.receive_data(data)
+            elif isinstance(event, h11.Response):
+                response = Response(event.status_code, _kept_headers(event), "")
+            elif isinstance(event, h11.Data):
+                read += len(event.data)
+                kept += bytes(event.data[: KEPT_MAX - len(kept)])
+            elif isinstance(event, (h11.EndOfMessage, h11.ConnectionClosed)):
+                break
+            if read > ANSWER_MAX:
+                break
+        if response is None:
+            raise Failed("the connection was closed without an answer")
+        response.body = kept.decode("utf-8", "replace").replace("\x00", "\ufffd")
+        return response
+
+
+async def connect(target: Target, *, livemode: bool) -> Connection:
+    """A new connection to an address that may be sent to; raises Failed and OSError."""
+    addresses = [target.host] if is_address(target.host) else await look_up(target.host)
+    for address in addresses:
+        reason = refusal(address, tls=target.tls, livemode=livemode)
+        if reason is not None:
+            raise Failed(f"{address} is not sent to: {reason}")
+    trouble: OSError = OSError(f"{target.host} has no address")
+    for position, address in enumerate(addresses, 1):
+        try:
+            async with asyncio.timeout(CONNECT_S if position < len(addresses) else None):
+                return Connection(*await _open(address, target))
+        except OSError as error:
+            trouble = error
+    raise trouble
+
+
+async def check_url(url: str, *, livemode: bool) -> None:
+    """Check a URL that is to be registered, and where its name leads; raises InvalidRequest.
+
+    A name server that does not answer soon is not waited for: each connection asks it again.
+    """
+    target = parse_url(url, livemode=livemode)
+    if is_address(target.host):
+        return
+    addresses: list[str] = []
+    with contextlib.suppress(Failed, TimeoutError):
+        async with asyncio.timeout(LOOK_UP_S):
+            addresses = await look_up(target.host)
+    check_resolved(addresses, target, livemode=livemode)
+
+
+async def look_up(host: str) -> list[str]:
+    """The IP addresses of a name; raises Failed when it has none.
+
+    Each name is asked for in a thread of its own and by one at a time: a name server that does not
+    answer keeps nobody waiting but those who want that name.
+    """
+    loop = asyncio.get_running_loop()
+    answer = _lookups.get(host)
+    if answer is None or answer.get_loop() is not loop:
+        if len(_lookups) >= LOOKUPS_MAX:
+            raise Failed(f"{host} cannot be looked up: too many names wait for an answer")
+        answer = _lookups[host] = loop.create_future()
+        answer.add_done_callback(lambda _: _lookups.pop(host, None))
+        threading.Thread(target=_ask, args=(host, answer), name=f"look up {host}", daemon=True).start()
+    found = await asyncio.shield(answer)
+    if isinstance(found, str):
+        raise Failed(f"{host} cannot be looked up: {found}")
+    return found
+
+
+# The names that are being asked for.
+_lookups: dict[str, asyncio.Future[list[str] | str]] = {}
+
+
+def _ask(host: str, answer: asyncio.Future[list[str] | str]) -> None:
+    """Runs in a thread; settles `answer` with the addresses, or with why there are none."""
+    found: list[str] | str
+    try:
+        entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        found = [str(address[0]) for _, _, _, _, address in entries]
+    except OSError as error:
+        found = error.strerror or str(error)
+    except UnicodeError:
+        found = "it is no name"
+
+    def settle() -> None:
+        if not answer.done():
+            answer.set_result(found)
+
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        answer.get_loop().call_soon_threadsafe(settle)
+
+
+async def _open(address: str, target: Target) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if not target.tls:
+        return await asyncio.open_connection(address, target.port)
+    return await asyncio.open_connection(
+        address, target.port, ssl=_tls_context(), server_hostname=target.host
+    )
+
+
+@cache
+def _tls_context() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
+def _kept_headers(response: h11.Response) -> Headers:
+    kept: Headers = []
+    room = KEPT_MAX
+    for name, value in response.headers:
+        pair = name.decode("latin-1"), value.decode("latin-1")
+        room -= len(pair[0]) + len(pair[1])
+        if room < 0:
+            break
+        kept.append(pair)
+    return kept

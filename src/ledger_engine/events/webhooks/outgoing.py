@@ -1,0 +1,184 @@
+"""What is on its way to one endpoint: read ahead of the sender, handed over, and not yet recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ledger_engine import __version__
+from ledger_engine.events.outbox import Message
+from ledger_engine.events.webhooks import endpoints
+from ledger_engine.events.webhooks.addresses import Target
+from ledger_engine.events.webhooks.attempts import Feed, Retry
+from ledger_engine.events.webhooks.endpoints import Subscription
+from ledger_engine.events.webhooks.sending import Job
+
+FIRSTS_AHEAD = 256  # first attempts handed to the sender before they are answered
+BYTES_AHEAD = 512 * 1024  # of their bodies; one of any size is always handed over
+ANSWERED_MAX = 10_000  # first attempts answered while one before them is not
+RETRIES_AHEAD = 8
+NEVER = 2**62
+
+
+class Wish(NamedTuple):
+    """What to look for in the database for one endpoint: 0 where there is no need."""
+
+    subscription: Subscription
+    after: str
+    firsts: int
+    bytes: int
+    retries: int
+
+
+@dataclass(slots=True, eq=False)
+class Sent:
+    """A job that the sender has, and what it is to the ledger."""
+
+    outgoing: Outgoing
+    message: Message
+    is_first: bool
+    retries: int
+    headers: list[tuple[str, str]]
+
+
+@dataclass(slots=True, eq=False)
+class Outgoing:
+    """One enabled endpoint's. Events up to `read_to` were looked at; `cursor` is as the database has it.
+
+    An outgoing that `drains` gets nothing more: once everything with the sender came back it is thrown
+    away, and the endpoint, if it is still enabled, begins again from its cursor.
+    """
+
+    subscription: Subscription
+    target: Target
+    secret: str
+    read_to: str
+    cursor: str
+    may_have_more: bool = True
+    looks_at: int = 0  # when retries are to be looked for, in the ledger's time
+    drains: bool = False
+    firsts: dict[str, bool] = field(default_factory=dict)  # not recorded yet, in order: was it answered?
+    unanswered: int = 0  # of `firsts`, with so many bytes:
+    bytes: int = 0
+    retrying: set[str] = field(default_factory=set)
+    recorded_since_wish: set[str] = field(default_factory=set)  # retries: what is read may not know it yet
+    with_sender: int = 0
+
+    def is_hungry(self, now: int) -> bool:
+        """Whether the database should be read for this endpoint."""
+        return not self.drains and (self._takes_firsts or now >= self.looks_for_retries_at)
+
+    def wish(self, now: int, share: int) -> Wish:
+        """What there is room for, of first attempts at most `share`."""
+        firsts = min(share, FIRSTS_AHEAD - self.unanswered) if self._takes_firsts else 0
+        # Those on their way are still pending in the database, and stand before the others.
+        retries = RETRIES_AHEAD + len(self.retrying) if now >= self.looks_for_retries_at else 0
+        # From here on, so that what happens while the database is read is not overlooked.
+        self.may_have_more = self.may_have_more and not firsts
+        self.looks_at = NEVER if retries else self.looks_at
+        self.recorded_since_wish.clear()
+        return Wish(self.subscription, self.read_to, firsts, BYTES_AHEAD - self.bytes, retries)
+
+    @property
+    def _takes_firsts(self) -> bool:
+        return (
+            self.may_have_more
+            and self.unanswered < FIRSTS_AHEAD
+            and self.bytes < BYTES_AHEAD
+            and len(self.firsts) < ANSWERED_MAX
+        )
+
+    @property
+    def looks_for_retries_at(self) -> int:
+        """When the database is to be asked for retries, if nobody says so before."""
+        return self.looks_at if len(self.retrying) < RETRIES_AHEAD and not self.drains else NEVER
+
+    def take_feed(self, feed: Feed) -> list[Message]:
+        """Count what was found for first attempts as on its way."""
+        self.read_to = feed.read_to
+        self.may_have_more = self.may_have_more or feed.more
+        for message in feed.messages:
+            self.firsts[message.id] = False
+            self.bytes += len(message.body)
+        self.unanswered += len(feed.messages)
+        self.with_sender += len(feed.messages)
+        return feed.messages
+
+    def take_retries(self, found: list[Retry], asked: int, now: int) -> list[Retry]:
+        """Those of the pending that are due, now counted as on their way."""
+        due: list[Retry] = []
+        if len(found) == asked:  # there may be more behind them, for when these are done
+            self.looks_at = now
+        for retry in found:
+            if retry.due > now:
+                self.looks_at = min(self.looks_at, retry.due)
+                break
+            if retry.message.id in self.retrying or retry.message.id in self.recorded_since_wish:
+                continue
+            if len(self.retrying) < RETRIES_AHEAD:
+                self.retrying.add(retry.message.id)
+                due.append(retry)
+        self.with_sender += len(due)
+        return due
+
+    def job(self, number: int, message: Message, attempt: int, *, is_first: bool) -> Job:
+        """The finished request: signed, and with the headers of decisions.md 12."""
+        body = message.body.encode()
+        headers = [
+            ("Host", self.target.host_header),
+            ("User-Agent", f"ledger-engine/{__version__}"),
+            ("Content-Type", "application/json"),
+            ("Content-Length", str(len(body))),
+            ("Accept-Encoding", "identity"),
+            ("Ledger-Event-Id", message.id),
+            ("Ledger-Event-Type", message.type),
+            ("Ledger-Attempt", str(attempt)),
+            ("Ledger-Signature", endpoints.sign(self.secret, body)),
+        ]
+        return Job(
+            number,
+            self.subscription.endpoint,
+            is_first,
+            self.subscription.livemode,
+            self.target.host,
+            self.target.port,
+            self.target.tls,
+            self.target.path,
+            headers,
+            message.body,
+        )
+
+    def come_back(self, sent: Sent, *, made: bool) -> None:
+        """The sender is done with a job. One that was not made is read again from the database."""
+        if not made:
+            self.drains = True
+        elif sent.is_first:
+            self.firsts[sent.message.id] = True
+        if sent.is_first:
+            self.unanswered -= 1
+            self.bytes -= len(sent.message.body)
+
+    def answered_to(self) -> str:
+        """Up to where everything was attempted, whether that is recorded yet or not."""
+        cursor = self.cursor
+        for event, answered in self.firsts.items():
+            if not answered:
+                return cursor
+            cursor = event
+        return max(cursor, self.read_to)
+
+    def recorded_to(self, cursor: str) -> None:
+        """The database has everything up to the cursor now, which is forgotten here."""
+        self.cursor = max(self.cursor, cursor)
+        while self.firsts and (event := next(iter(self.firsts))) <= self.cursor:
+            del self.firsts[event]
+
+    def is_recorded(self, sent: Sent, retry_at: int | None) -> None:
+        """What came of a job is in the database, with when it is due again, if it is."""
+        self.with_sender -= 1
+        if not sent.is_first:
+            self.retrying.discard(sent.message.id)
+            self.recorded_since_wish.add(sent.message.id)
+            self.looks_at = 0
+        if retry_at is not None:
+            self.looks_at = min(self.looks_at, retry_at)

@@ -1,0 +1,267 @@
+"""Send what is handed over: in order for each endpoint, and no endpoint at another's cost.
+
+Each endpoint has a lane. Its first attempts go one after the other: the next begins once the one before
+was answered, or has been on the wire for a quarter of a second, so that a receiver which is slow or hangs
+holds up nothing but its own lane, and its own lane not for ever. Retries go beside them.
+
+A lane may always have one of each under way. What is more comes out of a store that all lanes share,
+so that however many receivers hang, a good one goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ledger_engine.events.webhooks.addresses import Target
+from ledger_engine.events.webhooks.exchange import Connection, Failed, Headers, Response, connect
+
+DEADLINE_S = 15  # for the whole of an attempt (decisions.md 12)
+OVERTAKE_S = 0.25
+FIRSTS_MAX = 8  # first attempts under way in one lane
+RETRIES_MAX = 4
+SHARED_MAX = 128  # under way in all lanes together, beyond what each may always have
+IDLE_S = 4  # servers keep a connection for 5 seconds or more
+
+
+class Job(NamedTuple):
+    """One attempt to make. `number` is the caller's; `target` is that of addresses, in its parts."""
+
+    number: int
+    endpoint: str
+    is_first: bool
+    livemode: bool
+    host: str
+    port: int
+    tls: bool
+    path: str
+    headers: Headers
+    body: str
+
+
+class Answer(NamedTuple):
+    """What came of a job. Without `made` it was never begun, or broken off by us: nothing is known.
+
+    `error` is None for a 2xx answer within the deadline; `status`, `headers` and `body` are the
+    receiver's, None without an answer.
+    """
+
+    number: int
+    made: bool
+    latency_ms: int = 0
+    status: int | None = None
+    error: str | None = None
+    headers: Headers | None = None
+    body: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Queue:
+    """Jobs of one lane, begun in the order they came, `most` of them under way at once.
+
+    In a queue `in_order` the job begun last is its `head`, and no other is begun, until it was answered
+    or has been on the wire long enough.
+    """
+
+    lane: _Lane
+    most: int
+    in_order: bool
+    waiting: deque[Job] = field(default_factory=deque)
+    under_way: int = 0
+    head: Job | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Lane:
+    endpoint: str
+    idle: dict[Connection, asyncio.TimerHandle] = field(default_factory=dict)
+    firsts: _Queue = field(init=False)
+    retries: _Queue = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.firsts = _Queue(self, FIRSTS_MAX, in_order=True)
+        self.retries = _Queue(self, RETRIES_MAX, in_order=False)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.idle and not any(
+            queue.waiting or queue.under_way for queue in (self.firsts, self.retries)
+        )
+
+
+class Sender:
+    """Makes the attempts it is given; each job is answered through `report`, once."""
+
+    is_ready = True
+
+    def __init__(self, report: Callable[[Answer], None], deadline_s: float = DEADLINE_S) -> None:
+        self._report = report
+        self._deadline_s = deadline_s
+        self._lanes: dict[str, _Lane] = {}
+        self._shared = 0
+        self._wanting: dict[_Queue, None] = {}  # those that wait for the shared store, the longest first
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def submit(self, job: Job) -> None:
+        """Take a job; an endpoint's first attempts are begun in the order they are given."""
+        lane = self._lanes.get(job.endpoint)
+        if lane is None:
+            lane = self._lanes[job.endpoint] = _Lane(job.endpoint)
+        queue = lane.firsts if job.is_first else lane.retries
+        queue.waiting.append(job)
+        self._begin_what_may(queue)
+
+    def drop(self, endpoint: str) -> None:
+        """Give back the endpoint's jobs that are not begun, and let its connections go."""
+        lane = self._lanes.get(endpoint)
+        if lane is None:
+            return
+        waiting = [*lane.firsts.waiting, *lane.retries.waiting]
+        lane.firsts.waiting.clear()
+        lane.retries.waiting.clear()
+        for connection in list(lane.idle):
+            self._close_idle(lane, connection)
+        for job in waiting:
+            self._report(Answer(job.number, made=False))
+
+    async def stop(self, grace_s: float) -> None:
+        """Begin nothing more, give what is under way so long to end, and break off the rest."""
+        for endpoint in list(self._lanes):
+            self.drop(endpoint)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace_s)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for endpoint in list(self._lanes):
+            self.drop(endpoint)
+
+    def _begin_what_may(self, queue: _Queue) -> None:
+        while queue.waiting and queue.head is None and queue.under_way < queue.most:
+            if queue.under_way and self._shared >= SHARED_MAX:
+                self._wanting[queue] = None
+                return
+            job = queue.waiting.popleft()
+            self._shared += queue.under_way > 0
+            queue.under_way += 1
+            queue.head = job if queue.in_order else None
+            task = asyncio.create_task(self._make(queue, job))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _make(self, queue: _Queue, job: Job) -> None:
+        """Make one attempt and report it; then begin what waited for it."""
+        answer = Answer(job.number, made=False)
+        try:
+            answer = await self._attempt(queue, job)
+        finally:
+            queue.under_way -= 1
+            self._shared -= queue.under_way > 0
+            self._report(answer)
+            self._pass_on(queue, job)
+            while self._wanting and self._shared < SHARED_MAX:
+                longest = next(iter(self._wanting))
+                del self._wanting[longest]
+                self._begin_what_may(longest)
+            self._forget_if_empty(queue.lane)
+
+    async def _attempt(self, queue: _Queue, job: Job) -> Answer:
+        began = time.monotonic()
+        error: str | None
+        response = None
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                response = await self._post(queue, job)
+            error = _error_of(response.status)
+        except TimeoutError:
+            error = f"no whole answer within {self._deadline_s:g} s"
+        except Failed as failure:
+            error = str(failure)
+        except ssl.SSLError as failure:
+            error = f"TLS: {failure.reason or failure}"
+        except OSError as failure:
+            error = os.strerror(failure.errno) if failure.errno else str(failure)
+        except Exception as failure:
+            # Whatever it is, it is this job's: told as one that was not made, it would come again at once.
+            error = f"{type(failure).__name__}: {failure}"
+        latency_ms = round((time.monotonic() - began) * 1000)
+        if response is None:
+            return Answer(job.number, True, latency_ms, error=error)
+        return Answer(job.number, True, latency_ms, response.status, error, response.headers, response.body)
+
+    async def _post(self, queue: _Queue, job: Job) -> Response:
+        loop = asyncio.get_running_loop()
+        target = Target(job.host, job.port, job.tls, job.path)
+        lane = queue.lane
+        overtaken: asyncio.TimerHandle | None = None
+
+        def on_sent() -> None:
+            nonlocal overtaken
+            if queue.in_order:
+                overtaken = loop.call_later(OVERTAKE_S, self._pass_on, queue, job)
+
+        while True:
+            connection = _take_idle(lane)
+            used_before = connection is not None
+            if connection is None:
+                connection = await connect(target, livemode=job.livemode)
+            try:
+                response = await connection.post(job.path, job.headers, job.body.encode(), on_sent)
+            except (Failed, OSError):
+                connection.close()
+                # Receivers close idle connections; that it crossed with our request is no failure.
+                if not used_before or connection.answering:
+                    raise
+                continue
+            except BaseException:
+                connection.close()
+                raise
+            finally:
+                if overtaken is not None:
+                    overtaken.cancel()
+            self._keep(lane, connection)
+            return response
+
+    def _pass_on(self, queue: _Queue, job: Job) -> None:
+        """The next may begin: this job was answered, or has been on the wire long enough."""
+        if queue.head is job:
+            queue.head = None
+        self._begin_what_may(queue)
+
+    def _keep(self, lane: _Lane, connection: Connection) -> None:
+        if not connection.make_ready():
+            connection.close()
+            return
+        loop = asyncio.get_running_loop()
+        lane.idle[connection] = loop.call_later(IDLE_S, self._close_idle, lane, connection)
+
+    def _close_idle(self, lane: _Lane, connection: Connection) -> None:
+        lane.idle.pop(connection).cancel()
+        connection.close()
+        self._forget_if_empty(lane)
+
+    def _forget_if_empty(self, lane: _Lane) -> None:
+        if lane.is_empty and self._lanes.get(lane.endpoint) is lane:
+            del self._lanes[lane.endpoint]
+
+
+def _take_idle(lane: _Lane) -> Connection | None:
+    while lane.idle:
+        connection, timer = lane.idle.popitem()
+        timer.cancel()
+        if connection.is_open:
+            return connection
+        connection.close()
+    return None
+
+
+def _error_of(status: int) -> str | None:
+    if 200 <= status < 300:
+        return None
+    return f"answered {status}" + (": redirects are not followed" if 300 <= status < 400 else "")

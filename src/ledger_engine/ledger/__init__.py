@@ -1,0 +1,1 @@
+"""The ledger's resources: accounts, transactions, statements, invoices, users and orders, one module each."""

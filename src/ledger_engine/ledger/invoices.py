@@ -1,0 +1,348 @@
+"""Invoices: each asks a customer for one payment, from draft to paid or void (decisions.md 8)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Annotated, ClassVar, TypedDict
+
+from ledger_engine.access import idempotency, limits
+from ledger_engine.core.clock import parse_date
+from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound
+from ledger_engine.core.money import MAX_AMOUNT
+from ledger_engine.core.records import Moment, OneOf, dumps
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database import Row, Unit, Value
+from ledger_engine.database.pages import Listing, Page, PageRequest
+from ledger_engine.events import outbox
+from ledger_engine.ledger import accounts, transactions
+from ledger_engine.ledger.metadata import parse_metadata
+
+STATUSES = ("draft", "open", "paid", "void")
+CUSTOMER_MAX = 255
+DESCRIPTION_MAX = 500
+LINES_MAX = 100
+
+
+class Line(TypedDict):
+    """`quantity` times `unit_amount`; the amount is in the smallest currency unit."""
+
+    description: str
+    quantity: int
+    unit_amount: int
+
+
+@dataclass(slots=True)
+class Invoice:
+    """`account` is credited when it is paid, and gives the `currency`; `amount` is the sum of `lines`,
+    which are None for an invoice made with an amount alone. `number` is given when it is finalized,
+    `transaction` is the payment."""
+
+    OBJECT: ClassVar[str] = "invoice"
+
+    id: str
+    account: str
+    customer: str
+    currency: str
+    amount: int
+    lines: list[Line] | None
+    due_date: str | None
+    description: str | None
+    metadata: dict[str, str]
+    status: Annotated[str, OneOf(*STATUSES)]
+    number: str | None
+    transaction: str | None
+    opened_at: Moment | None
+    paid_at: Moment | None
+    voided_at: Moment | None
+    created: Moment
+    livemode: bool
+
+
+@dataclass(slots=True)
+class NewInvoice:
+    """Exactly one of `amount` and `lines` is given."""
+
+    account: str
+    customer: str
+    amount: int | None = None
+    lines: Sequence[Line] | None = None
+    due_date: str | None = None
+    description: str | None = None
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+class InvoiceChanges(TypedDict, total=False):
+    """The fields to change. None clears the last three; `amount` takes the place of `lines` and the
+    other way round, so None for the one it is made of only goes with a value for the other."""
+
+    account: str
+    customer: str
+    amount: int | None
+    lines: Sequence[Line] | None
+    due_date: str | None
+    description: str | None
+    metadata: dict[str, str] | None
+
+
+def create(unit: Unit, scope: Scope, new: NewInvoice, key: str | None = None) -> Invoice:
+    """Draft an invoice."""
+    id = unit.new_id("inv")
+    idempotency.take(unit, scope, key, id)
+    values: dict[str, Value] = {
+        "id": id,
+        "created": unit.now,
+        **_account_columns(unit, scope, new.account),
+        **_customer_column(new.customer),
+        **_amount_columns(new.amount, new.lines),
+        **_due_date_column(new.due_date),
+        **_description_column(new.description),
+        **_metadata_column(new.metadata),
+    }
+    limits.count_stored(unit, scope)
+    row = unit.first(
+        "INSERT INTO invoices (id, project, livemode, account, customer, currency, amount, lines, due_date,"
+        " description, metadata, created)"
+        " VALUES (:id, :project, :livemode, :account, :customer, :currency, :amount, :lines, :due_date,"
+        " :description, :metadata, :created) RETURNING *",
+        scope.bind(**values),
+    )
+    return _recorded(unit, scope, "invoice.created", row)
+
+
+def get(unit: Unit, scope: Scope, id: str) -> Invoice:
+    """The invoice; raises NotFound."""
+    row = unit.first(
+        "SELECT * FROM invoices WHERE id = :id AND project = :project AND livemode = :livemode",
+        scope.bind(id=id),
+    )
+    if row is None:
+        raise NotFound("invoice", id)
+    return _read(row)
+
+
+def page(
+    unit: Unit,
+    scope: Scope,
+    wanted: PageRequest,
+    *,
+    status: str | None = None,
+    account: str | None = None,
+) -> Page[Invoice]:
+    """Invoices, newest first."""
+    if status is not None and status not in STATUSES:
+        raise InvalidRequest("invalid_value", f"status must be one of {', '.join(STATUSES)}.", "status")
+    return _LISTING.page(unit, scope, wanted, {"status": status, "account": account})
+
+
+def update(unit: Unit, scope: Scope, id: str, changes: InvoiceChanges) -> Invoice:
+    """Change the fields that are given, of a draft only; none given is no change and no event.
+
+    Another account brings its currency. Raises Conflict `invoice_not_draft`.
+    """
+    invoice = get(unit, scope, id)
+    if invoice.status != "draft":
+        raise _not_draft(invoice)
+    columns: dict[str, Value] = {}
+    if "account" in changes:
+        columns |= _account_columns(unit, scope, changes["account"])
+    if "customer" in changes:
+        columns |= _customer_column(changes["customer"])
+    if _changes_amount(invoice, changes):
+        columns |= _amount_columns(changes.get("amount"), changes.get("lines"))
+    if "due_date" in changes:
+        columns |= _due_date_column(changes["due_date"])
+    if "description" in changes:
+        columns |= _description_column(changes["description"])
+    if "metadata" in changes:
+        columns |= _metadata_column(changes["metadata"] or {})
+    if not columns:
+        return invoice
+    assignments = ", ".join(f"{column} = :{column}" for column in columns)
+    row = unit.first(
+        f"UPDATE invoices SET {assignments} WHERE id = :id AND project = :project AND livemode = :livemode"
+        " AND status = 'draft' RETURNING *",
+        scope.bind(id=id, **columns),
+    )
+    return _recorded(unit, scope, "invoice.updated", row)
+
+
+def finalize(unit: Unit, scope: Scope, id: str, key: str | None = None) -> Invoice:
+    """Open a draft and give it the next number. Raises Conflict `invoice_not_draft`."""
+    idempotency.take(unit, scope, key, id)
+    # A number taken for an invoice that turns out to be no draft goes back with the whole work.
+    counted = unit.first(
+        "INSERT INTO counters (project, livemode, invoice_numbers) VALUES (:project, :livemode, 1)"
+        " ON CONFLICT (project, livemode) DO UPDATE SET invoice_numbers = counters.invoice_numbers + 1"
+        " RETURNING invoice_numbers",
+        scope.bind(),
+    )
+    assert counted is not None
+    row = unit.first(
+        "UPDATE invoices SET status = 'open', number = :number, opened_at = :now"
+        " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'draft' RETURNING *",
+        scope.bind(id=id, number=f"INV-{counted['invoice_numbers']:06}", now=unit.now),
+    )
+    if row is None:
+        raise _not_draft(get(unit, scope, id))
+    return _recorded(unit, scope, "invoice.opened", row)
+
+
+def pay(unit: Unit, scope: Scope, id: str, key: str | None = None) -> Invoice:
+    """Pay an open invoice: its account is credited in the same commit.
+
+    Raises Conflict `invoice_not_open`, and what posting a transaction raises.
+    """
+    idempotency.take(unit, scope, key, id)
+    opened = unit.first(
+        "UPDATE invoices SET status = 'paid', paid_at = :now"
+        " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'open' RETURNING *",
+        scope.bind(id=id, now=unit.now),
+    )
+    if opened is None:
+        raise _not_open(get(unit, scope, id))
+    invoice = _read(opened)
+    payment = transactions.post_due(
+        unit,
+        scope,
+        transactions.NewTransaction(
+            account=invoice.account,
+            amount=invoice.amount,
+            type="credit",
+            description=f"Invoice {invoice.number}: {invoice.customer}",
+        ),
+    )
+    row = unit.first(
+        "UPDATE invoices SET payment = :payment"
+        " WHERE id = :id AND project = :project AND livemode = :livemode RETURNING *",
+        scope.bind(id=id, payment=payment.id),
+    )
+    return _recorded(unit, scope, "invoice.paid", row)
+
+
+def void(unit: Unit, scope: Scope, id: str) -> Invoice:
+    """Void an open invoice; it is kept. Raises Conflict `invoice_not_open`."""
+    row = unit.first(
+        "UPDATE invoices SET status = 'void', voided_at = :now"
+        " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'open' RETURNING *",
+        scope.bind(id=id, now=unit.now),
+    )
+    if row is None:
+        raise _not_open(get(unit, scope, id))
+    return _recorded(unit, scope, "invoice.voided", row)
+
+
+def _account_columns(unit: Unit, scope: Scope, account: str) -> dict[str, Value]:
+    return {"account": account, "currency": accounts.get(unit, scope, account, "account").currency}
+
+
+def _customer_column(customer: str) -> dict[str, Value]:
+    if not 1 <= len(customer) <= CUSTOMER_MAX:
+        raise InvalidRequest(
+            "invalid_value", f"customer must have 1 to {CUSTOMER_MAX} characters.", "customer"
+        )
+    return {"customer": customer}
+
+
+def _changes_amount(invoice: Invoice, changes: InvoiceChanges) -> bool:
+    """Whether the sum is touched: clearing the one of `amount` and `lines` that it has not is no change."""
+    given = [name for name in ("amount", "lines") if name in changes]
+    made_of_lines = invoice.lines is not None
+    return any(changes.get(name) is not None or (name == "lines") is made_of_lines for name in given)
+
+
+def _amount_columns(amount: int | None, lines: Sequence[Line] | None) -> dict[str, Value]:
+    """The sum and the lines. A sum of 0 asks for nothing, so it is refused: what is paid is posted."""
+    if amount is not None and lines is not None:
+        raise InvalidRequest("invalid_value", "Give amount or lines, not both.", "lines")
+    if lines is not None:
+        return {"amount": _sum(lines), "lines": dumps(list(lines))}
+    if amount is None:
+        raise InvalidRequest("missing_field", "Give amount or lines.", "amount")
+    if not 1 <= amount <= MAX_AMOUNT:
+        raise InvalidRequest("invalid_value", f"amount must be 1 to {MAX_AMOUNT}.", "amount")
+    return {"amount": amount, "lines": None}
+
+
+def _sum(lines: Sequence[Line]) -> int:
+    if not 1 <= len(lines) <= LINES_MAX:
+        raise InvalidRequest("invalid_value", f"lines must have 1 to {LINES_MAX} items.", "lines")
+    for number, line in enumerate(lines):
+        at = f"lines.{number}."
+        if not 1 <= len(line["description"]) <= DESCRIPTION_MAX:
+            raise InvalidRequest(
+                "invalid_value",
+                f"description must have 1 to {DESCRIPTION_MAX} characters.",
+                at + "description",
+            )
+        if line["quantity"] < 1:
+            raise InvalidRequest("invalid_value", "quantity must be at least 1.", at + "quantity")
+        if line["unit_amount"] < 0:
+            raise InvalidRequest("invalid_value", "unit_amount must be at least 0.", at + "unit_amount")
+    total = sum(line["quantity"] * line["unit_amount"] for line in lines)
+    if not 1 <= total <= MAX_AMOUNT:
+        raise InvalidRequest("invalid_value", f"The lines must add up to 1 to {MAX_AMOUNT}.", "lines")
+    return total
+
+
+def _due_date_column(due_date: str | None) -> dict[str, Value]:
+    return {"due_date": None if due_date is None else parse_date(due_date, "due_date")}
+
+
+def _description_column(description: str | None) -> dict[str, Value]:
+    if description is not None and len(description) > DESCRIPTION_MAX:
+        raise InvalidRequest(
+            "invalid_value", f"description has at most {DESCRIPTION_MAX} characters.", "description"
+        )
+    return {"description": description}
+
+
+def _metadata_column(metadata: dict[str, str]) -> dict[str, Value]:
+    return {"metadata": dumps(parse_metadata(metadata))}
+
+
+def _not_draft(invoice: Invoice) -> Conflict:
+    return Conflict(
+        "invoice_not_draft", f"Only a draft can be edited or finalized; {invoice.id} is {invoice.status}."
+    )
+
+
+def _not_open(invoice: Invoice) -> Conflict:
+    return Conflict(
+        "invoice_not_open", f"Only an open invoice can be paid or voided; {invoice.id} is {invoice.status}."
+    )
+
+
+def _recorded(unit: Unit, scope: Scope, kind: str, row: Row | None) -> Invoice:
+    """The invoice of the row a change gave back, with the event of the change recorded."""
+    assert row is not None, "the statement was guarded by what was read before it"
+    invoice = _read(row)
+    outbox.record(unit, scope, kind, invoice)
+    return invoice
+
+
+def _read(row: Row) -> Invoice:
+    return Invoice(
+        id=row["id"],
+        account=row["account"],
+        customer=row["customer"],
+        currency=row["currency"],
+        amount=row["amount"],
+        lines=None if row["lines"] is None else json.loads(row["lines"]),
+        due_date=row["due_date"],
+        description=row["description"],
+        metadata=json.loads(row["metadata"]),
+        status=row["status"],
+        number=row["number"],
+        transaction=row["payment"],
+        opened_at=row["opened_at"],
+        paid_at=row["paid_at"],
+        voided_at=row["voided_at"],
+        created=row["created"],
+        livemode=bool(row["livemode"]),
+    )
+
+
+_LISTING = Listing("invoices", _read, attrgetter("id"))

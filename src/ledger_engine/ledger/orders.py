@@ -1,0 +1,180 @@
+"""Orders: what a user of the directory asked for, from open over paid to shipped (decisions.md 9)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Annotated, Any, ClassVar
+
+from ledger_engine.access import idempotency, limits
+from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound
+from ledger_engine.core.money import MAX_AMOUNT
+from ledger_engine.core.records import Moment, OneOf, dumps
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database import Row, Unit
+from ledger_engine.database.pages import Listing, Page, PageRequest
+from ledger_engine.events import outbox
+from ledger_engine.ledger import users
+
+STATUSES = ("open", "paid", "shipped")
+ITEMS_MAX = 100
+
+Item = Mapping[str, Any]  # a JSON object of the caller's own shape
+
+
+@dataclass(slots=True)
+class Order:
+    """`items` are kept as they were sent; `total` is what those with a `unit_amount` add up to."""
+
+    OBJECT: ClassVar[str] = "order"
+
+    id: str
+    user_id: str
+    items: list[Item]
+    total: int
+    status: Annotated[str, OneOf(*STATUSES)]
+    paid_at: Moment | None
+    shipped_at: Moment | None
+    created: Moment
+    livemode: bool
+
+
+@dataclass(slots=True)
+class NewOrder:
+    user_id: str
+    items: Sequence[Item]
+
+
+def create(unit: Unit, scope: Scope, new: NewOrder, key: str | None = None) -> Order:
+    """Place an order for an active user."""
+    total = _total(new.items)
+    order = Order(
+        id=unit.new_id("ord"),
+        user_id=new.user_id,
+        items=list(new.items),
+        total=total,
+        status="open",
+        paid_at=None,
+        shipped_at=None,
+        created=Moment(unit.now),
+        livemode=scope.livemode,
+    )
+    idempotency.take(unit, scope, key, order.id)
+    users.require_active(unit, scope, new.user_id, "user_id")
+    limits.count_stored(unit, scope)
+    unit.execute(
+        "INSERT INTO orders (id, project, livemode, user_id, items, total, created)"
+        " VALUES (:id, :project, :livemode, :user_id, :items, :total, :created)",
+        scope.bind(
+            id=order.id,
+            user_id=order.user_id,
+            items=_items_text(order.items),
+            total=order.total,
+            created=order.created,
+        ),
+    )
+    outbox.record(unit, scope, "order.created", order)
+    return order
+
+
+def get(unit: Unit, scope: Scope, id: str) -> Order:
+    """The order; raises NotFound."""
+    row = unit.first(
+        "SELECT * FROM orders WHERE id = :id AND project = :project AND livemode = :livemode",
+        scope.bind(id=id),
+    )
+    if row is None:
+        raise NotFound("order", id)
+    return _read(row)
+
+
+def page(unit: Unit, scope: Scope, wanted: PageRequest, *, status: str | None = None) -> Page[Order]:
+    """Orders, newest first."""
+    if status is not None and status not in STATUSES:
+        raise InvalidRequest("invalid_value", f"status must be one of {', '.join(STATUSES)}.", "status")
+    return _LISTING.page(unit, scope, wanted, {"status": status})
+
+
+def pay(unit: Unit, scope: Scope, id: str, key: str | None = None) -> Order:
+    """Mark an open order as paid. Raises Conflict `order_not_open`."""
+    idempotency.take(unit, scope, key, id)
+    row = unit.first(
+        "UPDATE orders SET status = 'paid', paid_at = :now"
+        " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'open' RETURNING *",
+        scope.bind(id=id, now=unit.now),
+    )
+    if row is None:
+        status = get(unit, scope, id).status
+        raise Conflict("order_not_open", f"Only an open order can be paid; {id} is {status}.")
+    return _recorded(unit, scope, "order.paid", row)
+
+
+def ship(unit: Unit, scope: Scope, id: str, key: str | None = None) -> Order:
+    """Mark a paid order as shipped. Raises Conflict `order_not_paid`."""
+    idempotency.take(unit, scope, key, id)
+    row = unit.first(
+        "UPDATE orders SET status = 'shipped', shipped_at = :now"
+        " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'paid' RETURNING *",
+        scope.bind(id=id, now=unit.now),
+    )
+    if row is None:
+        status = get(unit, scope, id).status
+        raise Conflict("order_not_paid", f"Only a paid order can be shipped; {id} is {status}.")
+    return _recorded(unit, scope, "order.shipped", row)
+
+
+def _total(items: Sequence[Item]) -> int:
+    """The sum of quantity × unit_amount; a missing quantity is 1, a missing unit_amount adds nothing."""
+    if not 1 <= len(items) <= ITEMS_MAX:
+        raise InvalidRequest("invalid_value", f"items must have 1 to {ITEMS_MAX} objects.", "items")
+    total = 0
+    for number, item in enumerate(items):
+        quantity = _integer(item.get("quantity", 1), 1, f"items.{number}.quantity")
+        unit_amount = _integer(item.get("unit_amount", 0), 0, f"items.{number}.unit_amount")
+        total += quantity * unit_amount
+    if total > MAX_AMOUNT:
+        raise InvalidRequest("invalid_value", f"The items must add up to at most {MAX_AMOUNT}.", "items")
+    return total
+
+
+def _integer(value: object, least: int, param: str) -> int:
+    # A bool is an int to Python, but not to JSON.
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MAX_AMOUNT:
+        raise InvalidRequest(
+            "invalid_value", f"{param} must be an integer from {least} to {MAX_AMOUNT}.", param
+        )
+    return value
+
+
+def _items_text(items: list[Item]) -> str:
+    try:
+        return dumps(items)
+    except ValueError:
+        # Such as 1e400, which was read as infinity: no JSON could give it back.
+        raise InvalidRequest("invalid_value", "A number in items is out of range.", "items") from None
+
+
+def _recorded(unit: Unit, scope: Scope, kind: str, row: Row) -> Order:
+    """The order of the row a change gave back, with the event of the change recorded."""
+    order = _read(row)
+    outbox.record(unit, scope, kind, order)
+    return order
+
+
+def _read(row: Row) -> Order:
+    return Order(
+        id=row["id"],
+        user_id=row["user_id"],
+        items=json.loads(row["items"]),
+        total=row["total"],
+        status=row["status"],
+        paid_at=row["paid_at"],
+        shipped_at=row["shipped_at"],
+        created=row["created"],
+        livemode=bool(row["livemode"]),
+    )
+
+
+_LISTING = Listing("orders", _read, attrgetter("id"))

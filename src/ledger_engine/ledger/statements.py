@@ -1,0 +1,101 @@
+"""Statements: what happened on an account over a time, between two balances (decisions.md 7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ledger_engine.core.errors import InvalidRequest
+from ledger_engine.core.ids import first_at
+from ledger_engine.core.records import Moment
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database import Unit
+from ledger_engine.ledger import accounts
+
+LINES_AT_ONCE = 500
+
+
+@dataclass(slots=True)
+class Line:
+    """One transaction: `amount` is negative for a debit, `running_balance` what the account held after it."""
+
+    transaction: str
+    date: Moment
+    description: str | None
+    amount: int
+    running_balance: int
+
+
+@dataclass(slots=True)
+class Statement:
+    """The frame of a statement: opening balance + the lines' amounts = closing balance.
+
+    `last_transaction` is the id of the last line, None for a statement without one. It is fixed here,
+    so that lines read later never go beyond the closing balance.
+    """
+
+    account: str
+    currency: str
+    period_start: Moment
+    period_end: Moment
+    opening_balance: int
+    closing_balance: int
+    last_transaction: str | None
+
+
+def draw_up(unit: Unit, scope: Scope, account: str, start: int | None, end: int | None) -> Statement:
+    """The statement of every posting from the millisecond `start` up to and with `end`.
+
+    Without them it begins with the account and ends now. Raises NotFound for an unknown account and
+    InvalidRequest when the start is later than the end.
+    """
+    held = accounts.get(unit, scope, account)
+    end = unit.now if end is None else end
+    start = min(held.created, end) if start is None else start
+    if start > end:
+        raise InvalidRequest("invalid_value", "from must not be later than to.", "from")
+    opening_balance = accounts.balance_before(unit, scope, account, start)
+    last = unit.first(
+        "SELECT id, balance_after FROM transactions"
+        " WHERE project = :project AND livemode = :livemode AND account = :account"
+        " AND id >= :first AND id < :beyond ORDER BY id DESC LIMIT 1",
+        scope.bind(account=account, first=first_at("txn", start), beyond=first_at("txn", end + 1)),
+    )
+    return Statement(
+        account=account,
+        currency=held.currency,
+        period_start=Moment(start),
+        period_end=Moment(end),
+        opening_balance=opening_balance,
+        closing_balance=last["balance_after"] if last else opening_balance,
+        last_transaction=last["id"] if last else None,
+    )
+
+
+def lines(unit: Unit, scope: Scope, statement: Statement, after: str | None = None) -> list[Line]:
+    """The statement's next lines after the transaction `after`, oldest first; none when it is at its end.
+
+    Postings never change, so the parts fit together whatever is posted between two calls.
+    """
+    if statement.last_transaction is None:
+        return []
+    rows = unit.execute(
+        "SELECT id, created, description, type, amount, balance_after FROM transactions"
+        " WHERE project = :project AND livemode = :livemode AND account = :account"
+        " AND id > :after AND id <= :last ORDER BY id LIMIT :rows",
+        scope.bind(
+            account=statement.account,
+            after=after or first_at("txn", statement.period_start),
+            last=statement.last_transaction,
+            rows=LINES_AT_ONCE,
+        ),
+    )
+    return [
+        Line(
+            transaction=row["id"],
+            date=row["created"],
+            description=row["description"],
+            amount=row["amount"] if row["type"] == "credit" else -row["amount"],
+            running_balance=row["balance_after"],
+        )
+        for row in rows
+    ]

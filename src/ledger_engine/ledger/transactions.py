@@ -1,0 +1,294 @@
+"""Transactions: each moves one amount on one account, and the books always sum to zero.
+
+A posting has two sides. Without a `destination` the other side is the project's *settlement* of that
+currency and mode, which is not listed; with one it is the destination, and both sides are transactions
+that share `transfer` (decisions.md 7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Annotated, ClassVar
+
+from ledger_engine.access import idempotency, limits
+from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound
+from ledger_engine.core.ids import first_at
+from ledger_engine.core.money import MAX_AMOUNT
+from ledger_engine.core.records import Moment, OneOf
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database import Row, Unit
+from ledger_engine.database.pages import Listing, Page, PageRequest
+from ledger_engine.events import outbox
+from ledger_engine.ledger import accounts
+
+TYPES = ("credit", "debit")
+DESCRIPTION_MAX = 500
+BATCH_MAX = 1000
+# A settlement holds the other side of many accounts. Up to here its sum stays within 64 bits.
+_SETTLEMENT_MAX = 2**62
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One posting. `amount` is positive; `credit` adds it to the account, `debit` takes it away.
+
+    `destination` is the account on the other side of a transfer, `transfer` the id both sides share,
+    `reverses` the transaction this one undoes.
+    """
+
+    OBJECT: ClassVar[str] = "transaction"
+
+    id: str
+    account: str
+    amount: int
+    type: Annotated[str, OneOf(*TYPES)]
+    description: str | None
+    balance_after: int
+    created: Moment
+    livemode: bool
+    destination: str | None
+    transfer: str | None
+    reverses: str | None
+
+
+@dataclass(slots=True)
+class NewTransaction:
+    account: str
+    amount: int
+    type: str
+    description: str | None = None
+    destination: str | None = None
+
+
+def post(unit: Unit, scope: Scope, new: NewTransaction, key: str | None = None) -> Transaction:
+    """Post one transaction, or both sides of a transfer; the answer is the side of `new.account`."""
+    id = unit.new_id("txn")
+    idempotency.take(unit, scope, key, id)
+    return _post(unit, scope, id, new)
+
+
+def post_due(unit: Unit, scope: Scope, due: NewTransaction) -> Transaction:
+    """Post what follows from a stored object; no field of the request is at fault if that cannot be."""
+    return _post(unit, scope, unit.new_id("txn"), due, None)
+
+
+def post_batch(
+    unit: Unit, scope: Scope, batch: Sequence[NewTransaction], key: str | None = None
+) -> list[Transaction]:
+    """Post 1 to 1000 transactions, all or none; an error's `param` names the item at fault."""
+    if not 1 <= len(batch) <= BATCH_MAX:
+        raise InvalidRequest(
+            "invalid_value", f"transactions must have 1 to {BATCH_MAX} items.", "transactions"
+        )
+    ids = [unit.new_id("txn")]
+    idempotency.take(unit, scope, key, ids[0])
+    posted = [_post(unit, scope, ids[0], batch[0], "transactions.0.")]
+    counted = _objects(batch[0])
+    for number, new in enumerate(batch[1:], 1):
+        # Each id is made just before its posting: a transfer takes a second one in between.
+        id = unit.new_id("txn")
+        posted.append(_post(unit, scope, id, new, f"transactions.{number}.", counted=counted))
+        counted += _objects(new)
+    return posted
+
+
+def reverse(unit: Unit, scope: Scope, id: str, key: str | None = None) -> Transaction:
+    """Post the opposite of a transaction, of both its sides where it is a transfer.
+
+    Raises Conflict when it was reversed before.
+    """
+    new_id = unit.new_id("txn")
+    idempotency.take(unit, scope, key, new_id)
+    original = get(unit, scope, id)
+    done = unit.first(
+        "SELECT id FROM transactions WHERE reverses = :id AND project = :project AND livemode = :livemode",
+        scope.bind(id=id),
+    )
+    if done is not None:
+        raise Conflict("not_recoverable", f"{id} was reversed before, by {done['id']}.")
+    opposite = NewTransaction(
+        account=original.account,
+        amount=original.amount,
+        type=_opposite(original.type),
+        description=original.description,
+        destination=original.destination,
+    )
+    other_side = None
+    if original.transfer is not None:
+        row = unit.first(
+            "SELECT id FROM transactions WHERE transfer = :transfer AND id <> :id"
+            " AND project = :project AND livemode = :livemode",
+            scope.bind(transfer=original.transfer, id=id),
+        )
+        assert row is not None, "a transfer has two sides"
+        other_side = row["id"]
+    return _post(unit, scope, new_id, opposite, None, reverses=(id, other_side))
+
+
+def get(unit: Unit, scope: Scope, id: str) -> Transaction:
+    """The transaction; raises NotFound."""
+    row = unit.first(
+        "SELECT * FROM transactions WHERE id = :id AND project = :project AND livemode = :livemode",
+        scope.bind(id=id),
+    )
+    if row is None:
+        raise NotFound("transaction", id)
+    return _read(row)
+
+
+def page(
+    unit: Unit,
+    scope: Scope,
+    wanted: PageRequest,
+    *,
+    account: str | None = None,
+    type: str | None = None,
+    created_after: int | None = None,
+) -> Page[Transaction]:
+    """Transactions, newest first; those created strictly after the millisecond `created_after`."""
+    if type is not None and type not in TYPES:
+        raise InvalidRequest("invalid_value", "type must be credit or debit.", "type")
+    since = None if created_after is None else first_at("txn", created_after + 1)
+    return _LISTING.page(unit, scope, wanted, {"account": account, "type": type}, since=since)
+
+
+def _post(
+    unit: Unit,
+    scope: Scope,
+    id: str,
+    new: NewTransaction,
+    at: str | None = "",
+    reverses: tuple[str | None, str | None] = (None, None),
+    *,
+    counted: int = 0,
+) -> Transaction:
+    """Move the balances and record the sides.
+
+    `at` leads the names of fields in errors; None where the request has none of them. `counted` is how many
+    objects of the same batch were stored before.
+    """
+    account = destination = amount = None
+    if at is not None:
+        account, destination, amount = at + "account", at + "destination", at + "amount"
+    _check(new, at or "")
+    change = new.amount if new.type == "credit" else -new.amount
+    limits.count_stored(unit, scope, _objects(new), counted)
+    moved = accounts.move_balance(unit, scope, new.account, change, account, amount)
+    # Both balances move before a side is inserted: the sides refer to both accounts.
+    other = None
+    if new.destination is None:
+        _move_settlement(unit, scope, moved.currency, -change, amount)
+    else:
+        other = accounts.move_balance(unit, scope, new.destination, -change, destination, amount)
+        if other.currency != moved.currency:
+            raise InvalidRequest(
+                "currency_mismatch",
+                f"{new.account} is in {moved.currency} and {new.destination} in {other.currency}.",
+                destination,
+            )
+    posted = Transaction(
+        id=id,
+        account=new.account,
+        amount=new.amount,
+        type=new.type,
+        description=new.description,
+        balance_after=moved.balance,
+        created=Moment(unit.now),
+        livemode=scope.livemode,
+        destination=new.destination,
+        transfer=None if other is None else id,
+        reverses=reverses[0],
+    )
+    _insert(unit, scope, posted)
+    if new.destination is not None and other is not None:
+        other_side = replace(
+            posted,
+            id=unit.new_id("txn"),
+            account=new.destination,
+            type=_opposite(new.type),
+            balance_after=other.balance,
+            destination=new.account,
+            reverses=reverses[1],
+        )
+        _insert(unit, scope, other_side)
+    return posted
+
+
+def _check(new: NewTransaction, at: str) -> None:
+    if new.type not in TYPES:
+        raise InvalidRequest("invalid_value", "type must be credit or debit.", at + "type")
+    if not 1 <= new.amount <= MAX_AMOUNT:
+        raise InvalidRequest("invalid_value", f"amount must be 1 to {MAX_AMOUNT}.", at + "amount")
+    if new.description is not None and len(new.description) > DESCRIPTION_MAX:
+        raise InvalidRequest(
+            "invalid_value", f"description has at most {DESCRIPTION_MAX} characters.", at + "description"
+        )
+    if new.destination == new.account:
+        raise InvalidRequest("invalid_value", "destination must be another account.", at + "destination")
+
+
+def _objects(new: NewTransaction) -> int:
+    """How many it stores: a transfer has two sides."""
+    return 1 if new.destination is None else 2
+
+
+def _opposite(type: str) -> str:
+    return "debit" if type == "credit" else "credit"
+
+
+def _move_settlement(unit: Unit, scope: Scope, currency: str, change: int, param: str | None) -> None:
+    moved = unit.first(
+        "INSERT INTO settlements (project, livemode, currency, balance)"
+        " VALUES (:project, :livemode, :currency, :change)"
+        " ON CONFLICT (project, livemode, currency) DO UPDATE SET balance = settlements.balance + :change"
+        " RETURNING balance",
+        scope.bind(currency=currency, change=change),
+    )
+    assert moved is not None
+    if abs(moved["balance"]) > _SETTLEMENT_MAX:
+        raise InvalidRequest(
+            "balance_out_of_range", f"The settlement in {currency} would leave its range.", param
+        )
+
+
+def _insert(unit: Unit, scope: Scope, posted: Transaction) -> None:
+    unit.execute(
+        "INSERT INTO transactions (id, project, livemode, account, amount, type, description, balance_after,"
+        " destination, transfer, reverses, created)"
+        " VALUES (:id, :project, :livemode, :account, :amount, :type, :description, :balance_after,"
+        " :destination, :transfer, :reverses, :created)",
+        scope.bind(
+            id=posted.id,
+            account=posted.account,
+            amount=posted.amount,
+            type=posted.type,
+            description=posted.description,
+            balance_after=posted.balance_after,
+            destination=posted.destination,
+            transfer=posted.transfer,
+            reverses=posted.reverses,
+            created=posted.created,
+        ),
+    )
+    outbox.record(unit, scope, "transaction.created", posted)
+
+
+def _read(row: Row) -> Transaction:
+    return Transaction(
+        id=row["id"],
+        account=row["account"],
+        amount=row["amount"],
+        type=row["type"],
+        description=row["description"],
+        balance_after=row["balance_after"],
+        created=row["created"],
+        livemode=bool(row["livemode"]),
+        destination=row["destination"],
+        transfer=row["transfer"],
+        reverses=row["reverses"],
+    )
+
+
+_LISTING = Listing("transactions", _read, attrgetter("id"))

@@ -1,0 +1,244 @@
+"""Users: the people of a project's directory (decisions.md 9)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from ledger_engine.access import idempotency, limits
+from ledger_engine.access.oauth import grants
+from ledger_engine.core.clock import DAY
+from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound
+from ledger_engine.core.records import Moment, OneOf
+from ledger_engine.core.tenant import ROLES, Scope
+from ledger_engine.database import Row, Unit
+from ledger_engine.events import outbox
+
+NAME_MAX = 255
+EMAIL_MAX = 254  # what fits a mail server's path (RFC 5321)
+PER_PAGE_MAX = 100
+PER_PAGE_DEFAULT = 20
+PAGE_MAX = 10**12  # far beyond every list; the offset still fits 64 bits
+RECOVERABLE_FOR = 30 * DAY  # interface.md, Quotas and retention
+
+# Only the form: whether mail arrives is for a mail to find out.
+_EMAIL = re.compile(r'[^\s@"(),:;<>\[\\\]]+@[^\s@"(),:;<>\[\\\].]+(\.[^\s@"(),:;<>\[\\\].]+)*')
+
+
+@dataclass(slots=True)
+class User:
+    """`name` and `email` are None once they are erased, 30 days after the user was deactivated."""
+
+    OBJECT: ClassVar[str] = "user"
+
+    id: str
+    name: str | None
+    email: str | None
+    role: Annotated[str, OneOf(*ROLES)]
+    status: Annotated[str, OneOf("active", "deactivated")]
+    deactivated_at: Moment | None
+    created: Moment
+    livemode: bool
+
+
+@dataclass(slots=True)
+class NewUser:
+    name: str
+    email: str
+    role: str = "member"
+
+
+@dataclass(slots=True)
+class NumberedPage:
+    """One page of all users; `total` counts those of every page."""
+
+    items: list[User]
+    page: int
+    per_page: int
+    total: int
+
+    @property
+    def total_pages(self) -> int:
+        """How many pages hold them all."""
+        return -(-self.total // self.per_page)
+
+
+def create(unit: Unit, scope: Scope, new: NewUser, key: str | None = None) -> User:
+    """Add an active user. Raises PermissionDenied for a role above the credential's own, and Conflict
+    `email_taken` when an active user of the project and mode has the address in any case."""
+    _check(new)
+    scope.require_role(new.role)
+    user = User(
+        id=unit.new_id("usr"),
+        name=new.name,
+        email=new.email,
+        role=new.role,
+        status="active",
+        deactivated_at=None,
+        created=Moment(unit.now),
+        livemode=scope.livemode,
+    )
+    idempotency.take(unit, scope, key, user.id)
+    limits.count_stored(unit, scope)
+    added = unit.first(
+        "INSERT INTO users (id, project, livemode, name, email, email_folded, role, created)"
+        " VALUES (:id, :project, :livemode, :name, :email, :email_folded, :role, :created)"
+        " ON CONFLICT (project, livemode, email_folded) WHERE status = 'active' DO NOTHING RETURNING id",
+        scope.bind(
+            id=user.id,
+            name=new.name,
+            email=new.email,
+            email_folded=fold(new.email),
+            role=new.role,
+            created=user.created,
+        ),
+    )
+    if added is None:
+        raise _email_taken(new.email)
+    outbox.record(unit, scope, "user.created", user)
+    return user
+
+
+def get(unit: Unit, scope: Scope, id: str, param: str | None = None) -> User:
+    """The user, active or not; raises NotFound, naming `param` where the id came in a field."""
+    return _read(_row(unit, scope, id, param))
+
+
+def page(
+    unit: Unit, scope: Scope, page: int = 1, per_page: int = PER_PAGE_DEFAULT, *, role: str | None = None
+) -> NumberedPage:
+    """Users, newest first, the deactivated ones too; a page after the last one is empty."""
+    for name, value, most in (("page", page, PAGE_MAX), ("per_page", per_page, PER_PAGE_MAX)):
+        if not 1 <= value <= most:
+            raise InvalidRequest("invalid_value", f"{name} must be 1 to {most}.", name)
+    where = "project = :project AND livemode = :livemode"
+    if role is not None:
+        _check_role(role)
+        where += " AND role = :role"
+    parameters = scope.bind(role=role, rows=per_page, offset=(page - 1) * per_page)
+    counted = unit.first(f"SELECT count(*) AS users FROM users WHERE {where}", parameters)
+    assert counted is not None
+    rows = unit.execute(
+        f"SELECT * FROM users WHERE {where} ORDER BY id DESC LIMIT :rows OFFSET :offset", parameters
+    )
+    return NumberedPage([_read(row) for row in rows], page, per_page, counted["users"])
+
+
+def deactivate(unit: Unit, scope: Scope, id: str) -> User:
+    """Deactivate the user; of one who is deactivated nothing changes. Needs the role admin.
+
+    What the user allowed to apps ends with it, and does not come back with the user.
+    """
+    scope.require_role("admin")
+    row = unit.first(
+        "UPDATE users SET status = 'deactivated', deactivated_at = :now"
+        " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'active' RETURNING *",
+        scope.bind(id=id, now=unit.now),
+    )
+    if row is None:
+        return get(unit, scope, id)
+    user = _read(row)
+    grants.revoke_all_of(unit, user.id)
+    outbox.record(unit, scope, "user.deactivated", user)
+    return user
+
+
+def restore(unit: Unit, scope: Scope, id: str, key: str | None = None) -> User:
+    """Make a deactivated user active again; of an active one nothing changes. Needs the role admin.
+
+    Raises Conflict `not_recoverable` more than 30 days after the deactivation, whether or not the name
+    and address are erased yet, and `email_taken` when another active user has the address by now.
+    """
+    scope.require_role("admin")
+    idempotency.take(unit, scope, key, id)
+    row = unit.first(
+        "UPDATE users SET status = 'active', deactivated_at = NULL"
+        " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'deactivated'"
+        " AND erased_at IS NULL AND deactivated_at >= :oldest"
+        " AND NOT EXISTS (SELECT 1 FROM users AS other WHERE other.project = :project"
+        " AND other.livemode = :livemode AND other.status = 'active'"
+        " AND other.email_folded = users.email_folded) RETURNING *",
+        scope.bind(id=id, oldest=unit.now - RECOVERABLE_FOR),
+    )
+    if row is not None:
+        user = _read(row)
+        outbox.record(unit, scope, "user.restored", user)
+        return user
+    row = _row(unit, scope, id)
+    if row["status"] == "active":
+        return _read(row)
+    if row["erased_at"] is None and row["deactivated_at"] >= unit.now - RECOVERABLE_FOR:
+        raise _email_taken(row["email"])
+    raise Conflict("not_recoverable", f"{id} was deactivated more than 30 days ago.")
+
+
+def require_active(unit: Unit, scope: Scope, id: str, param: str) -> User:
+    """The active user; raises NotFound naming `param`, and Conflict `user_deactivated`."""
+    user = get(unit, scope, id, param)
+    if user.status != "active":
+        raise Conflict("user_deactivated", f"{id} is deactivated.", param)
+    return user
+
+
+def erase_expired(unit: Unit, before: int) -> list[str]:
+    """Erase name, address and password of those deactivated before that moment, in every project.
+
+    For the retention's work, with `before` 30 days ago. Gives the ids of the users erased.
+    """
+    erased = unit.execute(
+        "UPDATE users SET name = NULL, email = NULL, email_folded = NULL, password_hash = NULL,"
+        " erased_at = :now WHERE deactivated_at < :before AND erased_at IS NULL RETURNING id",
+        {"now": unit.now, "before": before},
+    )
+    return [row["id"] for row in erased]
+
+
+def fold(email: str) -> str:
+    """The address as it is compared: without regard to case and to how accents are encoded."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", email).casefold())
+
+
+def _check(new: NewUser) -> None:
+    if not 1 <= len(new.name) <= NAME_MAX:
+        raise InvalidRequest("invalid_value", f"name must have 1 to {NAME_MAX} characters.", "name")
+    if len(new.email) > EMAIL_MAX or not new.email.isprintable() or not _EMAIL.fullmatch(new.email):
+        raise InvalidRequest(
+            "invalid_value",
+            f"email must be an address like ada@example.com, of at most {EMAIL_MAX} characters.",
+            "email",
+        )
+    _check_role(new.role)
+
+
+def _check_role(role: str) -> None:
+    if role not in ROLES:
+        raise InvalidRequest("invalid_value", "role must be member, admin or owner.", "role")
+
+
+def _email_taken(email: str) -> Conflict:
+    return Conflict("email_taken", f"An active user has the address {email} already.", "email")
+
+
+def _row(unit: Unit, scope: Scope, id: str, param: str | None = None) -> Row:
+    row = unit.first(
+        "SELECT * FROM users WHERE id = :id AND project = :project AND livemode = :livemode",
+        scope.bind(id=id),
+    )
+    if row is None:
+        raise NotFound("user", id, param)
+    return row
+
+
+def _read(row: Row) -> User:
+    return User(
+        id=row["id"],
+        name=row["name"],
+        email=row["email"],
+        role=row["role"],
+        status=row["status"],
+        deactivated_at=row["deactivated_at"],
+        created=row["created"],
+        livemode=bool(row["livemode"]),
+    )

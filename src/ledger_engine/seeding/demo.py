@@ -1,0 +1,215 @@
+"""The demo's traffic: what happens in a ledger that somebody uses, now and then, a few times a second.
+
+It goes by what is there: what was posted, invoiced and ordered before happens again, with other
+figures. So it fits whatever data set is loaded, and goes through the engine's own rules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+from ledger_engine.access import projects
+from ledger_engine.core.clock import DAY, iso
+from ledger_engine.core.errors import LedgerError
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database import Unit
+from ledger_engine.database.engine import Engine
+from ledger_engine.database.pages import LIMIT_MAX, PageRequest
+from ledger_engine.ledger import accounts, invoices, orders, transactions, users
+from ledger_engine.ledger.invoices import Invoice, Line, NewInvoice
+from ledger_engine.ledger.orders import NewOrder, Order
+from ledger_engine.ledger.transactions import NewTransaction, Transaction
+from ledger_engine.seeding import seed_files
+from ledger_engine.seeding.loading import Progress, load
+from ledger_engine.seeding.reading import read
+from ledger_engine.seeding.steps import steps_of
+
+DATA_SET = "roastery"  # of those that come with the program
+A_SECOND = 3.0  # things that happen, on average
+POSTINGS_MAX = 2000  # how far back it looks for what may happen again
+OFTEN = 10  # times in that past: what is rarer, like wages, does not happen at any moment
+
+log = logging.getLogger("ledger_engine.seeding.demo")
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What happened and may happen again. It is looked up once: what the demo adds does not come back."""
+
+    postings: list[Transaction]
+    invoices: list[Invoice]
+    orders: list[Order]
+
+
+Act = Callable[[Unit, Scope, Past, Random], None]
+
+
+async def make_past(engine: Engine) -> None:
+    """Load the demo's data set into the first project, which is empty."""
+    data_set = read(seed_files.path(DATA_SET))
+    steps = steps_of(data_set)
+
+    def work(unit: Unit) -> None:
+        load(unit, projects.first_or_new(unit)[0], data_set, steps, Progress())
+
+    await engine.write(work)
+
+
+async def play(engine: Engine, *, seed: int = 1, acts: int | None = None) -> None:
+    """Let things happen in the test mode of the first project until cancelled, or so many times.
+
+    Nothing that goes wrong here ends it: a demo with a gap is better than none.
+    """
+    random = Random(seed)
+    try:
+        project, _ = await engine.write(projects.first_or_new)
+        scope = Scope(project.id, livemode=False)
+        past = await engine.read(partial(recall, scope=scope))
+    except LedgerError as error:
+        log.warning("the demo has no traffic: %s", error)
+        return
+    while acts is None or acts > 0:
+        await asyncio.sleep(random.expovariate(A_SECOND) if acts is None else 0)
+        act = random.choices(list(ACTS), list(ACTS.values()))[0]
+        # A work may be run again: each gets its own chance, drawn here once.
+        chance = random.getrandbits(64)
+        try:
+            await engine.write(partial(_run, act=act, scope=scope, past=past, chance=chance))
+        except LedgerError as error:
+            log.info("the demo could not %s: %s", act.__name__, error)
+        except Exception:
+            log.exception("the demo could not %s", act.__name__)
+        acts = None if acts is None else acts - 1
+
+
+def recall(unit: Unit, scope: Scope) -> Past:
+    """The project's recent past."""
+    postings: list[Transaction] = []
+    wanted: PageRequest | None = PageRequest(LIMIT_MAX)
+    while wanted is not None and len(postings) < POSTINGS_MAX:
+        page = transactions.page(unit, scope, wanted)
+        postings += page.items
+        wanted = PageRequest(LIMIT_MAX, after=page.next_cursor) if page.next_cursor else None
+    times = Counter(each.description for each in postings)
+    return Past(
+        # Of a transfer its first side stands for both.
+        postings=[
+            each
+            for each in postings
+            if each.reverses is None and each.transfer in (None, each.id) and times[each.description] >= OFTEN
+        ],
+        invoices=invoices.page(unit, scope, PageRequest(LIMIT_MAX)).items,
+        orders=orders.page(unit, scope, PageRequest(LIMIT_MAX)).items,
+    )
+
+
+def _run(unit: Unit, act: Act, scope: Scope, past: Past, chance: int) -> None:
+    act(unit, scope, past, Random(chance))
+
+
+def post_again(unit: Unit, scope: Scope, past: Past, random: Random) -> None:
+    """Something like an earlier posting, for about as much; a debit only where there is as much."""
+    if not past.postings:
+        return
+    like = random.choice(past.postings)
+    amount = _about(like.amount, random)
+    if like.type == "debit" and accounts.get(unit, scope, like.account).balance < amount:
+        return
+    new = NewTransaction(like.account, amount, like.type, like.description, like.destination)
+    transactions.post(unit, scope, new)
+
+
+def refund(unit: Unit, scope: Scope, past: Past, random: Random) -> None:
+    """One of the last payments goes back."""
+    recent = transactions.page(unit, scope, PageRequest(LIMIT_MAX), type="credit").items
+    if simple := [each for each in recent if each.transfer is None and each.reverses is None]:
+        transactions.reverse(unit, scope, random.choice(simple).id)
+
+
+def draft_invoice(unit: Unit, scope: Scope, past: Past, random: Random) -> None:
+    """A customer buys again."""
+    if not past.invoices:
+        return
+    like = random.choice(past.invoices)
+    lines: list[Line] | None = None
+    if like.lines is not None:
+        lines = [{**line, "quantity": _about(line["quantity"], random)} for line in like.lines]
+    new = NewInvoice(
+        account=like.account,
+        customer=like.customer,
+        amount=None if lines else _about(like.amount, random),
+        lines=lines,
+        due_date=iso(unit.now + 14 * DAY)[:10],
+        metadata=like.metadata,
+    )
+    invoices.create(unit, scope, new)
+
+
+def finalize_invoice(unit: Unit, scope: Scope, past: Past, random: Random) -> None:
+    """A draft is sent."""
+    if invoice := _some_invoice(unit, scope, random, "draft"):
+        invoices.finalize(unit, scope, invoice)
+
+
+def pay_invoice(unit: Unit, scope: Scope, past: Past, random: Random) -> None:
+    """A customer pays."""
+    if invoice := _some_invoice(unit, scope, random, "open"):
+        invoices.pay(unit, scope, invoice)
+
+
+def place_order(unit: Unit, scope: Scope, past: Past, random: Random) -> None:
+    """Someone of the directory orders what was ordered before."""
+    active = [user for user in users.page(unit, scope, per_page=LIMIT_MAX).items if user.status == "active"]
+    if past.orders and active:
+        new = NewOrder(random.choice(active).id, random.choice(past.orders).items)
+        orders.create(unit, scope, new)
+
+
+def pay_order(unit: Unit, scope: Scope, past: Past, random: Random) -> None:
+    """An order is paid."""
+    if order := _some_order(unit, scope, random, "open"):
+        orders.pay(unit, scope, order)
+
+
+def ship_order(unit: Unit, scope: Scope, past: Past, random: Random) -> None:
+    """An order leaves the house."""
+    if order := _some_order(unit, scope, random, "paid"):
+        orders.ship(unit, scope, order)
+
+
+# What may happen, and how often in a hundred times. Each stage is left a little more often than it is
+# entered, so that drafts and open orders do not pile up however long the demo runs.
+ACTS: dict[Act, int] = {
+    post_again: 59,
+    refund: 1,
+    draft_invoice: 5,
+    finalize_invoice: 6,
+    pay_invoice: 6,
+    place_order: 7,
+    pay_order: 8,
+    ship_order: 8,
+}
+
+
+def _about(amount: int, random: Random) -> int:
+    """Within a fifth of the amount, and as round as it is: 12,500 stays a multiple of 100."""
+    grain = 1
+    while amount % (grain * 10) == 0 and amount // (grain * 10) >= 10:
+        grain *= 10
+    return max(grain, round(amount * random.uniform(0.8, 1.2) / grain) * grain)
+
+
+def _some_invoice(unit: Unit, scope: Scope, random: Random, status: str) -> str | None:
+    found = invoices.page(unit, scope, PageRequest(LIMIT_MAX), status=status).items
+    return random.choice(found).id if found else None
+
+
+def _some_order(unit: Unit, scope: Scope, random: Random, status: str) -> str | None:
+    found = orders.page(unit, scope, PageRequest(LIMIT_MAX), status=status).items
+    return random.choice(found).id if found else None

@@ -1,0 +1,1 @@
+"""What keeps a ledger sound: the audit, backups, retention and the background tasks."""

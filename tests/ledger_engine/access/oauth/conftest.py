@@ -1,0 +1,195 @@
+"""An app, a user, and a browser that goes the whole way between them."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+import pytest
+from quart import Quart
+
+from ledger_engine.access.api_keys import new_secret
+from ledger_engine.access.oauth import apps, passwords, sign_ins
+from ledger_engine.access.oauth.apps import App, NewApp
+from ledger_engine.access.oauth.passwords import Login
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database.engine import Engine
+from ledger_engine.http.app import create_app
+from ledger_engine.http.gate import AuthRateLimit
+from ledger_engine.ledger import users
+from ledger_engine.ledger.users import User
+
+BASE = "http://ledger.test"
+REDIRECT = "https://app.example/callback"
+LOOPBACK = "http://127.0.0.1/callback"
+EMAIL = "ada@example.com"
+PASSWORD = "correct horse battery"
+VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"  # RFC 7636, appendix B
+CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+STATE = "xyz & <b>'\"</b>"
+SCOPES = "read:projects write:projects"
+
+hash_of_password = cache(lambda: passwords.hash_password(PASSWORD))  # slow on purpose, so once for all tests
+MakeUser = Callable[..., Awaitable[User]]
+
+
+@pytest.fixture
+def app(engine: Engine) -> Quart:
+    """The application in which each request has a minute of its own, so that none is refused for its rate."""
+    return create_app(
+        engine,
+        auth_rate_limit=AuthRateLimit(1_000_000, 1_000_000),
+        wall_clock=partial(next, itertools.count(0, 60)),
+    )
+
+
+@pytest.fixture
+async def planner(engine: Engine, scope: Scope) -> App:
+    """An app of the project's test mode."""
+    return await engine.write(
+        partial(apps.create, scope=scope, new=NewApp("Café Planner", [REDIRECT, LOOPBACK]))
+    )
+
+
+@pytest.fixture
+def make_user(engine: Engine, scope: Scope) -> MakeUser:
+    """Make a user with a password."""
+
+    async def make(email: str = EMAIL, role: str = "admin", by: Scope = scope) -> User:
+        new = users.NewUser("Ada Lind", email, role)
+        user = await engine.write(partial(users.create, scope=by, new=new))
+        await engine.write(partial(passwords.set_password, scope=by, email=email, hashed=hash_of_password()))
+        return user
+
+    return make
+
+
+@pytest.fixture
+async def ada(make_user: MakeUser) -> User:
+    return await make_user()
+
+
+@pytest.fixture
+async def sign_in_as(engine: Engine) -> Callable[[User], Awaitable[str]]:
+    """Sign a user in without the page; the value of the browser's cookie."""
+
+    async def sign_in(user: User) -> str:
+        login, value = Login(user.id, hash_of_password()), new_secret("si")
+        began = await engine.write(
+            partial(sign_ins.begin, user=login.user, hashed=login.hashed, value=value, replaces=None)
+        )
+        assert began
+        return value
+
+    return sign_in
+
+
+def hidden(page: httpx.Response) -> dict[str, str]:
+    """What the page's first form brings along unseen."""
+    form = page.text.partition("<form")[2].partition("</form>")[0]
+    found = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', form)
+    return {name: html.unescape(value) for name, value in found}
+
+
+def told(answer: httpx.Response) -> dict[str, str]:
+    """The query of the address that a redirect goes to."""
+    return dict(parse_qsl(urlsplit(answer.headers["Location"]).query, keep_blank_values=True))
+
+
+@dataclass
+class Browser:
+    """A browser, and what the app `app` asks for in it."""
+
+    http: httpx.AsyncClient
+    app: App
+    asked: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.asked = {
+            "client_id": self.app.id,
+            "redirect_uri": REDIRECT,
+            "scope": SCOPES,
+            "state": STATE,
+            "code_challenge": CHALLENGE,
+        }
+
+    @property
+    def cookie(self) -> str | None:
+        return self.http.cookies.get("ledger_sign_in")
+
+    def be(self, cookie: str) -> None:
+        """Be the browser that has this cookie."""
+        self.http.cookies.set("ledger_sign_in", cookie, domain="ledger.test")
+
+    async def authorize(self, **changed: str | None) -> httpx.Response:
+        """Go where the app sends its users; a parameter that is None is left out."""
+        asked = {name: value for name, value in {**self.asked, **changed}.items() if value is not None}
+        return await self.http.get("/oauth/authorize", params=asked)
+
+    async def sign_in(
+        self, email: str = EMAIL, password: str = PASSWORD, **changed: str | None
+    ) -> httpx.Response:
+        """Fill in the page and send it."""
+        page = await self.authorize(**changed)
+        assert page.status_code == 200, page.text
+        return await self.post("sign-in", hidden(page), email=email, password=password)
+
+    async def decide(self, decision: str = "allow", **changed: str | None) -> httpx.Response:
+        """Decide on the page that asks."""
+        page = await self.authorize(**changed)
+        assert page.status_code == 200, page.text
+        return await self.post("consent", hidden(page), decision=decision)
+
+    async def post(self, page: str, form: dict[str, str], **fields: str) -> httpx.Response:
+        return await self.http.post(f"/oauth/{page}", data={**form, **fields})
+
+    async def code(self, **changed: str | None) -> str:
+        """A code that was just given."""
+        answer = await self.decide(**changed)
+        assert answer.status_code == 303, answer.text
+        return told(answer)["code"]
+
+    async def exchange(self, **given: Any) -> httpx.Response:
+        """Exchange at the token endpoint, as an app does from its server."""
+        return await self.http.post("/oauth/token", json=given)
+
+    async def tokens(self, **changed: str | None) -> dict[str, Any]:
+        """The tokens for a code that was just given."""
+        answer = await self.exchange(code=await self.code(**changed), code_verifier=VERIFIER)
+        assert answer.status_code == 200, answer.text
+        token: dict[str, Any] = answer.json()
+        return token
+
+    async def refresh(self, refresh_token: str, **more: str) -> httpx.Response:
+        return await self.exchange(grant_type="refresh_token", refresh_token=refresh_token, **more)
+
+    async def use(self, access_token: str, path: str = "/v1/whoami", method: str = "GET") -> httpx.Response:
+        headers = {"Authorization": f"Bearer {access_token}"}
+        return await self.http.request(method, path, headers=headers)
+
+
+@pytest.fixture
+async def stranger_browser(app: Quart, planner: App) -> AsyncIterator[Browser]:
+    """A browser in which nobody is signed in."""
+    transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_010))
+    async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+        yield Browser(client, planner)
+
+
+@pytest.fixture
+async def browser(
+    app: Quart, planner: App, ada: User, sign_in_as: Callable[[User], Awaitable[str]]
+) -> AsyncIterator[Browser]:
+    """A browser in which Ada is signed in."""
+    transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_011))
+    async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+        browser = Browser(client, planner)
+        browser.be(await sign_in_as(ada))
+        yield browser

@@ -1,0 +1,199 @@
+"""Apps: what can be registered, and where they may send users back to (decisions.md 11; RFC 8252)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ledger_engine.access import projects
+from ledger_engine.access.oauth import apps
+from ledger_engine.access.oauth.apps import App, NewApp
+from ledger_engine.core.errors import InvalidRequest, NotFound
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database.engine import Engine
+
+GOOD = [
+    "https://app.example",
+    "https://app.example/",
+    "https://app.example/callback?tenant=1",
+    "https://app.example:8443/callback",
+    "https://xn--caf-dma.example/callback",
+    "http://127.0.0.1/callback",
+    "http://127.0.0.1:8080/callback",
+    "http://[::1]/callback",
+    "http://localhost:3000/callback",
+    "com.example.app:/callback",
+    "com.example.app://callback",
+]
+BAD = [
+    "",
+    "app.example/callback",
+    "//app.example/callback",
+    "/callback",
+    "https://",
+    "https:///callback",
+    "https://app.example/callback#here",
+    "https://ada@app.example/callback",
+    "https://ada:pw@app.example/callback",
+    "https://app.example:0/callback",
+    "https://app.example:99999/callback",
+    "https://app.example:x/callback",
+    "https://app.example/*",
+    "https://*.example/callback",
+    "https://app.example/call back",
+    "https://app.example/call\tback",
+    "https://app.example/call\nback",
+    "https://app.example\\@evil.example/",
+    'https://app.example/"><script>',
+    "https://café.example/callback",
+    "https://[::1/callback",
+    "http://app.example/callback",
+    "http://127.0.0.2/callback",
+    "http://127.0.0.1.evil.example/callback",
+    "http://localhost.evil.example/callback",
+    "javascript:alert(1)",
+    "data:text/html,hello",
+    "file:///etc/passwd",
+    "myapp:/callback",
+    "https://app.example/" + "a" * 2000,
+]
+
+
+@pytest.mark.parametrize("uri", GOOD)
+async def test_an_address_of_ones_own_can_be_registered(write: Any, uri: str) -> None:
+    app = await write(apps.create, NewApp("Planner", [uri]))
+    assert app.redirect_uris == [uri]
+    assert app.may_redirect_to(uri)
+
+
+@pytest.mark.parametrize("uri", BAD)
+async def test_any_other_is_refused(write: Any, uri: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        await write(apps.create, NewApp("Planner", ["https://app.example/callback", uri]))
+    assert (refused.value.code, refused.value.param) == ("invalid_value", "redirect_uris")
+
+
+@pytest.mark.parametrize("uris", [[], [f"https://app.example/{number}" for number in range(21)]])
+async def test_an_app_has_1_to_20_addresses(write: Any, uris: list[str]) -> None:
+    with pytest.raises(InvalidRequest):
+        await write(apps.create, NewApp("Planner", uris))
+
+
+@pytest.mark.parametrize("name", ["", " ", "a" * 101, "Ledger\u202etset", "a\nb", "\x1b[31mred"])
+async def test_a_name_is_printable(write: Any, name: str) -> None:
+    with pytest.raises(InvalidRequest):
+        await write(apps.create, NewApp(name, ["https://app.example/callback"]))
+
+
+def app_with(*uris: str) -> App:
+    return App("app_1", "Planner", "prj_1", list(uris), apps.Moment(0), False, None)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "https://app.example/callback/",
+        "https://app.example/Callback",
+        "https://app.example/callbac",
+        "https://app.example/callback?",
+        "https://app.example/callback?x=1",
+        "https://app.example/callback#x",
+        "https://app.example/callback#",
+        "https://app.example/%63allback",
+        "https://app.example/./callback",
+        "https://app.example/x/../callback",
+        "https://app.example//callback",
+        "https://APP.example/callback",
+        "HTTPS://app.example/callback",
+        "http://app.example/callback",
+        "https://app.example:443/callback",
+        "https://app.example:8443/callback",
+        "https://www.app.example/callback",
+        "https://app.example.evil.example/callback",
+        "https://evil.example/callback",
+        "https://evil.example/?https://app.example/callback",
+        "https://ada@app.example/callback",
+        "https://app.example@evil.example/callback",
+        "https://app.example\\@evil.example/callback",
+        "https://app.example/callback ",
+        " https://app.example/callback",
+        "https://app.example/callback\n",
+        "//app.example/callback",
+        "",
+    ],
+)
+def test_an_address_must_be_the_registered_one_to_the_letter(uri: str) -> None:
+    assert not app_with("https://app.example/callback").may_redirect_to(uri)
+
+
+@pytest.mark.parametrize("port", ["", ":1", ":8080", ":65535"])
+@pytest.mark.parametrize("own", ["http://127.0.0.1/callback", "http://127.0.0.1:9/callback"])
+def test_on_a_loopback_address_the_port_may_differ(own: str, port: str) -> None:
+    assert app_with(own).may_redirect_to(f"http://127.0.0.1{port}/callback")
+    assert app_with("http://[::1]/callback?a=b").may_redirect_to(f"http://[::1]{port}/callback?a=b")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://127.0.0.1:8080/callback/",
+        "http://127.0.0.1:8080/Callback",
+        "http://127.0.0.1:8080/callback?x=1",
+        "http://127.0.0.1:8080/callback#x",
+        "http://127.0.0.1:8080",
+        "http://127.0.0.1:/callback",
+        "http://127.0.0.1:0/callback",
+        "http://127.0.0.1:080/callback",
+        "http://127.0.0.1:123456/callback",
+        "http://127.0.0.1:65536/callback",
+        "http://127.0.0.1:99999/callback",
+        "http://127.0.0.1:80:80/callback",
+        "http://127.0.0.1:8080@evil.example/callback",
+        "http://ada@127.0.0.1:8080/callback",
+        "http://127.0.0.1:8080\\@evil.example/callback",
+        "http://127.0.0.1.evil.example/callback",
+        "http://127.0.0.2:8080/callback",
+        "http://127.1:8080/callback",
+        "http://2130706433:8080/callback",
+        "http://[::1]:8080/callback",
+        "http://localhost:8080/callback",
+        "https://127.0.0.1:8080/callback",
+        "HTTP://127.0.0.1:8080/callback",
+        "http://127.0.0.1:8080/callback\n",
+    ],
+)
+def test_on_a_loopback_address_nothing_but_the_port_may_differ(uri: str) -> None:
+    assert not app_with("http://127.0.0.1/callback").may_redirect_to(uri)
+
+
+@pytest.mark.parametrize("own", ["http://localhost/callback", "https://127.0.0.1/callback"])
+def test_elsewhere_the_port_belongs_to_the_address(own: str) -> None:
+    assert not app_with(own).may_redirect_to(own.replace("/callback", ":8080/callback"))
+
+
+async def test_an_app_belongs_to_a_project_and_mode(engine: Engine, scope: Scope) -> None:
+    new = NewApp("Planner", ["https://app.example/callback"])
+    live = Scope(scope.project, livemode=True)
+    app = await engine.write(partial(apps.create, scope=live, new=new))
+    assert (app.id.startswith("app_"), app.project, app.livemode) == (True, scope.project, True)
+    assert await engine.read(partial(apps.find, client_id=app.id)) == app
+    assert await engine.read(partial(apps.every, project=scope.project)) == [app]
+
+
+async def test_a_deleted_app_is_not_found_any_more(engine: Engine, scope: Scope, write: Any) -> None:
+    app = await write(apps.create, NewApp("Planner", ["https://app.example/callback"]))
+    deleted = await engine.write(partial(apps.delete, id=app.id))
+    assert deleted.deleted_at is not None
+    assert await engine.read(partial(apps.every, project=scope.project)) == []
+    for again in (partial(apps.find, client_id=app.id), partial(apps.delete, id=app.id)):
+        with pytest.raises(NotFound):
+            await engine.write(again)
+
+
+async def test_an_app_of_an_archived_project_is_not_found(engine: Engine, scope: Scope, write: Any) -> None:
+    app = await write(apps.create, NewApp("Planner", ["https://app.example/callback"]))
+    await engine.write(partial(projects.archive, scope=scope, id=scope.project))
+    with pytest.raises(NotFound):
+        await engine.read(partial(apps.find, client_id=app.id))

@@ -1,0 +1,262 @@
+"""What an app may ask for at /oauth/authorize (interface.md, Authentication 7; decisions.md 11)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+
+from ledger_engine.access import api_keys, projects
+from ledger_engine.access.oauth import apps
+from ledger_engine.access.oauth.apps import NewApp
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database.engine import Engine
+from ledger_engine.http.app import create_app
+from tests.ledger_engine.access.oauth.conftest import (
+    BASE,
+    CHALLENGE,
+    LOOPBACK,
+    REDIRECT,
+    STATE,
+    Browser,
+    MakeUser,
+    told,
+)
+
+
+def is_page(answer: httpx.Response, status: int) -> bool:
+    return (
+        answer.status_code == status
+        and answer.headers["Content-Type"] == "text/html; charset=utf-8"
+        and "Location" not in answer.headers
+    )
+
+
+# The literal contract
+
+
+async def test_the_five_parameters_are_enough(stranger_browser: Browser) -> None:
+    assert list(stranger_browser.asked) == ["client_id", "redirect_uri", "scope", "state", "code_challenge"]
+    page = await stranger_browser.authorize()
+    assert is_page(page, 200)
+    assert "Café Planner" in page.text
+
+
+async def test_the_user_comes_back_with_code_state_and_issuer(browser: Browser) -> None:
+    answer = await browser.decide()
+    assert answer.status_code == 303
+    assert answer.headers["Location"].startswith(REDIRECT + "?")
+    back = told(answer)
+    assert back.keys() == {"code", "state", "iss"}
+    assert (back["state"], back["iss"]) == (STATE, BASE)
+
+
+@pytest.mark.parametrize("redirect_uri", [REDIRECT, LOOPBACK, "http://127.0.0.1:49152/callback"])
+async def test_the_user_is_sent_to_the_address_that_was_asked_for(
+    browser: Browser, redirect_uri: str
+) -> None:
+    answer = await browser.decide(redirect_uri=redirect_uri)
+    assert answer.headers["Location"].startswith(redirect_uri + "?code=")
+
+
+async def test_a_query_of_the_address_is_kept(browser: Browser, engine: Engine, scope: Scope) -> None:
+    uri = "https://app.example/callback?tenant=1&x="
+    app = await engine.write(partial(apps.create, scope=scope, new=NewApp("Planner", [uri])))
+    answer = await browser.decide(client_id=app.id, redirect_uri=uri)
+    assert answer.headers["Location"].startswith(uri + "&code=")
+    assert told(answer).keys() == {"tenant", "x", "code", "state", "iss"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"response_type": "code"},
+        {"code_challenge_method": "S256"},
+        {"response_type": "", "code_challenge_method": ""},
+        {"prompt": "consent", "nonce": "n", "unknown": "x"},
+        {"scope": "write:projects  read:projects read:projects"},
+    ],
+)
+async def test_the_usual_other_parameters_do_no_harm(browser: Browser, more: dict[str, str]) -> None:
+    assert "code" in told(await browser.decide(**more))
+
+
+# What only the user is told
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"client_id": None},
+        {"client_id": ""},
+        {"client_id": "app_01kafzq8yrew4r2h6sfvcm0x5t"},
+        {"client_id": "x" * 3000},
+        {"redirect_uri": None},
+        {"redirect_uri": ""},
+        {"redirect_uri": REDIRECT + "/"},
+        {"redirect_uri": REDIRECT.upper()},
+        {"redirect_uri": REDIRECT.replace("app.", "www.app.")},
+        {"redirect_uri": REDIRECT.replace("app.", "ada@app.")},
+        {"redirect_uri": REDIRECT + "#x"},
+        {"redirect_uri": "https://evil.example/"},
+        {"redirect_uri": "//evil.example/"},
+        {"redirect_uri": "javascript:alert(1)"},
+        {"redirect_uri": "https://evil.example/", "response_type": "token"},
+        {"redirect_uri": REDIRECT + "\r\nSet-Cookie: x=y"},
+        {"redirect_uri": 'é"\\\x00'},
+        {"client_id": 'é"\\\x00'},
+    ],
+)
+async def test_an_unknown_app_or_address_is_an_error_page_and_never_a_redirect(
+    browser: Browser, changed: dict[str, str | None]
+) -> None:
+    assert is_page(await browser.authorize(**changed), 400)
+
+
+@pytest.mark.parametrize("name", ["client_id", "redirect_uri"])
+async def test_who_is_to_be_answered_is_said_once(browser: Browser, name: str) -> None:
+    asked = [*browser.asked.items(), (name, browser.asked[name])]
+    assert is_page(await browser.http.get(f"/oauth/authorize?{urlencode(asked)}"), 400)
+
+
+async def test_a_deleted_app_is_unknown(browser: Browser, engine: Engine) -> None:
+    await engine.write(partial(apps.delete, id=browser.app.id))
+    assert is_page(await browser.authorize(), 400)
+
+
+async def test_an_app_of_an_archived_project_is_unknown(
+    browser: Browser, engine: Engine, scope: Scope
+) -> None:
+    await engine.write(partial(projects.archive, scope=scope, id=scope.project))
+    assert is_page(await browser.authorize(), 400)
+
+
+@pytest.mark.parametrize("client_id", ["<script>alert(1)</script>", '"><img src=x>', "\u202e\x1b[31m"])
+async def test_what_the_page_repeats_is_text(browser: Browser, client_id: str) -> None:
+    page = await browser.authorize(client_id=client_id)
+    assert is_page(page, 400)
+    assert "<script" not in page.text
+    assert "<img" not in page.text
+    assert "\x1b" not in page.text
+
+
+async def test_bytes_that_are_no_text_are_a_page(browser: Browser) -> None:
+    assert is_page(await browser.http.get("/oauth/authorize?client_id=%ff"), 400)
+
+
+# What the app is told
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"state": None}, "invalid_request"),
+        ({"state": ""}, "invalid_request"),
+        ({"state": "a\nb"}, "invalid_request"),
+        ({"state": "é"}, "invalid_request"),
+        ({"scope": None}, "invalid_request"),
+        ({"scope": ""}, "invalid_request"),
+        ({"scope": " "}, "invalid_scope"),
+        ({"scope": "read:everything"}, "invalid_scope"),
+        ({"scope": "read:projects openid"}, "invalid_scope"),
+        ({"scope": "READ:PROJECTS"}, "invalid_scope"),
+        ({"scope": "read:projects,write:projects"}, "invalid_scope"),
+        ({"code_challenge": None}, "invalid_request"),
+        ({"code_challenge": ""}, "invalid_request"),
+        ({"code_challenge": "short"}, "invalid_request"),
+        ({"code_challenge": CHALLENGE + "="}, "invalid_request"),
+        ({"code_challenge": CHALLENGE + "\n"}, "invalid_request"),
+        ({"code_challenge": CHALLENGE.replace("-", "+")}, "invalid_request"),
+        ({"code_challenge_method": "plain"}, "invalid_request"),
+        ({"code_challenge_method": "s256"}, "invalid_request"),
+        ({"code_challenge_method": "S512"}, "invalid_request"),
+        ({"response_type": "token"}, "unsupported_response_type"),
+        ({"response_type": "code token"}, "unsupported_response_type"),
+        ({"response_type": "id_token"}, "unsupported_response_type"),
+        ({"response_type": "Code"}, "unsupported_response_type"),
+        ({"response_type": " code"}, "unsupported_response_type"),
+        ({"response_type": 'é"\\\x00'}, "unsupported_response_type"),
+        ({"code_challenge_method": 'é"\\\x00'}, "invalid_request"),
+        ({"scope": 'é"\\\x00'}, "invalid_scope"),
+    ],
+)
+@pytest.mark.parametrize("signed_in", [True, False])
+async def test_any_other_fault_is_told_to_the_app(
+    browser: Browser,
+    stranger_browser: Browser,
+    signed_in: bool,
+    changed: dict[str, str | None],
+    error: str,
+) -> None:
+    answer = await (browser if signed_in else stranger_browser).authorize(**changed)
+    assert answer.status_code == 302
+    assert answer.headers["Location"].startswith(REDIRECT + "?")
+    back = told(answer)
+    assert (back["error"], back["iss"]) == (error, BASE)
+    assert back["error_description"]
+    assert "code" not in back
+    assert back.get("state") == (None if "state" in changed else STATE)
+
+
+@pytest.mark.parametrize("name", ["scope", "state", "code_challenge", "unknown"])
+async def test_a_parameter_given_twice_is_refused(browser: Browser, name: str) -> None:
+    asked = [*browser.asked.items(), (name, "x"), (name, "")]
+    answer = await browser.http.get(f"/oauth/authorize?{urlencode(asked)}")
+    assert (answer.status_code, told(answer)["error"]) == (302, "invalid_request")
+
+
+@pytest.mark.parametrize(("role", "given"), [("member", False), ("admin", False), ("owner", True)])
+async def test_billing_takes_an_owner(
+    browser: Browser, make_user: MakeUser, sign_in_as: Any, role: str, given: bool
+) -> None:
+    """A scope beyond the user's role is told to the app as soon as it is known who the user is."""
+    browser.be(await sign_in_as(await make_user("bo@example.com", role)))
+    answer = await browser.authorize(scope="read:projects admin:billing")
+    if given:
+        assert is_page(answer, 200)
+        return
+    back = told(answer)
+    assert (answer.status_code, back["error"], back["state"]) == (302, "invalid_scope", STATE)
+
+
+# What else
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+async def test_only_get_is_allowed(browser: Browser, method: str) -> None:
+    answer = await browser.http.request(method, "/oauth/authorize")
+    assert answer.status_code == 405
+
+
+@pytest.mark.parametrize("host", ["ledger.test", "ledger.test:8443", "[::1]:8700", "127.0.0.1:1"])
+async def test_the_issuer_is_the_address_the_browser_knows(browser: Browser, host: str) -> None:
+    answer = await browser.http.get(
+        "/oauth/authorize", params={**browser.asked, "scope": "x"}, headers={"Host": host}
+    )
+    assert told(answer)["iss"] == f"http://{host}"
+
+
+@pytest.mark.parametrize("host", ["", "a b", "ledger.test/x", "ledger.test?x", "a@b", '"', "ledger.test:x"])
+async def test_a_host_that_is_none_is_no_issuer(browser: Browser, host: str) -> None:
+    answer = await browser.http.get("/oauth/authorize", params=browser.asked, headers={"Host": host})
+    assert is_page(answer, 400)
+
+
+async def test_a_credential_is_not_looked_at(browser: Browser, make_key: Any) -> None:
+    headers = {"Authorization": f"Bearer {api_keys.new_value(False)}"}
+    assert is_page(await browser.http.get("/oauth/authorize", params=browser.asked, headers=headers), 200)
+
+
+async def test_who_asks_too_often_gets_a_page_when_a_person_does(engine: Engine) -> None:
+    transport = httpx.ASGITransport(app=create_app(engine, wall_clock=lambda: 0.0))
+    async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+        for _ in range(6):
+            answer = await client.post("/oauth/sign-in", headers={"Accept": "text/html,*/*;q=0.8"})
+        assert is_page(answer, 429)
+        assert (answer.headers["Retry-After"], answer.headers["X-RateLimit-Remaining"]) == ("1", "0")
+        assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+        answer = await client.post("/oauth/sign-in")
+        assert (answer.status_code, answer.json()["error"]) == (429, "rate_limited")

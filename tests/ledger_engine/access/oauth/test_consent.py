@@ -1,0 +1,213 @@
+"""The question to the user, and that nobody else can answer it (decisions.md 11)."""
+
+from __future__ import annotations
+
+import hmac
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+from quart import Quart
+
+from ledger_engine.access import projects
+from ledger_engine.access.api_keys import new_secret
+from ledger_engine.access.oauth import apps, grants
+from ledger_engine.access.oauth.apps import App, NewApp
+from ledger_engine.access.oauth.authorization import Asked, ToldToApp, decide
+from ledger_engine.access.projects import NewProject
+from ledger_engine.core.records import dumps
+from ledger_engine.core.tenant import SCOPES, Scope
+from ledger_engine.database.engine import Engine
+from ledger_engine.ledger.users import User
+from tests.ledger_engine.access.oauth.conftest import (
+    BASE,
+    EMAIL,
+    PASSWORD,
+    REDIRECT,
+    STATE,
+    Browser,
+    MakeUser,
+    hidden,
+    told,
+)
+
+
+async def grants_kept(engine: Engine) -> int:
+    return len(await engine.read(lambda unit: unit.execute("SELECT id FROM grants")))
+
+
+async def test_the_page_names_the_app_its_scopes_the_user_and_where_they_go(browser: Browser) -> None:
+    page = (await browser.authorize()).text
+    for told_there in ("Café Planner", "Roastery", "test mode", EMAIL, "https://app.example<"):
+        assert told_there in page
+    assert "See the books" in page
+    assert "Make changes" in page
+    assert "See the people" not in page
+
+
+async def test_each_scope_is_told_in_words(browser: Browser, make_user: MakeUser, sign_in_as: Any) -> None:
+    browser.be(await sign_in_as(await make_user("owner@example.com", "owner")))
+    assert (await browser.authorize(scope=" ".join(SCOPES))).text.count("<li ") == len(SCOPES)
+
+
+async def test_yes_gives_a_code_and_no_is_told_to_the_app(browser: Browser, engine: Engine) -> None:
+    assert "code" in told(await browser.decide("allow"))
+    answer = await browser.decide("deny")
+    back = told(answer)
+    assert answer.status_code == 303
+    assert answer.headers["Location"].startswith(REDIRECT + "?")
+    assert (back["error"], back["state"], back["iss"]) == ("access_denied", STATE, BASE)
+    assert "code" not in back
+    assert await grants_kept(engine) == 1
+
+
+@pytest.mark.parametrize("decision", ["", "yes", "ALLOW", "allow "])
+async def test_anything_but_yes_is_no(browser: Browser, engine: Engine, decision: str) -> None:
+    assert told(await browser.decide(decision))["error"] == "access_denied"
+    assert await grants_kept(engine) == 0
+
+
+async def test_the_user_is_asked_each_time(browser: Browser) -> None:
+    await browser.code()
+    assert 'value="allow"' in (await browser.authorize()).text
+
+
+# Forgery
+
+
+@pytest.mark.parametrize("token", ["", "0" * 64, None])
+async def test_a_consent_that_was_not_asked_for_here_is_refused(
+    browser: Browser, engine: Engine, token: str | None
+) -> None:
+    form = dict(browser.asked) if token is None else {**browser.asked, "token": token}
+    answer = await browser.post("consent", form, decision="allow")
+    assert (answer.status_code, "Location" in answer.headers) == (403, False)
+    assert await grants_kept(engine) == 0
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"scope": "read:users"},
+        {"state": "another"},
+        {"redirect_uri": "http://127.0.0.1/callback"},
+        {"code_challenge": "A" * 43},
+    ],
+)
+async def test_a_consent_is_to_what_was_shown_and_to_nothing_else(
+    browser: Browser, engine: Engine, changed: dict[str, str]
+) -> None:
+    form = {**hidden(await browser.authorize()), **changed}
+    assert (await browser.post("consent", form, decision="allow")).status_code == 403
+    assert await grants_kept(engine) == 0
+
+
+async def test_a_consent_for_one_app_is_none_for_another(
+    browser: Browser, engine: Engine, scope: Scope
+) -> None:
+    other = await engine.write(partial(apps.create, scope=scope, new=NewApp("Other", [REDIRECT])))
+    form = {**hidden(await browser.authorize()), "client_id": other.id}
+    assert (await browser.post("consent", form, decision="allow")).status_code == 403
+    assert await grants_kept(engine) == 0
+
+
+async def test_an_attackers_own_page_is_of_no_use_in_the_victims_browser(
+    browser: Browser, make_user: MakeUser, sign_in_as: Any, app: Quart, engine: Engine
+) -> None:
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+        attacker = Browser(client, browser.app)
+        attacker.be(await sign_in_as(await make_user("eve@example.com")))
+        form = hidden(await attacker.authorize())
+    assert (await browser.post("consent", form, decision="allow")).status_code == 403
+    assert await grants_kept(engine) == 0
+
+
+async def test_the_token_of_the_sign_in_page_is_none_for_consent(
+    stranger_browser: Browser, ada: User, sign_in_as: Any, engine: Engine
+) -> None:
+    form = hidden(await stranger_browser.authorize())
+    cookie = stranger_browser.cookie
+    assert (await stranger_browser.post("consent", form, decision="allow")).status_code == 403
+    await stranger_browser.post("sign-in", form, email=EMAIL, password=PASSWORD)
+    assert stranger_browser.cookie != cookie
+    assert (await stranger_browser.post("consent", form, decision="allow")).status_code == 403
+    assert await grants_kept(engine) == 0
+
+
+async def test_a_cookie_nobody_is_signed_in_with_leads_to_the_sign_in(
+    stranger_browser: Browser, engine: Engine
+) -> None:
+    """Whoever makes up a cookie can make its token as well, and gains nothing."""
+    cookie = new_secret("si")
+    stranger_browser.be(cookie)
+    form = hidden(await stranger_browser.authorize())
+    del form["token"]
+    form["token"] = hmac.new(cookie.encode(), dumps(["consent", form]).encode(), "sha256").hexdigest()
+    answer = await stranger_browser.post("consent", form, decision="allow")
+    assert (answer.status_code, answer.headers["Location"][:17]) == (303, "/oauth/authorize?")
+    assert await grants_kept(engine) == 0
+
+
+# Whose users an app may ask
+
+
+@pytest.mark.parametrize("where", ["the other mode", "another project"])
+async def test_an_app_asks_the_users_of_its_own_project_and_mode_alone(
+    browser: Browser, engine: Engine, scope: Scope, where: str
+) -> None:
+    other = Scope(scope.project, livemode=True)
+    if where == "another project":
+        made = await engine.write(partial(projects.create, new=NewProject("Bakery")))
+        other = Scope(made.id, livemode=False)
+    theirs = await engine.write(partial(apps.create, scope=other, new=NewApp("Theirs", [REDIRECT])))
+    page = await browser.authorize(client_id=theirs.id)
+    assert "Sign in" in page.text
+    assert EMAIL not in page.text
+    refused = await browser.post("sign-in", hidden(page), email=EMAIL, password=PASSWORD)
+    assert refused.status_code == 401
+
+
+@pytest.mark.parametrize("who", ["nobody", "a user of the other mode"])
+async def test_nobody_else_can_allow_it(
+    engine: Engine, planner: App, scope: Scope, make_user: MakeUser, sign_in_as: Any, who: str
+) -> None:
+    cookie = new_secret("si")
+    if who != "nobody":
+        cookie = await sign_in_as(await make_user(by=Scope(scope.project, livemode=True)))
+    asked = Asked(planner, REDIRECT, ["read:projects"], STATE, "A" * 43)
+    with pytest.raises(ToldToApp) as told_to_app:
+        await engine.write(partial(decide, asked=asked, sign_in=cookie, code=grants.new_code()))
+    assert told_to_app.value.error == "access_denied"
+    assert await grants_kept(engine) == 0
+
+
+async def test_a_role_that_was_lowered_while_the_page_was_open_gives_no_more(
+    browser: Browser, make_user: MakeUser, sign_in_as: Any, engine: Engine
+) -> None:
+    owner = await make_user("owner@example.com", "owner")
+    browser.be(await sign_in_as(owner))
+    form = hidden(await browser.authorize(scope="admin:billing"))
+    lower = "UPDATE users SET role = 'admin' WHERE id = :id"
+    await engine.write(lambda unit: unit.execute(lower, {"id": owner.id}))
+    assert told(await browser.post("consent", form, decision="allow"))["error"] == "invalid_scope"
+    assert await grants_kept(engine) == 0
+
+
+async def test_an_app_that_was_deleted_while_the_page_was_open_gets_nothing(
+    browser: Browser, engine: Engine, planner: App
+) -> None:
+    form = hidden(await browser.authorize())
+    await engine.write(partial(apps.delete, id=planner.id))
+    answer = await browser.post("consent", form, decision="allow")
+    assert (answer.status_code, "Location" in answer.headers) == (400, False)
+    assert await grants_kept(engine) == 0
+
+
+async def test_a_name_is_shown_as_text(browser: Browser, engine: Engine, scope: Scope) -> None:
+    new = NewApp("<script>alert(1)</script>", [REDIRECT])
+    app = await engine.write(partial(apps.create, scope=scope, new=new))
+    page = await browser.authorize(client_id=app.id)
+    assert "&lt;script&gt;" in page.text
+    assert "<script" not in page.text

@@ -1,0 +1,332 @@
+"""What an app may do with a token, and when that ends (decisions.md 4, 10; interface.md, Authentication)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from quart import Quart
+
+from ledger_engine.access import projects
+from ledger_engine.access.oauth import apps, grants, passwords
+from ledger_engine.access.oauth.apps import App, NewApp
+from ledger_engine.access.projects import Changes
+from ledger_engine.core.clock import iso
+from ledger_engine.core.tenant import SCOPES, Scope
+from ledger_engine.database.engine import Engine, open_engine
+from ledger_engine.http.app import ROOMS, create_app
+from ledger_engine.http.gate import AuthRateLimit
+from ledger_engine.ledger import users
+from ledger_engine.ledger.users import User
+from tests.ledger_engine.access.oauth.conftest import (
+    BASE,
+    EMAIL,
+    REDIRECT,
+    VERIFIER,
+    Browser,
+    MakeUser,
+    hidden,
+    told,
+)
+from tests.ledger_engine.conftest import START
+from tests.ledger_engine.manual_clock import ManualClock
+
+
+def code_of(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+# Whose it is
+
+
+async def test_whoami_tells_app_user_role_and_scopes(browser: Browser, planner: App, ada: User) -> None:
+    token = (await browser.tokens())["access_token"]
+    shown = (await browser.use(token)).json()
+    assert shown == {
+        "id": planner.id,
+        "object": "credential",
+        "kind": "oauth_token",
+        "user": ada.id,
+        "project": planner.project,
+        "plan": "enterprise",
+        "mode": "test",
+        "role": "admin",
+        "scopes": ["read:projects", "write:projects"],
+        "rate_limit": 1_000_000,
+        "burst": 1_000_000,
+        "stored_objects_max": None,
+        "webhook_endpoints_max": None,
+        "created": iso(START),
+        "expires_at": iso(START + 3_600_000),
+        "livemode": False,
+    }
+
+
+async def test_a_token_acts_in_the_apps_project_and_mode(
+    browser: Browser, engine: Engine, scope: Scope, make_user: MakeUser, sign_in_as: Any
+) -> None:
+    live = Scope(scope.project, livemode=True)
+    app = await engine.write(partial(apps.create, scope=live, new=NewApp("Live", [REDIRECT])))
+    browser.be(await sign_in_as(await make_user(by=live)))
+    token = (await browser.tokens(client_id=app.id))["access_token"]
+    made = await browser.http.post(
+        "/v1/accounts",
+        json={"name": "Till", "currency": "EUR"},
+        headers={"Authorization": f"Bearer {token}"},
+    )
+    assert (made.status_code, made.json()["livemode"]) == (201, True)
+
+
+async def test_a_token_expires_after_an_hour(browser: Browser, clock: ManualClock) -> None:
+    token = (await browser.tokens())["access_token"]
+    clock.advance(3_600_000 - 1)
+    assert (await browser.use(token)).status_code == 200
+    clock.advance(1)
+    assert code_of(await browser.use(token)) == (401, "expired_credential")
+
+
+async def test_the_role_is_the_users_own_and_the_scopes_those_allowed(
+    browser: Browser, make_user: MakeUser, sign_in_as: Any
+) -> None:
+    member = await make_user("bo@example.com", "member")
+    browser.be(await sign_in_as(member))
+    token = (await browser.tokens(scope="write:projects"))["access_token"]
+    refused = await browser.use(token, f"/api/users/{member.id}", "DELETE")
+    assert (refused.status_code, refused.json()["error"]) == (403, "missing_role")
+    assert code_of(await browser.use(token, "/v1/accounts")) == (403, "missing_scope")
+
+
+async def test_an_owner_can_let_an_app_see_the_bill(
+    browser: Browser, make_user: MakeUser, sign_in_as: Any
+) -> None:
+    browser.be(await sign_in_as(await make_user("owner@example.com", "owner")))
+    token = (await browser.tokens(scope="admin:billing"))["access_token"]
+    assert (await browser.use(token, "/v1/billing")).status_code == 200
+    assert code_of(await browser.use(token, "/v1/accounts")) == (403, "missing_scope")
+
+
+# What would outlast it
+
+
+LASTING = {
+    ("POST", "/v1/api_keys"): {},
+    ("POST", "/v1/api_keys/{key}/roll"): None,
+    ("POST", "/v1/projects"): {"name": "Branch"},
+    ("POST", "/v1/webhook_endpoints"): {"url": "http://127.0.0.1:9/"},
+    ("POST", "/v1/webhook_endpoints/{endpoint}/roll_secret"): None,
+}
+
+
+def test_what_outlasts_a_grant_is_known() -> None:
+    declared = {
+        (each.method, each.path.replace("<id>", "{key}" if "api_keys" in each.path else "{endpoint}"))
+        for room in ROOMS
+        for each in room.operations
+        if each.lasting
+    }
+    assert declared == set(LASTING)
+
+
+@pytest.mark.parametrize(("method", "path"), LASTING)
+async def test_an_app_makes_nothing_that_would_outlast_what_the_user_allowed(
+    browser: Browser,
+    make_user: MakeUser,
+    sign_in_as: Any,
+    api: httpx.AsyncClient,
+    method: str,
+    path: str,
+) -> None:
+    key = (await api.post("/v1/api_keys", json={"role": "member", "scopes": ["read:projects"]})).json()["id"]
+    endpoint = await api.post("/v1/webhook_endpoints", json={"url": "http://127.0.0.1:9/"})
+    path = path.format(key=key, endpoint=endpoint.json()["id"])
+    browser.be(await sign_in_as(await make_user("owner@example.com", "owner")))
+    token = (await browser.tokens(scope=" ".join(SCOPES)))["access_token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    answer = await browser.http.request(method, path, json=LASTING[method, path_of(path)], headers=headers)
+    assert code_of(answer) == (403, "missing_scope")
+    assert (await api.get("/v1/api_keys")).json()["data"][0]["id"] == key
+
+
+def path_of(path: str) -> str:
+    parts = path.split("/")
+    if len(parts) > 3:
+        parts[3] = "{key}" if parts[2] == "api_keys" else "{endpoint}"
+    return "/".join(parts)
+
+
+# When it ends
+
+
+@pytest.fixture
+def ends(
+    engine: Engine, scope: Scope, write: Any, ada: User, planner: App, browser: Browser
+) -> dict[str, Callable[[dict[str, Any]], Awaitable[Any]]]:
+    return {
+        "the user is deactivated": lambda _: write(users.deactivate, ada.id),
+        "the user is deactivated over HTTP": lambda token: browser.use(
+            token["access_token"], f"/api/users/{ada.id}", "DELETE"
+        ),
+        "the user gets a new password": lambda _: write(
+            passwords.set_password, EMAIL, passwords.hash_password("another password")
+        ),
+        "the app is deleted": lambda _: engine.write(partial(apps.delete, id=planner.id)),
+        "the project is archived": lambda _: write(projects.archive, scope.project),
+        "the app gives the access token back": lambda token: browser.http.post(
+            "/oauth/revoke", data={"token": token["access_token"]}
+        ),
+        "the app gives the refresh token back": lambda token: browser.http.post(
+            "/oauth/revoke", json={"token": token["refresh_token"], "token_type_hint": "refresh_token"}
+        ),
+    }
+
+
+ENDS = [
+    "the user is deactivated",
+    "the user is deactivated over HTTP",
+    "the user gets a new password",
+    "the app is deleted",
+    "the project is archived",
+    "the app gives the access token back",
+    "the app gives the refresh token back",
+]
+
+
+@pytest.mark.parametrize("end", ENDS)
+async def test_a_token_is_401_with_the_next_request_when(browser: Browser, ends: Any, end: str) -> None:
+    token = await browser.tokens()
+    assert (await browser.use(token["access_token"])).status_code == 200
+    await ends[end](token)
+    assert code_of(await browser.use(token["access_token"])) == (401, "revoked_credential")
+    refused = await browser.refresh(token["refresh_token"])
+    assert (refused.status_code, refused.json()["error"]) == (400, "invalid_grant")
+
+
+@pytest.mark.parametrize("end", ENDS[:5])
+async def test_a_code_that_waits_is_worth_nothing_when(browser: Browser, ends: Any, end: str) -> None:
+    token, code = await browser.tokens(), await browser.code()
+    await ends[end](token)
+    refused = await browser.exchange(code=code, code_verifier=VERIFIER)
+    assert (refused.status_code, refused.json()["error"]) == (400, "invalid_grant")
+
+
+async def test_what_a_user_allowed_does_not_come_back_with_the_user(
+    browser: Browser, ada: User, write: Any
+) -> None:
+    token = await browser.tokens()
+    await write(users.deactivate, ada.id)
+    await write(users.restore, ada.id)
+    assert code_of(await browser.use(token["access_token"])) == (401, "revoked_credential")
+
+
+async def test_one_users_end_is_nobody_elses(
+    browser: Browser, ada: User, make_user: MakeUser, sign_in_as: Any, write: Any
+) -> None:
+    of_ada = await browser.tokens()
+    browser.be(await sign_in_as(await make_user("bo@example.com")))
+    of_bo = await browser.tokens()
+    await write(users.deactivate, ada.id)
+    assert (await browser.use(of_ada["access_token"])).status_code == 401
+    assert (await browser.use(of_bo["access_token"])).status_code == 200
+
+
+async def test_a_grant_ended_by_another_process_is_refused_within_a_second(
+    browser: Browser, tmp_path: Path, clock: ManualClock, ada: User
+) -> None:
+    token = await browser.tokens()
+    assert (await browser.use(token["access_token"])).status_code == 200
+    beside = open_engine(tmp_path / "ledger.db", clock=clock)
+    await beside.write(partial(grants.revoke_all_of, user=ada.id))
+    await beside.close()
+    clock.advance(999)
+    assert code_of(await browser.use(token["access_token"])) == (401, "revoked_credential")
+
+
+# Giving back (RFC 7009)
+
+
+@pytest.mark.parametrize("value", ["x", "at_" + "A" * 32, "rt_" + "A" * 32, "é"])
+async def test_giving_back_what_is_no_token_is_200(stranger_browser: Browser, value: str) -> None:
+    answer = await stranger_browser.http.post("/oauth/revoke", data={"token": value})
+    assert (answer.status_code, answer.json()) == (200, {})
+
+
+async def test_giving_back_twice_is_200(browser: Browser) -> None:
+    token = (await browser.tokens())["refresh_token"]
+    for _ in range(2):
+        assert (await browser.http.post("/oauth/revoke", data={"token": token})).status_code == 200
+
+
+async def test_a_token_is_given_back_by_its_own_app(browser: Browser, engine: Engine, scope: Scope) -> None:
+    other = await engine.write(partial(apps.create, scope=scope, new=NewApp("Other", [REDIRECT])))
+    token = await browser.tokens()
+    for client_id, status, error in ((other.id, 400, "invalid_grant"), ("app_x", 401, "invalid_client")):
+        given = {"token": token["refresh_token"], "client_id": client_id}
+        answer = await browser.http.post("/oauth/revoke", data=given)
+        assert (answer.status_code, answer.json()["error"]) == (status, error)
+    assert (await browser.use(token["access_token"])).status_code == 200
+
+
+async def test_the_token_is_required(stranger_browser: Browser) -> None:
+    answer = await stranger_browser.http.post("/oauth/revoke", data={})
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
+
+
+async def test_a_token_of_an_api_key_is_not_given_back_here(browser: Browser, make_key: Any) -> None:
+    body = {"grant_type": "api_key", "api_key": await make_key()}
+    token = (await browser.http.post("/v1/auth/token", json=body)).json()["access_token"]
+    assert (await browser.http.post("/oauth/revoke", data={"token": token})).status_code == 200
+    assert (await browser.use(token)).status_code == 200
+
+
+# What it is counted on
+
+
+@pytest.fixture
+def counting(engine: Engine) -> Quart:
+    """The application at a moment that stands still."""
+    return create_app(engine, auth_rate_limit=AuthRateLimit(1000, 1000), wall_clock=lambda: 0.0)
+
+
+async def test_tokens_are_counted_on_app_and_user(
+    browser: Browser,
+    counting: Quart,
+    engine: Engine,
+    scope: Scope,
+    make_user: MakeUser,
+    sign_in_as: Any,
+) -> None:
+    await engine.write(partial(projects.update, id=scope.project, changes=Changes(rate_limit=100, burst=100)))
+    first, second = await browser.tokens(), await browser.tokens()
+    other = await engine.write(partial(apps.create, scope=scope, new=NewApp("Other", [REDIRECT])))
+    of_other = await browser.tokens(client_id=other.id)
+    browser.be(await sign_in_as(await make_user("bo@example.com")))
+    of_bo = await browser.tokens()
+    transport = httpx.ASGITransport(app=counting)
+    async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+        left = []
+        for token in (first, second, of_other, of_bo, first):
+            headers = {"Authorization": f"Bearer {token['access_token']}"}
+            answer = await client.get("/v1/whoami", headers=headers)
+            left.append(int(answer.headers["X-RateLimit-Remaining"]))
+    assert left == [99, 98, 99, 99, 97]
+
+
+@pytest.mark.parametrize("path", ["/oauth/token", "/oauth/sign-in"])
+async def test_the_stricter_limit_is_per_address(counting: Quart, engine: Engine, path: str) -> None:
+    app = create_app(engine, auth_rate_limit=AuthRateLimit(3, 2), wall_clock=lambda: 0.0)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=BASE) as client:
+        answers = [await client.post(path) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [400, 400, 429]
+    assert answers[0].headers["X-RateLimit-Limit"] == "3"
+
+
+async def test_each_consent_is_a_grant_of_its_own(browser: Browser) -> None:
+    form = hidden(await browser.authorize())
+    codes = [told(await browser.post("consent", form, decision="allow"))["code"] for _ in range(2)]
+    assert len(set(codes)) == 2
+    for code in codes:
+        assert (await browser.exchange(code=code, code_verifier=VERIFIER)).status_code == 200

@@ -1,0 +1,125 @@
+"""A key makes one object, once and for ever (interface.md, Endpoints 1 and 3; decisions.md 5)."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from ledger_engine.access import idempotency, projects
+from ledger_engine.access.api_keys import new_secret, new_value
+from ledger_engine.core.clock import DAY
+from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database import Unit
+from ledger_engine.database.engine import Engine
+from ledger_engine.database.pages import PageRequest
+from ledger_engine.events.webhooks.endpoints import new_secret as signing_secret
+from ledger_engine.ledger import accounts
+from ledger_engine.ledger.accounts import Account, NewAccount
+from tests.ledger_engine.manual_clock import ManualClock
+
+TILL = NewAccount("Till", "EUR", {})
+
+
+async def create(engine: Engine, scope: Scope, key: str | None) -> Account:
+    return await engine.write(partial(accounts.create, scope=scope, new=TILL, key=key))
+
+
+async def names(engine: Engine, scope: Scope) -> list[str]:
+    page = await engine.read(partial(accounts.page, scope=scope, wanted=PageRequest()))
+    return [account.id for account in page.items]
+
+
+@pytest.mark.parametrize("key", ["a", "a" * 255, "order 17 / retry", "~!@#$%^&*()", " "])
+def test_printable_ascii_of_1_to_255_characters_is_a_key(key: str) -> None:
+    assert idempotency.parse(key) == key
+
+
+@pytest.mark.parametrize(
+    "value",
+    [new_value(True), new_value(False), new_secret("at"), new_secret("rt"), signing_secret()],
+    ids=["live key", "test key", "access token", "refresh token", "signing secret"],
+)
+@pytest.mark.parametrize("around", ["{}", "retry-{}", "{} 2"])
+def test_a_secret_is_refused_so_that_none_is_stored(value: str, around: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        idempotency.parse(around.format(value))
+    assert (refused.value.code, refused.value.param) == ("invalid_value", "Idempotency-Key")
+    assert value not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "key", ["at_20261120", "rt_" + "a" * 31, "at_" + "a" * 33, "start_" + "a" * 32, "sk_test_"]
+)
+def test_what_only_begins_like_a_secret_is_a_key(key: str) -> None:
+    assert idempotency.parse(key) == key
+
+
+@pytest.mark.parametrize("key", ["", "a" * 256, "é", "a\tb", "a\n", "\x7f", "a\x00", "☕"])
+def test_anything_else_is_refused_and_the_header_named(key: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        idempotency.parse(key)
+    assert (refused.value.code, refused.value.param) == ("invalid_value", "Idempotency-Key")
+
+
+def test_no_key_is_no_key() -> None:
+    assert idempotency.parse(None) is None
+
+
+async def test_a_second_use_names_the_first_object_and_makes_none(engine: Engine, scope: Scope) -> None:
+    first = await create(engine, scope, "key")
+    with pytest.raises(DuplicateIdempotencyKey) as refused:
+        await create(engine, scope, "key")
+    assert refused.value.original == first.id
+    assert first.id in refused.value.message
+    assert (refused.value.code, refused.value.param) == ("duplicate_idempotency_key", "Idempotency-Key")
+    assert await names(engine, scope) == [first.id]
+
+
+async def test_without_a_key_each_request_makes_an_object(engine: Engine, scope: Scope) -> None:
+    made = [await create(engine, scope, None) for _ in range(3)]
+    assert await names(engine, scope) == [account.id for account in reversed(made)]
+
+
+async def test_a_key_does_not_expire(engine: Engine, scope: Scope, clock: ManualClock) -> None:
+    await create(engine, scope, "key")
+    clock.advance(3650 * DAY)
+    with pytest.raises(DuplicateIdempotencyKey):
+        await create(engine, scope, "key")
+
+
+async def test_keys_are_told_apart_by_every_letter(engine: Engine, scope: Scope) -> None:
+    made = [await create(engine, scope, key) for key in ("key", "KEY", "key ", "kéy")]
+    assert len({account.id for account in made}) == 4
+
+
+async def test_each_project_and_mode_has_its_own_keys(engine: Engine, scope: Scope) -> None:
+    other = await engine.write(partial(projects.create, new=projects.NewProject("Other")))
+    scopes = [scope, Scope(scope.project, livemode=True), Scope(other.id, False), Scope(other.id, True)]
+    made = [await create(engine, each, "key") for each in scopes]
+    assert len({account.id for account in made}) == 4
+    for each in scopes:
+        with pytest.raises(DuplicateIdempotencyKey):
+            await create(engine, each, "key")
+
+
+async def test_a_work_that_fails_gives_its_key_back(engine: Engine, scope: Scope) -> None:
+    def fail_later(unit: Unit) -> None:
+        accounts.create(unit, scope, TILL, "key")
+        raise InvalidRequest("invalid_value", "Too late.", "name")
+
+    with pytest.raises(InvalidRequest):
+        await engine.write(fail_later)
+    made = await create(engine, scope, "key")
+    assert await names(engine, scope) == [made.id]
+
+
+async def test_of_fifty_at_once_one_is_taken(engine: Engine, scope: Scope) -> None:
+    outcome = await asyncio.gather(*(create(engine, scope, "key") for _ in range(50)), return_exceptions=True)
+    made = [each for each in outcome if isinstance(each, Account)]
+    refused = [each for each in outcome if isinstance(each, DuplicateIdempotencyKey)]
+    assert (len(made), len(refused)) == (1, 49)
+    assert {each.original for each in refused} == {made[0].id}
+    assert await names(engine, scope) == [made[0].id]

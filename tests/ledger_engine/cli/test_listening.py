@@ -1,0 +1,251 @@
+"""Listening to a server and forwarding: in order, signed, once, through lost connections."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger_engine.cli import listening
+from ledger_engine.cli.listening import Listener, Refused
+from ledger_tui.client.webhooks import verify
+from tests.faults.client import connected, open_accounts
+from tests.faults.server import Server
+from tests.ledger_engine.waiting import looked_until
+from tests.receivers import Received, Receiver, answering, receiving
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that comes back on the same port."""
+    server = Server(tmp_path_factory.mktemp("listening") / "ledger.db", options=("--port", str(free_port())))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def key(server: Server) -> str:
+    return server.make_key()
+
+
+class Told:
+    """The lines a listener told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    @property
+    def secret(self) -> str:
+        return next(line for line in self.lines if "whsec_" in line).rpartition(" ")[2]
+
+    async def until(self, text: str, count: int = 1) -> None:
+        async def look() -> int:
+            return len([line for line in self.lines if text in line])
+
+        await looked_until(look, lambda found: found >= count)
+
+
+@asynccontextmanager
+async def listening_to(
+    server: Server, key: str, receiver: Receiver, *, retry: bool = False
+) -> AsyncIterator[Told]:
+    """A listener that is connected."""
+    told = Told()
+    task = asyncio.create_task(Listener(server.url, key, receiver.url, told.lines.append, retry).run())
+    try:
+        await told.until("whsec_")
+        yield told
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def events(server: Server, key: str) -> list[str]:
+    """Every event, the oldest first."""
+    async with connected(key) as connection:
+        answer = await connection.request(server.port, "GET", "/v1/events?limit=100")
+    return [event["id"] for event in answer.body["data"]][::-1]
+
+
+async def test_each_event_is_forwarded_signed_and_told_of(server: Server, key: str) -> None:
+    async with receiving() as receiver, listening_to(server, key, receiver) as told:
+        await open_accounts(server.port, key, count=5)
+        await receiver.until_received(5)
+        await told.until("<-- 200", 5)
+        assert receiver.events == await events(server, key)
+        for request in receiver.received:
+            assert verify(told.secret, request.body, request.headers["ledger-signature"])
+            assert request.headers["ledger-event-type"] == "account.created"
+            assert request.attempt == 1
+    out = [line for line in told.lines if line.startswith("--> account.created evt_")]
+    back = [line for line in told.lines if line.startswith("<-- 200 Whatever evt_")]
+    assert (len(out), len(back)) == (5, 5)
+
+
+async def test_after_a_lost_connection_it_goes_on_where_it_was_with_the_same_secret(
+    server: Server, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "RECONNECTS_S", (0.05,))
+    async with receiving() as receiver, listening_to(server, key, receiver) as told:
+        await open_accounts(server.port, key, count=2)
+        await receiver.until_received(2)
+        server.kill()
+        await told.until("Not connected")
+        server.start()
+        await open_accounts(server.port, key, count=3)
+        await receiver.until_received(5)
+        assert receiver.events == await events(server, key)
+        for request in receiver.received:
+            assert verify(told.secret, request.body, request.headers["ledger-signature"])
+    assert "Connected again." in told.lines
+
+
+async def test_what_the_handler_does_not_take_is_told_and_left(server: Server, key: str) -> None:
+    async with receiving(answering(500)) as receiver, listening_to(server, key, receiver) as told:
+        await open_accounts(server.port, key, count=1)
+        await told.until("<-- 500")
+        receiver.behave = answering()
+        await open_accounts(server.port, key, count=1)
+        await told.until("<-- 200")
+        assert [request.attempt for request in receiver.received] == [1, 1]
+
+
+async def test_with_retry_it_is_tried_again_beside_what_comes(
+    server: Server, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "RETRIES_S", (0.05, 0.05, 0.05))
+
+    async def third_time(request: Received, writer: asyncio.StreamWriter) -> None:
+        await answering(200 if request.attempt == 3 else 500)(request, writer)
+
+    async with receiving(third_time) as receiver, listening_to(server, key, receiver, retry=True) as told:
+        await open_accounts(server.port, key, count=3)
+        await told.until("<-- 200", 3)
+        assert sorted(request.attempt for request in receiver.received) == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+        await told.until("(attempt 3)", 3)
+
+
+async def test_a_handler_that_is_not_there_is_told(server: Server, key: str) -> None:
+    async with receiving() as gone:
+        pass
+    async with listening_to(server, key, gone) as told:
+        await open_accounts(server.port, key, count=1)
+        await told.until("<-- All connection attempts failed")
+
+
+async def test_a_key_that_is_none_is_refused(server: Server) -> None:
+    with pytest.raises(Refused, match="401"):
+        await Listener(server.url, "sk_test_none", "http://127.0.0.1:1/", print).run()
+
+
+async def test_a_server_that_is_no_ledger_is_refused() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\n\r\nsorry")
+        writer.close()
+
+    listener = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    async with listener:
+        with pytest.raises(Refused, match="no ledger"):
+            await Listener(f"http://127.0.0.1:{port}", "sk", "http://127.0.0.1:1/", print).run()
+
+
+# The command
+
+
+class Command:
+    """`ledger-engine listen` as a process."""
+
+    def __init__(self, *words: str) -> None:
+        command = [sys.executable, "-u", "-m", "ledger_engine", "listen", *words]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    async def line(self) -> str:
+        assert self.process.stdout is not None
+        return await asyncio.to_thread(self.process.stdout.readline)
+
+    async def end(self, number: int) -> int:
+        self.process.send_signal(number)
+        return await asyncio.to_thread(self.process.wait, 60)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+async def test_without_a_key_it_listens_to_the_databases_own_server(server: Server, stop: int) -> None:
+    key = server.make_key()
+    project = server.cli("projects", "list")[-1]["id"]
+    async with receiving() as receiver:
+        target = receiver.url.removeprefix("http://")
+        command = Command("--forward-to", target, "--database", str(server.database), "--project", project)
+        try:
+            assert await command.line() == f"Listening to {server.url}, forwarding to {receiver.url}\n"
+            secret = (await command.line()).strip().rpartition(" ")[2]
+            await open_accounts(server.port, key, count=1)
+            await receiver.until_received(1)
+            (request,) = receiver.received
+            assert verify(secret, request.body, request.headers["ledger-signature"])
+            assert (await command.line()).startswith("--> account.created evt_")
+            assert (await command.line()).startswith("<-- 200 ")
+            assert await command.end(stop) == 0
+        finally:
+            command.close()
+    own = [
+        each for each in server.cli("keys", "list", "--project", project, "--all") if each["name"] == "listen"
+    ]
+    assert all(each["revoked_at"] is not None for each in own)
+
+
+async def test_with_a_key_it_listens_to_any_server(server: Server, key: str) -> None:
+    async with receiving() as receiver:
+        command = Command("--forward-to", receiver.url, "--url", f"{server.url}/v1", "--key", key)
+        try:
+            assert server.url in await command.line()
+            await command.line()
+            await open_accounts(server.port, key, count=2)
+            await receiver.until_received(2)
+            assert await command.end(signal.SIGINT) == 0
+        finally:
+            command.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("--url", "{url}", "--key", "sk_test_none"), 1),
+        (("--url", "{url}"), 2),
+        (("--database", "{nowhere}"), 1),
+    ],
+)
+def test_what_cannot_be_listened_to_is_told_in_one_line(
+    server: Server, tmp_path: Path, words: tuple[str, ...], status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LEDGER_API_KEY", raising=False)
+    given = [word.format(url=server.url, nowhere=tmp_path / "none.db") for word in words]
+    done: Any = subprocess.run(
+        [sys.executable, "-m", "ledger_engine", "listen", "--forward-to", "x:1", *given],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == status
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("ledger-engine: ")

@@ -1,0 +1,41 @@
+"""What a server must not be started with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ledger_engine.core.settings import BadSettings, ServeSettings
+
+DATABASE = Path("ledger.db")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.5.5.5", "::1", "localhost"])
+def test_loopback_needs_no_tls(host: str) -> None:
+    ServeSettings(DATABASE, host).check()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
+def test_beyond_loopback_takes_tls_or_a_word(host: str) -> None:
+    with pytest.raises(BadSettings, match="--insecure"):
+        ServeSettings(DATABASE, host).check()
+    ServeSettings(DATABASE, host, insecure=True).check()
+    ServeSettings(DATABASE, host, certfile=Path("cert.pem"), keyfile=Path("key.pem")).check()
+
+
+def test_a_certificate_and_its_key_go_together() -> None:
+    for half in ({"certfile": Path("cert.pem")}, {"keyfile": Path("key.pem")}):
+        with pytest.raises(BadSettings, match="go together"):
+            ServeSettings(DATABASE, **half).check()
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "999.1.1.1"])
+def test_a_host_that_is_none_is_told(host: str) -> None:
+    with pytest.raises(BadSettings, match="no address"):
+        ServeSettings(DATABASE, host).check()
+
+
+def test_the_scheme_tells_whether_there_is_tls() -> None:
+    assert ServeSettings(DATABASE).scheme == "http"
+    assert ServeSettings(DATABASE, certfile=Path("c"), keyfile=Path("k")).scheme == "https"

@@ -1,0 +1,92 @@
+"""The outbox: an event and its change are one commit (decisions.md 12)."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ledger_engine.access import projects
+from ledger_engine.core.clock import iso
+from ledger_engine.core.errors import InvalidRequest
+from ledger_engine.core.records import as_json
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database import Unit
+from ledger_engine.database.engine import Engine
+from ledger_engine.events import outbox
+from ledger_engine.ledger import accounts, transactions
+from ledger_engine.ledger.accounts import NewAccount
+from ledger_engine.ledger.transactions import NewTransaction
+from tests.ledger_engine.conftest import START
+
+TILL = NewAccount("Till ☕", "EUR", {"shop": "1"})
+
+
+async def recorded(engine: Engine) -> list[dict[str, Any]]:
+    rows = await engine.read(lambda unit: unit.execute("SELECT * FROM events ORDER BY id"))
+    return [dict(row) for row in rows]
+
+
+async def test_an_event_holds_the_object_as_it_was_then(engine: Engine, scope: Scope) -> None:
+    scope.request = "req_1"
+    account = await engine.write(partial(accounts.create, scope=scope, new=TILL))
+    shown = as_json(account)
+    await engine.write(partial(transactions.post, scope=scope, new=NewTransaction(account.id, 100, "credit")))
+    event = (await recorded(engine))[0]
+    assert (event["type"], event["object"], event["request"]) == ("account.created", account.id, "req_1")
+    assert (event["project"], event["livemode"]) == (scope.project, 0)
+    assert json.loads(event["body"]) == {
+        "id": event["id"],
+        "object": "event",
+        "type": "account.created",
+        "created": iso(START),
+        "livemode": False,
+        "data": {"object": shown},
+    }
+    assert shown["balance"] == 0
+
+
+async def test_a_change_that_fails_leaves_no_event(engine: Engine, scope: Scope) -> None:
+    def create_and_fail(unit: Unit) -> None:
+        accounts.create(unit, scope, TILL)
+        raise InvalidRequest("invalid_value", "No.", None)
+
+    with pytest.raises(InvalidRequest):
+        await engine.write(create_and_fail)
+    assert await recorded(engine) == []
+
+
+async def test_both_sides_of_a_transfer_are_told(engine: Engine, scope: Scope) -> None:
+    source, target = [await engine.write(partial(accounts.create, scope=scope, new=TILL)) for _ in range(2)]
+    new = NewTransaction(source.id, 100, "debit", destination=target.id)
+    posted = await engine.write(partial(transactions.post, scope=scope, new=new))
+    told = [json.loads(event["body"])["data"]["object"] for event in (await recorded(engine))[2:]]
+    assert [(each["account"], each["type"], each["transfer"]) for each in told] == [
+        (source.id, "debit", posted.transfer),
+        (target.id, "credit", posted.transfer),
+    ]
+
+
+async def test_events_are_in_the_order_of_what_they_tell(engine: Engine, scope: Scope) -> None:
+    made = [await engine.write(partial(accounts.create, scope=scope, new=TILL)) for _ in range(10)]
+    assert [event["object"] for event in await recorded(engine)] == [account.id for account in made]
+
+
+async def test_a_commit_with_events_is_announced(engine: Engine, scope: Scope) -> None:
+    heard: list[frozenset[str]] = []
+    engine.listen(heard.append)
+    await engine.write(partial(projects.create, new=projects.NewProject("Quiet")))
+    assert not any(outbox.TOPIC in topics for topics in heard)
+    await engine.write(partial(accounts.create, scope=scope, new=TILL))
+    assert outbox.TOPIC in heard[-1]
+
+
+def test_the_kinds_are_those_the_decisions_name() -> None:
+    assert set(outbox.KINDS) == {
+        *("account.created", "transaction.created"),
+        *(f"invoice.{verb}" for verb in ("created", "updated", "opened", "paid", "voided")),
+        *(f"user.{verb}" for verb in ("created", "deactivated", "restored")),
+        *(f"order.{verb}" for verb in ("created", "paid", "shipped")),
+    }

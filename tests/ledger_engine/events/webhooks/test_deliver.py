@@ -1,0 +1,633 @@
+"""The deliverer: each event to each endpoint, in order, whatever stops, jumps or fails meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger_engine.core.clock import DAY, Clock, SystemClock
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database import Work
+from ledger_engine.database.engine import Engine, open_engine
+from ledger_engine.database.pages import PageRequest
+from ledger_engine.events import outbox
+from ledger_engine.events.webhooks import deliver, deliveries, endpoints, sender_process
+from ledger_engine.events.webhooks.deliver import Deliverer
+from ledger_engine.events.webhooks.deliveries import Delivery
+from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint
+from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.events.webhooks.sending import Answer, Sender
+from ledger_engine.ledger import accounts
+from tests.ledger_engine.events.webhooks.test_sender_process import child
+from tests.ledger_engine.manual_clock import ManualClock
+from tests.ledger_engine.waiting import looked_until, until
+from tests.receivers import Received, Receiver, answering, hang, receiving
+
+HOUR_S = 3600
+TILL = accounts.NewAccount("Till", "EUR", {})
+
+
+class HereSender(Sender):
+    """The sender in this process: most of these tests need no other."""
+
+    def __init__(self, report: Callable[[Answer], None]) -> None:
+        super().__init__(report, deadline_s=30)
+
+
+class Delivering:
+    """A ledger whose deliverer runs, and what a test does with it."""
+
+    def __init__(self, engine: Engine, scope: Scope, deliverer: Deliverer | None = None) -> None:
+        self.engine, self.scope, self._deliverer = engine, scope, deliverer
+
+    @property
+    def with_sender(self) -> int:
+        """How many requests the sender has, begun or waiting in a lane."""
+        assert self._deliverer is not None
+        return sum(outgoing.with_sender for outgoing in self._deliverer._outgoing.values())
+
+    async def endpoint(self, receiver: Receiver, *kinds: str, seal: Seal | None = None) -> EndpointWithSecret:
+        secret = endpoints.new_secret()
+        new = NewEndpoint(receiver.url, list(kinds) or ["*"])
+        sealed = (seal or Seal(None)).close(secret)
+        return await self.engine.write(lambda unit: endpoints.create(unit, self.scope, new, secret, sealed))
+
+    async def happen(self, count: int = 1) -> list[str]:
+        """So many accounts are created; gives their events' ids."""
+        before = await self.engine.read(outbox.newest)
+        works = [
+            self.engine.write(partial(accounts.create, scope=self.scope, new=TILL)) for _ in range(count)
+        ]
+        await asyncio.gather(*works)
+        found = await self.engine.read(lambda unit: outbox.after(unit, self.scope, before, count))
+        return [message.id for message in found]
+
+    async def change(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        return await self.engine.write(lambda unit: work(unit, self.scope, *arguments))
+
+    async def deliveries(self, endpoint: str) -> list[Delivery]:
+        found = await self.engine.read(
+            lambda unit: deliveries.page(unit, self.scope, endpoint, PageRequest(100))
+        )
+        return found.items
+
+    async def until(self, endpoint: str, condition: Callable[[list[Delivery]], object]) -> list[Delivery]:
+        """The endpoint's deliveries, newest first, once the condition holds of them."""
+        return await looked_until(partial(self.deliveries, endpoint), condition)
+
+    async def until_settled(self, endpoint: str, count: int) -> list[Delivery]:
+        return await self.until(
+            endpoint, lambda found: len(found) == count and all(each.status != "pending" for each in found)
+        )
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other processes did, and a clock that was moved, are looked for often here."""
+    monkeypatch.setattr(deliver, "LOOKS_EVERY_S", 0.02)
+
+
+@asynccontextmanager
+async def delivering(engine: Engine, scope: Scope, **settings: Any) -> AsyncIterator[Delivering]:
+    given: dict[str, Any] = {"make_sender": HereSender, "retries_s": (0.05,) * 7}
+    seal = settings.pop("seal", Seal(None))
+    deliverer = Deliverer(engine, seal, **given | settings)
+    deliverer.start()
+    try:
+        yield Delivering(engine, scope, deliverer)
+    finally:
+        await deliverer.stop()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Time passes in these tests, unless they say otherwise."""
+    return SystemClock()
+
+
+# The good way
+
+
+@pytest.mark.parametrize("make_sender", [HereSender, sender_process.SenderProcess])
+async def test_every_event_comes_once_signed_and_in_order(
+    engine: Engine, scope: Scope, make_sender: Any
+) -> None:
+    async with receiving() as receiver, delivering(engine, scope, make_sender=make_sender) as ledger:
+        endpoint = await ledger.endpoint(receiver)
+        happened = await ledger.happen(400)
+        await receiver.until_received(400)
+        await ledger.until(endpoint.id, lambda found: found and found[0].event == happened[-1])
+        assert receiver.events == happened
+    messages = await engine.read(lambda unit: outbox.after(unit, scope, "", 400))
+    for request, message in zip(receiver.received, messages, strict=True):
+        assert request.body == message.body.encode()
+        assert request.headers["ledger-signature"] == endpoints.sign(endpoint.secret, request.body)
+        assert request.headers["ledger-event-id"] == message.id
+        assert request.headers["ledger-event-type"] == "account.created"
+        assert request.headers["ledger-attempt"] == "1"
+        assert request.headers["content-type"] == "application/json"
+
+
+async def test_an_endpoint_gets_the_events_from_then_on_of_the_kinds_it_wants(
+    engine: Engine, scope: Scope
+) -> None:
+    async with (
+        receiving() as early,
+        receiving() as late,
+        receiving() as other,
+        delivering(engine, scope) as ledger,
+    ):
+        await ledger.endpoint(early)
+        await ledger.endpoint(other, "user.created")
+        first = await ledger.happen(3)
+        await ledger.endpoint(late)
+        rest = await ledger.happen(3)
+        await early.until_received(6)
+        await late.until_received(3)
+        assert (early.events, late.events, other.events) == (first + rest, rest, [])
+
+
+async def test_what_another_process_does_is_noticed(tmp_path: Path, engine: Engine, scope: Scope) -> None:
+    beside = open_engine(tmp_path / "ledger.db")
+    try:
+        async with receiving() as receiver, delivering(engine, scope) as ledger:
+            await Delivering(beside, scope).endpoint(receiver)
+            event = (await Delivering(beside, scope).happen())[0]
+            await receiver.until_received(1)
+            await ledger.until(
+                (await engine.read(endpoints.subscriptions))[0].endpoint, lambda found: len(found) == 1
+            )
+            await beside.write(partial(deliveries.resend, scope=scope, event=event))
+            await receiver.until_received(2)
+            assert [request.attempt for request in receiver.received] == [1, 2]
+    finally:
+        await beside.close()
+
+
+# Failures
+
+
+async def test_a_failure_is_tried_again_until_it_succeeds(engine: Engine, scope: Scope) -> None:
+    async def third_time(request: Received, writer: asyncio.StreamWriter) -> None:
+        await answering(200 if request.attempt == 3 else 500)(request, writer)
+
+    async with receiving(third_time) as receiver, delivering(engine, scope) as ledger:
+        endpoint = await ledger.endpoint(receiver)
+        await ledger.happen(2)
+        for delivery in await ledger.until_settled(endpoint.id, 2):
+            assert delivery.status == "succeeded"
+            assert [attempt["status"] for attempt in delivery.attempts] == [500, 500, 200]
+        assert sorted(request.attempt for request in receiver.received) == [1, 1, 2, 2, 3, 3]
+
+
+async def test_after_the_last_retry_it_has_failed(engine: Engine, scope: Scope) -> None:
+    async with (
+        receiving(answering(503)) as receiver,
+        delivering(engine, scope, retries_s=(0.01, 0.02)) as ledger,
+    ):
+        endpoint = await ledger.endpoint(receiver)
+        await ledger.happen()
+        (delivery,) = await ledger.until_settled(endpoint.id, 1)
+        assert (delivery.status, len(delivery.attempts)) == ("failed", 3)
+
+
+async def test_the_waits_are_those_of_the_schedule_and_a_little_more(engine: Engine, scope: Scope) -> None:
+    async with receiving(answering(500)) as receiver, delivering(engine, scope, retries_s=(100,)) as ledger:
+        endpoint = await ledger.endpoint(receiver)
+        before = engine.clock.now()
+        await ledger.happen(20)
+        found = await ledger.until(
+            endpoint.id, lambda found: len([each for each in found if each.next_attempt_at]) == 20
+        )
+        waits = [(each.next_attempt_at or 0) - before for each in found]
+        assert all(100_000 <= wait <= 111_000 + (engine.clock.now() - before) for wait in waits)
+        assert len(set(waits)) > 1, "what failed together is not tried together again"
+
+
+async def test_a_receiver_that_is_gone_is_disabled(engine: Engine, scope: Scope) -> None:
+    async with receiving(answering(410)) as receiver, delivering(engine, scope) as ledger:
+        endpoint = await ledger.endpoint(receiver)
+        await ledger.happen()
+        (delivery,) = await ledger.until_settled(endpoint.id, 1)
+        assert (delivery.status, len(delivery.attempts)) == ("failed", 1)
+        found = await engine.read(lambda unit: endpoints.get(unit, scope, endpoint.id))
+        assert (found.status, found.disabled_reason) == ("disabled", "gone")
+
+
+async def test_one_that_hangs_holds_up_neither_the_others_nor_itself_for_ever(
+    engine: Engine, scope: Scope
+) -> None:
+    """What comes behind it is not sent again either, when the deliverer is started anew."""
+    stuck: list[str] = []
+
+    async def hang_on_the_first(request: Received, writer: asyncio.StreamWriter) -> None:
+        stuck.append(request.event)
+        await (hang if request.event == stuck[0] else answering())(request, writer)
+
+    async with receiving(hang_on_the_first) as receiver, receiving() as good:
+        async with delivering(engine, scope) as ledger:
+            endpoint = await ledger.endpoint(receiver)
+            await ledger.endpoint(good)
+            happened = await ledger.happen(60)
+            await good.until_received(60)
+            await ledger.until(endpoint.id, lambda found: len(found) == 59)
+            assert good.events == receiver.events == happened
+        receiver.behave = answering()
+        async with delivering(engine, scope):
+            await receiver.until_received(61)
+        assert receiver.events == [*happened, happened[0]]
+
+
+# Stopping, and starting again
+
+
+async def test_stopping_is_prompt_and_the_next_goes_on(engine: Engine, scope: Scope) -> None:
+    async with receiving(hang) as receiver, delivering(engine, scope) as ledger:
+        endpoint = await ledger.endpoint(receiver)
+        happened = await ledger.happen(5)
+        await receiver.until_received(1)
+    assert await ledger.deliveries(endpoint.id) == []
+    async with receiving(port=receiver.port) as again, delivering(engine, scope):
+        await ledger.until_settled(endpoint.id, 5)
+    assert again.events == happened
+    assert {request.attempt for request in again.received} == {1}
+
+
+async def test_what_happens_while_nobody_delivers_is_delivered_then(engine: Engine, scope: Scope) -> None:
+    async with receiving() as receiver:
+        endpoint = await Delivering(engine, scope).endpoint(receiver)
+        happened = await Delivering(engine, scope).happen(300)
+        async with delivering(engine, scope) as ledger:
+            await receiver.until_received(300)
+            await ledger.until(endpoint.id, lambda found: found and found[0].event == happened[-1])
+        assert receiver.events == happened
+
+
+async def test_a_sender_that_dies_costs_no_event(
+    engine: Engine, scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender_process, "STARTS_AGAIN_S", (0.01,))
+    async with (
+        receiving(hang) as receiver,
+        delivering(engine, scope, make_sender=sender_process.SenderProcess) as ledger,
+    ):
+        endpoint = await ledger.endpoint(receiver)
+        happened = await ledger.happen(5)
+        await receiver.until_received(1)
+        receiver.behave = answering()
+        os.kill(child(), signal.SIGKILL)
+        await ledger.until_settled(endpoint.id, 5)
+        assert list(dict.fromkeys(receiver.events)) == happened
+
+
+async def test_lost_storage_loses_no_outcome(
+    engine: Engine, scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliver, "TRIES_AGAIN_S", 0.01)
+    real, refused = engine.write, 0
+
+    async def refuse_three_times(work: Work[Any]) -> Any:
+        nonlocal refused
+        if getattr(work, "func", None) is deliver._store and refused < 3:
+            refused += 1
+            raise StorageUnavailable("the disk is full")
+        return await real(work)
+
+    async with receiving() as receiver, delivering(engine, scope) as ledger:
+        endpoint = await ledger.endpoint(receiver)
+        monkeypatch.setattr(engine, "write", refuse_three_times)
+        happened = await ledger.happen(10)
+        await ledger.until_settled(endpoint.id, 10)
+        assert (receiver.events, refused) == (happened, 3)
+
+
+async def test_what_could_not_be_recorded_at_the_end_is_sent_by_the_next(
+    engine: Engine, scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = engine.write
+    attempted = asyncio.Event()
+
+    async def refuse(work: Work[Any]) -> Any:
+        if getattr(work, "keywords", {}).get("outcomes"):
+            attempted.set()
+            raise StorageUnavailable("the disk is full")
+        return await real(work)
+
+    async with receiving(answering(500)) as receiver:
+        async with delivering(engine, scope) as ledger:
+            endpoint = await ledger.endpoint(receiver)
+            monkeypatch.setattr(engine, "write", refuse)
+            happened = await ledger.happen()
+            await attempted.wait()
+        monkeypatch.setattr(engine, "write", real)
+        async with delivering(engine, scope) as ledger:
+            [delivery] = await ledger.until(endpoint.id, len)
+            assert delivery.event == happened[0]
+
+
+async def test_lost_storage_is_asked_again_and_then_everything_is_delivered(
+    engine: Engine, scope: Scope, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(deliver, "TRIES_AGAIN_S", 0.05)
+    real, refused = engine.read, 0
+
+    async def refuse_three_times(work: Work[Any]) -> Any:
+        nonlocal refused
+        if getattr(work, "func", None) is deliver._find and refused < 3:
+            refused += 1
+            raise StorageUnavailable("it is being moved")
+        return await real(work)
+
+    async with receiving() as receiver, delivering(engine, scope) as ledger:
+        await ledger.endpoint(receiver)
+        monkeypatch.setattr(engine, "read", refuse_three_times)
+        happened = await ledger.happen(10)
+        await receiver.until_received(10)
+        assert (receiver.events, refused) == (happened, 3)
+    assert caplog.text.count("webhooks wait") == 3
+
+
+async def test_the_cursor_of_an_endpoint_that_wants_none_of_it_moves_on(engine: Engine, scope: Scope) -> None:
+    async with receiving() as receiver:
+        async with delivering(engine, scope) as ledger:
+            await ledger.endpoint(receiver, "user.created")
+            await ledger.endpoint(receiver)
+            happened = await ledger.happen(3)
+            await receiver.until_received(3)
+        cursors = {each.kinds: each.cursor for each in await engine.read(endpoints.subscriptions)}
+    assert cursors == {None: happened[-1], frozenset({"user.created"}): happened[-1]}
+
+
+# Changes of an endpoint
+
+
+async def test_a_disabled_endpoint_gets_nothing_until_it_is_enabled(engine: Engine, scope: Scope) -> None:
+    async with receiving() as receiver, receiving() as other, delivering(engine, scope) as ledger:
+        endpoint = await ledger.endpoint(receiver)
+        await ledger.endpoint(other)
+        first = await ledger.happen(3)
+        await receiver.until_received(3)
+        await ledger.change(endpoints.disable, endpoint.id)
+        rest = await ledger.happen(3)
+        await other.until_received(6)
+        assert receiver.events == first
+        await ledger.change(endpoints.enable, endpoint.id)
+        await receiver.until_received(6)
+        assert receiver.events == first + rest
+
+
+async def test_after_a_roll_everything_is_signed_with_the_new_secret(engine: Engine, scope: Scope) -> None:
+    async with receiving(hang) as receiver, delivering(engine, scope) as ledger:
+        endpoint = await ledger.endpoint(receiver)
+        await ledger.happen(10)
+        await receiver.until_received(1)
+        await ledger.change(endpoints.roll_secret, endpoint.id, "whsec_new", "whsec_new")
+        receiver.behave = answering()
+        begun = len(receiver.received)
+        # Those that hang are over when their receiver is.
+    async with receiving(port=receiver.port) as again, delivering(engine, scope) as ledger:
+        await ledger.until_settled(endpoint.id, 10)
+    for request in again.received:
+        assert request.headers["ledger-signature"] == endpoints.sign("whsec_new", request.body)
+    for request in receiver.received[:begun]:
+        assert request.headers["ledger-signature"] == endpoints.sign(endpoint.secret, request.body)
+
+
+async def test_a_rolled_secret_counts_for_what_waits_in_the_lane(engine: Engine, scope: Scope) -> None:
+    go_on = asyncio.Event()
+
+    async def wait(request: Received, writer: asyncio.StreamWriter) -> None:
+        await go_on.wait()
+        await answering()(request, writer)
+
+    async with receiving(wait) as receiver, delivering(engine, scope) as ledger:
+        endpoint = await ledger.endpoint(receiver)
+        happened = await ledger.happen(30)
+        await receiver.until_received(1)
+        await ledger.change(endpoints.roll_secret, endpoint.id, "whsec_new", "whsec_new")
+        await ledger.happen()
+        # What was not begun comes back from the lane, to be signed anew.
+        await until(lambda: ledger.with_sender == len(receiver.received))
+        begun = len(receiver.received)
+        go_on.set()
+        await ledger.until_settled(endpoint.id, 31)
+        assert receiver.events[:30] == happened
+        signed = [request.headers["ledger-signature"] for request in receiver.received[begun:]]
+        assert signed == [endpoints.sign("whsec_new", request.body) for request in receiver.received[begun:]]
+        assert begun < 30
+
+
+async def test_a_deleted_endpoint_gets_nothing_more(engine: Engine, scope: Scope) -> None:
+    async with (
+        receiving(answering(500)) as receiver,
+        receiving() as other,
+        delivering(engine, scope) as ledger,
+    ):
+        endpoint = await ledger.endpoint(receiver)
+        kept = await ledger.endpoint(other)
+        await ledger.happen()
+        await receiver.until_received(1)
+        await ledger.change(endpoints.delete, endpoint.id)
+        await ledger.happen(3)
+        await ledger.until_settled(kept.id, 4)
+        count = len(receiver.received)
+        await ledger.happen(3)
+        await ledger.until_settled(kept.id, 7)
+        assert len(receiver.received) == count
+
+
+async def test_secrets_are_opened_with_the_key_and_sealed_where_they_were_not(
+    engine: Engine, scope: Scope
+) -> None:
+    seal = Seal("correct horse")
+    async with receiving() as sealed, receiving() as plain:
+        ledger = Delivering(engine, scope)
+        one = await ledger.endpoint(sealed, seal=seal)
+        two = await ledger.endpoint(plain)
+        async with delivering(engine, scope, seal=seal):
+            await ledger.happen()
+            await sealed.until_received(1)
+            await plain.until_received(1)
+        for receiver, endpoint in ((sealed, one), (plain, two)):
+            (request,) = receiver.received
+            assert request.headers["ledger-signature"] == endpoints.sign(endpoint.secret, request.body)
+    stored = dict(await engine.read(endpoints.sealed_secrets))
+    assert two.secret not in stored[two.id]
+    assert seal.open(stored[two.id]) == two.secret
+
+
+async def test_an_endpoint_whose_secret_cannot_be_read_waits(
+    engine: Engine, scope: Scope, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with receiving() as locked, receiving() as open_one:
+        ledger = Delivering(engine, scope)
+        endpoint = await ledger.endpoint(locked, seal=Seal("correct horse"))
+        other = await ledger.endpoint(open_one)
+        async with delivering(engine, scope):
+            happened = []
+            for number in range(1, 6):  # it is looked at each time, and told of once
+                happened += await ledger.happen()
+                await ledger.change(endpoints.disable, other.id)
+                await ledger.change(endpoints.enable, other.id)
+                await open_one.until_received(number)
+        assert locked.received == []
+        assert caplog.text.count(endpoint.id) == 1
+        assert endpoint.secret not in caplog.text
+        async with delivering(engine, scope, seal=Seal("correct horse")):
+            await locked.until_received(len(happened))
+        assert locked.events == happened
+
+
+# Sending again
+
+
+async def test_a_resent_event_goes_out_at_once_as_another_attempt(engine: Engine, scope: Scope) -> None:
+    async with receiving() as receiver, delivering(engine, scope) as ledger:
+        endpoint = await ledger.endpoint(receiver)
+        (event,) = await ledger.happen()
+        await ledger.until_settled(endpoint.id, 1)
+        await ledger.change(deliveries.resend, event)
+        await receiver.until_received(2)
+        assert [(request.event, request.attempt) for request in receiver.received] == [(event, 1), (event, 2)]
+
+
+async def test_all_that_failed_is_sent_again_with_a_schedule_of_its_own(engine: Engine, scope: Scope) -> None:
+    async with receiving(answering(500)) as receiver, delivering(engine, scope, retries_s=(0.01,)) as ledger:
+        endpoint = await ledger.endpoint(receiver)
+        await ledger.happen(30)
+        await ledger.until_settled(endpoint.id, 30)
+        assert await ledger.change(deliveries.resend_failed, 0) == 30
+        await receiver.until_received(120)
+        found = await ledger.until_settled(endpoint.id, 30)
+        assert {(each.status, len(each.attempts)) for each in found} == {("failed", 4)}
+
+
+# The clock
+
+
+class Machine:
+    """A clock that stands until it is moved: by time that passes, or by somebody who sets it."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(1_790_000_000_000)
+        self.monotonic_s = 50.0
+
+    def run(self, seconds: float) -> None:
+        self.clock.advance(round(seconds * 1000))
+        self.monotonic_s += seconds
+
+    def jump(self, seconds: float) -> None:
+        self.clock.advance(round(seconds * 1000))
+
+    def monotonic(self) -> float:
+        return self.monotonic_s
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
+@pytest.fixture
+async def still(tmp_path: Path, machine: Machine, scope: Scope) -> AsyncIterator[Engine]:
+    """A second engine on the same file, whose clock the test moves."""
+    engine = open_engine(tmp_path / "ledger.db", clock=machine.clock)
+    yield engine
+    await engine.close()
+
+
+async def test_a_clock_set_forward_makes_nothing_due(still: Engine, scope: Scope, machine: Machine) -> None:
+    settings = {"monotonic": machine.monotonic, "retries_s": (HOUR_S, 10 * HOUR_S)}
+    async with receiving(answering(500)) as receiver, delivering(still, scope, **settings) as ledger:
+        endpoint = await ledger.endpoint(receiver)
+        await ledger.happen(20)
+        await ledger.until(endpoint.id, lambda found: len(found) == 20)
+        machine.jump(400 * 24 * HOUR_S)
+        later = await ledger.happen(5)  # what is new is sent as ever
+        await ledger.until(endpoint.id, lambda found: len(found) == 25)
+        assert receiver.events[20:] == later
+        assert {request.attempt for request in receiver.received} == {1}
+        assert {each.status for each in await ledger.deliveries(endpoint.id)} == {"pending"}
+        found = await still.read(lambda unit: endpoints.get(unit, scope, endpoint.id))
+        assert found.status == "enabled", "400 days were not failed through"
+        machine.run(2 * HOUR_S)
+        await ledger.until(endpoint.id, lambda found: all(len(each.attempts) == 2 for each in found))
+        assert len(receiver.received) == 50
+
+
+async def test_after_a_jump_the_waits_are_as_long_as_before(
+    still: Engine, scope: Scope, machine: Machine
+) -> None:
+    settings = {"monotonic": machine.monotonic, "retries_s": (HOUR_S,)}
+    async with receiving(answering(500)) as receiver, delivering(still, scope, **settings) as ledger:
+        endpoint = await ledger.endpoint(receiver)
+        await ledger.happen()
+        (before,) = await ledger.until(endpoint.id, lambda found: len(found) == 1)
+        machine.jump(400 * 24 * HOUR_S)
+        (after,) = await ledger.until(
+            endpoint.id, lambda found: found[0].next_attempt_at != before.next_attempt_at
+        )
+        assert (after.next_attempt_at or 0) - (before.next_attempt_at or 0) == 400 * DAY
+
+
+async def test_time_that_passes_is_no_jump(still: Engine, scope: Scope, machine: Machine) -> None:
+    settings = {"monotonic": machine.monotonic, "retries_s": (HOUR_S,) * 200}
+    async with receiving(answering(500)) as receiver, delivering(still, scope, **settings) as ledger:
+        endpoint = await ledger.endpoint(receiver)
+        await ledger.happen()
+        for attempt in range(1, 7):
+            await ledger.until(endpoint.id, lambda found, n=attempt: found and len(found[0].attempts) == n)
+            machine.run(DAY / 1000 + HOUR_S)
+
+        async def status() -> str:
+            return (await still.read(lambda unit: endpoints.get(unit, scope, endpoint.id))).status
+
+        await looked_until(status, lambda found: found == "disabled")
+
+
+async def test_five_days_count_anew_when_a_deliverer_starts(
+    still: Engine, scope: Scope, machine: Machine
+) -> None:
+    settings = {"monotonic": machine.monotonic, "retries_s": (HOUR_S,) * 20}
+    async with receiving(answering(500)) as receiver:
+        async with delivering(still, scope, **settings) as ledger:
+            endpoint = await ledger.endpoint(receiver)
+            await ledger.happen()
+            await ledger.until(endpoint.id, lambda found: len(found) == 1)
+        machine.run(20 * DAY / 1000)  # nobody was there to see whether it failed
+        async with delivering(still, scope, **settings) as ledger:
+            await ledger.until(endpoint.id, lambda found: len(found[0].attempts) == 2)
+            found = await still.read(lambda unit: endpoints.get(unit, scope, endpoint.id))
+            assert found.status == "enabled"
+
+
+async def test_a_clock_set_back_before_a_restart_delays_no_retry_by_more_than_was_lost(
+    tmp_path: Path, scope: Scope, machine: Machine, still: Engine
+) -> None:
+    settings = {"monotonic": machine.monotonic, "retries_s": (HOUR_S,)}
+    async with receiving(answering(500)) as receiver:
+        async with delivering(still, scope, **settings) as ledger:
+            endpoint = await ledger.endpoint(receiver)
+            await ledger.happen()
+            await ledger.until(endpoint.id, lambda found: len(found) == 1)
+        earlier = Machine()
+        earlier.clock = ManualClock(machine.clock.now() - 5 * HOUR_S * 1000)
+        engine = open_engine(tmp_path / "ledger.db", clock=earlier.clock)
+        try:
+            settings["monotonic"] = earlier.monotonic
+            async with delivering(engine, scope, **settings) as ledger:
+                await ledger.until(endpoint.id, lambda _: earlier.clock.now() > machine.clock.now())
+                assert len(receiver.received) == 1
+                earlier.run(1.2 * HOUR_S)
+                await receiver.until_received(2)
+        finally:
+            await engine.close()

@@ -1,0 +1,236 @@
+"""Deliveries as people see them: lists, sending again, and how long they are kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest, NotFound
+from ledger_engine.core.ids import first_at
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database.engine import Engine
+from ledger_engine.database.pages import PageRequest
+from ledger_engine.events import outbox
+from ledger_engine.events.webhooks import deliveries, endpoints
+from ledger_engine.ledger.orders import NewOrder, create
+from ledger_engine.ledger.users import NewUser
+from ledger_engine.ledger.users import create as create_user
+from tests.ledger_engine.conftest import START, Run
+from tests.ledger_engine.events.webhooks.test_attempts import Sending, begin
+from tests.ledger_engine.manual_clock import ManualClock
+
+
+@pytest.fixture
+async def sending(engine: Engine, clock: ManualClock, scope: Scope) -> Sending:
+    return await begin(engine, clock, scope, ["*"])
+
+
+async def attempted(sending: Sending, count: int = 1) -> list[str]:
+    """So many events that were delivered."""
+    happened = await sending.happen(count)
+    await sending.record(*(sending.outcome(event) for event in happened))
+    await sending.engine.write(
+        lambda unit: endpoints.advance(unit, sending.subscription.endpoint, happened[-1])
+    )
+    return happened
+
+
+async def test_deliveries_are_listed_newest_first_and_paged(sending: Sending, read: Run) -> None:
+    happened = await attempted(sending, 5)
+    endpoint = sending.subscription.endpoint
+    first = await read(deliveries.page, endpoint, PageRequest(3, cursor="cursor"))
+    assert [item.event for item in first.items] == happened[:1:-1]
+    rest = await read(deliveries.page, endpoint, PageRequest(3, after=first.next_cursor, cursor="cursor"))
+    assert [item.event for item in rest.items] == happened[1::-1]
+    assert (first.has_more, rest.has_more) == (True, False)
+    with pytest.raises(InvalidRequest):
+        await read(deliveries.page, endpoint, PageRequest(3, after="dlv_none", cursor="cursor"))
+
+
+async def test_to_others_the_deliveries_do_not_exist(sending: Sending, read: Run, stranger: Scope) -> None:
+    await attempted(sending)
+    with pytest.raises(NotFound):
+        await read(deliveries.page, sending.subscription.endpoint, PageRequest(), by=stranger)
+
+
+async def test_of_a_body_the_first_4_kb_are_shown(sending: Sending, write: Run) -> None:
+    user = await write(create_user, NewUser("Ada", "ada@example.com"))
+    await write(create, NewOrder(user.id, [{"note": "é" * 5000}]))
+    event = await sending.newest()
+    await sending.record(sending.outcome(event))
+    (delivery,) = await sending.deliveries()
+    body = delivery.attempts[0]["request"]["body"] or ""
+    assert 4094 <= len(body.encode()) <= 4096
+    assert body.endswith("éé")
+
+
+async def test_what_was_sent_of_a_user_is_for_those_who_may_read_users(
+    sending: Sending, read: Run, write: Run, scope: Scope
+) -> None:
+    await write(create_user, NewUser("Ada", "ada@example.com"))
+    await sending.record(sending.outcome(await sending.newest()))
+    for scopes, shown in ((["read:projects"], False), (["read:projects", "read:users"], True)):
+        by = Scope(scope.project, livemode=False, scopes=frozenset(scopes))
+        page = await read(deliveries.page, sending.subscription.endpoint, PageRequest(), by=by)
+        (delivery,) = page.items
+        body = delivery.attempts[0]["request"]["body"]
+        assert ("ada@example.com" in body) if shown and body else body is None
+
+
+async def test_headers_of_one_name_are_one_list(sending: Sending) -> None:
+    (event,) = await sending.happen()
+    headers = [("set-cookie", "a=1"), ("server", "x"), ("set-cookie", "b=2")]
+    await sending.record(sending.outcome(event, response_headers=headers))
+    (delivery,) = await sending.deliveries()
+    response = delivery.attempts[0]["response"]
+    assert response is not None
+    assert response["headers"] == {"set-cookie": "a=1, b=2", "server": "x"}
+
+
+# Sending again
+
+
+async def test_a_delivered_event_is_due_again_at_once(sending: Sending, write: Run) -> None:
+    (event,) = await attempted(sending)
+    sending.clock.advance(1000)
+    (delivery,) = await write(deliveries.resend, event)
+    assert (delivery.status, delivery.next_attempt_at, len(delivery.attempts)) == ("pending", START + 1000, 1)
+    (retry,) = await sending.pending()
+    assert (retry.message.id, retry.attempts, retry.retries) == (event, 1, 0)
+
+
+async def test_an_event_from_before_the_endpoint_can_be_sent_to_it(
+    engine: Engine, clock: ManualClock, scope: Scope, write: Run, sending: Sending
+) -> None:
+    (event,) = await attempted(sending)
+    later = await begin(engine, clock, scope, ["*"])
+    (delivery,) = await write(deliveries.resend, event, later.subscription.endpoint)
+    assert (delivery.endpoint, delivery.attempts) == (later.subscription.endpoint, [])
+    assert [retry.attempts for retry in await later.pending()] == [0]
+    assert await sending.pending() == []
+
+
+async def test_it_goes_to_every_enabled_endpoint_that_wants_its_kind(
+    engine: Engine, clock: ManualClock, scope: Scope, write: Run, sending: Sending
+) -> None:
+    (event,) = await attempted(sending)
+    wanting = await begin(engine, clock, scope, ["account.created"])
+    await begin(engine, clock, scope, ["user.created"])
+    disabled = await begin(engine, clock, scope, ["*"])
+    await write(endpoints.disable, disabled.subscription.endpoint)
+    sent = await write(deliveries.resend, event)
+    assert {delivery.endpoint for delivery in sent} == {
+        sending.subscription.endpoint,
+        wanting.subscription.endpoint,
+    }
+
+
+async def test_what_is_still_to_come_is_not_sent_twice(sending: Sending, write: Run) -> None:
+    (event,) = await sending.happen()
+    assert await write(deliveries.resend, event) == []
+
+
+async def test_what_overtook_another_event_is_sent_again(sending: Sending, write: Run) -> None:
+    """The first of the two hangs, so the endpoint's cursor stands before both."""
+    _, event = await sending.happen(2)
+    await sending.record(sending.failure(event, retry_in_ms=None))
+    (delivery,) = await write(deliveries.resend, event)
+    assert (delivery.event, delivery.status) == (event, "pending")
+    assert [retry.message.id for retry in await sending.pending()] == [event]
+
+
+async def test_sending_again_is_announced(sending: Sending, write: Run) -> None:
+    heard: list[frozenset[str]] = []
+    (event,) = await attempted(sending)
+    sending.engine.listen(heard.append)
+    await write(deliveries.resend, event)
+    assert endpoints.TOPIC in heard[-1]
+
+
+async def test_a_second_use_of_a_key_sends_nothing(sending: Sending, write: Run) -> None:
+    (event,) = await attempted(sending)
+    await write(deliveries.resend, event, key="once")
+    await sending.record(sending.outcome(event))
+    with pytest.raises(DuplicateIdempotencyKey):
+        await write(deliveries.resend, event, key="once")
+    assert await sending.pending() == []
+
+
+async def test_of_others_nothing_is_sent_again(sending: Sending, write: Run, stranger: Scope) -> None:
+    (event,) = await attempted(sending)
+    endpoint = sending.subscription.endpoint
+    for asked in (
+        write(deliveries.resend, event, by=stranger),
+        write(deliveries.resend, "evt_none"),
+        write(deliveries.resend, event, "whe_none"),
+        write(deliveries.resend_failed, 0, endpoint, by=stranger),
+    ):
+        with pytest.raises(NotFound):
+            await asked
+    assert await write(deliveries.resend_failed, 0, by=stranger) == 0
+    assert await sending.pending() == []
+
+
+async def test_all_that_failed_since_a_time_is_sent_again(sending: Sending, write: Run) -> None:
+    good, old, final, waiting = await attempted(sending, 4)
+    await sending.record(sending.failure(old, retry_in_ms=None))
+    sending.clock.advance(60_000)
+    since = sending.clock.now()
+    await sending.record(
+        sending.failure(final, retry_in_ms=None), sending.failure(waiting, retry_in_ms=10**9)
+    )
+    sending.clock.advance(60_000)
+    assert await write(deliveries.resend_failed, since) == 2
+    found = await sending.pending()
+    assert {retry.message.id for retry in found} == {final, waiting}
+    assert {(retry.due, retry.retries) for retry in found} == {(since + 60_000, 0)}
+    assert good not in {retry.message.id for retry in found}
+
+
+async def test_what_failed_at_a_disabled_endpoint_waits_until_it_is_enabled(
+    sending: Sending, write: Run
+) -> None:
+    (event,) = await attempted(sending)
+    await sending.record(sending.failure(event, retry_in_ms=None))
+    await write(endpoints.disable, sending.subscription.endpoint)
+    assert await write(deliveries.resend_failed, 0) == 0
+
+
+# How long they are kept
+
+
+async def test_old_deliveries_are_purged_with_their_attempts(sending: Sending, engine: Engine) -> None:
+    done, waiting, failed = await attempted(sending, 3)
+    await sending.record(sending.failure(waiting), sending.failure(failed, retry_in_ms=None))
+    sending.clock.advance(1000)
+    before = first_at("dlv", sending.clock.now())
+    (recent,) = await attempted(sending)
+    assert await engine.write(lambda unit: deliveries.purge(unit, before, 1)) == 1
+    assert await engine.write(lambda unit: deliveries.purge(unit, before, 100)) == 1
+    assert {delivery.event for delivery in await sending.deliveries()} == {waiting, recent}
+    rows = await engine.read(lambda unit: unit.execute("SELECT DISTINCT delivery FROM delivery_attempts"))
+    assert {row["delivery"] for row in rows} == {delivery.id for delivery in await sending.deliveries()}
+    assert done not in {delivery.event for delivery in await sending.deliveries()}
+
+
+async def test_what_waits_for_an_endpoint_that_is_gone_is_purged_too(
+    sending: Sending, engine: Engine, write: Run
+) -> None:
+    (event,) = await attempted(sending)
+    await write(endpoints.delete, sending.subscription.endpoint)
+    # An answer that was under way when the endpoint was deleted.
+    await sending.record(sending.failure(event))
+    sending.clock.advance(1000)
+    before = first_at("dlv", sending.clock.now())
+    assert await engine.write(lambda unit: deliveries.purge(unit, before, 100)) == 1
+
+
+async def test_deleting_an_endpoint_ends_what_was_pending(
+    sending: Sending, engine: Engine, write: Run
+) -> None:
+    (event,) = await attempted(sending)
+    await sending.record(sending.failure(event))
+    await write(endpoints.delete, sending.subscription.endpoint)
+    row = await engine.read(lambda unit: unit.first("SELECT status, due FROM deliveries"))
+    assert row is not None
+    assert (row["status"], row["due"]) == ("failed", None)
+    assert await engine.read(lambda unit: outbox.scope_of(unit, event)) == sending.scope

@@ -1,0 +1,203 @@
+"""The sender in a process of its own: it comes when it is wanted, comes again, and goes with its owner."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from ledger_engine.events.webhooks import sender_process
+from ledger_engine.events.webhooks.sender_process import Lines, SenderProcess
+from ledger_engine.events.webhooks.sending import Answer, Job
+from tests.ledger_engine.waiting import until, wait_until
+from tests.receivers import Receiver, hang, receiving
+
+
+def job(number: int, receiver: Receiver, body: str = "{}") -> Job:
+    headers = [("Host", "x"), ("Content-Length", str(len(body.encode()))), ("Ledger-Event-Id", str(number))]
+    return Job(number, "whe_1", True, False, "127.0.0.1", receiver.port, False, "/hook", headers, body)
+
+
+class Owner:
+    """Has a sender process and what it answered."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answer] = []
+        self._news = asyncio.Event()
+        self.sender = SenderProcess(self._take)
+
+    async def ready(self) -> None:
+        async with asyncio.timeout(60):
+            while not self.sender.is_ready:
+                self._news.clear()
+                with_patience = asyncio.wait_for(self._news.wait(), 0.02)
+                await asyncio.gather(with_patience, return_exceptions=True)
+
+    async def answered(self, count: int) -> list[Answer]:
+        async with asyncio.timeout(60):
+            while len(self.answers) < count:
+                self._news.clear()
+                await self._news.wait()
+        return self.answers
+
+    def _take(self, answer: Answer) -> None:
+        self.answers.append(answer)
+        self._news.set()
+
+
+@asynccontextmanager
+async def owning() -> AsyncIterator[Owner]:
+    owner = Owner()
+    try:
+        await owner.ready()
+        yield owner
+    finally:
+        await owner.sender.stop(0)
+
+
+def child() -> int:
+    """The id of our only child process that is a sender."""
+    found = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(os.getpid())], capture_output=True, text=True, check=True
+    )
+    senders = [int(pid) for pid in found.stdout.split() if _is_sender(int(pid))]
+    assert len(senders) == 1
+    return senders[0]
+
+
+def _is_sender(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return b"sender_process" in file.read()
+    except FileNotFoundError:
+        return False
+
+
+async def test_jobs_go_out_in_their_order_with_their_bytes() -> None:
+    body = '{"name":"Kaffeerösterei \\n"}'
+    async with receiving() as receiver, owning() as owner:
+        for number in range(200):
+            owner.sender.submit(job(number, receiver, body))
+        answers = await owner.answered(200)
+        assert receiver.events == [str(number) for number in range(200)]
+        assert {request.body for request in receiver.received} == {body.encode()}
+    assert [(answer.number, answer.status, answer.error) for answer in answers] == [
+        (number, 200, None) for number in range(200)
+    ]
+
+
+async def test_it_is_started_when_it_is_asked_for_and_not_before() -> None:
+    owner = Owner()
+    assert not owner.sender.is_ready
+    await owner.ready()
+    await owner.sender.stop(0)
+    assert not owner.sender.is_ready
+    never_asked = SenderProcess(owner.answers.append)
+    await never_asked.stop(0)
+
+
+async def test_a_job_for_a_process_that_has_ended_comes_back() -> None:
+    owner = Owner()
+    async with receiving() as receiver:
+        owner.sender.submit(job(1, receiver))
+        assert await owner.answered(1) == [Answer(1, made=False)]
+        assert receiver.received == []
+
+
+async def test_what_is_dropped_comes_back() -> None:
+    async with receiving(hang) as receiver, owning() as owner:
+        for number in range(3):
+            owner.sender.submit(job(number, receiver))
+        await receiver.until_received(1)
+        owner.sender.drop("whe_1")
+        answers = await owner.answered(2)
+    assert {answer.number for answer in answers} >= {1, 2}
+    assert not any(answer.made for answer in answers)
+
+
+async def test_stopping_gives_every_job_back() -> None:
+    async with receiving(hang) as receiver:
+        owner = Owner()
+        await owner.ready()
+        for number in range(5):
+            owner.sender.submit(job(number, receiver))
+        await receiver.until_received(1)
+        await owner.sender.stop(0.05)
+    assert sorted(answer.number for answer in owner.answers) == [0, 1, 2, 3, 4]
+    assert not any(answer.made for answer in owner.answers)
+
+
+async def test_a_process_that_dies_gives_its_jobs_back_and_is_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sender_process, "STARTS_AGAIN_S", (0.01,))
+    async with receiving(hang) as receiver, owning() as owner:
+        owner.sender.submit(job(1, receiver))
+        await receiver.until_received(1)
+        os.kill(child(), signal.SIGKILL)
+        assert await owner.answered(1) == [Answer(1, made=False)]
+        await owner.ready()
+        owner.sender.submit(job(2, receiver))
+        await receiver.until_received(2)
+
+
+async def test_a_process_that_cannot_be_started_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sender_process, "STARTS_AGAIN_S", (0.01,))
+    good = sys.executable
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    owner = Owner()
+    assert not owner.sender.is_ready
+    await until(lambda: caplog.text.count("cannot be started") > 1)
+    assert not owner.sender.is_ready
+    monkeypatch.setattr(sys, "executable", good)
+    await owner.ready()
+    await owner.sender.stop(0)
+
+
+def test_it_ends_when_its_owner_is_killed() -> None:
+    program = """
+import asyncio, sys
+from ledger_engine.events.webhooks.sender_process import SenderProcess
+async def main():
+    sender = SenderProcess(print)
+    while not sender.is_ready:
+        await asyncio.sleep(0.01)
+    print(sender._process.pid, flush=True)
+    await asyncio.Event().wait()
+asyncio.run(main())
+"""
+    owner = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    sender = int(owner.stdout.readline())
+    assert _is_sender(sender)
+    owner.kill()
+    owner.wait()
+    owner.stdout.close()
+    wait_until(lambda: not _is_sender(sender))
+
+
+def test_it_is_told_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEDGER_SECRET_KEY", "hunter2")
+    monkeypatch.setenv("LEDGER_API_KEY", "sk_test_x")
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    given = sender_process._environment()
+    assert not {"LEDGER_SECRET_KEY", "LEDGER_API_KEY"} & set(given)
+    assert given["LANG"] == "C.UTF-8"
+
+
+def test_lines_come_whole_however_they_are_cut() -> None:
+    text = b'[1,"a"]\n[2,"\xc3\xa9"]\n[3]\n'
+    for size in range(1, len(text) + 1):
+        lines = Lines()
+        found = []
+        for start in range(0, len(text), size):
+            found += lines.feed(text[start : start + size])
+        assert found == [[1, "a"], [2, "é"], [3]]

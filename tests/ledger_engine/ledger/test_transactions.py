@@ -1,0 +1,623 @@
+"""Transactions in the engine: postings, transfers, batches, reversals, and the books that sum to zero."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ledger_engine.core.errors import (
+    Conflict,
+    DuplicateIdempotencyKey,
+    InvalidRequest,
+    LedgerError,
+    NotFound,
+    PermissionDenied,
+)
+from ledger_engine.core.money import MAX_AMOUNT
+from ledger_engine.core.records import as_json
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database.engine import Engine
+from ledger_engine.database.pages import PageRequest
+from ledger_engine.ledger import accounts, transactions
+from ledger_engine.ledger.accounts import Account, NewAccount
+from ledger_engine.ledger.transactions import NewTransaction, Transaction
+from tests.ledger_engine.manual_clock import ManualClock
+
+Run = Callable[..., Awaitable[Any]]
+
+
+@pytest.fixture
+async def till(write: Run) -> Account:
+    return await write(accounts.create, NewAccount("Till", "EUR", {}))
+
+
+@pytest.fixture
+async def safe(write: Run) -> Account:
+    return await write(accounts.create, NewAccount("Safe", "EUR", {}))
+
+
+@pytest.fixture
+async def dollars(write: Run) -> Account:
+    return await write(accounts.create, NewAccount("Dollars", "USD", {}))
+
+
+@pytest.fixture
+def balance(read: Run) -> Run:
+    async def of(account: Account) -> int:
+        return int((await read(accounts.get, account.id)).balance)
+
+    return of
+
+
+@pytest.fixture
+def books(engine: Engine) -> Run:
+    """What accounts and settlements add up to, and the settlement alone, by project, mode and currency."""
+
+    async def sums() -> dict[tuple[str, int, str], tuple[int, int]]:
+        rows = await engine.read(
+            lambda unit: unit.execute(
+                "SELECT project, livemode, currency, sum(balance) AS total, sum(settlement) AS settlement"
+                " FROM (SELECT project, livemode, currency, balance, 0 AS settlement FROM accounts"
+                " UNION ALL SELECT project, livemode, currency, balance, balance FROM settlements)"
+                " GROUP BY project, livemode, currency"
+            )
+        )
+        return {
+            (row["project"], row["livemode"], row["currency"]): (row["total"], row["settlement"])
+            for row in rows
+        }
+
+    return sums
+
+
+async def refusal(asked: Awaitable[Any]) -> tuple[str, str | None]:
+    """The code and param of the refusal that `asked` must end in."""
+    with pytest.raises(LedgerError) as refused:
+        await asked
+    return refused.value.code, refused.value.param
+
+
+# One posting
+
+
+async def test_a_credit_adds_and_a_debit_takes_away(
+    write: Run, read: Run, till: Account, balance: Run
+) -> None:
+    credit = await write(transactions.post, NewTransaction(till.id, 500, "credit", "Float"))
+    debit = await write(transactions.post, NewTransaction(till.id, 120, "debit"))
+    assert (credit.balance_after, credit.description) == (500, "Float")
+    assert (debit.balance_after, debit.description) == (380, None)
+    assert (credit.destination, credit.transfer, credit.reverses) == (None, None, None)
+    assert await balance(till) == 380
+    assert await read(transactions.get, credit.id) == credit
+
+
+async def test_the_other_side_of_a_posting_is_the_settlement(
+    write: Run, till: Account, dollars: Account, books: Run, scope: Scope
+) -> None:
+    await write(transactions.post, NewTransaction(till.id, 500, "credit"))
+    await write(transactions.post, NewTransaction(till.id, 120, "debit"))
+    await write(transactions.post, NewTransaction(dollars.id, 7, "debit"))
+    assert await books() == {(scope.project, 0, "EUR"): (0, -380), (scope.project, 0, "USD"): (0, 7)}
+
+
+async def test_each_project_and_mode_has_its_own_settlement(
+    write: Run, till: Account, books: Run, scope: Scope, stranger: Scope
+) -> None:
+    theirs = await write(accounts.create, NewAccount("Till", "EUR", {}), by=stranger)
+    await write(transactions.post, NewTransaction(till.id, 5, "credit"))
+    await write(transactions.post, NewTransaction(theirs.id, 11, "credit"), by=stranger)
+    assert await books() == {
+        (scope.project, 0, "EUR"): (0, -5),
+        (stranger.project, int(stranger.livemode), "EUR"): (0, -11),
+    }
+
+
+@pytest.mark.parametrize("amount", [0, -1, MAX_AMOUNT + 1, 2**63, -(2**63)])
+async def test_an_amount_is_1_to_2_to_the_53_minus_1(
+    write: Run, till: Account, balance: Run, amount: int
+) -> None:
+    asked = write(transactions.post, NewTransaction(till.id, amount, "credit"))
+    assert await refusal(asked) == ("invalid_value", "amount")
+    assert await balance(till) == 0
+
+
+@pytest.mark.parametrize("type", ["", "Credit", "refund"])
+async def test_a_type_is_credit_or_debit(write: Run, till: Account, type: str) -> None:
+    assert await refusal(write(transactions.post, NewTransaction(till.id, 1, type))) == (
+        "invalid_value",
+        "type",
+    )
+
+
+async def test_a_description_has_up_to_500_characters(write: Run, till: Account) -> None:
+    posted = await write(transactions.post, NewTransaction(till.id, 1, "credit", "ü" * 500))
+    assert posted.description == "ü" * 500
+    asked = write(transactions.post, NewTransaction(till.id, 1, "credit", "x" * 501))
+    assert await refusal(asked) == ("invalid_value", "description")
+
+
+async def test_an_unknown_account_is_not_found_and_named(write: Run, till: Account, stranger: Scope) -> None:
+    posting = NewTransaction("acc_00000000000000000000000000", 1, "credit")
+    assert await refusal(write(transactions.post, posting)) == ("not_found", "account")
+    posting = NewTransaction(till.id, 1, "credit")
+    assert await refusal(write(transactions.post, posting, by=stranger)) == ("not_found", "account")
+
+
+@pytest.mark.parametrize(("type", "sign"), [("credit", 1), ("debit", -1)])
+async def test_a_balance_reaches_its_limit_and_not_one_more(
+    write: Run, till: Account, balance: Run, books: Run, recorded: Run, type: str, sign: int
+) -> None:
+    reached = await write(transactions.post, NewTransaction(till.id, MAX_AMOUNT, type))
+    assert reached.balance_after == sign * MAX_AMOUNT
+    asked = write(transactions.post, NewTransaction(till.id, 1, type))
+    assert await refusal(asked) == ("balance_out_of_range", "amount")
+    assert await balance(till) == sign * MAX_AMOUNT
+    assert len(await recorded("transaction.created")) == 1
+    assert {total for total, _ in (await books()).values()} == {0}
+    # From one end to the other in one step would be twice the largest amount, so two postings go back.
+    back = "debit" if type == "credit" else "credit"
+    assert (await write(transactions.post, NewTransaction(till.id, MAX_AMOUNT, back))).balance_after == 0
+
+
+async def test_a_settlement_beyond_its_range_refuses_the_posting(
+    write: Run, till: Account, balance: Run, engine: Engine
+) -> None:
+    await write(transactions.post, NewTransaction(till.id, 1, "credit"))
+    await engine.write(lambda unit: unit.execute("UPDATE settlements SET balance = -:max", {"max": 2**62}))
+    asked = write(transactions.post, NewTransaction(till.id, 1, "credit"))
+    assert await refusal(asked) == ("balance_out_of_range", "amount")
+    assert await balance(till) == 1
+
+
+# Overdraft
+
+
+async def test_overdraft_is_allowed_where_the_project_does_not_refuse_it(write: Run, till: Account) -> None:
+    posted = await write(transactions.post, NewTransaction(till.id, 1, "debit"))
+    assert posted.balance_after == -1
+
+
+async def test_a_project_that_refuses_overdraft_lets_a_balance_go_to_zero_and_no_lower(
+    write: Run, till: Account, scope: Scope, balance: Run
+) -> None:
+    strict = replace(scope, may_overdraw=False)
+    await write(transactions.post, NewTransaction(till.id, 10, "credit"), by=strict)
+    asked = write(transactions.post, NewTransaction(till.id, 11, "debit"), by=strict)
+    assert await refusal(asked) == ("insufficient_funds", "amount")
+    await write(transactions.post, NewTransaction(till.id, 10, "debit"), by=strict)
+    assert await balance(till) == 0
+
+
+async def test_a_balance_below_zero_from_before_may_still_be_credited(
+    write: Run, till: Account, scope: Scope
+) -> None:
+    strict = replace(scope, may_overdraw=False)
+    await write(transactions.post, NewTransaction(till.id, 10, "debit"))
+    posted = await write(transactions.post, NewTransaction(till.id, 4, "credit"), by=strict)
+    assert posted.balance_after == -6
+    asked = write(transactions.post, NewTransaction(till.id, 1, "debit"), by=strict)
+    assert await refusal(asked) == ("insufficient_funds", "amount")
+
+
+@pytest.mark.parametrize("type", ["debit", "credit"])
+async def test_a_transfer_may_overdraw_neither_of_its_sides(
+    write: Run, till: Account, safe: Account, scope: Scope, balance: Run, type: str
+) -> None:
+    strict = replace(scope, may_overdraw=False)
+    posting = NewTransaction(till.id, 1, type, destination=safe.id)
+    assert await refusal(write(transactions.post, posting, by=strict)) == ("insufficient_funds", "amount")
+    assert [await balance(till), await balance(safe)] == [0, 0]
+
+
+# Transfers
+
+
+@pytest.mark.parametrize(("type", "opposite", "change"), [("debit", "credit", -30), ("credit", "debit", 30)])
+async def test_a_transfer_is_two_transactions_that_share_their_transfer(
+    write: Run,
+    read: Run,
+    till: Account,
+    safe: Account,
+    balance: Run,
+    books: Run,
+    type: str,
+    opposite: str,
+    change: int,
+) -> None:
+    source = await write(transactions.post, NewTransaction(till.id, 30, type, "Move", safe.id))
+    [other] = (await read(transactions.page, PageRequest(), account=safe.id)).items
+    assert (source.account, source.type, source.balance_after) == (till.id, type, change)
+    assert (other.account, other.type, other.balance_after) == (safe.id, opposite, -change)
+    assert (source.destination, other.destination) == (safe.id, till.id)
+    assert source.transfer == other.transfer is not None
+    assert (source.amount, other.amount) == (30, 30)
+    assert (source.description, other.description) == ("Move", "Move")
+    assert [await balance(till), await balance(safe)] == [change, -change]
+    assert [settlement for _, settlement in (await books()).values()] == [0]
+
+
+async def test_both_sides_of_a_transfer_are_events(
+    write: Run, read: Run, till: Account, safe: Account, recorded: Run
+) -> None:
+    await write(transactions.post, NewTransaction(till.id, 30, "debit", None, safe.id))
+    sides = (await read(transactions.page, PageRequest())).items[::-1]
+    events = await recorded("transaction.created")
+    assert [event["data"]["object"] for event in events] == [as_json(side) for side in sides]
+
+
+async def test_a_transfer_to_the_same_account_is_refused(write: Run, till: Account) -> None:
+    posting = NewTransaction(till.id, 1, "debit", destination=till.id)
+    assert await refusal(write(transactions.post, posting)) == ("invalid_value", "destination")
+
+
+async def test_a_transfer_between_currencies_is_refused_and_moves_nothing(
+    write: Run, read: Run, till: Account, dollars: Account, balance: Run
+) -> None:
+    posting = NewTransaction(till.id, 1, "debit", destination=dollars.id)
+    assert await refusal(write(transactions.post, posting)) == ("currency_mismatch", "destination")
+    assert [await balance(till), await balance(dollars)] == [0, 0]
+    assert (await read(transactions.page, PageRequest())).items == []
+
+
+async def test_a_destination_of_another_project_or_mode_does_not_exist(
+    write: Run, read: Run, till: Account, balance: Run, stranger: Scope
+) -> None:
+    theirs = await write(accounts.create, NewAccount("Till", "EUR", {}), by=stranger)
+    posting = NewTransaction(till.id, 1, "debit", destination=theirs.id)
+    assert await refusal(write(transactions.post, posting)) == ("not_found", "destination")
+    assert await balance(till) == 0
+    assert (await read(accounts.get, theirs.id, by=stranger)).balance == 0
+
+
+async def test_a_transfer_beyond_the_destinations_range_moves_nothing(
+    write: Run, till: Account, safe: Account, balance: Run
+) -> None:
+    await write(transactions.post, NewTransaction(safe.id, MAX_AMOUNT, "credit"))
+    posting = NewTransaction(till.id, 1, "debit", destination=safe.id)
+    assert await refusal(write(transactions.post, posting)) == ("balance_out_of_range", "amount")
+    assert [await balance(till), await balance(safe)] == [0, MAX_AMOUNT]
+
+
+async def test_a_transfer_counts_as_two_stored_objects(
+    write: Run, read: Run, till: Account, safe: Account, scope: Scope, stored_objects: Run
+) -> None:
+    posting = NewTransaction(till.id, 1, "debit", destination=safe.id)
+    asked = write(transactions.post, posting, by=replace(scope, quota=3))
+    assert (await refusal(asked))[0] == "quota_exceeded"
+    assert (await read(transactions.page, PageRequest())).items == []
+    await write(transactions.post, posting, by=replace(scope, quota=4))
+    assert await stored_objects() == 4
+
+
+# Batches
+
+
+async def test_a_batch_is_posted_in_its_order(
+    write: Run, read: Run, till: Account, safe: Account, balance: Run
+) -> None:
+    batch = [
+        NewTransaction(till.id, 100, "credit"),
+        NewTransaction(till.id, 40, "debit", destination=safe.id),
+        NewTransaction(safe.id, 1, "debit"),
+    ]
+    posted = await write(transactions.post_batch, batch)
+    assert [item.balance_after for item in posted] == [100, 60, 39]
+    assert [item.account for item in posted] == [till.id, till.id, safe.id]
+    assert [await balance(till), await balance(safe)] == [60, 39]
+    listed = (await read(transactions.page, PageRequest())).items
+    assert [item.balance_after for item in listed] == [39, 40, 60, 100]
+
+
+async def test_a_batch_may_spend_what_an_earlier_item_brings(
+    write: Run, till: Account, scope: Scope, balance: Run
+) -> None:
+    strict = replace(scope, may_overdraw=False)
+    batch = [NewTransaction(till.id, 5, "credit"), NewTransaction(till.id, 5, "debit")]
+    await write(transactions.post_batch, batch, by=strict)
+    assert await balance(till) == 0
+    asked = write(transactions.post_batch, batch[::-1], by=strict)
+    assert await refusal(asked) == ("insufficient_funds", "transactions.0.amount")
+
+
+@pytest.mark.parametrize(
+    ("bad", "code", "param"),
+    [
+        ({"amount": 0}, "invalid_value", "transactions.1.amount"),
+        ({"type": "x"}, "invalid_value", "transactions.1.type"),
+        ({"description": "x" * 501}, "invalid_value", "transactions.1.description"),
+        ({"account": "acc_x"}, "not_found", "transactions.1.account"),
+        ({"destination": "acc_x"}, "not_found", "transactions.1.destination"),
+        ({"amount": MAX_AMOUNT}, "balance_out_of_range", "transactions.1.amount"),
+    ],
+)
+async def test_a_batch_with_one_bad_item_posts_nothing_and_names_it(
+    write: Run,
+    read: Run,
+    till: Account,
+    balance: Run,
+    recorded: Run,
+    books: Run,
+    stored_objects: Run,
+    bad: dict[str, Any],
+    code: str,
+    param: str,
+) -> None:
+    good = NewTransaction(till.id, 1, "credit")
+    before = await stored_objects()
+    asked = write(transactions.post_batch, [good, replace(good, **bad), good], "key-1")
+    assert await refusal(asked) == (code, param)
+    assert await balance(till) == 0
+    assert await recorded("transaction.created") == []
+    assert (await read(transactions.page, PageRequest())).items == []
+    assert {total for total, _ in (await books()).values()} == {0}
+    assert await stored_objects() == before
+    await write(transactions.post_batch, [good], "key-1")
+
+
+async def test_a_batch_has_1_to_1000_items(write: Run, till: Account, balance: Run) -> None:
+    good = NewTransaction(till.id, 1, "credit")
+    for count in (0, 1001):
+        asked = write(transactions.post_batch, [good] * count)
+        assert await refusal(asked) == ("invalid_value", "transactions")
+    posted = await write(transactions.post_batch, [good] * 1000)
+    assert [item.balance_after for item in posted] == list(range(1, 1001))
+    assert await balance(till) == 1000
+
+
+async def test_a_batch_over_the_quota_posts_nothing(
+    write: Run, till: Account, scope: Scope, balance: Run
+) -> None:
+    batch = [NewTransaction(till.id, 1, "credit")] * 3
+    asked = write(transactions.post_batch, batch, by=replace(scope, quota=3))
+    assert (await refusal(asked))[0] == "quota_exceeded"
+    assert await balance(till) == 0
+
+
+async def test_a_batchs_key_names_its_first_transaction(write: Run, till: Account) -> None:
+    batch = [NewTransaction(till.id, 1, "credit")] * 2
+    posted = await write(transactions.post_batch, batch, "key-1")
+    with pytest.raises(DuplicateIdempotencyKey) as refused:
+        await write(transactions.post_batch, batch, "key-1")
+    assert refused.value.original == posted[0].id
+
+
+# Reversals
+
+
+async def test_a_reversal_posts_the_opposite_and_names_what_it_undoes(
+    write: Run, till: Account, balance: Run, books: Run
+) -> None:
+    first = await write(transactions.post, NewTransaction(till.id, 30, "credit", "Sale"))
+    undone = await write(transactions.reverse, first.id)
+    assert (undone.account, undone.amount, undone.type) == (till.id, 30, "debit")
+    assert (undone.reverses, undone.description, undone.balance_after) == (first.id, "Sale", 0)
+    assert await balance(till) == 0
+    assert set((await books()).values()) == {(0, 0)}
+
+
+async def test_a_transaction_is_reversed_once(write: Run, till: Account, balance: Run) -> None:
+    first = await write(transactions.post, NewTransaction(till.id, 30, "credit"))
+    undone = await write(transactions.reverse, first.id)
+    with pytest.raises(Conflict) as refused:
+        await write(transactions.reverse, first.id)
+    assert undone.id in refused.value.message
+    assert await balance(till) == 0
+
+
+async def test_twelve_reversals_at_once_are_one(write: Run, till: Account, balance: Run) -> None:
+    first = await write(transactions.post, NewTransaction(till.id, 30, "credit"))
+    asked = (write(transactions.reverse, first.id) for _ in range(12))
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert Counter(type(answer) for answer in answers) == {Transaction: 1, Conflict: 11}
+    assert await balance(till) == 0
+
+
+@pytest.mark.parametrize("from_side", ["source", "destination"])
+async def test_a_transfer_is_reversed_whole_from_either_of_its_sides(
+    write: Run, read: Run, till: Account, safe: Account, balance: Run, books: Run, from_side: str
+) -> None:
+    source = await write(transactions.post, NewTransaction(till.id, 30, "debit", None, safe.id))
+    [other] = (await read(transactions.page, PageRequest(), account=safe.id)).items
+    begun, left = (source, other) if from_side == "source" else (other, source)
+    undone = await write(transactions.reverse, begun.id)
+    assert (undone.account, undone.destination, undone.reverses) == (begun.account, left.account, begun.id)
+    [back, _] = (await read(transactions.page, PageRequest(), account=left.account)).items
+    assert (back.reverses, back.transfer) == (left.id, undone.transfer)
+    assert undone.transfer != source.transfer
+    assert [await balance(till), await balance(safe)] == [0, 0]
+    assert set((await books()).values()) == {(0, 0)}
+    for side in (begun, left):
+        with pytest.raises(Conflict):
+            await write(transactions.reverse, side.id)
+
+
+async def test_a_reversal_can_be_reversed(write: Run, till: Account, balance: Run) -> None:
+    first = await write(transactions.post, NewTransaction(till.id, 30, "credit"))
+    undone = await write(transactions.reverse, first.id)
+    again = await write(transactions.reverse, undone.id)
+    assert (again.reverses, again.type) == (undone.id, "credit")
+    assert await balance(till) == 30
+
+
+async def test_a_reversal_keeps_to_the_rules_of_a_posting(
+    write: Run, till: Account, scope: Scope, balance: Run
+) -> None:
+    strict = replace(scope, may_overdraw=False)
+    first = await write(transactions.post, NewTransaction(till.id, 30, "credit"))
+    await write(transactions.post, NewTransaction(till.id, 1, "debit"))
+    asked = write(transactions.reverse, first.id, "key-1", by=strict)
+    # The request has no amount that could be at fault.
+    assert await refusal(asked) == ("insufficient_funds", None)
+    assert await balance(till) == 29
+    await write(transactions.reverse, first.id, "key-1")
+    assert await balance(till) == -1
+
+
+async def test_another_projects_or_modes_transaction_cannot_be_seen_or_reversed(
+    write: Run, read: Run, till: Account, balance: Run, stranger: Scope
+) -> None:
+    posted = await write(transactions.post, NewTransaction(till.id, 30, "credit"))
+    assert await refusal(read(transactions.get, posted.id, by=stranger)) == ("not_found", None)
+    assert await refusal(write(transactions.reverse, posted.id, by=stranger)) == ("not_found", None)
+    batch = [NewTransaction(till.id, 30, "debit")]
+    asked = write(transactions.post_batch, batch, by=stranger)
+    assert await refusal(asked) == ("not_found", "transactions.0.account")
+    assert await balance(till) == 30
+
+
+# Lists
+
+
+@pytest.fixture
+async def mixed(write: Run, till: Account, safe: Account) -> list[Transaction]:
+    """Eight transactions on two accounts, newest first."""
+    posted = []
+    for number in range(8):
+        account = till if number % 2 else safe
+        type = "credit" if number % 4 < 2 else "debit"
+        posted.append(await write(transactions.post, NewTransaction(account.id, number + 1, type)))
+    return posted[::-1]
+
+
+@pytest.mark.parametrize("by_account", [True, False])
+@pytest.mark.parametrize("type", [None, "credit", "debit"])
+async def test_filters_go_together_and_with_the_pages(
+    read: Run, till: Account, mixed: list[Transaction], by_account: bool, type: str | None
+) -> None:
+    account = till.id if by_account else None
+    wanted = [t for t in mixed if account in (None, t.account) and type in (None, t.type)]
+    seen: list[Transaction] = []
+    cursor = None
+    while True:
+        asked = PageRequest(limit=2, after=cursor)
+        page = await read(transactions.page, asked, account=account, type=type)
+        seen += page.items
+        cursor = page.next_cursor
+        if not page.has_more:
+            break
+    assert seen == wanted
+    newer = await read(
+        transactions.page, PageRequest(limit=1, before=wanted[-1].id), account=account, type=type
+    )
+    assert newer.items == wanted[-2:-1]
+
+
+async def test_an_account_that_is_none_filters_everything_out(
+    write: Run, read: Run, mixed: list[Transaction], stranger: Scope
+) -> None:
+    theirs = await write(accounts.create, NewAccount("Till", "EUR", {}), by=stranger)
+    for account in ("acc_00000000000000000000000000", "nonsense", theirs.id):
+        page = await read(transactions.page, PageRequest(), account=account)
+        assert (page.items, page.has_more) == ([], False)
+
+
+async def test_another_project_or_mode_lists_none_of_them(
+    read: Run, till: Account, mixed: list[Transaction], stranger: Scope
+) -> None:
+    for filters in ({}, {"account": till.id}, {"type": "credit"}, {"created_after": 0}):
+        assert (await read(transactions.page, PageRequest(), by=stranger, **filters)).items == []
+
+
+async def test_a_bad_type_filters_nothing_but_is_refused(read: Run) -> None:
+    assert await refusal(read(transactions.page, PageRequest(), type="x")) == ("invalid_value", "type")
+
+
+async def test_created_after_is_strictly_after_to_the_millisecond(
+    write: Run, read: Run, till: Account, clock: ManualClock
+) -> None:
+    posted = []
+    for _ in range(3):
+        posted.append(await write(transactions.post, NewTransaction(till.id, 1, "credit")))
+        posted.append(await write(transactions.post, NewTransaction(till.id, 1, "credit")))
+        clock.advance(1)
+    first = posted[0].created
+
+    async def after(moment: int, **how: Any) -> list[Transaction]:
+        return list((await read(transactions.page, PageRequest(**how), created_after=moment)).items)
+
+    assert await after(first - 1) == posted[::-1]
+    assert await after(first) == posted[:1:-1]
+    assert await after(first + 1) == posted[:3:-1]
+    assert await after(first + 2) == []
+    assert await after(-(10**14)) == posted[::-1]
+    assert await after(2**60) == []
+    # It holds for the page that a cursor asks for, too.
+    assert await after(first, after=posted[3].id) == [posted[2]]
+    assert await after(first, after=posted[2].id) == []
+    assert await after(first, before=posted[0].id) == posted[:1:-1]
+
+
+# Events, keys and races
+
+
+async def test_an_event_keeps_the_transaction_as_it_was(write: Run, till: Account, recorded: Run) -> None:
+    first = await write(transactions.post, NewTransaction(till.id, 30, "credit", "Größe ✓"))
+    await write(transactions.reverse, first.id)
+    events = await recorded("transaction.created")
+    assert [event["data"]["object"]["balance_after"] for event in events] == [30, 0]
+    assert events[0]["data"]["object"] == as_json(first)
+
+
+async def test_keys_are_one_space_over_all_creates(write: Run, till: Account) -> None:
+    await write(accounts.create, NewAccount("Other", "EUR", {}), "key-1")
+    posting = NewTransaction(till.id, 1, "credit")
+    assert (await refusal(write(transactions.post, posting, "key-1")))[0] == "duplicate_idempotency_key"
+    first = await write(transactions.post, posting, "key-2")
+    asked = write(transactions.reverse, first.id, "key-2")
+    assert (await refusal(asked))[0] == "duplicate_idempotency_key"
+
+
+async def test_a_refused_posting_takes_no_key(write: Run, till: Account, scope: Scope) -> None:
+    posting = NewTransaction(till.id, 1, "debit")
+    with pytest.raises(InvalidRequest):
+        await write(transactions.post, posting, "key-1", by=replace(scope, may_overdraw=False))
+    with pytest.raises(PermissionDenied):
+        await write(transactions.post, posting, "key-1", by=replace(scope, quota=1))
+    with pytest.raises(NotFound):
+        await write(transactions.post, replace(posting, account="acc_x"), "key-1")
+    await write(transactions.post, posting, "key-1")
+
+
+async def test_fifty_parallel_postings_with_one_key_are_one(
+    write: Run, read: Run, till: Account, balance: Run
+) -> None:
+    posting = NewTransaction(till.id, 7, "credit")
+    asked = (write(transactions.post, posting, "key-1") for _ in range(50))
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert Counter(type(answer) for answer in answers) == {Transaction: 1, DuplicateIdempotencyKey: 49}
+    [posted] = (await read(transactions.page, PageRequest())).items
+    assert {answer.original for answer in answers if isinstance(answer, DuplicateIdempotencyKey)} == {
+        posted.id
+    }
+    assert await balance(till) == 7
+
+
+async def test_parallel_postings_all_count_and_each_sees_its_own_balance(
+    write: Run, till: Account, safe: Account, balance: Run, books: Run
+) -> None:
+    postings = [NewTransaction(till.id, n, "credit") for n in range(1, 41)]
+    postings += [NewTransaction(till.id, n, "debit", destination=safe.id) for n in range(1, 41)]
+    posted = await asyncio.gather(*(write(transactions.post, posting) for posting in postings))
+    assert [await balance(till), await balance(safe)] == [0, 820]
+    running = 0
+    for transaction in sorted(posted, key=lambda posted: posted.id):
+        running += transaction.amount if transaction.type == "credit" else -transaction.amount
+        assert transaction.balance_after == running
+    assert {total for total, _ in (await books()).values()} == {0}
+
+
+async def test_parallel_debits_never_overdraw_together(
+    write: Run, till: Account, scope: Scope, balance: Run
+) -> None:
+    await write(transactions.post, NewTransaction(till.id, 10, "credit"))
+    strict = replace(scope, may_overdraw=False)
+    asked = (write(transactions.post, NewTransaction(till.id, 3, "debit"), by=strict) for _ in range(12))
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert Counter(type(answer) for answer in answers) == {Transaction: 3, InvalidRequest: 9}
+    assert await balance(till) == 1

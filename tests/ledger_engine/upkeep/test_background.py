@@ -1,0 +1,46 @@
+"""What a server does beside answering: it begins together, and ends promptly with nothing lost."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database.engine import Engine
+from ledger_engine.database.pages import PageRequest
+from ledger_engine.events import outbox, request_log
+from ledger_engine.events.following import Followers
+from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.ledger import accounts
+from ledger_engine.ledger.accounts import NewAccount
+from ledger_engine.upkeep.background import Background
+from tests.ledger_engine.conftest import Run
+from tests.ledger_engine.events.test_request_recorder import note
+from tests.ledger_engine.events.webhooks.test_deliver import Delivering
+from tests.receivers import receiving
+
+
+async def test_all_of_it_runs_and_what_was_begun_is_recorded(engine: Engine, scope: Scope, read: Run) -> None:
+    background = Background(engine, Seal(None), retries_s=(1,))
+    background.start()
+    async with receiving() as receiver:
+        endpoint = await Delivering(engine, scope).endpoint(receiver)
+        await engine.write(partial(accounts.create, scope=scope, new=NewAccount("Till", "EUR", {})))
+        await receiver.until_received(1)
+        background.recorder.note(note(scope))
+        await background.stop()
+        (delivery,) = await Delivering(engine, scope).deliveries(endpoint.id)
+        assert delivery.status == "succeeded"
+        assert len((await read(request_log.page, PageRequest())).items) == 1
+        await engine.write(partial(accounts.create, scope=scope, new=NewAccount("Box", "EUR", {})))
+        assert len(receiver.received) == 1, "it has stopped"
+    assert await engine.read(outbox.newest) != delivery.event
+
+
+async def test_who_follows_is_told_when_the_server_begins_to_stop(engine: Engine) -> None:
+    background = Background(engine, Seal(None))
+    followers = Followers.of(engine)
+    change = followers.next_change()
+    background.begin_stop()
+    await followers.wait_for(change)
+    assert followers.ended
+    await background.stop()

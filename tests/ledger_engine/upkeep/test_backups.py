@@ -1,0 +1,335 @@
+"""A backup under load restores to a database that verifies, and neither overwrites nor loses anything."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ledger_engine.access import projects
+from ledger_engine.core.errors import Conflict, LedgerError, StorageUnavailable
+from ledger_engine.core.tenant import Scope
+from ledger_engine.database.backup import look
+from ledger_engine.database.engine import open_engine
+from ledger_engine.database.lock import ServingLock
+from ledger_engine.ledger import accounts, transactions
+from ledger_engine.upkeep import audit, backups
+from tests.ledger_engine.conftest import START
+from tests.ledger_engine.waiting import wait_until
+
+
+async def post(path: Path, postings: int) -> None:
+    """Make the ledger if it is not there, and post so many transactions, each in a commit of its own."""
+    engine = open_engine(path)
+    try:
+        project, _ = await engine.write(projects.first_or_new)
+        scope = Scope(project.id, livemode=False)
+        account = await engine.write(
+            partial(accounts.create, scope=scope, new=accounts.NewAccount("Till", "EUR", {}))
+        )
+        new = transactions.NewTransaction(account.id, 5, "credit")
+        for _ in range(postings):
+            await engine.write(partial(transactions.post, scope=scope, new=new))
+    finally:
+        await engine.close()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    asyncio.run(post(folder / "ledger.db", 20))
+    return folder / "ledger.db"
+
+
+@contextmanager
+def load_on(path: Path) -> Iterator[None]:
+    """Somebody posts as fast as they can."""
+    enough = threading.Event()
+
+    async def go_on() -> None:
+        while not enough.is_set():
+            await post(path, 50)
+
+    thread = threading.Thread(target=lambda: asyncio.run(go_on()))
+    thread.start()
+    try:
+        yield
+    finally:
+        enough.set()
+        thread.join()
+
+
+def posted(path: Path) -> int:
+    return look(path, audit.verify).transactions
+
+
+def has_grown(path: Path, before: int) -> bool:
+    return posted(path) > before
+
+
+def test_a_backup_is_one_private_file_that_verifies(ledger: Path, tmp_path: Path) -> None:
+    target = tmp_path / "copy.db"
+    report = backups.back_up(ledger, target)
+    assert (report.fault, report.transactions) == (None, 20)
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.db", "data"]
+    assert look(target, audit.verify) == report
+
+
+def test_a_backup_under_load_is_whole_and_the_load_goes_on(ledger: Path, tmp_path: Path, soak: int) -> None:
+    with load_on(ledger):
+        for round in range(5 * soak):
+            before = posted(ledger)
+            wait_until(partial(has_grown, ledger, before))
+            report = backups.back_up(ledger, tmp_path / f"{round}.db")
+            assert report.fault is None
+            assert before <= report.transactions <= posted(ledger)
+    assert look(ledger, audit.verify).fault is None
+
+
+def test_what_is_only_in_the_write_ahead_log_is_in_the_backup_too(ledger: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(ledger)) as reader:
+        # A reader keeps the log from being folded into the file when the writer closes.
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM transactions").fetchone()
+        asyncio.run(post(ledger, 3))
+        assert ledger.with_name("ledger.db-wal").stat().st_size > 0
+        assert backups.back_up(ledger, tmp_path / "copy.db").transactions == 23
+
+
+def test_a_backup_overwrites_only_what_it_is_told_to(ledger: Path, tmp_path: Path) -> None:
+    target = tmp_path / "copy.db"
+    target.write_text("precious")
+    with pytest.raises(Conflict, match="there already"):
+        backups.back_up(ledger, target)
+    assert target.read_text() == "precious"
+    backups.back_up(ledger, target, overwrite=True)
+    assert posted(target) == 20
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_folder_is_not_taken_for_a_file(ledger: Path, tmp_path: Path, overwrite: bool) -> None:
+    with pytest.raises(Conflict, match="is a folder"):
+        backups.back_up(ledger, tmp_path, overwrite=overwrite)
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_folder_that_is_not_there_is_told(ledger: Path, tmp_path: Path) -> None:
+    with pytest.raises(Conflict, match=r"There is no folder .*/none\."):
+        backups.back_up(ledger, tmp_path / "none" / "copy.db")
+
+
+def test_a_device_is_not_replaced_by_a_file(ledger: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(Conflict, match="is no file"):
+        backups.back_up(ledger, pipe, overwrite=True)
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_ledger_is_not_backed_up_over_itself(ledger: Path, overwrite: bool) -> None:
+    link = ledger.with_name("link.db")
+    link.symlink_to(ledger)
+    for itself in (ledger, link):
+        with pytest.raises(Conflict, match="is the ledger itself"):
+            backups.back_up(ledger, itself, overwrite=overwrite)
+    assert posted(ledger) == 20
+
+
+@pytest.mark.parametrize("end", ["-wal", "-shm", "-journal", ".lock"])
+@pytest.mark.parametrize("there", [True, False])
+def test_a_ledger_is_not_backed_up_over_a_file_that_belongs_to_it(
+    ledger: Path, monkeypatch: pytest.MonkeyPatch, end: str, there: bool
+) -> None:
+    target = Path(f"ledger.db{end}")
+    monkeypatch.chdir(ledger.parent)
+    if there:
+        target.write_bytes(b"its own")
+    with pytest.raises(Conflict, match="belongs to the ledger"):
+        backups.back_up(ledger, target, overwrite=True)
+    assert target.exists() == there
+
+
+def test_a_database_in_use_is_not_overwritten_by_a_backup(ledger: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    asyncio.run(post(other, 1))
+    with closing(sqlite3.connect(other)) as user:
+        user.execute("PRAGMA journal_mode=WAL")
+        user.execute("BEGIN IMMEDIATE")
+        user.execute("UPDATE projects SET name = 'in use'")
+        with pytest.raises(Conflict, match="in use"):
+            backups.back_up(ledger, other, overwrite=True)
+
+
+@pytest.mark.parametrize("text", ["", "dear diary, " * 1000])
+def test_what_is_no_ledger_is_not_backed_up(tmp_path: Path, text: str) -> None:
+    source = tmp_path / "source.db"
+    source.write_text(text)
+    with pytest.raises(StorageUnavailable):
+        backups.back_up(source, tmp_path / "copy.db")
+    assert [path.name for path in tmp_path.iterdir()] == ["source.db"]
+
+
+def test_a_missing_ledger_is_told_and_nothing_is_made(tmp_path: Path) -> None:
+    with pytest.raises(StorageUnavailable, match="there is no file"):
+        backups.back_up(tmp_path / "no.db", tmp_path / "copy.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ledger_that_does_not_verify_gives_no_backup(ledger: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(ledger)) as connection, connection:
+        connection.execute("UPDATE accounts SET balance = balance + 1")
+    with pytest.raises(StorageUnavailable, match="does not verify"):
+        backups.back_up(ledger, tmp_path / "copy.db")
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_restored_ledger_is_as_it_was_and_goes_on(ledger: Path, tmp_path: Path) -> None:
+    backups.back_up(ledger, tmp_path / "copy.db")
+    asyncio.run(post(ledger, 5))
+    restored = backups.restore(tmp_path / "copy.db", ledger, START)
+    assert restored.report.transactions == posted(ledger) == 20
+    assert ledger.stat().st_mode & 0o777 == 0o600
+    asyncio.run(post(ledger, 2))
+    assert look(ledger, audit.verify).fault is None
+    assert posted(ledger) == 22
+
+
+def test_the_ledger_before_is_kept_whole(ledger: Path, tmp_path: Path) -> None:
+    backups.back_up(ledger, tmp_path / "copy.db")
+    asyncio.run(post(ledger, 5))
+    aside = backups.restore(tmp_path / "copy.db", ledger, START).aside
+    assert aside == ledger.with_name("ledger.before-restore-20260921T141320000Z.db")
+    assert posted(aside) == 25
+    left = sorted(path.name for path in ledger.parent.iterdir())
+    assert left == [aside.name, "ledger.db", "ledger.db.lock"]
+
+
+def test_a_restore_makes_a_ledger_where_there_was_none(ledger: Path, tmp_path: Path) -> None:
+    backups.back_up(ledger, tmp_path / "copy.db")
+    restored = backups.restore(tmp_path / "copy.db", tmp_path / "new.db", START)
+    assert restored.aside is None
+    assert posted(tmp_path / "new.db") == 20
+
+
+def test_a_log_that_lost_its_ledger_is_kept_and_not_taken_for_that_of_the_restored_one(
+    ledger: Path, tmp_path: Path
+) -> None:
+    backups.back_up(ledger, tmp_path / "copy.db")
+    with closing(sqlite3.connect(ledger)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM events").fetchone()
+        asyncio.run(post(ledger, 30))
+        log = ledger.with_name("ledger.db-wal").read_bytes()
+    ledger.unlink()
+    ledger.with_name("ledger.db-wal").write_bytes(log)
+    restored = backups.restore(tmp_path / "copy.db", ledger, START)
+    assert restored.aside is None
+    assert posted(ledger) == 20
+    asyncio.run(post(ledger, 2))
+    assert posted(ledger) == 22
+    assert ledger.with_name("ledger.before-restore-20260921T141320000Z.db-wal").read_bytes() == log
+
+
+@pytest.mark.parametrize("end", ["-wal", "-journal"])
+def test_a_backup_is_not_put_beside_the_log_of_another_file(ledger: Path, tmp_path: Path, end: str) -> None:
+    (tmp_path / f"copy.db{end}").write_bytes(b"the log of another file")
+    with pytest.raises(Conflict):
+        backups.back_up(ledger, tmp_path / "copy.db", overwrite=True)
+    assert not (tmp_path / "copy.db").exists()
+
+
+def test_a_damaged_ledger_is_kept_as_it_is_and_replaced(ledger: Path, tmp_path: Path) -> None:
+    backups.back_up(ledger, tmp_path / "copy.db")
+    ledger.write_bytes(b"\xff" * 5000)
+    ledger.with_name("ledger.db-wal").write_bytes(b"the log of the damaged one")
+    aside = backups.restore(tmp_path / "copy.db", ledger, START).aside
+    assert aside is not None
+    assert aside.read_bytes() == b"\xff" * 5000
+    assert aside.with_name(aside.name + "-wal").read_bytes() == b"the log of the damaged one"
+    assert not ledger.with_name("ledger.db-wal").exists()
+    assert posted(ledger) == 20
+
+
+def test_where_a_file_has_one_name_only_the_ledger_before_is_copied(
+    ledger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backups.back_up(ledger, tmp_path / "copy.db")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError("no hard links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    asyncio.run(post(ledger, 5))
+    aside = backups.restore(tmp_path / "copy.db", ledger, START).aside
+    assert aside is not None
+    assert (posted(aside), posted(ledger)) == (25, 20)
+    backups.back_up(ledger, tmp_path / "second.db")
+    with pytest.raises(Conflict):
+        backups.back_up(ledger, tmp_path / "second.db")
+
+
+def test_nothing_is_restored_while_a_server_has_the_database(ledger: Path, tmp_path: Path) -> None:
+    backups.back_up(ledger, tmp_path / "copy.db")
+    lock = ServingLock(ledger)
+    with pytest.raises(StorageUnavailable, match=f"served by another process .{os.getpid()}."):
+        backups.restore(tmp_path / "copy.db", ledger, START)
+    lock.release()
+    backups.restore(tmp_path / "copy.db", ledger, START)
+
+
+def test_nothing_is_restored_while_anyone_else_uses_the_database(ledger: Path, tmp_path: Path) -> None:
+    backups.back_up(ledger, tmp_path / "copy.db")
+    asyncio.run(post(ledger, 1))
+    with closing(sqlite3.connect(ledger)) as user:
+        user.execute("BEGIN")
+        user.execute("SELECT count(*) FROM transactions").fetchone()
+        with pytest.raises(StorageUnavailable, match="in use"):
+            backups.restore(tmp_path / "copy.db", ledger, START)
+    assert posted(ledger) == 21
+    assert sorted(path.name for path in ledger.parent.iterdir()) == ["ledger.db", "ledger.db.lock"]
+
+
+@pytest.mark.parametrize("spoil", ["no database", "wrong books", "empty", "an empty database"])
+def test_a_backup_that_is_not_good_is_not_restored(ledger: Path, tmp_path: Path, spoil: str) -> None:
+    copy = tmp_path / "copy.db"
+    backups.back_up(ledger, copy)
+    if spoil == "no database":
+        copy.write_text("dear diary, " * 1000)
+    elif spoil == "empty":
+        copy.write_bytes(b"")
+    elif spoil == "an empty database":
+        copy.unlink()
+        with closing(sqlite3.connect(copy)) as connection:
+            connection.execute("PRAGMA user_version = 3")
+    else:
+        with closing(sqlite3.connect(copy)) as connection, connection:
+            connection.execute("UPDATE accounts SET balance = balance + 1")
+    asyncio.run(post(ledger, 1))
+    with pytest.raises(LedgerError):
+        backups.restore(copy, ledger, START)
+    assert posted(ledger) == 21
+    assert sorted(path.name for path in ledger.parent.iterdir()) == ["ledger.db", "ledger.db.lock"]
+
+
+def test_a_ledger_is_not_restored_over_itself(ledger: Path) -> None:
+    with pytest.raises(Conflict, match="the database itself"):
+        backups.restore(ledger, ledger, START)
+
+
+def test_a_restore_changes_nothing_in_the_backup(ledger: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    backups.back_up(ledger, copy)
+    before = copy.read_bytes()
+    backups.restore(copy, ledger, START)
+    assert copy.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.db", "data"]
