@@ -53,7 +53,7 @@ async def _serve_nothing(kind: str) -> None:
     from hypercorn.config import Config
     from quart import Quart
 
-    from ledger_engine.http.wire import make_strict
+    from ledger_engine.http.protocol.http1 import make_strict
 
     app = Quart("empty")
 

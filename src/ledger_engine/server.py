@@ -31,9 +31,9 @@ from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.database.lock import ServingLock
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.http.app import create_app
-from ledger_engine.http.gate import AuthRateLimit
-from ledger_engine.http.proxies import BehindProxies
-from ledger_engine.http.wire import make_strict
+from ledger_engine.http.protocol.gate import AuthRateLimit
+from ledger_engine.http.protocol.http1 import make_strict
+from ledger_engine.http.protocol.proxies import BehindProxies
 from ledger_engine.upkeep.background import Background
 
 DRAIN_S = 8  # how long requests under way may take to finish; container hosts kill after 10

@@ -19,8 +19,8 @@ from ledger_engine.access import api_keys, projects
 from ledger_engine.core.tenant import Scope
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.http.app import create_app
-from ledger_engine.http.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit
-from ledger_engine.http.wire import make_strict
+from ledger_engine.http.protocol.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit
+from ledger_engine.http.protocol.http1 import make_strict
 from tests.contract.raw import Wire
 from tests.ledger_engine.manual_clock import ManualClock
 

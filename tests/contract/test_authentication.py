@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine.http.gate import AuthRateLimit
+from ledger_engine.http.protocol.gate import AuthRateLimit
 from tests.contract.clockwork import Clockwork
 from tests.contract.conftest import MakeKey, MakeProject, Project
 from tests.contract.raw import Wire

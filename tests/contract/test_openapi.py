@@ -13,11 +13,11 @@ import httpx
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from ledger_engine.http import examples
 from ledger_engine.http.app import ROOMS, create_app
-from ledger_engine.http.documentation import SCRIPT
-from ledger_engine.http.openapi import document
-from ledger_engine.http.terms import TERMS
+from ledger_engine.http.reference import examples
+from ledger_engine.http.reference.documentation import SCRIPT
+from ledger_engine.http.reference.openapi import document
+from ledger_engine.http.reference.terms import TERMS
 from tests.contract.clockwork import Clockwork
 from tests.contract.documented import Documented
 from tests.contract.rules import holds

@@ -9,8 +9,8 @@ from typing import cast
 
 import pytest
 
-from ledger_engine.http import gate
 from ledger_engine.http.app import LedgerApp
+from ledger_engine.http.protocol import gate
 from tests.contract.clockwork import Clockwork
 from tests.contract.conftest import Server
 from tests.contract.raw import Wire, chunked

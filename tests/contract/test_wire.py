@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger_engine.http import intake, peer
+from ledger_engine.http.protocol import request_body, tcp
 from tests.contract.clockwork import Clockwork
 from tests.contract.raw import Wire, chunked
 from tests.contract.rules import holds
@@ -433,7 +433,7 @@ def test_what_was_taken_is_written_though_the_client_is_gone(wire: Wire) -> None
 
 @holds("errors.400", "2.codes")
 def test_a_body_that_does_not_come_is_408(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "BODY_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(request_body, "BODY_TIMEOUT_S", 0.2)
     with Clockwork(tmp_path / "slow.db") as clockwork:
         wire = clockwork.wire(clockwork.key(clockwork.project()))
         connection = wire.connect()
@@ -458,7 +458,7 @@ def test_a_head_that_does_not_come_is_not_waited_for(tmp_path: Path, start: byte
 
 @holds("GET /transactions")
 def test_a_client_that_takes_no_answer_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer, "SEND_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(tcp, "SEND_TIMEOUT_S", 0.2)
     with Clockwork(tmp_path / "slow.db") as clockwork:
         key = clockwork.key(clockwork.project())
         api = clockwork.client(key)

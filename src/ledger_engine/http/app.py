@@ -12,19 +12,24 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from ledger_engine.core.errors import LedgerError
 from ledger_engine.database.engine import Engine
 from ledger_engine.events.request_recorder import RequestRecorder
-from ledger_engine.http import (
+from ledger_engine.http.bodies import BODY_MAX
+from ledger_engine.http.dispatch import Connection, HasMatcher
+from ledger_engine.http.errors import InternalError, UnsupportedMethod, from_status, render
+from ledger_engine.http.operations import Routes, call_of
+from ledger_engine.http.protocol.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit, Gate
+from ledger_engine.http.protocol.rate_limits import WallClock
+from ledger_engine.http.reference import documentation
+from ledger_engine.http.routes import (
     accounts,
     api_keys,
     billing,
-    documentation,
     events,
     health,
     invoices,
     oauth,
     orders,
     projects,
-    requests_log,
-    sign_in,
+    request_log,
     statements,
     tokens,
     transactions,
@@ -32,12 +37,7 @@ from ledger_engine.http import (
     webhooks,
     whoami,
 )
-from ledger_engine.http.bodies import BODY_MAX
-from ledger_engine.http.connection import Connection, HasMatcher
-from ledger_engine.http.errors import InternalError, UnsupportedMethod, from_status, render
-from ledger_engine.http.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit, Gate
-from ledger_engine.http.limits import WallClock
-from ledger_engine.http.operations import Routes, call_of
+from ledger_engine.http.sign_in import views
 
 log = logging.getLogger("ledger_engine.http")
 
@@ -57,7 +57,7 @@ ROOMS: list[Routes] = [
     billing.routes,
     webhooks.routes,
     events.routes,
-    requests_log.routes,
+    request_log.routes,
 ]
 
 
@@ -87,7 +87,7 @@ def create_app(
     for room in ROOMS:
         app.register_blueprint(room.blueprint)
     app.register_blueprint(documentation.pages(ROOMS))
-    app.register_blueprint(sign_in.SignInPages().blueprint())
+    app.register_blueprint(views.SignInPages().blueprint())
     app.matcher = app.url_map.bind("")
     app.whole_paths = {}
     app.register_error_handler(LedgerError, _show_error)

@@ -28,9 +28,9 @@ from ledger_engine.core.tenant import Scope
 from ledger_engine.database import T, Unit
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import Page
-from ledger_engine.http.answers import JSON
 from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, parse_query
 from ledger_engine.http.errors import Rendered
+from ledger_engine.http.protocol.asgi import JSON
 
 P = ParamSpec("P")
 CALL = "ledger.call"  # where the gate leaves the Call in the ASGI scope

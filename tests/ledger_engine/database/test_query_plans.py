@@ -25,7 +25,7 @@ from ledger_engine.database.unit import SqliteUnit
 from ledger_engine.events import request_log
 from ledger_engine.events.webhooks import deliveries, endpoints
 from ledger_engine.http.app import create_app
-from ledger_engine.http.gate import AuthRateLimit
+from ledger_engine.http.protocol.gate import AuthRateLimit
 from ledger_engine.ledger import accounts, invoices, orders, transactions, users
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.exercises import EXERCISES, OPERATIONS, World, exercise

@@ -23,7 +23,7 @@ from ledger_engine.access.projects import NewProject, Project
 from ledger_engine.core.tenant import Scope
 from ledger_engine.database.engine import Engine
 from ledger_engine.http.app import ROOMS, create_app
-from ledger_engine.http.gate import AuthRateLimit
+from ledger_engine.http.protocol.gate import AuthRateLimit
 from ledger_engine.ledger import users
 from tests.ledger_engine.manual_clock import ManualClock
 

@@ -22,7 +22,7 @@ from ledger_engine.access.oauth.passwords import Login
 from ledger_engine.core.tenant import Scope
 from ledger_engine.database.engine import Engine
 from ledger_engine.http.app import create_app
-from ledger_engine.http.gate import AuthRateLimit
+from ledger_engine.http.protocol.gate import AuthRateLimit
 from ledger_engine.ledger import users
 from ledger_engine.ledger.users import User
 

@@ -19,7 +19,7 @@ from ledger_engine.core.clock import iso
 from ledger_engine.core.tenant import SCOPES, Scope
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.http.app import ROOMS, create_app
-from ledger_engine.http.gate import AuthRateLimit
+from ledger_engine.http.protocol.gate import AuthRateLimit
 from ledger_engine.ledger import users
 from ledger_engine.ledger.users import User
 from tests.ledger_engine.access.oauth.conftest import (

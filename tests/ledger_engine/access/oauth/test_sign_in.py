@@ -18,7 +18,7 @@ from ledger_engine.access.oauth.apps import App
 from ledger_engine.access.oauth.passwords import Login
 from ledger_engine.core.tenant import Scope
 from ledger_engine.database.engine import Engine
-from ledger_engine.http.sign_in import CHECKED_AT_ONCE, WAITING_MAX, Crowded, PasswordChecks
+from ledger_engine.http.sign_in.views import CHECKED_AT_ONCE, WAITING_MAX, Crowded, PasswordChecks
 from ledger_engine.ledger import users
 from ledger_engine.ledger.users import User
 from tests.ledger_engine.access.oauth.conftest import EMAIL, PASSWORD, Browser, MakeUser, hidden
@@ -336,7 +336,7 @@ async def test_a_flood_is_refused_and_those_before_it_are_served(monkeypatch: py
 async def test_who_is_refused_for_the_flood_is_told_to_come_back(
     stranger_browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ledger_engine.http.sign_in.WAITING_MAX", 0)
+    monkeypatch.setattr("ledger_engine.http.sign_in.views.WAITING_MAX", 0)
     answer = await stranger_browser.sign_in()
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert answer.headers["Content-Type"].startswith("text/html")

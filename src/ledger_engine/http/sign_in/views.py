@@ -23,10 +23,11 @@ from ledger_engine.access.oauth.passwords import Login
 from ledger_engine.access.oauth.sign_ins import SignedIn
 from ledger_engine.core.errors import LedgerError, NotFound
 from ledger_engine.core.records import dumps
-from ledger_engine.http import authorization, oauth, pages
 from ledger_engine.http.bodies import pairs_of
 from ledger_engine.http.errors import status_of
 from ledger_engine.http.operations import Call, call_of
+from ledger_engine.http.routes import oauth
+from ledger_engine.http.sign_in import authorize_requests, html_pages
 
 CHECKED_AT_ONCE = 2  # passwords; each takes 64 MB and a few processors for a while
 WAITING_MAX = 50
@@ -128,7 +129,7 @@ class SignInPages:
         code = grants.new_code() if dict(pairs_of(call.body)).get("decision") == "allow" else None
         await call.engine.write(partial(decide, asked=asked, sign_in=cookie, code=code))
         assert code is not None, "a no is raised"
-        return pages.redirect(authorization.answer(asked, _issuer(), code=code))
+        return html_pages.redirect(authorize_requests.answer(asked, _issuer(), code=code))
 
     async def sign_out(self) -> Response:
         """Sign the user out, so that somebody else can sign in and decide."""
@@ -151,7 +152,7 @@ class SignInPages:
 async def _sign_in_page(call: Call, asked: Asked, *, email: str = "", refused: bool = False) -> Response:
     cookie = _cookie()
     value = cookie or new_secret("si")
-    response = pages.page(
+    response = html_pages.page(
         "sign_in.html",
         401 if refused else 200,
         forms_lead_to=_leading_to(asked),
@@ -168,21 +169,21 @@ async def _sign_in_page(call: Call, asked: Asked, *, email: str = "", refused: b
 async def _consent_page(call: Call, asked: Asked, user: SignedIn) -> Response:
     cookie = _cookie()
     assert cookie is not None, "somebody is signed in"
-    return pages.page(
+    return html_pages.page(
         "consent.html",
         forms_lead_to=_leading_to(asked),
         app=asked.app,
         project=await _project_name(call, asked),
         user=user,
         scopes=[(scope, *_MEANINGS[scope]) for scope in asked.scopes],
-        destination=authorization.origin(asked),
+        destination=authorize_requests.origin(asked),
         parameters=asked.parameters(),
         token=_token(cookie, asked, "consent"),
     )
 
 
 def _out_of_date(asked: Asked) -> Response:
-    return pages.message(
+    return html_pages.message(
         403,
         "This page is out of date",
         "It was not sent from here, or your browser has forgotten it. It needs cookies to remember.",
@@ -191,7 +192,7 @@ def _out_of_date(asked: Asked) -> Response:
 
 
 def _ask_again(asked: Asked) -> Response:
-    return pages.redirect(_authorize_path(asked))
+    return html_pages.redirect(_authorize_path(asked))
 
 
 def _authorize_path(asked: Asked) -> str:
@@ -201,12 +202,12 @@ def _authorize_path(asked: Asked) -> str:
 def _leading_to(asked: Asked) -> str:
     # Chromium holds form-action against every redirect that follows a form, beyond the app's first
     # address too: https: lets the app send its user on.
-    return f"'self' https: {authorization.origin(asked)}"
+    return f"'self' https: {authorize_requests.origin(asked)}"
 
 
 async def _style() -> Response:
     headers = {"Cache-Control": "public, max-age=3600", "X-Content-Type-Options": "nosniff"}
-    return Response(pages.style(), content_type="text/css; charset=utf-8", headers=headers)
+    return Response(html_pages.style(), content_type="text/css; charset=utf-8", headers=headers)
 
 
 async def _metadata() -> Response:
@@ -217,17 +218,19 @@ async def _metadata() -> Response:
 
 
 async def _tell_app(told: ToldToApp) -> Response:
-    return pages.redirect(authorization.refusal(told, _issuer()), 302 if request.method == "GET" else 303)
+    return html_pages.redirect(
+        authorize_requests.refusal(told, _issuer()), 302 if request.method == "GET" else 303
+    )
 
 
 async def _show_error(error: LedgerError) -> Response:
     status = 400 if isinstance(error, NotFound) else status_of(error)
     text = f"{error.message} Nothing was sent to the app. You can close this page."
-    return pages.message(status, "This cannot go on", text)
+    return html_pages.message(status, "This cannot go on", text)
 
 
 async def _show_crowded(_: Crowded) -> Response:
-    response = pages.message(503, "Many people are signing in", "Go back in a moment and try again.")
+    response = html_pages.message(503, "Many people are signing in", "Go back in a moment and try again.")
     response.headers["Retry-After"] = "1"
     return response
 
@@ -235,7 +238,7 @@ async def _show_crowded(_: Crowded) -> Response:
 async def _show_failure(error: Exception) -> Response:
     request_id = call_of(request).request_id
     log.error("request %s failed", request_id, exc_info=error)
-    return pages.message(500, "Something went wrong on our side", f"Its number is {request_id}.")
+    return html_pages.message(500, "Something went wrong on our side", f"Its number is {request_id}.")
 
 
 # Who asks
@@ -244,7 +247,7 @@ async def _show_failure(error: Exception) -> Response:
 async def _asked(call: Call, raw: bytes, sign_in: str | None = None) -> Asked:
     """The request in a query or a form; raises what `authorization.read` does."""
     _issuer()  # without an address of its own this server can answer no app
-    return await authorization.read(call.engine, raw, sign_in)
+    return await authorize_requests.read(call.engine, raw, sign_in)
 
 
 async def _project_name(call: Call, asked: Asked) -> str:

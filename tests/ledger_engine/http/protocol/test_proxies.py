@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ledger_engine.http.proxies import BehindProxies, parse_address
+from ledger_engine.http.protocol.proxies import BehindProxies, parse_address
 
 PEER = ("10.0.0.9", 4711)
 

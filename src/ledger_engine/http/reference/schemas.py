@@ -13,7 +13,7 @@ from pydantic.json_schema import models_json_schema
 
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.http.bodies import Body, Query
-from ledger_engine.http.terms import meaning
+from ledger_engine.http.reference.terms import meaning
 
 Schema = dict[str, Any]
 REFERENCE = "#/components/schemas/{model}"

@@ -14,8 +14,8 @@ from ledger_engine.access import projects
 from ledger_engine.access.projects import NewProject
 from ledger_engine.database.engine import Engine
 from ledger_engine.http.app import create_app
-from ledger_engine.http.gate import AuthRateLimit
-from ledger_engine.http.limits import Windows
+from ledger_engine.http.protocol.gate import AuthRateLimit
+from ledger_engine.http.protocol.rate_limits import Windows
 
 MINUTE = 29_833_333 * 60  # the second a minute starts with
 

@@ -12,8 +12,8 @@ import pytest
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
-from ledger_engine.http.answers import until_gone
-from ledger_engine.http.wire import make_strict
+from ledger_engine.http.protocol.asgi import until_gone
+from ledger_engine.http.protocol.http1 import make_strict
 
 Messages = list[dict[str, Any]]
 

@@ -18,10 +18,10 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.routing import MapAdapter
 
 from ledger_engine.core.errors import LedgerError
-from ledger_engine.http.answers import send_answer, until_gone
 from ledger_engine.http.errors import Rendered, render
-from ledger_engine.http.gate import HEALTH
 from ledger_engine.http.operations import CALL, Route
+from ledger_engine.http.protocol.asgi import send_answer, until_gone
+from ledger_engine.http.protocol.gate import HEALTH
 
 
 class Connection(ASGIHTTPConnection):

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from ledger_engine import __version__
-from ledger_engine.http import examples, openapi_oauth, schemas
 from ledger_engine.http.bodies import FORM, FormOrJson
 from ledger_engine.http.errors import CODES, OAUTH_CODES
 from ledger_engine.http.operations import Operation, Routes
-from ledger_engine.http.schemas import Records, Schema
-from ledger_engine.http.terms import TERMS, explain
+from ledger_engine.http.reference import examples, openapi_oauth, schemas
+from ledger_engine.http.reference.schemas import Records, Schema
+from ledger_engine.http.reference.terms import TERMS, explain
 
 _SURFACES = {"v1": "Ledger", "api": "Directory", "oauth": "OAuth"}
 _PART = re.compile(r"<(\w+)>")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ledger_engine.core.tenant import SCOPES
-from ledger_engine.http import oauth
 from ledger_engine.http.operations import Operation
+from ledger_engine.http.routes import oauth
 
 _GRANTS = {
     "read:projects": "See accounts, transactions, invoices, orders and projects.",

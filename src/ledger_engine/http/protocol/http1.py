@@ -28,8 +28,8 @@ from hypercorn.utils import suppress_body
 
 from ledger_engine.core.errors import AuthenticationError, InvalidRequest, LedgerError
 from ledger_engine.http.errors import HeadersTooLarge, PayloadTooLarge, UnsupportedMethod, UriTooLong
-from ledger_engine.http.intake import ARRIVAL, REFUSAL, Arrival, is_refused_unread
-from ledger_engine.http.peer import Peer
+from ledger_engine.http.protocol.request_body import ARRIVAL, REFUSAL, Arrival, is_refused_unread
+from ledger_engine.http.protocol.tcp import Peer
 
 HEAD_MAX = 64 * 1024  # bytes of request line and headers that are read; the gate takes far fewer
 CHUNKS_MAX = 100_000  # of one body: each costs as much to read as a kilobyte

@@ -5,7 +5,7 @@ import pytest
 
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.http.bodies import Body, Query
-from ledger_engine.http.schemas import MOMENT, Records, of_bodies, of_query, with_null
+from ledger_engine.http.reference.schemas import MOMENT, Records, of_bodies, of_query, with_null
 
 
 class Line(TypedDict):

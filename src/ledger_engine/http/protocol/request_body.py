@@ -11,9 +11,9 @@ from werkzeug.http import parse_options_header
 from werkzeug.sansio.multipart import NEED_DATA, Data, Epilogue, Field, File, MultipartDecoder
 
 from ledger_engine.core.errors import InvalidRequest
-from ledger_engine.http.answers import Receive
 from ledger_engine.http.bodies import BODY_MAX
 from ledger_engine.http.errors import BodyTimeout, PayloadTooLarge
+from ledger_engine.http.protocol.asgi import Receive
 
 FILE_MAX = 25 * 1024 * 1024  # bytes of one file (interface.md, Request size)
 PARTS_MAX = 1000

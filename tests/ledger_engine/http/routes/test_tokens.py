@@ -11,7 +11,7 @@ from quart import Quart
 
 from ledger_engine.database.engine import Engine
 from ledger_engine.http.app import create_app
-from ledger_engine.http.gate import AuthRateLimit
+from ledger_engine.http.protocol.gate import AuthRateLimit
 from tests.ledger_engine.manual_clock import ManualClock
 
 PATH = "/v1/auth/token"
@@ -20,7 +20,7 @@ KEY = "sk_test_" + "A" * 32
 
 @pytest.fixture
 def app(engine: Engine) -> Quart:
-    """The application with an authentication endpoint that does not count; test_limits.py is about that."""
+    """The application with an authentication endpoint that does not count; see test_rate_limits.py."""
     return create_app(engine, auth_rate_limit=AuthRateLimit(1_000_000, 1_000_000))
 
 

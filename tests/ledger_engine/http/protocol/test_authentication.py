@@ -21,7 +21,7 @@ from ledger_engine.core.tenant import Scope
 from ledger_engine.database import Listener, Unit
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.http.app import create_app
-from ledger_engine.http.auth import Authenticator
+from ledger_engine.http.protocol.authentication import Authenticator
 from tests.ledger_engine.manual_clock import ManualClock
 
 

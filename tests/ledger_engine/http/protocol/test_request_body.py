@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from ledger_engine.core.errors import InvalidRequest
-from ledger_engine.http import intake
 from ledger_engine.http.bodies import BODY_MAX
 from ledger_engine.http.errors import BodyTimeout, PayloadTooLarge
-from ledger_engine.http.intake import REFUSAL, ClientGone, read_body
+from ledger_engine.http.protocol import request_body
+from ledger_engine.http.protocol.request_body import REFUSAL, ClientGone, read_body
 
 LENGTH = {b"content-length": b"9"}
 
@@ -62,7 +62,7 @@ async def test_a_body_the_wire_cannot_read_is_refused_with_its_reason() -> None:
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "BODY_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(request_body, "BODY_TIMEOUT_S", 0.01)
 
     async def receive() -> dict[str, Any]:
         await asyncio.Event().wait()
@@ -81,7 +81,7 @@ async def test_files_are_counted_and_dropped() -> None:
 
 
 async def test_each_file_has_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "FILE_MAX", 1000)
+    monkeypatch.setattr(request_body, "FILE_MAX", 1000)
     fits, ends = FILE + b"x" * 1000 + b"\r\n", b"--b c--\r\n"
     assert await read_body(messages(fits * 3, ends), MULTIPART) == b""
     with pytest.raises(PayloadTooLarge, match="25 MB"):
@@ -89,7 +89,7 @@ async def test_each_file_has_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_too_many_parts_are_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "PARTS_MAX", 3)
+    monkeypatch.setattr(request_body, "PARTS_MAX", 3)
     with pytest.raises(PayloadTooLarge):
         await read_body(messages((FILE + b"x\r\n") * 4, b"--b c--\r\n"), MULTIPART)
 

@@ -23,8 +23,8 @@ from ledger_engine.events import following, outbox
 from ledger_engine.events.following import Followers
 from ledger_engine.events.webhooks import deliveries, endpoints
 from ledger_engine.events.webhooks.sealing import Seal
-from ledger_engine.http import events as routes
-from ledger_engine.http.wire import make_strict
+from ledger_engine.http.protocol.http1 import make_strict
+from ledger_engine.http.routes import events as routes
 from ledger_engine.ledger import accounts
 from ledger_engine.upkeep.background import Background
 from tests.ledger_engine.conftest import MakeKey, Run

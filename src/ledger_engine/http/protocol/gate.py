@@ -18,13 +18,20 @@ from ledger_engine.core.errors import InvalidRequest, LedgerError, NotFound, Sto
 from ledger_engine.core.ids import IdSource
 from ledger_engine.database.engine import Engine
 from ledger_engine.events.request_recorder import BODY_KEPT_MAX, Note, RequestRecorder
-from ledger_engine.http import pages
-from ledger_engine.http.answers import JSON, Asgi, Receive, Send, send_answer, until_gone
-from ledger_engine.http.auth import Authenticator
 from ledger_engine.http.errors import HeadersTooLarge, InternalError, UriTooLong, render, render_rate_limited
-from ledger_engine.http.intake import ARRIVAL, REFUSAL, Arrival, ClientGone, is_large, read_body
-from ledger_engine.http.limits import Verdict, WallClock, Windows
 from ledger_engine.http.operations import CALL, Call
+from ledger_engine.http.protocol.asgi import JSON, Asgi, Receive, Send, send_answer, until_gone
+from ledger_engine.http.protocol.authentication import Authenticator
+from ledger_engine.http.protocol.rate_limits import Verdict, WallClock, Windows
+from ledger_engine.http.protocol.request_body import (
+    ARRIVAL,
+    REFUSAL,
+    Arrival,
+    ClientGone,
+    is_large,
+    read_body,
+)
+from ledger_engine.http.sign_in import html_pages
 
 URL_MAX = 8 * 1024  # bytes (interface.md, Request size)
 HEADERS_MAX = 16 * 1024
@@ -212,7 +219,7 @@ async def _turn_away(
     if refusal is None or verdict.wait:
         status, headers, body = 429, [JSON], render_rate_limited(verdict.wait)
         if path.startswith("/oauth/") and b"text/html" in accept:
-            status, headers, body = pages.rate_limited(verdict.wait)
+            status, headers, body = html_pages.rate_limited(verdict.wait)
     else:
         status, headers, body = render(refusal, path)
     if refusal is None:

@@ -10,9 +10,9 @@ from importlib.resources import files
 from quart import Blueprint, Response, request
 
 from ledger_engine.core.records import dumps
-from ledger_engine.http.openapi import document
 from ledger_engine.http.operations import Routes
-from ledger_engine.http.pages import redirect
+from ledger_engine.http.reference.openapi import document
+from ledger_engine.http.sign_in.html_pages import redirect
 
 SCRIPT = "rapidoc-9.3.8.min.js"
 # The page may show and call this server and nothing else. RapiDoc brings its styles inside its elements.
@@ -71,4 +71,4 @@ def pages(rooms: Iterable[Routes]) -> Blueprint:
 
 
 def _asset(name: str) -> bytes:
-    return files("ledger_engine.http").joinpath("assets", name).read_bytes()
+    return files("ledger_engine.http.reference").joinpath("assets", name).read_bytes()

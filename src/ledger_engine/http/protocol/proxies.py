@@ -10,7 +10,7 @@ import ipaddress
 from collections.abc import Iterable
 from typing import Any
 
-from ledger_engine.http.answers import Asgi
+from ledger_engine.http.protocol.asgi import Asgi
 
 
 class BehindProxies:

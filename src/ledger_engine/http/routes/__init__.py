@@ -1,0 +1,1 @@
+"""The operations of the interface, one module per resource."""

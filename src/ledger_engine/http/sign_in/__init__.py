@@ -1,0 +1,1 @@
+"""The pages on which users sign in and decide what apps may do."""
