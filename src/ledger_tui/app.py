@@ -20,14 +20,14 @@ from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ClientError
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.commands import DashboardCommands
-from ledger_tui.connection import CannotConnect, Connection, SignInNeeded
 from ledger_tui.crash import crash_report
-from ledger_tui.hearing import hears
+from ledger_tui.handlers import hears
 from ledger_tui.key_order import KeyOrder
 from ledger_tui.keymap import keymap, spelled
 from ledger_tui.messages import NamesCame, ServerEnded, ServerFailed, SessionChanged, SignInWanted
 from ledger_tui.options import Options
 from ledger_tui.screens.dashboard import Dashboard
+from ledger_tui.server_connection import CannotConnect, Connection, SignInNeeded
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.session import Link, Session
 from ledger_tui.state.text import literal

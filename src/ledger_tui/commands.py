@@ -9,8 +9,8 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
 from ledger_tui.resources.registry import BY_KIND, resource_of_id
-from ledger_tui.screens.exploring import Exploring
 from ledger_tui.state.text import literal
+from ledger_tui.widgets.navigation import Exploring
 
 _NOT_OFFERED = ("move", "open", "newest", "oldest")  # what only a key at hand is good for
 

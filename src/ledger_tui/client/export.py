@@ -15,8 +15,8 @@ from typing import TextIO
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ClientError
 from ledger_tui.client.lists import Paging, fetch_page, learn_account
+from ledger_tui.state.export_formats import Format, columns_of, csv_lines, csv_row, json_line
 from ledger_tui.state.names import AccountNames
-from ledger_tui.state.sheets import Format, columns_of, csv_lines, csv_row, json_line
 from ledger_tui.state.window import Record, Want
 
 

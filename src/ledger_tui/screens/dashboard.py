@@ -9,7 +9,7 @@ from ledger_tui.actions import GLOBAL_KEYS
 from ledger_tui.client.api import new_idempotency_key
 from ledger_tui.client.curl import KEY_VARIABLE, as_curl
 from ledger_tui.client.errors import ClientError, NotOffered, Unreachable
-from ledger_tui.hearing import hears, while_running
+from ledger_tui.handlers import hears, while_running
 from ledger_tui.messages import (
     Acted,
     ActFailed,
@@ -20,11 +20,10 @@ from ledger_tui.messages import (
     NamesCame,
     TokensChanged,
 )
-from ledger_tui.resources.asking import question
 from ledger_tui.resources.base import Form
+from ledger_tui.resources.confirmations import question
 from ledger_tui.resources.registry import PLACES
 from ledger_tui.screens.confirm import ConfirmScreen
-from ledger_tui.screens.exploring import Exploring
 from ledger_tui.screens.form import FormScreen
 from ledger_tui.screens.help import HelpScreen
 from ledger_tui.screens.shown_once import ShownOnceScreen
@@ -34,6 +33,7 @@ from ledger_tui.state.text import literal
 from ledger_tui.state.window import Record
 from ledger_tui.widgets.blank import Switcher
 from ledger_tui.widgets.key_bar import KeyBar
+from ledger_tui.widgets.navigation import Exploring
 from ledger_tui.widgets.resource_view import ResourceView
 from ledger_tui.widgets.status_bar import StatusBar
 from ledger_tui.widgets.tabs import ScreenTabs

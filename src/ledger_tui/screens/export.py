@@ -16,10 +16,10 @@ from textual.worker import Worker, WorkerState
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ClientError
 from ledger_tui.client.export import Asked, FileIsThere, Progress, export
-from ledger_tui.hearing import hears
+from ledger_tui.handlers import hears
 from ledger_tui.messages import ExportEnded, ExportWent
 from ledger_tui.screens.dialog import Dialog
-from ledger_tui.state.sheets import format_of
+from ledger_tui.state.export_formats import format_of
 from ledger_tui.state.text import literal
 from ledger_tui.widgets.key_bar import KeyBar
 

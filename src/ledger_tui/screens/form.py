@@ -13,7 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 from textual.widgets.input import Selection
 
-from ledger_tui.hearing import hears
+from ledger_tui.handlers import hears
 from ledger_tui.messages import (
     Created,
     FieldChanged,
@@ -29,9 +29,9 @@ from ledger_tui.screens.submission import Submission
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.session import Mode, Session
 from ledger_tui.state.text import literal
-from ledger_tui.widgets.account_field import AccountField
 from ledger_tui.widgets.choice_field import ChoiceField
 from ledger_tui.widgets.key_bar import KeyBar
+from ledger_tui.widgets.picker_field import AccountField
 
 _DISCARD = "Discard what you typed?"
 _LEAVE_UNANSWERED = "No answer came: it may have been done. Leave it?"

@@ -17,7 +17,7 @@ from textual.widgets import Static
 
 from ledger_tui.client.errors import ClientError
 from ledger_tui.client.oauth import OAuthApp, SignIn
-from ledger_tui.hearing import hears
+from ledger_tui.handlers import hears
 from ledger_tui.messages import SignInEnded
 from ledger_tui.screens.dialog import Dialog
 from ledger_tui.state.text import literal

@@ -8,12 +8,12 @@ from typing import Any
 from textual import work
 
 from ledger_tui.client.errors import ClientError
-from ledger_tui.hearing import hears
+from ledger_tui.handlers import hears
 from ledger_tui.messages import MoreCame
 from ledger_tui.resources.base import Detail, Resource
 from ledger_tui.state.window import Record
 from ledger_tui.widgets.detail_pane import DetailPane
-from ledger_tui.widgets.list_view import ListView
+from ledger_tui.widgets.record_list import ListView
 from ledger_tui.widgets.view import Desk
 
 _MORE_KEPT = 50

@@ -12,7 +12,7 @@ from ledger_tui.actions import EVENTS_KEYS, RESOURCE_KEYS
 from ledger_tui.client.errors import ClientError, Invalid, NotOffered
 from ledger_tui.client.figures import ENDPOINTS_READ, read_deliveries
 from ledger_tui.client.stream import EventLine, Heard
-from ledger_tui.hearing import hears
+from ledger_tui.handlers import hears
 from ledger_tui.messages import DeliveriesCame, EventsHeard, ListeningChanged
 from ledger_tui.resources.events import events_resource
 from ledger_tui.state.text import literal

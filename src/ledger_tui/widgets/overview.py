@@ -16,7 +16,7 @@ from textual.widgets import Static
 from ledger_tui.actions import VIEW_KEYS
 from ledger_tui.client import figures
 from ledger_tui.client.errors import ClientError, NotOffered
-from ledger_tui.hearing import hears
+from ledger_tui.handlers import hears
 from ledger_tui.messages import FigureCame, NamesCame
 from ledger_tui.resources.base import Cell, Place, Tone
 from ledger_tui.resources.transactions import TRANSACTIONS

@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from ledger_tui.actions import RESOURCE_KEYS
 from ledger_tui.client.errors import ClientError
-from ledger_tui.hearing import hears
+from ledger_tui.handlers import hears
 from ledger_tui.messages import (
     ActWanted,
     CreateWanted,

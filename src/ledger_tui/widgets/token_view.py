@@ -11,7 +11,7 @@ from textual.widgets import Static
 from ledger_tui.actions import TOKEN_KEYS, VIEW_KEYS
 from ledger_tui.client.errors import ClientError, Forbidden, NotOffered
 from ledger_tui.client.tokens import refusal_of
-from ledger_tui.hearing import hears
+from ledger_tui.handlers import hears
 from ledger_tui.messages import TokensAsked, TokensChanged, WhoamiCame
 from ledger_tui.resources.api_keys import scopes_of
 from ledger_tui.resources.base import Cell, Place, Tone, text_of, time_of

@@ -11,7 +11,7 @@ from textual.worker import Worker, WorkerState
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.tokens import TokenKeeper
-from ledger_tui.hearing import hears, while_running
+from ledger_tui.handlers import hears, while_running
 from ledger_tui.messages import BackWanted
 from ledger_tui.resources.base import Place
 from ledger_tui.state.history import History, RecentObjects

@@ -14,8 +14,8 @@ import pytest
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ClientError
 from ledger_tui.client.export import Asked, CannotWrite, FileIsThere, Progress, export
+from ledger_tui.state.export_formats import Format
 from ledger_tui.state.session import Session
-from ledger_tui.state.sheets import Format
 from ledger_tui.state.traffic import Traffic
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import until

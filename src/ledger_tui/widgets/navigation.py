@@ -10,7 +10,7 @@ from textual.screen import Screen
 
 from ledger_tui.client.errors import ClientError
 from ledger_tui.config import BadConfig, config_file
-from ledger_tui.hearing import hears
+from ledger_tui.handlers import hears
 from ledger_tui.messages import BackWanted, LinkFollowed, ObjectFound, ObjectMissed
 from ledger_tui.resources.base import Resource
 from ledger_tui.resources.filtering import filter_line
@@ -22,7 +22,7 @@ from ledger_tui.state.raw import ids_in
 from ledger_tui.state.text import literal
 from ledger_tui.styles import ABOUT, THEMES
 from ledger_tui.widgets.blank import Switcher
-from ledger_tui.widgets.list_view import ListView
+from ledger_tui.widgets.record_list import ListView
 from ledger_tui.widgets.resource_view import ResourceView
 from ledger_tui.widgets.tabs import ScreenTabs
 from ledger_tui.widgets.view import Desk, View

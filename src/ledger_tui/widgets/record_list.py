@@ -12,7 +12,7 @@ from textual import work
 
 from ledger_tui.client.errors import ClientError, Forbidden, Invalid, NotOffered
 from ledger_tui.client.lists import fetch_page, learn_account
-from ledger_tui.hearing import hears
+from ledger_tui.handlers import hears
 from ledger_tui.messages import NamesCame, PageCame, PageFailed
 from ledger_tui.resources.base import Resource
 from ledger_tui.state.text import literal

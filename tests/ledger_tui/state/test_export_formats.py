@@ -1,6 +1,6 @@
 import pytest
 
-from ledger_tui.state.sheets import cell, columns_of, csv_lines, csv_row, format_of, json_line
+from ledger_tui.state.export_formats import cell, columns_of, csv_lines, csv_row, format_of, json_line
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"])

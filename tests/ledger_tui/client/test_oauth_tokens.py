@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ledger_tui.client import oauth_keeper
+from ledger_tui.client import oauth_tokens
 from ledger_tui.client.api import Api
 from ledger_tui.client.oauth import OAuthApp, Refused
-from ledger_tui.client.oauth_keeper import OAuthKeeper, ShelfFailed
+from ledger_tui.client.oauth_tokens import OAuthKeeper, ShelfFailed
 from ledger_tui.client.tokens import NoTokens
 from ledger_tui.secret_store import Secrets
 from ledger_tui.state.session import Session
@@ -61,7 +61,7 @@ async def keeper(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> OAuthKeeper:
     async def ask(app: OAuthApp, fields: dict[str, str]) -> dict[str, Any]:
         return pair(int(fields["refresh_token"].removeprefix("rt_")) + 1)
 
-    monkeypatch.setattr(oauth_keeper, "ask_for_tokens", ask)
+    monkeypatch.setattr(oauth_tokens, "ask_for_tokens", ask)
     await keeper.signed_in(pair(1))
     return keeper
 
@@ -109,7 +109,7 @@ async def test_a_refresh_token_that_is_refused_is_not_sent_again(
         sent.append(fields["refresh_token"])
         raise Refused("It was used before.")
 
-    monkeypatch.setattr(oauth_keeper, "ask_for_tokens", refuse)
+    monkeypatch.setattr(oauth_tokens, "ask_for_tokens", refuse)
     with pytest.raises(Refused):
         await keeper.refresh()
     assert access(keeper) == "at_1", "it may be good until it ends"

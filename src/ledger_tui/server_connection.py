@@ -19,7 +19,7 @@ from ledger_tui.state.session import Session
 from ledger_tui.state.tokens import Tokens
 
 if TYPE_CHECKING:
-    from ledger_tui.client.oauth_keeper import OAuthKeeper
+    from ledger_tui.client.oauth_tokens import OAuthKeeper
 
 # A server of our own that lived this long is started again unasked; one that dies at once is not.
 RESTART_AFTER_SECONDS = 20.0
@@ -54,7 +54,7 @@ class ProfileShelf:
 
 @contextlib.contextmanager
 def _shelf_failures() -> Iterator[None]:
-    from ledger_tui.client.oauth_keeper import ShelfFailed
+    from ledger_tui.client.oauth_tokens import ShelfFailed
 
     try:
         yield
@@ -95,7 +95,7 @@ class Connection:
         if profile is None or profile.client_id is None:
             return None
         from ledger_tui.client.oauth import OAuthApp
-        from ledger_tui.client.oauth_keeper import OAuthKeeper
+        from ledger_tui.client.oauth_tokens import OAuthKeeper
 
         app = OAuthApp(profile.auth_url or profile.url, profile.client_id, profile.scope)
         return OAuthKeeper(self._api, Tokens(), app, ProfileShelf(profile.name))
@@ -153,7 +153,7 @@ class Connection:
             raise CannotConnect(str(error)) from None
 
     async def _resume(self, keeper: OAuthKeeper, url: str) -> None:
-        from ledger_tui.client.oauth_keeper import ShelfFailed
+        from ledger_tui.client.oauth_tokens import ShelfFailed
 
         try:
             access = await keeper.resume()

@@ -1,8 +1,8 @@
 """What is asked before something final names the object as people do, not only by its id."""
 
 from ledger_tui.resources.api_keys import API_KEYS
-from ledger_tui.resources.asking import question
 from ledger_tui.resources.base import Resource
+from ledger_tui.resources.confirmations import question
 from ledger_tui.resources.endpoints import ENDPOINTS
 from ledger_tui.resources.orders import ORDERS
 from ledger_tui.resources.transactions import TRANSACTIONS

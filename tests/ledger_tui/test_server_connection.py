@@ -10,7 +10,7 @@ import keyring
 import pytest
 from keyring.backends.fail import Keyring as NoKeyring
 
-import ledger_tui.connection
+import ledger_tui.server_connection
 from ledger_tui.app import LedgerApp
 from ledger_tui.config import Profile
 from ledger_tui.options import Options
@@ -148,7 +148,7 @@ async def test_an_own_server_that_dies_is_a_state_and_one_key_starts_it_again(tm
 async def test_one_that_had_lived_is_started_again_unasked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger_tui.connection, "RESTART_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(ledger_tui.server_connection, "RESTART_AFTER_SECONDS", 0.0)
     app = LedgerApp(Options(database=str(tmp_path / "ledger.db")))
     async with app.run_test(size=(100, 24), notifications=True) as pilot:
         driver = Driver(app, pilot)
