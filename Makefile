@@ -1,13 +1,16 @@
 # Every target makes what it needs first: a Python 3.11 or newer and make are enough to start.
 #   make run     the dashboard on a demo            make check   style, types, import rules, house rules
 #   make test    the tests                          make dist    dist/ledger.pyz, everything in one file
-#   make soak    the random and fault tests, long   make bench   the benchmarks
+#   make quick   the tests for while you work       make bench   the benchmarks
+#   make soak    the random and fault tests, long
 #   make lock    pin the dependencies anew          make clean   remove what can be made again
 #   make pictures  draw docs/pictures, the dashboard's screens
 
 PYTHON ?= python3
-PYTEST_ARGS ?= --numprocesses auto --dist loadfile
-SOAK ?= 50
+# Many tests wait for a process or the disk: two workers for each processor take less time than one.
+WORKERS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))
+PYTEST_ARGS ?= --numprocesses $(WORKERS) --dist worksteal
+SOAK ?= 200
 SOAK_ARGS ?=
 UV_ARGS ?=
 
@@ -15,13 +18,19 @@ venv := .venv
 bin := $(venv)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: run test check dist soak bench pictures lock clean runtime dev
+.PHONY: run test quick check dist soak bench pictures lock clean runtime dev
 
 run: runtime
 	$(bin)/ledger-tui --demo
 
+# Without compiled files each process of the tests would compile the program and the tests again.
+unexport PYTHONDONTWRITEBYTECODE
+
 test: dev
 	$(bin)/python -m pytest $(PYTEST_ARGS)
+
+quick: dev
+	$(bin)/python -m pytest --quick -q $(PYTEST_ARGS)
 
 check: dev
 	$(bin)/ruff check .

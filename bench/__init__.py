@@ -1,1 +1,1 @@
-"""What the speed claims are measured with: `python -m bench`, see README.md."""
+"""The benchmarks behind the speed claims: `python -m bench`, see README.md."""

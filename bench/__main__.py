@@ -26,7 +26,7 @@ MEASURES: dict[str, Callable[[Path, int], list[Result]]] = {
 
 
 def main() -> int:
-    """Exit status 1 when a claim is missed."""
+    """Run the benchmarks; returns the exit status, 1 when a claim is missed."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure what the README claims.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MEASURES)}; all by default")
     parser.add_argument("--rounds", type=int, default=7, help="turns of each pair (default: 7)")

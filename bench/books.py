@@ -1,4 +1,4 @@
-"""The database a measurement starts from: one project without limits and some accounts."""
+"""The database that a benchmark starts with: one project without limits and some accounts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from ledger_engine.access import api_keys, projects
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.ledger import accounts
 
@@ -19,13 +19,13 @@ class Books:
     """A database file, a key for it, and the ids of its accounts."""
 
     path: Path
-    scope: Scope
+    tenant: Tenant
     key: str
     accounts: list[str]
 
 
 async def make_books(path: Path, account_count: int = 100) -> Books:
-    """Make the file at `path`."""
+    """Create the database at `path`."""
     engine = open_engine(path, serving=True)
     try:
         return await fill_books(engine, path, account_count)
@@ -34,14 +34,14 @@ async def make_books(path: Path, account_count: int = 100) -> Books:
 
 
 async def fill_books(engine: Engine, path: Path, account_count: int) -> Books:
-    """The same in an engine that is open."""
+    """Create the same in an open engine."""
     new = projects.NewProject("Bench", "enterprise", rate_limit=NO_LIMIT, burst=NO_LIMIT)
     project = await engine.write(partial(projects.create, new=new))
-    scope = Scope(project.id, livemode=False)
+    tenant = Tenant(project.id, livemode=False)
     key = api_keys.new_value(livemode=False)
-    await engine.write(partial(api_keys.create, scope=scope, new=api_keys.NewApiKey(), value=key))
+    await engine.write(partial(api_keys.create, tenant=tenant, new=api_keys.NewApiKey(), value=key))
     ids = []
     for number in range(account_count):
         account = accounts.NewAccount(f"Account {number}", "EUR", {})
-        ids.append((await engine.write(partial(accounts.create, scope=scope, new=account))).id)
-    return Books(path, scope, key, ids)
+        ids.append((await engine.write(partial(accounts.create, tenant=tenant, new=account))).id)
+    return Books(path, tenant, key, ids)

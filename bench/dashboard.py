@@ -1,7 +1,7 @@
-"""The dashboard in a real terminal: how soon it is there, answers a key and changes its screen, and its size.
+"""The dashboard in a real terminal: time to start, to answer a key and to change the screen, and memory.
 
-On 5,000,000 transactions from a server 40 ms away; then on its own server while that takes 300
-requests a second from another client.
+On 5,000,000 transactions from a server 40 ms away; then on its own server while that takes 300 requests a
+second from another client.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bench.terminal import Terminal
 SIZES = ((80, 24), (120, 40), (250, 70))
 PRESSES = 150
 SCREENS = 30
-REPEAT_SECONDS = 1 / 30  # a key that is held down
+REPEAT_SECONDS = 1 / 30  # of a key that is held down
 LOAD_PER_SECOND = 300
 KEY = "sk_test_0123456789abcdefghijklmnopqrstuv"
 DOWN, PAGE_DOWN, PAGE_UP = "\x1b[B", "\x1b[6~", "\x1b[5~"
@@ -33,7 +33,7 @@ FIRST_PAINT_S, KEY_P95_MS, SCREEN_MS, MEMORY_MB = 0.4, 20.0, 30.0, 120.0
 
 
 def measure(folder: Path, rounds: int) -> list[Result]:
-    """The claims of the dashboard, at three sizes of the terminal."""
+    """Measure the claims of the dashboard, at three sizes of the terminal."""
     return _far_away(folder, rounds) + _beside_load(folder)
 
 
@@ -80,7 +80,10 @@ def _scrolled(terminal: Terminal, name: str) -> list[Result]:
 
 
 def _held(terminal: Terminal, key: str) -> list[float]:
-    """The times of a key held down: pressed at its pace whether or not the last one was answered in time."""
+    """Return the milliseconds of each press of a key held down.
+
+    It is pressed at its rate, whether or not the last press was answered in time.
+    """
     taken = []
     for _ in range(PRESSES):
         next_at = time.perf_counter() + REPEAT_SECONDS
@@ -92,9 +95,9 @@ def _held(terminal: Terminal, key: str) -> list[float]:
 
 
 def _screens_changed(terminal: Terminal, name: str) -> Result:
-    """From the key to the moment the other screen's rows stand there."""
+    """Measure from the key until the other screen's rows are shown."""
     taken = []
-    for number in range(-2, SCREENS):  # the first two make the screens
+    for number in range(-2, SCREENS):  # the first two create the screens
         key, sign = (("1", "Account "), ("2", "credit"))[number % 2]
         terminal.settle(0.1)
         pressed = terminal.press(key)
@@ -118,7 +121,7 @@ def _beside_load(folder: Path) -> list[Result]:
         found = re.search(rb"127\.0\.0\.1:\d+", terminal.seen)
         if found is None:
             raise RuntimeError("the dashboard does not say where its server is")
-        # The same project: the list that is scrolled is the one that the load writes to.
+        # The same project, so that the load adds to the list that is scrolled.
         url = f"http://{found.group().decode()}"
         with _loaded(url, books.key, books.accounts[0]) as end:
             results = [*_scrolled(terminal, name), _screens_changed(terminal, name)]
@@ -129,7 +132,7 @@ def _beside_load(folder: Path) -> list[Result]:
 
 @contextmanager
 def _loaded(url: str, key: str, account: str) -> Iterator[Callable[[], float]]:
-    """Another client at a steady pace, until the end is called for: how many requests a second it got."""
+    """Run another client at a steady rate; the yielded function ends it, returning its requests a second."""
     command = [sys.executable, "-m", "bench.pace", url, key, account, str(LOAD_PER_SECOND)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
 
@@ -148,7 +151,7 @@ def _loaded(url: str, key: str, account: str) -> Iterator[Callable[[], float]]:
 
 @contextmanager
 def _started(module: str, *arguments: str) -> Iterator[str]:
-    """The URL of a server in a process of its own, which is killed at the end."""
+    """Yield the URL of a server in a process of its own, which is killed at the end."""
     process = subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None

@@ -1,7 +1,7 @@
-"""A ledger without end for the dashboard to look at: 5,000,000 transactions from arithmetic, answered late.
+"""A server with 5,000,000 transactions computed by arithmetic, answered with a delay, for the dashboard.
 
 `python -m bench.endless [LATENCY_MS]` prints `Listening on http://…`. It has the interface's lists, and
-`ending_before`; nothing is stored, so what is measured against it is the dashboard alone.
+`ending_before`; nothing is stored, so that only the dashboard is measured.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _LISTS = {"/v1/accounts": (account, ACCOUNTS), "/v1/transactions": (transaction,
 
 
 def answer(path: str) -> tuple[int, Any]:
-    """Status and body for a GET."""
+    """Return status and body for a GET."""
     parts = urlsplit(path)
     query = dict(parse_qsl(parts.query))
     if parts.path == "/api/health":

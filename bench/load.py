@@ -1,4 +1,4 @@
-"""Load over HTTP: `wrk` where it is installed, else a small client of our own."""
+"""Load over HTTP: `wrk` where it is installed, else a small client in Python."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ CONNECTIONS = 32
 def requests_per_second(
     url: str, key: str, bodies: list[dict[str, object]], seconds: int, *, keys: bool
 ) -> float:
-    """How many POSTs of these bodies in turn the server answers with 2xx in a second, over 32 connections.
+    """Return how many POSTs of these bodies in turn the server answers with 2xx a second, on 32 connections.
 
-    With `keys` each carries an Idempotency-Key of its own. Raises RuntimeError when one is refused.
+    With `keys` each has an Idempotency-Key of its own. Raises RuntimeError when one is refused.
     """
     if shutil.which("wrk"):
         return _by_wrk(url, key, bodies, seconds, keys)
@@ -60,7 +60,10 @@ def _by_wrk(url: str, key: str, bodies: list[dict[str, object]], seconds: int, k
 
 
 def _by_sockets(url: str, key: str, bodies: list[dict[str, object]], seconds: int, keys: bool) -> float:
-    """The same in one thread of Python: it needs more of the machine, which brings the two sides closer."""
+    """Measure the same in one thread of Python.
+
+    It uses more of the machine, which brings the two sides closer.
+    """
     parts = urlsplit(url)
     head = (
         f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {key}\r\n"

@@ -1,7 +1,7 @@
-"""Requests at a steady pace: half postings, half reads.
+"""Requests at a steady rate: half POSTs of transactions, half reads.
 
-`python -m bench.pace URL KEY ACCOUNT PER_SECOND` goes on until its standard input closes, then prints
-how many requests a second were answered with 2xx. What is not answered in time is not sent twice.
+`python -m bench.pace URL KEY ACCOUNT PER_SECOND` runs until its standard input closes, then prints how many
+requests a second were answered with 2xx. A request without an answer in time is not sent again.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _INSERT = (
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """A ledger with so many transactions, and the ids of some of them, from all over it."""
+    """A ledger with this many transactions, and the ids of some of them, spread over the whole list."""
 
     books: Books
     cursors: list[str]
@@ -43,7 +43,7 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Pages with one filter, the newest or any."""
+    """Pages with one filter, the newest page or one at a random cursor."""
 
     account: bool
     type: str | None
@@ -54,7 +54,7 @@ class Kind:
         return f"by {' and '.join(filters) or 'nothing'}, {'anywhere' if self.anywhere else 'newest'}"
 
     def queries(self, shelf: Shelf) -> list[dict[str, str]]:
-        """The parameters of a measurement's requests, the same each time."""
+        """Return the parameters of a benchmark's requests, the same each time."""
         chance = random.Random(7)
         queries = []
         for _ in range(READS):
@@ -76,7 +76,7 @@ KINDS = [
 
 
 def measure(folder: Path, rounds: int) -> list[Result]:
-    """Over HTTP, which is the claim; then in process, where nothing else hides the difference."""
+    """Measure over HTTP, which is the claim, then in process, where no other work hides the difference."""
     small, large = [asyncio.run(_fill(folder / f"{count}.db", count)) for count in (SMALL, LARGE)]
     results = []
     with ledger(small.books.path) as of_small, ledger(large.books.path) as of_large:
@@ -105,7 +105,7 @@ def _compare(
 
 
 def _over_http(url: str, shelf: Shelf, kind: Kind) -> float:
-    """The median milliseconds of a request on a connection that stays open."""
+    """Return the median milliseconds of a request on one open connection."""
     connection = HTTPConnection(urlsplit(url).netloc)
     headers = {"Authorization": f"Bearer {shelf.books.key}"}
     taken = []
@@ -131,7 +131,7 @@ async def _read(engine: Engine, shelf: Shelf, kind: Kind) -> float:
         wanted = PageRequest(after=query.pop("starting_after", None))
         page = partial(
             transactions.page,
-            scope=shelf.books.scope,
+            tenant=shelf.books.tenant,
             wanted=wanted,
             account=query.get("account"),
             type=query.get("type"),
@@ -144,7 +144,7 @@ async def _read(engine: Engine, shelf: Shelf, kind: Kind) -> float:
 
 
 async def _fill(path: Path, count: int) -> Shelf:
-    """Rows as the rooms write them, put in directly: a million requests would take minutes."""
+    """Insert rows directly, in the form the engine writes: a million requests would take minutes."""
     say(f"  making {count:,} transactions")
     engine = open_engine(path, serving=True)
     books = await fill_books(engine, path, account_count=max(4, count // 10_000))
@@ -161,7 +161,7 @@ async def _fill(path: Path, count: int) -> Shelf:
                 rows.append(
                     {
                         "id": unit.new_id("txn"),
-                        "project": books.scope.project,
+                        "project": books.tenant.project,
                         "account": account,
                         "type": type,
                         "balance_after": balances[account],
@@ -173,5 +173,5 @@ async def _fill(path: Path, count: int) -> Shelf:
 
         await engine.write(insert)
     await engine.close()
-    # Behind the very oldest ones a filter would leave no full page.
+    # After the very oldest ones a filter would not fill a page.
     return Shelf(books, cursors[len(cursors) // 20 :])

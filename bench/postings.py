@@ -1,7 +1,7 @@
-"""Postings in process: the engine against the statements it runs, in bare sqlite3.
+"""Posting in process: the engine against the statements it runs, in bare sqlite3.
 
-The bare side has all its values at hand: it makes no id, no event text, no record and answers nobody.
-It commits as many postings at once as the engine did on average in the turn before.
+The bare side has all its values ready: it makes no ids, no event texts, no records and no answers. It commits
+as many transactions at once as the engine did on average in the turn before.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Statements = list[tuple[str, Parameters]]
 
 
 class RecordingUnit:
-    """Runs a work on a unit and keeps its statements."""
+    """A unit that runs a work and keeps its statements."""
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
@@ -59,6 +59,9 @@ class RecordingUnit:
     def announce(self, topic: str) -> None:
         self._unit.announce(topic)
 
+    def first_not_an_object(self, table: str, column: str) -> str | None:
+        return self._unit.first_not_an_object(table, column)
+
 
 @dataclass(slots=True)
 class Postings:
@@ -71,14 +74,17 @@ class Postings:
     groups_seen: list[int] = field(default_factory=list)
 
     def by_engine(self) -> float:
-        """Postings a second through `engine.write`, from as many tasks as the group is meant to be large."""
+        """Return transactions a second through `engine.write`.
+
+        As many tasks post as a group should have works.
+        """
         rate, commits = asyncio.run(self._run_engine(self._copy("engine.db")))
         self.group = max(1, round(self.count / commits))
         self.groups_seen.append(self.group)
         return rate
 
     def by_hand(self) -> float:
-        """Postings a second of the same statements in sqlite3, in transactions of the same size."""
+        """Return transactions a second of the same statements in sqlite3, with commits of the same size."""
         statements = asyncio.run(self._record(self._copy("recorded.db")))
         connection = connect(self._copy("bare.db"), checkpoints=True)
         try:
@@ -126,7 +132,7 @@ class Postings:
 
     async def _post(self, engine: Engine, numbers: range) -> None:
         for number in numbers:
-            await engine.write(partial(transactions.post, scope=self.books.scope, new=self._new(number)))
+            await engine.write(partial(transactions.post, tenant=self.books.tenant, new=self._new(number)))
 
     async def _record(self, path: Path) -> list[Statements]:
         engine = open_engine(path, serving=True)
@@ -135,7 +141,7 @@ class Postings:
             recorded = []
             for number in range(self.count):
                 recorder = RecordingUnit(unit)
-                transactions.post(recorder, self.books.scope, self._new(number))
+                transactions.post(recorder, self.books.tenant, self._new(number))
                 recorded.append(recorder.statements)
             return recorded
 
@@ -146,7 +152,7 @@ class Postings:
 
 
 def measure(folder: Path, rounds: int, tell: Callable[[str], None] = say) -> list[Result]:
-    """The engine's share of bare sqlite3's pace."""
+    """Measure the engine's share of bare sqlite3's rate."""
     books = asyncio.run(make_books(folder / "books.db"))
     postings = Postings(books, folder, count=10_000)
     result = compare(

@@ -14,7 +14,7 @@ SECONDS = 3
 
 
 def measure(folder: Path, rounds: int) -> list[Result]:
-    """Both servers take the same requests, over 32 connections that stay open."""
+    """Measure both servers with the same requests, on 32 open connections."""
     books = asyncio.run(make_books(folder / "ledger.db"))
     bodies = bodies_of(books)
 
@@ -23,7 +23,7 @@ def measure(folder: Path, rounds: int) -> list[Result]:
 
     with ledger(books.path) as ours, empty("plain") as plain, empty("wire") as wire:
         for url in (ours, plain, wire):
-            rate(url)  # warm
+            rate(url)  # warm-up
         return [
             compare(
                 "POST /v1/transactions / empty handler",
@@ -52,7 +52,7 @@ def measure(folder: Path, rounds: int) -> list[Result]:
 
 
 def bodies_of(books: Books) -> list[dict[str, object]]:
-    """Postings on all the accounts, credits and debits."""
+    """Return transactions on all the accounts, credits and debits."""
     return [
         {"account": account, "amount": 1 + number, "type": "debit" if number % 3 == 0 else "credit"}
         for number, account in enumerate(books.accounts)

@@ -1,4 +1,4 @@
-"""A receiver of webhooks that does next to nothing: answers 200 and counts.
+"""A receiver of webhooks that does next to nothing: it answers 200 and counts.
 
 `python -m bench.receiver` prints `Listening on http://…`; a GET answers with the number of POSTs so far.
 """
@@ -25,7 +25,7 @@ class Receiver(asyncio.Protocol):
     received = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
         self._data = b""
 
     def data_received(self, data: bytes) -> None:
@@ -53,7 +53,7 @@ async def _serve() -> None:
 
 @contextmanager
 def receiving() -> Iterator[str]:
-    """The URL of a receiver, which is killed at the end."""
+    """Yield the URL of a receiver, which is killed at the end."""
     process = subprocess.Popen([sys.executable, "-m", "bench.receiver"], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None

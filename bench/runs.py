@@ -1,4 +1,4 @@
-"""How a claim is measured: two things in turns, in one run, as the median of their ratios."""
+"""Measuring claims: two things in turns, in one run, as the median of their ratios."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One line of the report. `value` is a ratio or seconds; `ours` and `other` are what it was made from.
+    """One line of the report.
 
-    `bound` is `>=` or `<=` with its `target`, or None for a line that claims nothing.
+    `value` is a ratio or seconds, computed from `ours` and `other`. `bound` is `>=` or `<=` with its
+    `target`, or None for a line without a claim.
     """
 
     name: str
@@ -29,7 +30,7 @@ class Result:
 
     @property
     def holds(self) -> bool:
-        """Whether the claim is met."""
+        """Return whether the claim is met."""
         if self.bound is None or self.target is None:
             return True
         return self.value >= self.target if self.bound == ">=" else self.value <= self.target
@@ -45,9 +46,9 @@ def compare(
     bound: str | None = None,
     target: float | None = None,
 ) -> Result:
-    """Measure both in turns, each first in every other round, and give the median of ours / other.
+    """Measure both in turns, each first in every other round; returns the median of ours / other.
 
-    The machine's pace changes from minute to minute; what is measured side by side changes alike.
+    The machine's speed changes from minute to minute, and it changes alike for what is measured side by side.
     """
     pairs: list[tuple[float, float]] = []
     for number in range(rounds):
@@ -78,7 +79,7 @@ def compare(
 
 
 def time_out(name: str, measure: Callable[[], float], *, rounds: int, target: float | None = None) -> Result:
-    """The median of some seconds, which must not be over the target where there is one."""
+    """Return the median of some seconds, which must not exceed the target if there is one."""
     seconds = [measure() for _ in range(rounds)]
     say(f"  {name}: {', '.join(f'{value:.3f}' for value in seconds)} s")
     return Result(
@@ -97,12 +98,12 @@ def time_out(name: str, measure: Callable[[], float], *, rounds: int, target: fl
 
 
 def say(line: str) -> None:
-    """Progress and the table are for people: they go to stderr, stdout is for the JSON alone."""
+    """Print progress or the table to stderr; stdout is for the JSON alone."""
     print(line, file=sys.stderr, flush=True)
 
 
 def table(results: list[Result]) -> str:
-    """The results in columns."""
+    """Return the results in columns."""
     rows = [("", "measured", "claim", "lowest", "highest", "ours", "against")]
     for result in results:
         claim = "" if result.bound is None else f"{result.bound} {result.target:g} {result.unit}"

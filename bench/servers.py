@@ -1,7 +1,7 @@
 """Servers in processes of their own: the ledger as it is shipped, and applications that do nothing.
 
-`python -m bench.servers plain` is an empty handler on Hypercorn as the library comes; with `wire` it
-is on Hypercorn with the ledger's own settings and protocol classes. Both print `Listening on http://…`.
+`python -m bench.servers plain` is an empty handler on Hypercorn as it is; with `wire` it is on Hypercorn with
+the ledger's own settings and protocol classes. Both print `Listening on http://…`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ SERVE = [sys.executable, "-m", "ledger_engine", "serve", "--port", "0", "--datab
 
 @contextmanager
 def ledger(database: Path) -> Iterator[str]:
-    """The URL of a ledger server on this file, which is killed at the end."""
+    """Yield the URL of a ledger server on this file, which is killed at the end."""
     with _running([*SERVE, str(database)]) as url:
         yield url
 
 
 @contextmanager
 def empty(kind: str) -> Iterator[str]:
-    """The URL of a server whose only handler answers nothing; `kind` is `plain` or `wire`."""
+    """Yield the URL of a server whose only handler has an empty answer; `kind` is `plain` or `wire`."""
     with _running([sys.executable, "-m", "bench.servers", kind]) as url:
         yield url
 
@@ -53,7 +53,7 @@ async def _serve_nothing(kind: str) -> None:
     from hypercorn.config import Config
     from quart import Quart
 
-    from ledger_engine.http.protocol.http1 import make_strict
+    from ledger_engine.http.protocol.hypercorn_patch import make_strict
 
     app = Quart("empty")
 

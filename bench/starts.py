@@ -1,4 +1,4 @@
-"""From the start of a process until it is of use: the server answers, the dashboard has drawn itself."""
+"""Time from the start of a process until it is usable: the server answers, the dashboard is drawn."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIRST_ROW = "Account 99"  # the newest account, on top of the list
 
 
 def measure(folder: Path, rounds: int) -> list[Result]:
-    """The server on a new file and on one that is there; the dashboard, and its first data."""
+    """Measure the server on a new and on an existing file; the dashboard, and its first data."""
     books = asyncio.run(make_books(folder / "ledger.db"))
     results = [
         time_out("server ready", partial(_serve_until_healthy, books.path), rounds=rounds, target=0.5),
@@ -39,7 +39,7 @@ def measure(folder: Path, rounds: int) -> list[Result]:
 
 
 def _serve_until_healthy(database: Path) -> float:
-    """Seconds until /api/health was answered."""
+    """Return the seconds until /api/health was answered."""
     started = time.perf_counter()
     process = subprocess.Popen([*SERVE, str(database)], stdout=subprocess.PIPE, text=True)
     try:
@@ -59,6 +59,6 @@ def _serve_new(folder: Path) -> float:
 
 
 def _draw(command: list[str], text: str) -> float:
-    """Seconds until the command's terminal, 120 × 40, was sent this text."""
+    """Return the seconds until the command wrote this text to its terminal of 120 × 40."""
     with Terminal(command, 120, 40, {}) as terminal:
         return terminal.until(text) - terminal.started

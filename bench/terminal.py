@@ -1,4 +1,4 @@
-"""A real terminal to measure in: a pseudo-terminal, a program in it, and a clock at the wire."""
+"""A real terminal to measure in: a program in a pseudo-terminal, and the times of its output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 PATIENCE_SECONDS = 20.0
-_QUIET_SECONDS = 0.005  # a frame is written in one go; this long without a byte and it is over
+_QUIET_SECONDS = 0.005  # a frame is written at once; after this long without a byte it is complete
 
 
 class Terminal:
@@ -26,7 +26,7 @@ class Terminal:
         self._command = list(command)
         self._size = (rows, columns)
         self._environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **environment}
-        self.seen = b""  # everything that was written since the last `forget`
+        self.seen = b""  # everything written since the last `forget`
 
     def __enter__(self) -> Terminal:
         self._master, slave = pty.openpty()
@@ -50,14 +50,14 @@ class Terminal:
         try:
             deadline = time.monotonic() + 5
             while self.process.poll() is None and time.monotonic() < deadline:
-                self.read(0.05)  # it says goodbye; a full terminal would hold it back
+                self.read(0.05)  # its last output; a full buffer would keep the program from ending
         finally:
             self.process.kill()
             self.process.wait()
             os.close(self._master)
 
     def read(self, seconds: float) -> bytes:
-        """What is written within a time; empty if nothing is."""
+        """Return what is written within a time; empty if nothing is."""
         ready, _, _ = select.select([self._master], [], [], max(0.0, seconds))
         if not ready:
             return b""
@@ -72,7 +72,7 @@ class Terminal:
         self.seen = b""
 
     def until(self, text: str) -> float:
-        """Wait for a text; the moment at which it stood there."""
+        """Wait for a text; returns the moment when it was there."""
         wanted = text.encode()
         deadline = time.perf_counter() + PATIENCE_SECONDS
         while wanted not in self.seen:
@@ -82,27 +82,27 @@ class Terminal:
         return time.perf_counter()
 
     def settle(self, seconds: float = 0.15) -> None:
-        """Read on until nothing is written for a while."""
+        """Read until nothing is written for a while."""
         deadline = time.perf_counter() + PATIENCE_SECONDS
         while self.read(seconds) and time.perf_counter() < deadline:
             pass
 
     def press(self, key: str) -> float:
-        """Press a key; the moment at which it was pressed."""
-        while self.read(_QUIET_SECONDS):  # what is on its way now is no answer to this key
+        """Press a key; returns the moment when it was pressed."""
+        while self.read(_QUIET_SECONDS):  # output that is on its way now does not come from this key
             pass
         os.write(self._master, key.encode())
         return time.perf_counter()
 
     def key_to_first_byte_ms(self, key: str) -> float:
-        """Press a key and wait for the first byte that is written after it."""
+        """Press a key and return the milliseconds to the first byte that is written after it."""
         pressed = self.press(key)
         if not self.read(PATIENCE_SECONDS):
             raise RuntimeError("a key had no answer")
         return (time.perf_counter() - pressed) * 1000
 
     def peak_memory_mb(self) -> float:
-        """The largest resident size the program has had."""
+        """Return the largest resident size that the program has had, in MB."""
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
             line = next(line for line in status if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024 / 1e6

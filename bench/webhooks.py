@@ -1,4 +1,4 @@
-"""Posting while every posting is delivered to a webhook endpoint, against posting without one."""
+"""Posting while every transaction is delivered to a webhook endpoint, against posting without one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS = 4
 
 
 def measure(folder: Path, rounds: int) -> list[Result]:
-    """How much of its rate posting keeps, and how much is delivered meanwhile."""
+    """Measure how much of its rate posting keeps, and how much is delivered meanwhile."""
     quiet = asyncio.run(make_books(folder / "quiet.db"))
     told = asyncio.run(make_books(folder / "told.db"))
     delivered: list[float] = []
@@ -40,7 +40,7 @@ def measure(folder: Path, rounds: int) -> list[Result]:
             _wait_until_quiet(receiver)
             return posted
 
-        rate(without, quiet), rate_while_delivering()  # warm
+        rate(without, quiet), rate_while_delivering()  # warm-up
         delivered.clear()
         posting = compare(
             "POST with a webhook endpoint / without",
@@ -75,7 +75,7 @@ async def _register(books: Books, url: str) -> None:
     engine = open_engine(books.path)
     secret = endpoints.new_secret()
     new = endpoints.NewEndpoint(url, [endpoints.EVERY])
-    await engine.write(partial(endpoints.create, scope=books.scope, new=new, secret=secret, sealed=secret))
+    await engine.write(partial(endpoints.create, tenant=books.tenant, new=new, secret=secret, sealed=secret))
     await engine.close()
 
 
@@ -85,7 +85,7 @@ def _received(receiver: str) -> int:
 
 
 def _wait_until_quiet(receiver: str) -> None:
-    """Until nothing more arrives for half a second: what is left over must not slow the other side."""
+    """Wait until nothing more arrives for half a second, because a rest would slow the other side."""
     seen = -1
     while seen != (now := _received(receiver)):
         seen = now

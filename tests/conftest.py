@@ -1,21 +1,48 @@
-"""What all tests share: how long the fault runs go, and from which seed the random ones start."""
+"""What all tests share: which are quick, how long the fault runs go, from which seed random ones start."""
 
+import gc
 import random
+import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from cryptography import x509
 from hypothesis import settings
+
+from tests.certificates import make_certificate
+from tests.made_once import compile_routes_once
 
 # No test may depend on speed, and a failure must say how to get it again.
 settings.register_profile("ledger", deadline=None, print_blob=True)
 settings.load_profile("ledger")
+
+compile_routes_once()
+
+# The tests and the modules they import live until the end: looking through them for garbage again and again
+# takes a twentieth of the CPU time.
+gc.disable()
+
+# What `--quick` leaves out; hypothesis marks its tests itself.
+NOT_QUICK = "not (process or browser or dashboard or hypothesis or slow)"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ledger")
     group.addoption("--soak", type=int, default=1, metavar="N", help="make the fault runs N times as long")
     group.addoption(
+        "--quick", action="store_true", help="leave out what starts a process or a dashboard, or is slow"
+    )
+    group.addoption(
         "--seed", type=int, metavar="N", help="start random runs from N; a failure shows the N it had"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let `--quick` deselect by marks."""
+    if config.getoption("--quick"):
+        asked_for = config.option.markexpr
+        config.option.markexpr = f"({asked_for}) and {NOT_QUICK}" if asked_for else NOT_QUICK
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -28,9 +55,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.timeout(0), append=False)
 
 
+def pytest_collection_finish() -> None:
+    """Have the garbage collector leave alone what collecting the tests made."""
+    gc.enable()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_processes(request: pytest.FixtureRequest) -> None:
+    """With `--quick`, have a test that starts a process fail."""
+    if request.config.getoption("--quick"):
+        sys.addaudithook(_refuse_processes)
+
+
+def _refuse_processes(event: str, _arguments: tuple[Any, ...]) -> None:
+    if event in ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec"):
+        raise AssertionError("a quick test starts no process: mark it with pytest.mark.process")
+
+
 @pytest.fixture
 def soak(request: pytest.FixtureRequest) -> int:
-    """How many times its short length a fault run goes: 1, or what `--soak` says."""
+    """How many times its short length a long test goes: 1, or what `--soak` says."""
     return int(request.config.getoption("--soak"))
 
 
@@ -41,3 +88,13 @@ def seed(request: pytest.FixtureRequest) -> int:
     chosen = random.SystemRandom().randrange(2**32) if given is None else int(given)
     print(f"--seed {chosen}")
     return chosen
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Trust a single certificate authority: reading the usual 140 takes 30 ms for each HTTP client that is
+    made, and no test leaves this machine."""
+    certificate, _key = make_certificate(tmp_path_factory.mktemp("authority"), x509.DNSName("localhost"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(certificate))
+        yield

@@ -1,7 +1,7 @@
-"""Builds dist/ledger.pyz: both programs and all they need in one file, from the lock and the project's wheel.
+"""Builds dist/ledger.pyz, both programs with all they need in one file, from the lock and the wheel.
 
-The same sources, lock, platform and Python give the same bytes: whatever pip writes that tells where or when
-it was installed is taken out again. The file runs on the Python minor version and the platform that built it.
+The same sources, lock, platform and Python give the same bytes: traces of where and when pip installed
+something are removed. The file runs on the Python minor version and the platform that built it.
 """
 
 import os
@@ -10,18 +10,24 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from sysconfig import get_platform
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# sqlite-utils asks for pip, for a command of its own that nothing here calls.
+# sqlite-utils depends on pip, for a command that nothing here calls.
 UNUSED = ("pip", "pip-*.dist-info")
 
+# This runs before anything else is imported, and every Python 3 must be able to parse it.
 PREAMBLE = """\
 import sys
-if sys.version_info[:2] != {version}:
-    sys.exit("ledger.pyz needs Python %d.%d, this is %d.%d" % ({version} + sys.version_info[:2]))
+from sysconfig import get_platform
+
+built = {built!r}
+here = ("%d.%d" % sys.version_info[:2], get_platform())
+if here != built:
+    sys.exit("ledger.pyz was built for Python %s on %s and cannot run on Python %s on %s." % (built + here))
 """
 
 
@@ -47,7 +53,7 @@ def install_dependencies(site: Path) -> None:
 
 
 def install_project(site: Path, work: Path) -> None:
-    """Unpack the wheel: pip would note the path it came from."""
+    """Unpack the wheel; pip would record the path it came from."""
     python("hatchling", "build", "--target", "wheel", "--directory", str(work))
     (wheel,) = work.glob("*.whl")
     with ZipFile(wheel) as archive:
@@ -55,7 +61,7 @@ def install_project(site: Path, work: Path) -> None:
 
 
 def remove_traces(site: Path) -> None:
-    """Take out the scripts, whose first line is this machine's Python, and what is never called."""
+    """Remove the scripts, whose first line names this machine's Python, and what is never called."""
     shutil.rmtree(site / "bin", ignore_errors=True)
     for pattern in UNUSED:
         for folder in site.glob(pattern):
@@ -69,7 +75,9 @@ def remove_traces(site: Path) -> None:
 
 def pack(site: Path, work: Path, target: Path) -> None:
     preamble = work / "right_python.py"
-    preamble.write_text(PREAMBLE.format(version=tuple(sys.version_info[:2])), encoding="utf-8")
+    preamble.write_text(
+        PREAMBLE.format(built=("{}.{}".format(*sys.version_info), get_platform())), encoding="utf-8"
+    )
     preamble.chmod(0o644)
     python("shiv.cli", "--reproducible", "--preamble", str(preamble), "--site-packages", str(site),
            "--entry-point", "ledger_engine.archive:main", "--output-file", str(target))  # fmt: skip

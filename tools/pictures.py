@@ -1,8 +1,8 @@
-"""Draw docs/pictures: the dashboard's real screens, on a throw-away ledger with the demo's data set.
+"""Draw docs/pictures: screens of the dashboard on a temporary ledger with the demo's data set.
 
-`python tools/pictures.py [FOLDER]`. Nothing is made up: a server runs, keys are pressed, and what stands
-on the screen is saved as SVG. Dates are those of the day, and the overview is of the demo's live
-traffic; everything else is the same each time.
+`python tools/pictures.py [FOLDER]`. A real server runs, keys are pressed, and the screen is saved as SVG.
+Dates are those of the day, and the overview shows the demo's live traffic; everything else is the same each
+time.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ FOLDER = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 DATA_SET = "roastery"
 SIZE = (120, 34)
 PATIENCE_SECONDS = 20.0
-# A picture is looked at without the network: the face that rich would load from there is left out.
+# Pictures are viewed without the network, so the font that rich would load is left out.
 _FONT_FACE = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Picture:
-    """The keys that lead to a screen, and what must stand there before it is drawn."""
+    """The keys that lead to a screen, and the text to wait for before it is drawn."""
 
     name: str
     keys: tuple[str, ...]
@@ -42,7 +42,7 @@ class Picture:
     theme: str = "ledger"
     size: tuple[int, int] = SIZE
     mode: str = "test"
-    wait_seconds: float = 0.5  # names, the plot and what else is read when the eye rests
+    wait_seconds: float = 0.5  # time for names, the plot and what else is read when the cursor stays
 
 
 PICTURES = (
@@ -104,7 +104,7 @@ def _open_live_accounts(url: str, key: str) -> None:
 
 
 async def draw(picture: Picture, options: Options) -> str:
-    """The screen as SVG, once its content has come and nothing is on its way any more."""
+    """Return the screen as SVG, once its content has arrived and no request is open."""
     app = LedgerApp(options)
     async with app.run_test(size=picture.size) as pilot:
         await _until(app, "online")

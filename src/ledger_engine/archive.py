@@ -1,12 +1,12 @@
-"""The entry point of `ledger.pyz`, which is both programs: the dashboard, and `ledger-engine`'s commands."""
+"""The entry point of `ledger.pyz`, which contains both the dashboard and `ledger-engine`'s commands."""
 
 import sys
 
 
 def main() -> None:
-    """Run the command the first argument names, or else the dashboard.
+    """Run the command that the first argument names, or else the dashboard.
 
-    The commands are asked for only when the first argument is a word: opening the dashboard, with or
+    The commands are imported only when the first argument is a word, so that opening the dashboard, with or
     without options, never loads the server's command line.
     """
     first = sys.argv[1] if len(sys.argv) > 1 else ""

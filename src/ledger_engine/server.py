@@ -1,4 +1,4 @@
-"""The server process: one database, one socket, one event loop, from the start to a graceful end."""
+"""The server process: one database, one socket and one event loop, from start to graceful shutdown."""
 
 from __future__ import annotations
 
@@ -25,35 +25,40 @@ from hypercorn.config import Config
 from ledger_engine.access import api_keys, projects
 from ledger_engine.core.printable import LineFormatter
 from ledger_engine.core.settings import BadSettings, ServeSettings, make_folder
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.database.lock import ServingLock
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.http.app import create_app
 from ledger_engine.http.protocol.gate import AuthRateLimit
-from ledger_engine.http.protocol.http1 import make_strict
+from ledger_engine.http.protocol.hypercorn_patch import make_strict
 from ledger_engine.http.protocol.proxies import BehindProxies
+from ledger_engine.http.protocol.tcp import HEAD_BUFFER, cut_connections
+from ledger_engine.http.sign_in.issuer import Issuer
 from ledger_engine.upkeep.background import Background
+from ledger_engine.upkeep.timekeeping import Timekeeper
 
-DRAIN_S = 8  # how long requests under way may take to finish; container hosts kill after 10
-BACKLOG = 1024  # connections the system holds while we are busy
-IDLE_S = 30  # an idle connection is closed, and one that has not sent its request's headers by then
+DRAIN_S = 8  # the time requests in progress have to finish; container hosts kill after 10
+BACKLOG = 4096  # connections that the system queues while the server is busy; it may have a lower limit
+IDLE_S = 30  # an idle connection is closed after this, and so is one that has not sent its headers yet
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What is told once the server can serve.
+    """What is printed once the server accepts requests.
 
-    `key` is a test key's value that is shown this once: the new project's first, or a dashboard's own.
+    `key` is the value of a test key, shown only here: the first key of a new project, or a dashboard's own.
+    `notice` says what is paused because the machine's clock may be wrong.
     """
 
     url: str
     key: str | None
+    notice: str | None
 
 
 def run(settings: ServeSettings, announce: Callable[[Ready], None]) -> None:
-    """Serve until SIGTERM, SIGINT or SIGHUP, or the end of stdin when embedded; then finish what was begun.
+    """Serve until SIGTERM, SIGINT or SIGHUP, or the end of stdin when embedded; then finish open requests.
 
     Raises BadSettings, StorageUnavailable, and OSError when the address cannot be listened on.
     """
@@ -73,8 +78,8 @@ def run(settings: ServeSettings, announce: Callable[[Ready], None]) -> None:
 async def _serve(
     settings: ServeSettings, database: Path, lock: ServingLock, announce: Callable[[Ready], None]
 ) -> None:
-    stop = asyncio.Event()
-    _stop_on_signals(stop)
+    stop, hurry = asyncio.Event(), asyncio.Event()
+    _stop_on_signals(stop, hurry)
     if settings.embedded:
         _stop_at_end_of_stdin(stop)
     config = _configure(settings)
@@ -85,41 +90,46 @@ async def _serve(
         _open(database) as engine,
         _credential(engine, embedded=settings.embedded) as key,
         _traffic(engine, play=settings.database is None),
-        _background(engine, settings.webhook_retries_s) as background,
+        _background(engine, settings) as background,
     ):
         limit = AuthRateLimit(settings.auth_per_minute, settings.auth_per_second)
-        app = create_app(engine, auth_rate_limit=limit, recorder=background.recorder)
+        issuer = Issuer(settings.issuer, settings.host)
+        app = create_app(engine, issuer=issuer, auth_rate_limit=limit, recorder=background.recorder)
         served: Any = BehindProxies(app, settings.trusted_proxies) if settings.trusted_proxies else app
 
         async def announce_and_wait() -> None:
             # Hypercorn calls this once it accepts connections, and stops when it returns.
-            lock.tell(url)
-            announce(Ready(url, key))
+            lock.note_url(url)
+            announce(Ready(url, key, engine.notice))
             await stop.wait()
             background.begin_stop()
 
         serving = asyncio.create_task(
             serve_http(served, config, shutdown_trigger=announce_and_wait, mode="asgi")
         )
-        stopping = asyncio.create_task(stop.wait())
-        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        # Hypercorn gives the requests under way their time; the second limit is for a connection it
-        # cannot get rid of.
-        await asyncio.wait({serving}, timeout=DRAIN_S + 1)
-        serving.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await serving
+        await _first_of(serving, stop)
+        await _first_of(serving, hurry, seconds=DRAIN_S)
+        while not serving.done():
+            cut_connections()
+            await asyncio.wait({serving}, timeout=1)
+        await serving
+
+
+async def _first_of(task: asyncio.Task[None], event: asyncio.Event, seconds: float | None = None) -> None:
+    """Wait until the task is done, the event is set, or so many seconds have passed."""
+    waiting = asyncio.create_task(event.wait())
+    await asyncio.wait({task, waiting}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
 
 
 @contextlib.contextmanager
 def _database_file(settings: ServeSettings) -> Iterator[Path]:
-    """The file to serve; for a demo one in a private folder that is removed at the end."""
+    """Yield the file to serve; for a demo, a file in a private folder that is removed at the end."""
     if settings.database is not None:
         make_folder(settings.database)
         yield settings.database
         return
-    folder = tempfile.mkdtemp(prefix="ledger-demo-")  # 0700
+    folder = tempfile.mkdtemp(prefix="ledger-demo-")  # its mode is 0700
     try:
         yield Path(folder, "demo.db")
     finally:
@@ -130,7 +140,7 @@ def _database_file(settings: ServeSettings) -> Iterator[Path]:
 async def _open(database: Path) -> AsyncIterator[Engine]:
     engine = open_engine(database, serving=True)
     try:
-        # Nobody else serves the file, so whoever still has a session's key has lost its server.
+        # Only one process serves the file, so the servers of all stored session keys have ended.
         await engine.write(api_keys.revoke_sessions)
         yield engine
     finally:
@@ -139,7 +149,10 @@ async def _open(database: Path) -> AsyncIterator[Engine]:
 
 @contextlib.asynccontextmanager
 async def _credential(engine: Engine, *, embedded: bool) -> AsyncIterator[str | None]:
-    """The value of the key to show: the first project's first one, or a dashboard's, which ends with us."""
+    """Yield the value of the key to show, None if there is none.
+
+    It is the first key of a new project, or an embedded dashboard's, which is revoked at the end.
+    """
     value = api_keys.new_value(livemode=False)
     shown = await engine.write(partial(_make_key, value=value, embedded=embedded))
     try:
@@ -150,8 +163,11 @@ async def _credential(engine: Engine, *, embedded: bool) -> AsyncIterator[str | 
 
 
 @contextlib.asynccontextmanager
-async def _background(engine: Engine, retries_s: tuple[float, ...]) -> AsyncIterator[Background]:
-    background = Background(engine, Seal.from_environment(), retries_s=retries_s)
+async def _background(engine: Engine, settings: ServeSettings) -> AsyncIterator[Background]:
+    # The data of a demo are new, whatever the machine's clock shows.
+    timekeeper = Timekeeper(engine, accept=settings.accept_clock or settings.database is None)
+    await timekeeper.begin()
+    background = Background(engine, Seal.from_environment(), timekeeper, retries_s=settings.webhook_retries_s)
     background.start()
     try:
         yield background
@@ -161,17 +177,17 @@ async def _background(engine: Engine, retries_s: tuple[float, ...]) -> AsyncIter
 
 def _make_key(unit: Unit, value: str, *, embedded: bool) -> bool:
     project, new = projects.first_or_new(unit)
-    scope = Scope(project.id, livemode=False)
+    tenant = Tenant(project.id, livemode=False)
     if embedded:
-        api_keys.create(unit, scope, api_keys.NewApiKey("dashboard", "owner", session=True), value)
+        api_keys.create(unit, tenant, api_keys.NewApiKey("dashboard", "owner", session=True), value)
     elif new:
-        api_keys.create(unit, scope, api_keys.NewApiKey("first key", "owner"), value)
+        api_keys.create(unit, tenant, api_keys.NewApiKey("first key", "owner"), value)
     return embedded or new
 
 
 @contextlib.asynccontextmanager
 async def _traffic(engine: Engine, *, play: bool) -> AsyncIterator[None]:
-    """In a demo there is a past, and while it is shown, something happens."""
+    """Give a demo its history, and post new transactions while it runs."""
     if not play:
         yield
         return
@@ -192,7 +208,7 @@ def _configure(settings: ServeSettings) -> Config:
     config.loglevel = "WARNING"
     config.backlog = BACKLOG
     config.keep_alive_timeout = IDLE_S
-    config.graceful_timeout = DRAIN_S
+    config.graceful_timeout = 24 * 60 * 60  # never: Hypercorn's own limit fails; `_serve` has another
     config.include_server_header = False
     make_strict(config)
     if settings.certfile is not None:
@@ -206,7 +222,7 @@ def _configure(settings: ServeSettings) -> Config:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A bound socket; raises OSError with a sentence when the address cannot be had."""
+    """Return a bound socket; raises OSError with a sentence when the address cannot be bound."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -218,6 +234,7 @@ def _listen(host: str, port: int) -> socket.socket:
         if os.name == "posix":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, HEAD_BUFFER)
         listener.bind(address)
     except OSError as error:
         listener.close()
@@ -232,35 +249,36 @@ def _url(settings: ServeSettings, listener: socket.socket) -> str:
     return f"{settings.scheme}://{host}:{listener.getsockname()[1]}"
 
 
-def _stop_on_signals(stop: asyncio.Event) -> None:
-    """A first signal stops gracefully; a second one, at once."""
+def _stop_on_signals(stop: asyncio.Event, hurry: asyncio.Event) -> None:
+    """Make the first signal set `stop`, and the second one `hurry`."""
     loop = asyncio.get_running_loop()
     signals = [signal.SIGTERM, signal.SIGINT]
-    # nohup ignores the end of the terminal; so do we then.
+    # nohup ignores SIGHUP; then it stays ignored.
     if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signals.append(signal.SIGHUP)
 
-    def stop_gracefully() -> None:
-        stop.set()
-        for number in signals:
-            loop.remove_signal_handler(number)
+    def note_signal() -> None:
+        (hurry if stop.is_set() else stop).set()
 
     for number in signals:
         if sys.platform == "win32":
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(note_signal))
         else:
-            loop.add_signal_handler(number, stop_gracefully)
+            loop.add_signal_handler(number, note_signal)
 
 
 def _stop_at_end_of_stdin(stop: asyncio.Event) -> None:
-    """Whoever started us holds the other end of stdin: when they end, however that comes, it closes."""
+    """Set `stop` when stdin ends.
+
+    The parent process has the other end of it, which closes when the parent ends, in whichever way.
+    """
     loop = asyncio.get_running_loop()
 
     def read_to_the_end() -> None:
         with contextlib.suppress(OSError):
             while os.read(0, 4096):
                 pass
-        with contextlib.suppress(RuntimeError):  # the loop is closed: we have stopped already
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the server has stopped already
             loop.call_soon_threadsafe(stop.set)
 
     threading.Thread(target=read_to_the_end, name="stdin", daemon=True).start()

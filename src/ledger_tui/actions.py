@@ -10,10 +10,15 @@ from textual.binding import Binding, BindingType
 from ledger_tui.resources.registry import PLACES, RESOURCES
 
 
-def _key(keys: str, action: str, text: str, *, show: bool = False) -> Binding:
+def _key(keys: str, action: str, text: str, *, show: bool = False, priority: bool = False) -> Binding:
     name = action.removeprefix("app.").removeprefix("screen.").replace("(", ".").rstrip(")").replace("'", "")
-    return Binding(keys, action, text, show=show, id=name)
+    return Binding(keys, action, text, show=show, priority=priority, id=name)
 
+
+# The application's own, also while a dialog is open.
+APP_KEYS: list[BindingType] = [
+    _key("ctrl+z", "suspend_process", "suspend; fg in the shell resumes", priority=True)
+]
 
 SCREEN_KEYS: list[BindingType] = [_key(place.key, f"show('{place.kind}')", place.title) for place in PLACES]
 
@@ -22,9 +27,11 @@ ACTION_KEYS: list[BindingType] = [
     _key(action.key, f"act('{action.name}')", action.label, show=True)
     for action in dict.fromkeys(action for resource in RESOURCES for action in resource.actions)
 ]
-WAY_KEYS: list[BindingType] = [
-    _key(way.key, f"go('{way.name}')", way.label, show=True)
-    for way in dict.fromkeys(way for resource in RESOURCES for way in resource.ways)
+RELATED_KEYS: list[BindingType] = [
+    _key(related_view.key, f"go('{related_view.name}')", related_view.label, show=True)
+    for related_view in dict.fromkeys(
+        related_view for resource in RESOURCES for related_view in resource.related
+    )
 ]
 
 GLOBAL_KEYS: list[BindingType] = [
@@ -60,7 +67,7 @@ RESOURCE_KEYS: list[BindingType] = [
     _key("f", "follow", "follow"),
     _key("l", "locate", "show it in the list", show=True),
     *ACTION_KEYS,
-    *WAY_KEYS,
+    *RELATED_KEYS,
     *_COPY,
 ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -14,27 +16,28 @@ from textual.binding import Binding
 from textual.color import Color
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
-from textual.worker import Worker, WorkerState
+from textual.worker import Worker, WorkerFailed, WorkerState
 
+from ledger_tui.actions import APP_KEYS
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ClientError
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.commands import DashboardCommands
 from ledger_tui.crash import crash_report
-from ledger_tui.handlers import hears
+from ledger_tui.handlers import handles
 from ledger_tui.key_order import KeyOrder
 from ledger_tui.keymap import keymap, spelled
-from ledger_tui.messages import NamesCame, ServerEnded, ServerFailed, SessionChanged, SignInWanted
+from ledger_tui.messages import NamesLoaded, ServerEnded, ServerFailed, SessionChanged, SignInRequested
 from ledger_tui.options import Options
 from ledger_tui.screens.dashboard import Dashboard
-from ledger_tui.server_connection import CannotConnect, Connection, SignInNeeded
+from ledger_tui.server_connection import CannotConnect, ServerConnection, SignInNeeded
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.session import Link, Session
 from ledger_tui.state.text import literal
 from ledger_tui.state.traffic import Traffic, masked
 from ledger_tui.state.window import Want
 from ledger_tui.styles import DEFAULT_THEME, THEMES, theme_named
-from ledger_tui.widgets.view import Desk
+from ledger_tui.widgets.view import Context
 
 
 class LedgerApp(App[int]):
@@ -43,6 +46,7 @@ class LedgerApp(App[int]):
     TITLE = "Ledger"
     CSS_PATH = "styles/app.tcss"
     COMMANDS = {DashboardCommands}
+    BINDINGS = APP_KEYS
     ENABLE_COMMAND_PALETTE = True
 
     def __init__(self, options: Options) -> None:
@@ -53,7 +57,7 @@ class LedgerApp(App[int]):
         self.traffic = Traffic()
         self.names = AccountNames()
         self.api = Api(self.session, self.traffic)
-        self.connection = Connection(
+        self.connection = ServerConnection(
             self.api,
             self.session,
             url=options.url,
@@ -62,7 +66,7 @@ class LedgerApp(App[int]):
             database=options.database,
             demo=options.demo,
         )
-        self.tokens = self.connection.keeper
+        self.tokens = self.connection.token_manager
         self.failure = ""
         self.keys = KeyOrder(self, super().on_event)
         for theme in THEMES:
@@ -91,7 +95,7 @@ class LedgerApp(App[int]):
             await super().on_event(event)
 
     def get_default_screen(self) -> Dashboard:
-        return Dashboard(Desk(self.api, self.session, self.names, self.traffic, self.tokens))
+        return Dashboard(Context(self.api, self.session, self.names, self.traffic, self.tokens))
 
     @property
     def dashboard(self) -> Dashboard:
@@ -122,11 +126,11 @@ class LedgerApp(App[int]):
     # ------------------------------------------------------------------ the server
 
     def on_mount(self) -> None:
-        self.session.on_change = self._tell_session_changed
+        self.session.on_change = self._post_session_changed
         # The picture first: nothing waits for a server before there is something to look at.
         self.call_after_refresh(self._connect)
 
-    def _tell_session_changed(self) -> None:
+    def _post_session_changed(self) -> None:
         self.post_message(SessionChanged())
 
     @work(group="connect", exclusive=True, exit_on_error=False)
@@ -134,7 +138,7 @@ class LedgerApp(App[int]):
         try:
             await self.connection.open()
         except SignInNeeded:
-            self.post_message(SignInWanted())
+            self.post_message(SignInRequested())
             return
         except CannotConnect as error:
             self.post_message(ServerFailed(str(error)))
@@ -157,7 +161,7 @@ class LedgerApp(App[int]):
         except ClientError:
             return
         self.names.learn(page.rows)
-        self.post_message(NamesCame())
+        self.post_message(NamesLoaded())
 
     async def _learn_scopes(self) -> None:
         """Whether this credential may change anything, where the server tells."""
@@ -165,35 +169,35 @@ class LedgerApp(App[int]):
             whoami = await self.api.read("/v1/whoami", part="whoami")
             self.session.saw_scopes(whoami.record.get("scopes"))
 
-    @hears(ServerFailed)
+    @handles(ServerFailed)
     def server_failed(self, message: ServerFailed) -> None:
         self.failure = literal(message.sentence)
         self.exit(1, return_code=1)
 
-    @hears(ServerEnded)
+    @handles(ServerEnded)
     def server_ended(self, message: ServerEnded) -> None:
         """Start it again, or say with which key that is done."""
         again = self.connection.may_restart_unasked
         self.session.ended(literal(message.sentence))
         if again:
-            self.notify("The server ended and is started again.", severity="warning")
+            self.notify("The server ended and is being restarted.", severity="warning")
             self._connect()
         self.refresh_bindings()
 
     def action_restart_server(self) -> None:
         self._connect()
 
-    @hears(SessionChanged)
+    @handles(SessionChanged)
     def session_changed(self) -> None:
         self.dashboard.session_changed()
 
-    @hears(NamesCame)
-    def names_came(self) -> None:
-        self.dashboard.names_came()
+    @handles(NamesLoaded)
+    def names_loaded(self) -> None:
+        self.dashboard.names_loaded()
 
     # ------------------------------------------------------------------ signing in
 
-    @hears(SignInWanted)
+    @handles(SignInRequested)
     def ask_to_sign_in(self) -> None:
         self.session.signed_out()
         self.action_sign_in()
@@ -218,7 +222,7 @@ class LedgerApp(App[int]):
         await self._learn_names()
         await self._learn_scopes()
 
-    @hears(Worker.StateChanged)
+    @handles(Worker.StateChanged)
     def worker_ended(self, event: Worker.StateChanged) -> None:
         """A fault of our own in a worker is told, not swallowed."""
         if event.state is WorkerState.ERROR:
@@ -230,9 +234,35 @@ class LedgerApp(App[int]):
             return self.session.link is Link.ENDED
         if action == "sign_in":
             return self.connection.signs_in is not None
+        if action == "suspend_process":
+            return self._can_suspend
         return True
 
+    # ------------------------------------------------------------------ the terminal
+
+    @property
+    def _can_suspend(self) -> bool:
+        """Whether there is a shell that takes the terminal meanwhile: not in a browser."""
+        return sys.platform != "win32" and self._driver is not None and self._driver.can_suspend
+
+    def action_suspend_process(self) -> None:
+        """Give the terminal back and stop, as ctrl+z does elsewhere; `fg` draws everything anew.
+
+        Textual's own stops this process alone: a `make run` around it would go on and keep the shell waiting.
+        Nothing stops where no shell controls the jobs, for nobody could resume it.
+        """
+        if sys.platform != "win32" and self._can_suspend:
+            with self.suspend():
+                textuals = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+                os.kill(0, signal.SIGTSTP)
+                signal.signal(signal.SIGTSTP, textuals)
+
     # ------------------------------------------------------------------ the end
+
+    def _handle_exception(self, error: Exception) -> None:
+        # Quitting takes the command palette's widgets away from under its worker, which then fails.
+        if self.is_running or not isinstance(error, WorkerFailed):
+            super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
         # Textual's own, without its report: that prints the variables of every frame.

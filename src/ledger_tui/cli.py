@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
+import time
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from ledger_tui.profile_commands import is_key, keys, profiles
+from ledger_tui.client.transport import is_address, is_key
+from ledger_tui.profile_commands import keys, profiles
 
 if TYPE_CHECKING:
     from ledger_tui.app import LedgerApp
@@ -17,6 +22,9 @@ if TYPE_CHECKING:
 
 KEY_VARIABLE = "LEDGER_API_KEY"
 _COLLECT_AFTER_OBJECTS = 50_000
+_TERMINAL_EVERY_S = 2.0
+_QUIT_WITHIN_S = 5.0
+_CANNOT_DRAW = ("dumb", "unknown")  # terminals that cannot position the cursor
 
 
 def _version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -28,22 +36,26 @@ def _version(context: click.Context, _parameter: click.Parameter, wanted: bool) 
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
-@click.option("--demo", is_flag=True, help="Look at demo data with live traffic, in a throw-away database.")
+@click.option("--demo", is_flag=True, help="Show demo data with live traffic, in a temporary database.")
 @click.option(
-    "--url", metavar="U", help="Look at this server instead of an own one, e.g. http://127.0.0.1:8700."
+    "--url", metavar="U", help="Connect to this server instead of starting one, e.g. http://127.0.0.1:8700."
 )
 @click.option("--key", metavar="K", help=f"The API key for --url. Better in the variable {KEY_VARIABLE}.")
-@click.option("--profile", metavar="P", help="Look at the server of this profile (see `profiles`).")
-@click.option("--database", metavar="F", help="The SQLite file of the own server (default: the user's).")
-@click.option("--read-only", is_flag=True, help="Look, and change nothing.")
-@click.option("--web", is_flag=True, help="Show it in a browser on this machine; prints a link good once.")
+@click.option("--profile", metavar="P", help="Connect to the server of this profile (see `profiles`).")
+@click.option(
+    "--database", metavar="F", help="The SQLite file for the dashboard's own server (default: yours)."
+)
+@click.option("--read-only", is_flag=True, help="Read only: send nothing that changes data.")
+@click.option(
+    "--web", is_flag=True, help="Show it in a browser on this machine; prints a link that works once."
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     help="The port for --web; without it, or with 0, a free one is taken.",
 )
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Say the version."
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
 )
 @click.pass_context
 def command(
@@ -66,9 +78,11 @@ def command(
     if url is not None or profile is not None:
         if demo or database:
             given = "--url" if url is not None else "--profile"
-            raise click.UsageError(f"{given} is another server; --demo and --database are for an own one.")
+            raise click.UsageError(
+                f"{given} names another server; --demo and --database are for the dashboard's own."
+            )
     elif demo and database:
-        raise click.UsageError("--demo has a database of its own; leave out --database.")
+        raise click.UsageError("--demo uses its own database; leave out --database.")
     if key is not None and url is None:
         own = "" if profile is None else " A profile has a key of its own."
         raise click.UsageError(f"--key goes with --url.{own}")
@@ -85,20 +99,20 @@ command.add_command(keys)
 def _options(
     url: str | None, key: str | None, profile: str | None, database: str | None, demo: bool, read_only: bool
 ) -> Options:
-    """What was chosen, checked. Raises UsageError: the config file is part of the call."""
-    from ledger_tui.config import BadConfig, config_file, is_address, read_config
+    """Return the checked options. Raises UsageError, also for a bad config file."""
+    from ledger_tui.config import BadConfig, config_file, read_config
     from ledger_tui.options import Options
 
     if url is not None and profile is not None:
         raise click.UsageError("Give --url or --profile, not both.")
     if url is not None and not is_address(url):
-        raise click.UsageError(f"{url!r} is no address like http://127.0.0.1:8700.")
-    if url is not None:  # the variable is for this server, and a profile's may be another
+        raise click.UsageError(f"{url!r} is not an address like http://127.0.0.1:8700.")
+    if url is not None:  # the environment's key is for this URL; a profile's server may be another
         key = key or os.environ.get(KEY_VARIABLE)
         if not key:
             raise click.UsageError(f"{url} needs a key: put it in {KEY_VARIABLE}, or give --key.")
     if key is not None and not is_key(key):
-        raise click.UsageError("The key has characters that no key has.")
+        raise click.UsageError("The key has characters that a key cannot have.")
     file = config_file()
     try:
         config = read_config(file)
@@ -112,14 +126,19 @@ def _options(
 
 
 def _draw(options: Options) -> int:
-    # textual-serve's dashboards draw on its pipe; else Textual reads stdin and draws on stderr.
+    # Under textual-serve the dashboard draws to its pipe; otherwise Textual reads stdin and draws to stderr.
     on_a_terminal = all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
     if "TEXTUAL_DRIVER" not in os.environ and not on_a_terminal:
         raise click.UsageError("ledger-tui draws on a terminal: stdin, stdout and stderr must all be one.")
+    if "TEXTUAL_DRIVER" not in os.environ and os.environ.get("TERM") in _CANNOT_DRAW:
+        raise click.UsageError(
+            f"ledger-tui cannot draw on a terminal that calls itself TERM={os.environ['TERM']}:"
+            " it has no colours and no cursor to move. --web shows it in a browser."
+        )
     _collect_rarely()
-    # Twice Textual's pace: a key that comes right after a frame waits half as long for the next.
+    # Twice Textual's rate: a key pressed right after a frame waits half as long for the next one.
     os.environ.setdefault("TEXTUAL_FPS", "120")
-    # Imported here: --help, --version and a wrong option answer without loading the dashboard.
+    # Imported here, so that --help, --version and wrong options answer without loading the dashboard.
     import asyncio
 
     from ledger_tui.app import LedgerApp
@@ -138,18 +157,41 @@ def _draw(options: Options) -> int:
 
 
 async def _run(app: LedgerApp) -> None:
-    """Until it is left. SIGTERM ends it as a quit does, so that the terminal is put back as it was."""
+    """Run the app until the user leaves it.
+
+    SIGTERM and SIGHUP end it like a quit, so that the terminal is restored.
+    """
     import asyncio
     import signal
+    import threading
 
     if sys.platform != "win32":
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, app.exit)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, app.exit)
+        if "TEXTUAL_DRIVER" not in os.environ:  # in a browser stdin is a pipe from the server
+            quit_app = partial(loop.call_soon_threadsafe, app.exit)
+            threading.Thread(target=_end_without_terminal, args=[quit_app], daemon=True).start()
     await app.run_async()
 
 
+def _end_without_terminal(quit_app: Callable[[], object]) -> None:
+    """Wait until the terminal is gone without a signal, then quit, or end the process if that takes too long.
+
+    Textual would read on at the end of the terminal for ever. It may also wait for ever to write to it, in
+    the thread of the event loop, so this runs in another one.
+    """
+    while sys.stdin.isatty():
+        time.sleep(_TERMINAL_EVERY_S)
+    with contextlib.suppress(RuntimeError):  # the event loop has ended already
+        quit_app()
+    time.sleep(_QUIT_WITHIN_S)
+    os._exit(1)
+
+
 def _collect_rarely() -> None:
-    # A full collection walks every row and widget, in the middle of a frame; what is drawn makes hardly
-    # any cycles. Until the dashboard is loaded there is nothing to collect at all.
+    # A full collection visits every row and widget, in the middle of a frame, and drawing makes hardly any
+    # cycles. Until the dashboard is loaded there is nothing to collect at all.
     gc.disable()
     gc.set_threshold(_COLLECT_AFTER_OBJECTS, 20, 50)
 
@@ -158,18 +200,21 @@ def _serve(options: Options, port: int) -> int:
     from ledger_tui.web import CannotServe, serve
 
     try:
-        serve(options, port, lambda link: click.echo(f"Open {link}\nIt is good once. Ctrl-C ends."))
+        serve(options, port, lambda link: click.echo(f"Open {link}\nIt works once. Press Ctrl-C to stop."))
     except CannotServe as error:
         raise click.ClickException(str(error)) from None
     return 0
 
 
 def main() -> None:
-    """The entry point: exit code 0, 1 (it did not work) or 2 (it was called wrongly), one line on stderr."""
+    """Run the command; the exit status is 0, 1 for a failure, 2 for wrong usage, with a line on stderr."""
     try:
         command.main(standalone_mode=False)
     except click.exceptions.Abort:
         sys.exit(1)
     except click.ClickException as error:
-        click.echo(f"Error: {error.format_message()}", err=True)
+        from ledger_tui.state.text import literal
+
+        # The message may quote what was given: it stays one line and cannot control the terminal.
+        click.echo(f"Error: {literal(' '.join(error.format_message().split()))}", err=True)
         sys.exit(error.exit_code)

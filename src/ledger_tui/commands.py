@@ -9,9 +9,11 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
 from ledger_tui.resources.registry import BY_KIND, resource_of_id
+from ledger_tui.screens.dashboard import Dashboard
+from ledger_tui.state.names import AccountName
 from ledger_tui.state.text import literal
-from ledger_tui.widgets.navigation import Exploring
 
+_NAMED_SCORE = 0.9  # of an object with the text in its name: under one whose id was typed
 _NOT_OFFERED = ("move", "open", "newest", "oldest")  # what only a key at hand is good for
 
 
@@ -36,11 +38,11 @@ class DashboardCommands(Provider):
 
     def _recent(self) -> Iterator[tuple[str, Callable[[], object]]]:
         screen = self.screen
-        if isinstance(screen, Exploring):
-            for recent in screen.recent:
+        if isinstance(screen, Dashboard):
+            for recent in screen.navigation.recent:
                 kind = BY_KIND[recent.kind].singular.capitalize()
                 name = f"{kind} {literal(recent.label)}".rstrip()
-                yield f"{name}  {literal(recent.record_id)}", partial(screen.open_recent, recent)
+                yield f"{name}  {literal(recent.record_id)}", partial(screen.navigation.open_recent, recent)
 
     async def discover(self) -> Hits:
         for name, run in self._entries():
@@ -48,10 +50,16 @@ class DashboardCommands(Provider):
 
     async def search(self, query: str) -> Hits:
         screen, wanted = self.screen, query.strip()
+        navigation = screen.navigation if isinstance(screen, Dashboard) else None
         resource = resource_of_id(wanted)
-        if isinstance(screen, Exploring) and resource is not None and resource.has_object_path:
+        if navigation is not None and resource is not None and resource.has_object_path:
             name = f"Open {resource.singular} {literal(wanted)}"
-            yield Hit(1.0, Content(name), partial(screen.open_object, wanted), text=name)
+            yield Hit(1.0, Content(name), partial(navigation.open_object, wanted), text=name)
+        if navigation is not None and wanted:
+            for named in navigation.named(wanted):
+                kind = "Account" if isinstance(named, AccountName) else "User"
+                name = f"{kind} {literal(named.name)}  {literal(named.id)}"
+                yield Hit(_NAMED_SCORE, Content(name), partial(navigation.open_object, named.id), text=name)
         matcher = self.matcher(query)
         for name, run in self._entries():
             score = matcher.match(name)

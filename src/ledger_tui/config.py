@@ -1,4 +1,4 @@
-"""The config file: a theme, other keys, profiles of servers. Read strictly: a mistake is told, not skipped.
+"""The config file: a theme, keys, profiles of servers. A mistake in it is an error, never ignored.
 
     theme = "ledger-contrast"
 
@@ -13,7 +13,7 @@
     client_id = "app_…"       # to sign in with OAuth instead of a key
     scope = "read:projects read:users"
 
-Secrets never stand in it.
+It never contains secrets.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
+from ledger_tui.client.transport import is_address, is_confidential, is_key
 from ledger_tui.state.text import literal
 
 FILE_VARIABLE = "LEDGER_TUI_CONFIG"
@@ -43,16 +43,16 @@ class BadConfig(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One server as its user calls it. `key` says where its secret is: "stored" or "env:VARIABLE"."""
+    """One server under the user's name for it. `key` says where its secret is: "stored" or "env:VARIABLE"."""
 
     name: str
     url: str
     key: str = STORED
     read_only: bool = False
-    mode_color: str | None = None  # the colour of the mode's sign, so that servers are told apart
+    mode_color: str | None = None  # the colour of the mode's mark, to distinguish servers
     client_id: str | None = None
     scope: str = ""
-    auth_url: str | None = None  # where to sign in; the server itself if not given
+    auth_url: str | None = None  # where to sign in; the server itself when missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Config:
 
 
 def config_file() -> Path:
-    """Where it is: what LEDGER_TUI_CONFIG says, else in the user's config directory."""
+    """Return the file's path: LEDGER_TUI_CONFIG, else a file in the user's config directory."""
     if named := os.environ.get(FILE_VARIABLE):
         return Path(named)
     import platformdirs
@@ -72,7 +72,7 @@ def config_file() -> Path:
 
 
 def read_config(file: Path) -> Config:
-    """The file's content; without a file, nothing is configured. Raises BadConfig."""
+    """Return the file's content; without a file nothing is configured. Raises BadConfig."""
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -84,11 +84,11 @@ def read_config(file: Path) -> Config:
 
 
 def parse_config(text: str, file: str) -> Config:
-    """The same from text; `file` is its name in what is raised."""
+    """Return the content of `text`; BadConfig names it `file`."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadConfig(f"{file}: is no TOML: {_one_line(error)}.") from None
+        raise BadConfig(f"{file}: is not TOML: {_one_line(error)}.") from None
 
     def bad(entry: str, reason: str) -> BadConfig:
         return BadConfig(f"{file}: {_one_line(entry)}: {reason}.")
@@ -106,7 +106,7 @@ def parse_config(text: str, file: str) -> Config:
         if isinstance(value, dict):
             raise bad(f"keys.{name}", 'write a name with a dot in quotes, like "act.pay" = "P"')
         if not isinstance(value, str) or not value.strip():
-            raise bad(f"keys.{name}", "must be a key in quotes, like “ctrl+r”")
+            raise bad(f"keys.{name}", 'must be a key in quotes, like "ctrl+r"')
     tables = data.get("profiles", {})
     if not isinstance(tables, dict):
         raise bad("profiles", "must be a table")
@@ -128,37 +128,34 @@ def _profile(name: str, table: Any, bad: Callable[[str, str], BadConfig]) -> Pro
             raise bad(where, problem)
     if "url" not in table:
         raise bad(f"profiles.{name}.url", "is missing")
-    return Profile(name, **table)
+    profile = Profile(name, **table)
+    if profile.client_id is not None and not is_confidential(profile.auth_url or profile.url):
+        entry = "url" if profile.auth_url is None else "auth_url"
+        raise bad(f"profiles.{name}.{entry}", "signing in on another machine needs https")
+    return profile
 
 
 def _problem(entry: str, value: Any) -> str | None:
-    """What is wrong with the value of a profile's entry. It is not repeated: it may be a secret."""
+    """Return what is wrong with the value of a profile's entry.
+
+    The text does not contain the value, which may be a secret.
+    """
     if entry == "read_only":
         return None if isinstance(value, bool) else "must be true or false"
     if not isinstance(value, str):
         return "must be text in quotes"
     sound, reason = {
-        "url": (is_address(value), "is no address like https://ledger.example.com"),
-        "auth_url": (is_address(value), "is no address like https://ledger.example.com"),
+        "url": (is_address(value), "is not an address like https://ledger.example.com"),
+        "auth_url": (is_address(value), "is not an address like https://ledger.example.com"),
         "key": (
             value == STORED or bool(_VARIABLE.fullmatch(value)),
-            "must be “stored” or “env:VARIABLE”; a key does not belong in this file",
+            'must be "stored" or "env:VARIABLE"; a key does not belong in this file',
         ),
         "mode_color": (bool(_COLOR.fullmatch(value)), "must be a colour like #c03028"),
-        "client_id": (value.isascii() and value.isprintable() and " " not in value, "is no client id"),
-        "scope": (not value or bool(_SCOPES.fullmatch(value)), "must be scopes with single spaces between"),
+        "client_id": (is_key(value), "is not a client id"),
+        "scope": (not value or bool(_SCOPES.fullmatch(value)), "must be scopes separated by single spaces"),
     }[entry]
     return None if sound else reason
-
-
-def is_address(url: str) -> bool:
-    """Whether this is an http(s) address of a server."""
-    try:
-        parts = urlsplit(url)
-        sound = parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
-    except ValueError:
-        return False
-    return bool(sound) and url.isprintable() and " " not in url and "@" not in parts.netloc
 
 
 def is_profile_name(name: str) -> bool:

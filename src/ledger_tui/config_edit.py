@@ -1,98 +1,94 @@
-"""Changes to the config file that leave the rest of it, comments and order, as its owner wrote it.
+"""Changes to the config file that keep its comments and its order.
 
-Each edit is of text, and is checked by reading the outcome: where the file is written in a way these
-edits do not understand, it is left alone and BadConfig says so.
+tomlkit makes the edits. Each result is parsed and checked before it is written; when it is not what was
+wanted, the file is left alone and BadConfig says so.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import tempfile
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ledger_tui.config import BadConfig, Config, Profile, is_profile_name, parse_config, read_config
 
-_THEME_LINE = re.compile(r"(?m)^theme\s*=.*$")
-_TABLE_LINE = re.compile(r"(?m)^\s*\[")
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
 
 
 def check_profile(file: Path, profile: Profile) -> None:
-    """Whether it could be added: BadConfig says why not. Nothing is written."""
+    """Raise BadConfig when the profile could not be added. Writes nothing."""
+    import tomlkit
+
     before = read_config(file)
     if profile.name in before.profiles:
-        raise BadConfig(f"{file}: profiles.{profile.name}: is there already; remove it first.")
+        raise BadConfig(f"{file}: profiles.{profile.name}: already exists; remove it first.")
     if not is_profile_name(profile.name):
         raise BadConfig(f"{file}: profiles: a name is letters, digits, - and _.")
-    parse_config(_table(profile), str(file))
+    parse_config(tomlkit.dumps({"profiles": {profile.name: _entries(profile)}}), str(file))
 
 
 def add_profile(file: Path, profile: Profile) -> None:
-    """Append a profile. Raises BadConfig, also for a name that is taken."""
+    """Add a profile after the others. Raises BadConfig, also for a name that is taken."""
+    import tomlkit
+
     check_profile(file, profile)
     before = read_config(file)
-    text = _text(file)
-    gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
-    wanted = replace(before, profiles={**before.profiles, profile.name: profile})
-    _write(file, text + gap + _table(profile), wanted)
+    document = _document(file)
+    profiles: Any = document.setdefault("profiles", tomlkit.table(is_super_table=True))
+    profiles[profile.name] = _entries(profile)
+    _write(file, document, replace(before, profiles={**before.profiles, profile.name: profile}))
 
 
 def remove_profile(file: Path, name: str) -> None:
-    """Take a profile out. Raises BadConfig, also when there is none of this name."""
+    """Remove a profile. Raises BadConfig, also when none has this name."""
     before = read_config(file)
     if name not in before.profiles:
-        raise BadConfig(f"{file}: profiles.{name}: is not there.")
-    text = _text(file)
-    header = re.compile(rf"(?m)^\s*\[\s*profiles\s*\.\s*\"?{re.escape(name)}\"?\s*\][^\n]*\n?")
-    if found := header.search(text):
-        following = _TABLE_LINE.search(text, found.end())
-        end = following.start() if following else len(text)
-        text = text[: found.start()].rstrip("\n") + "\n" * bool(text[: found.start()].strip()) + text[end:]
+        raise BadConfig(f"{file}: profiles.{name}: does not exist.")
+    document = _document(file)
+    profiles: Any = document["profiles"]
+    del profiles[name]
     remaining = {other: profile for other, profile in before.profiles.items() if other != name}
-    _write(file, text, replace(before, profiles=remaining))
+    _write(file, document, replace(before, profiles=remaining))
 
 
 def set_theme(file: Path, theme: str) -> None:
-    """Choose a theme for the next starts. Raises BadConfig."""
+    """Set the theme for the next starts. Raises BadConfig."""
     before = read_config(file)
-    text = _text(file)
-    line = f"theme = {_literal(theme)}"
-    if before.theme is not None:
-        text = _THEME_LINE.sub(lambda _found: line, text, count=1)
-    else:
-        text = line + "\n" + ("\n" + text if text.startswith("[") else text)
-    _write(file, text, replace(before, theme=theme))
+    # A new entry goes to the top: further down it would come under a comment on something else.
+    document = _document(file, "" if before.theme is not None else "theme = ''\n\n")
+    document["theme"] = theme
+    _write(file, document, replace(before, theme=theme))
 
 
-def _table(profile: Profile) -> str:
-    lines = [f"[profiles.{profile.name}]"]
-    for each in fields(Profile):
-        value = getattr(profile, each.name)
-        if each.name != "name" and value != each.default:
-            lines.append(f"{each.name} = {_literal(value)}")
-    return "\n".join(lines) + "\n"
+def _entries(profile: Profile) -> dict[str, Any]:
+    """Return the profile's entries for the file: all but its name and default values."""
+    values = {each.name: (getattr(profile, each.name), each.default) for each in fields(Profile)}
+    return {name: value for name, (value, default) in values.items() if name != "name" and value != default}
 
 
-def _literal(value: object) -> str:
-    # A JSON string is a TOML string: both escape alike, and nothing here is beyond the basic plane's text.
-    return json.dumps(value, ensure_ascii=False)
+def _document(file: Path, before: str = "") -> TOMLDocument:
+    """Return the file's content, with its own line ends, after the text `before`."""
+    import tomlkit
+
+    text = before + (file.read_bytes().decode("utf-8") if file.exists() else "")
+    return tomlkit.parse(text if text.endswith("\n") or not text else f"{text}\n\n")
 
 
-def _text(file: Path) -> str:
-    return file.read_text(encoding="utf-8") if file.exists() else ""
+def _write(file: Path, document: TOMLDocument, wanted: Config) -> None:
+    import tomlkit
 
-
-def _write(file: Path, text: str, wanted: Config) -> None:
+    text = tomlkit.dumps(document)
     if parse_config(text, str(file)) != wanted:
-        raise BadConfig(f"{file}: is written in a way that must be edited by hand.")
+        raise BadConfig(f"{file}: must be edited by hand; its layout is not one this command can change.")
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # Whole or not at all: a new file beside it, then in its place.
+    # Written to a new file that then replaces it, so that it is never half written.
     target = file.resolve()
     descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=".config-")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
             stream.write(text)
         os.replace(temporary, target)
     except BaseException:

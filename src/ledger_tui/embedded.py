@@ -38,7 +38,7 @@ class EmbeddedServer:
             *(["--demo"] if demo else []),
         ]
         self._process: subprocess.Popen[str] | None = None
-        self._last_words: deque[str] = deque(maxlen=_STDERR_LINES_KEPT)
+        self._last_lines: deque[str] = deque(maxlen=_STDERR_LINES_KEPT)
         self._stopped = False
 
     def start(self) -> Address:
@@ -57,12 +57,12 @@ class EmbeddedServer:
         )
         if self._stopped:  # stop() came while the process was being made
             self.stop()
-        listener = threading.Thread(target=self._keep_last_words, name="server-stderr", daemon=True)
+        listener = threading.Thread(target=self._keep_last_lines, name="server-stderr", daemon=True)
         listener.start()
         line = self._first_line()
         try:
-            told = json.loads(line)
-            return Address(told["url"], told["key"])
+            address = json.loads(line)
+            return Address(address["url"], address["key"])
         except (ValueError, TypeError, KeyError):
             self.stop()
             listener.join(STOP_SECONDS)
@@ -79,7 +79,7 @@ class EmbeddedServer:
         self._process.wait()
         if self._stopped:
             return None
-        return self._last_words[-1] if self._last_words else "the server ended and said nothing"
+        return self._last_lines[-1] if self._last_lines else "the server ended and printed nothing"
 
     def stop(self) -> None:
         """Close its input and wait; what does not go by itself is ended."""
@@ -115,17 +115,17 @@ class EmbeddedServer:
         except queue.Empty:
             return ""
 
-    def _keep_last_words(self) -> None:
+    def _keep_last_lines(self) -> None:
         assert self._process is not None
         assert self._process.stderr is not None
         for line in self._process.stderr:
             if line.strip():
-                self._last_words.append(line.strip())
+                self._last_lines.append(line.strip())
 
     def _why(self, line: str) -> str:
-        if self._last_words:
-            return self._last_words[-1].removeprefix("Error: ")
+        if self._last_lines:
+            return self._last_lines[-1].removeprefix("Error: ")
         if line.strip():
-            return f"the server said {line.strip()[:80]!r} instead of its address"
+            return f"the server printed {line.strip()[:80]!r} instead of its address"
         assert self._process is not None
-        return f"the server ended with exit code {self._process.returncode} and said nothing"
+        return f"the server ended with exit code {self._process.returncode} and printed nothing"

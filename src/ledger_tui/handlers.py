@@ -1,7 +1,7 @@
 """Handlers that fall silent when the dashboard closes.
 
 While Textual takes the screens down, messages that were already on their way are still handed out, to
-parts whose children are gone. `hears` is Textual's `on` without those last words.
+parts whose children are gone. `handles` is Textual's `on` without those last words.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ def while_running(method: Handler) -> Handler:
     """The method, doing nothing once the application is closing."""
 
     @wraps(method)
-    def quiet_at_the_end(self: MessagePump, *arguments: Any) -> Any:
+    def unless_closing(self: MessagePump, *arguments: Any) -> Any:
         return method(self, *arguments) if self.app.is_running else None
 
-    return cast(Handler, quiet_at_the_end)
+    return cast(Handler, unless_closing)
 
 
-def hears(message: type[Message]) -> Callable[[Handler], Handler]:
+def handles(message: type[Message]) -> Callable[[Handler], Handler]:
     """Handle a message, as `textual.on` does, for as long as the application runs."""
 
     def decorate(method: Handler) -> Handler:

@@ -53,28 +53,30 @@ class KeyOrder:
         self._follow()
 
     def _follow(self) -> None:
-        self._followed = self._way()
+        self._followed = self._path()
         self._go(self._followed, 0)
 
-    def _way(self) -> tuple[MessagePump, ...]:
+    def _path(self) -> tuple[MessagePump, ...]:
         """From the focus up to the application, which is the last."""
         screens = self._app.screen_stack
         parts = (screens[-1].focused or screens[-1]).ancestors_with_self if screens else ()
         return (*(part for part in parts if part is not self._app), self._app)
 
-    def _go(self, way: tuple[MessagePump, ...], at: int) -> None:
+    def _go(self, path: tuple[MessagePump, ...], at: int) -> None:
         """The messenger goes to the part of this number; one that was removed is passed over."""
-        for number in range(at, len(way)):
-            if way[number].call_later(self._go if number + 1 < len(way) else self._home, way, number + 1):
+        for number in range(at, len(path)):
+            if path[number].call_later(
+                self._go if number + 1 < len(path) else self._returned, path, number + 1
+            ):
                 return
 
-    async def _home(self, way: tuple[MessagePump, ...], _at: int) -> None:
-        if way is not self._followed:  # its key was given up
+    async def _returned(self, path: tuple[MessagePump, ...], _at: int) -> None:
+        if path is not self._followed:  # its key was given up
             return
         self._rounds += 1
         # Once is never enough: the application, at the end of the way, may have told a part at its beginning
         # something that this one is just about to do.
-        if self._rounds == 1 or way != self._way() or any(part.message_queue_size for part in way):
+        if self._rounds == 1 or path != self._path() or any(part.message_queue_size for part in path):
             self._follow()
         elif self._waiting:
             await self._next()

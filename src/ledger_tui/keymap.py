@@ -15,17 +15,19 @@ from ledger_tui.config import BadConfig
 from ledger_tui.resources.base import Resource
 from ledger_tui.resources.registry import RESOURCES
 
+_EVERYWHERE = [*actions.APP_KEYS, *actions.GLOBAL_KEYS]
+
 
 def _of_a_resource(resource: Resource) -> list[Binding]:
     its = {f"act('{action.name}')" for action in resource.actions}
-    its |= {f"go('{way.name}')" for way in resource.ways}
+    its |= {f"go('{related_view.name}')" for related_view in resource.related}
     has = {"edit": bool(resource.edits), "create": resource.form is not None, "follow": not resource.still}
     own = [
         each
         for each in _made(actions.RESOURCE_KEYS)
         if (each.action in its if each.action.startswith(("act(", "go(")) else has.get(each.action, True))
     ]
-    return [*_made(actions.GLOBAL_KEYS), *own, *_made(actions.TABLE_KEYS)]
+    return [*_made(_EVERYWHERE), *own, *_made(actions.TABLE_KEYS)]
 
 
 def _made(bindings: list[BindingType]) -> list[Binding]:
@@ -42,8 +44,8 @@ def spelled(key: str) -> str:
 
 # The bindings that are active at the same time: among these a key means one thing.
 TOGETHER: list[list[Binding]] = [
-    _made([*actions.GLOBAL_KEYS, *actions.VIEW_KEYS, *actions.TOKEN_KEYS]),
-    _made([*actions.GLOBAL_KEYS, *actions.VIEW_KEYS, *actions.EVENTS_KEYS, *actions.TABLE_KEYS]),
+    _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TOKEN_KEYS]),
+    _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.EVENTS_KEYS, *actions.TABLE_KEYS]),
     *map(_of_a_resource, RESOURCES),
 ]
 BY_ID: dict[str, Binding] = {binding.id or "": binding for group in TOGETHER for binding in group}
@@ -89,11 +91,11 @@ def keymap(keys: Mapping[str, str], file: str) -> dict[str, str]:
         for key in _split(value):
             modifiers, last = _parts(key)
             if len(last) != 1 and last not in _NAMED:
-                raise BadConfig(f"{file}: keys.{name}: “{key}” is no key.")
+                raise BadConfig(f'{file}: keys.{name}: "{key}" is not a key.')
             if modifiers == "shift+" and (len(last) == 1 or last in _LONG.values()):
-                raise BadConfig(f"{file}: keys.{name}: for “{key}” write the character that comes of it.")
+                raise BadConfig(f'{file}: keys.{name}: for "{key}" write the character it types.')
             if key in _TAKEN:
-                raise BadConfig(f"{file}: keys.{name}: “{key}” is {_TAKEN[key]} already.")
+                raise BadConfig(f'{file}: keys.{name}: "{key}" is {_TAKEN[key]} already.')
     chosen = {name: _split(keys.get(name, binding.key)) for name, binding in BY_ID.items()}
     for bindings in TOGETHER:
         _require_apart(bindings, chosen, keys, file)
@@ -111,8 +113,8 @@ def _require_apart(
             one, other = (name, key), taken.setdefault(_SENT_AS.get(key, key), (name, key))
             if other[0] != name and (name in keys or other[0] in keys):
                 (ours, pressed), (theirs, its) = (one, other) if name in keys else (other, one)
-                why = "" if its == pressed else f": a terminal sends the same for “{its}”"
-                raise BadConfig(f"{file}: keys.{ours}: “{pressed}” is {theirs} already{why}.")
+                why = "" if its == pressed else f': a terminal sends the same for "{its}"'
+                raise BadConfig(f'{file}: keys.{ours}: "{pressed}" is {theirs} already{why}.')
 
 
 def _split(value: str) -> list[str]:

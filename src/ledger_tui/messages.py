@@ -7,7 +7,7 @@ from typing import Any
 
 from textual.message import Message
 
-from ledger_tui.client.stream import Heard
+from ledger_tui.client.stream import ReceivedEvent
 from ledger_tui.resources.base import Action, Link, Resource
 from ledger_tui.state.webhook_log import Listening
 from ledger_tui.state.window import Page, Record, Want
@@ -25,7 +25,15 @@ class ServerFailed(Message):
         self.sentence = sentence
 
 
-class PageCame(Message):
+class PartFailed(Message):
+    """A worker of a part of a view failed; `error` is a fault of the dashboard's own."""
+
+    def __init__(self, error: BaseException | None) -> None:
+        super().__init__()
+        self.error = error
+
+
+class PageLoaded(Message):
     def __init__(self, want: Want, page: Page) -> None:
         super().__init__()
         self.want = want
@@ -45,7 +53,7 @@ class PageFailed(Message):
         self.sentence = sentence
 
 
-class RecordCame(Message):
+class RecordLoaded(Message):
     """One object was read by its id, to be shown in the detail."""
 
     def __init__(self, record: Record) -> None:
@@ -70,7 +78,7 @@ class ObjectFound(Message):
         self.by_link = by_link
 
 
-class ObjectMissed(Message):
+class ObjectNotFound(Message):
     """There is nothing to go to; `sentence` says why."""
 
     def __init__(self, sentence: str) -> None:
@@ -78,16 +86,20 @@ class ObjectMissed(Message):
         self.sentence = sentence
 
 
-class NamesCame(Message):
+class NamesLoaded(Message):
     """Names and currencies of accounts became known; what shows them is drawn again."""
 
 
-class EventsHeard(Message):
+class AccountsRead(Message):
+    """Accounts were read to find one by its name."""
+
+
+class EventsReceived(Message):
     """Events came over the line, in the order they happened."""
 
-    def __init__(self, heard: Sequence[Heard]) -> None:
+    def __init__(self, received: Sequence[ReceivedEvent]) -> None:
         super().__init__()
-        self.heard = heard
+        self.received = received
 
 
 class ListeningChanged(Message):
@@ -98,7 +110,7 @@ class ListeningChanged(Message):
         self.listening = listening
 
 
-class DeliveriesCame(Message):
+class DeliveriesLoaded(Message):
     """The endpoints and their newest deliveries; `problem` says why they are not known."""
 
     def __init__(self, endpoints: Sequence[Record], deliveries: Sequence[Record], problem: str = "") -> None:
@@ -108,7 +120,7 @@ class DeliveriesCame(Message):
         self.problem = problem
 
 
-class FigureCame(Message):
+class FigureLoaded(Message):
     """A figure of the overview; a text is the sentence that says why there is none."""
 
     def __init__(self, name: str, figure: Any) -> None:
@@ -117,7 +129,7 @@ class FigureCame(Message):
         self.figure = figure
 
 
-class WhoamiCame(Message):
+class WhoamiLoaded(Message):
     """What the server says of the credential in use, and of what its project may hold."""
 
     def __init__(self, whoami: Record | None, billing: Record | None, problem: str) -> None:
@@ -127,7 +139,7 @@ class WhoamiCame(Message):
         self.problem = problem
 
 
-class TokensAsked(Message):
+class TokensRequested(Message):
     """Tokens were asked for; `problem` is empty when they came."""
 
     def __init__(self, problem: str) -> None:
@@ -145,11 +157,11 @@ class LinkFollowed(Message):
         self.link = link
 
 
-class CreateWanted(Message):
+class CreateRequested(Message):
     """The form of the view's resource is asked for."""
 
 
-class EditWanted(Message):
+class EditRequested(Message):
     """The form that changes an object is asked for."""
 
     def __init__(self, record: Record) -> None:
@@ -157,7 +169,7 @@ class EditWanted(Message):
         self.record = record
 
 
-class MoreCame(Message):
+class MoreLoaded(Message):
     """What a detail shows beyond its record was read; a ClientError is why it was not."""
 
     def __init__(self, record: Record, more: Any) -> None:
@@ -166,7 +178,7 @@ class MoreCame(Message):
         self.more = more
 
 
-class ActWanted(Message):
+class ActionRequested(Message):
     """Something shall be done with an object."""
 
     def __init__(self, resource: Resource, action: Action, record: Record) -> None:
@@ -176,27 +188,27 @@ class ActWanted(Message):
         self.record = record
 
 
-class Acted(Message):
+class ActionDone(Message):
     """It was done; `record` is the object as the server has it now, `secret` what it shows once."""
 
-    def __init__(self, wanted: ActWanted, record: Record, secret: str | None = None) -> None:
+    def __init__(self, wanted: ActionRequested, record: Record, secret: str | None = None) -> None:
         super().__init__()
         self.wanted = wanted
         self.record = record
         self.secret = secret
 
 
-class ActFailed(Message):
+class ActionFailed(Message):
     """It was not done, and why; `unanswered` where nobody knows whether it was."""
 
-    def __init__(self, wanted: ActWanted, sentence: str, *, unanswered: bool = False) -> None:
+    def __init__(self, wanted: ActionRequested, sentence: str, *, unanswered: bool = False) -> None:
         super().__init__()
         self.wanted = wanted
         self.sentence = sentence
         self.unanswered = unanswered
 
 
-class BackWanted(Message):
+class BackRequested(Message):
     """There is nothing more to close in a view."""
 
 
@@ -224,7 +236,7 @@ class FormRefused(Message):
         self.errors = errors
 
 
-class FormWasSentBefore(Message):
+class FormAlreadySent(Message):
     """The idempotency key was used up by an earlier try whose answer was lost; `otherwise` is what of it may
     be otherwise than it was sent now."""
 
@@ -234,12 +246,16 @@ class FormWasSentBefore(Message):
         self.otherwise = otherwise
 
 
-class FormOnItsWay(Message):
+class FormHeldBack(Message):
+    """It was asked whether to send what was typed, and the answer was no."""
+
+
+class FormInFlight(Message):
     """What was typed has left for the server, or the rate limit still holds it back."""
 
-    def __init__(self, on_its_way: bool) -> None:
+    def __init__(self, in_flight: bool) -> None:
         super().__init__()
-        self.on_its_way = on_its_way
+        self.in_flight = in_flight
 
 
 class FormUnanswered(Message):
@@ -263,7 +279,7 @@ class Created(Message):
         self.edited = edited  # it was there before
 
 
-class ExportWent(Message):
+class ExportProgressed(Message):
     """An export has written so many rows; `total` is how many there are, if the server tells."""
 
     def __init__(self, rows: int, total: int | None) -> None:
@@ -282,7 +298,7 @@ class ExportEnded(Message):
         self.there = there
 
 
-class SignInWanted(Message):
+class SignInRequested(Message):
     """There is no token to show to the server: somebody has to sign in."""
 
 

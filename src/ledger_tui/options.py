@@ -1,4 +1,4 @@
-"""What the command line and the config file chose."""
+"""The options that the command line and the config file set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ledger_tui.config import Config, Profile
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Without a `url` or a `profile` the dashboard runs a server of its own."""
+    """The options of one run; without a `url` or a `profile` the dashboard runs its own server."""
 
     url: str | None = None
     key: str | None = None

@@ -1,4 +1,4 @@
-"""`ledger-tui profiles` and `ledger-tui keys`: what the config file can say, from the command line."""
+"""`ledger-tui profiles` and `ledger-tui keys`: commands on the config file."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from dataclasses import asdict
 
 import click
 
-
-def is_key(text: str) -> bool:
-    """Whether this could be a bearer value: one word of printable ASCII."""
-    return bool(text) and text.isascii() and text.isprintable() and " " not in text
+from ledger_tui.client.transport import is_key
 
 
 @click.group()
 def profiles() -> None:
-    """Servers by name: where they are, and how to show who asks."""
+    """Manage profiles: servers by name, each with its address and key."""
 
 
 @profiles.command()
@@ -26,10 +23,10 @@ def profiles() -> None:
 @click.option("--url", required=True, metavar="U", help="The server's address.")
 @click.option("--key-stdin", is_flag=True, help="Read the API key from the first line of standard input.")
 @click.option("--key-variable", metavar="V", help="Take the key from this environment variable each time.")
-@click.option("--read-only", is_flag=True, help="Look at it, and change nothing.")
-@click.option("--mode-color", metavar="#RRGGBB", help="The colour of its mode's sign, to tell servers apart.")
+@click.option("--read-only", is_flag=True, help="Read only: send nothing that changes data.")
+@click.option("--mode-color", metavar="#RRGGBB", help="The colour of its mode label, to distinguish servers.")
 @click.option("--client-id", metavar="ID", help="Sign in with OAuth as this app, instead of a key.")
-@click.option("--scope", default="", metavar="S", help="The OAuth scopes to ask for, with spaces between.")
+@click.option("--scope", default="", metavar="S", help="The OAuth scopes to ask for, separated by spaces.")
 @click.option("--auth-url", metavar="U", help="Where to sign in, if that is another address.")
 def add(
     name: str,
@@ -52,7 +49,7 @@ def add(
     source = f"env:{key_variable}" if key_variable else STORED
     profile = Profile(name, url, source, read_only, mode_color, client_id, scope, auth_url)
     file = config_file()
-    with _told():
+    with _usage_errors():
         check_profile(file, profile)
         secret = None if key_variable or client_id else _ask_key(key_stdin)
         where = secret_store().put(name, Secrets(api_key=secret)) if secret else ""
@@ -66,7 +63,7 @@ def list_(as_json: bool) -> None:
     """List the profiles. Secrets are not shown."""
     from ledger_tui.config import config_file, read_config
 
-    with _told():
+    with _usage_errors():
         found = read_config(config_file()).profiles
     if as_json:
         click.echo(json.dumps([asdict(profile) for profile in found.values()], indent=2))
@@ -85,7 +82,7 @@ def remove(name: str) -> None:
     from ledger_tui.config_edit import remove_profile
     from ledger_tui.secret_store import secret_store
 
-    with _told():
+    with _usage_errors():
         remove_profile(config_file(), name)
         secret_store().delete(name)
     click.echo(f"Removed {name}.")
@@ -112,16 +109,16 @@ def _ask_key(key_stdin: bool) -> str:
         key = click.prompt("API key", hide_input=True, err=True).strip()
     else:
         raise click.UsageError(
-            "Give --key-stdin, --key-variable or --client-id: nobody is there to be asked."
+            "Give --key-stdin, --key-variable or --client-id: there is no terminal to ask for the key on."
         )
     if not is_key(key):
-        raise click.UsageError("The key has characters that no key has, or is empty.")
+        raise click.UsageError("The key is empty or has characters that a key cannot have.")
     return key
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """What is wrong with the config file, or was given for it, is a wrong call; a full disk is not."""
+def _usage_errors() -> Iterator[None]:
+    """Raise UsageError for BadConfig, as the config file is part of the call; a full disk is an error."""
     from ledger_tui.config import BadConfig
 
     try:

@@ -1,4 +1,4 @@
-"""Where the secrets of profiles are kept: the system's keyring or, without one, a file for the user alone.
+"""Storage for the secrets of profiles: the system's keyring, or else a file that only the user can read.
 
 A profile has one entry, a JSON object: its API key, or the tokens of a sign-in.
 """
@@ -7,24 +7,25 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
-import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from io import StringIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ledger_tui.config import BadConfig, config_file
 
-TURN_SECONDS = 10.0
+LOCK_SECONDS = 10.0
 _SERVICE = "ledger-tui"
 _TEXTS = ("api_key", "access_token", "refresh_token")
 
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What a profile signs its requests with. `expires_at` is when the access token ends, in Unix time."""
+    """The secrets that a profile signs its requests with.
+
+    `expires_at` is when the access token expires, in Unix time.
+    """
 
     api_key: str | None = None
     access_token: str | None = None
@@ -33,17 +34,22 @@ class Secrets:
 
     def __repr__(self) -> str:
         kinds = [name for name in self.__slots__ if getattr(self, name) is not None]
-        return f"Secrets({', '.join(kinds)})"  # a log or a crash report shows which, never what
+        # a log or a crash report shows which there are, never their values
+        return f"Secrets({', '.join(kinds)})"
 
 
 class SecretStore:
-    """`file` is the fallback; the keyring is asked first. Its calls may block: use a thread beside a loop."""
+    """The secrets of all profiles.
+
+    The keyring is tried first; `file` is the fallback. The calls may block: use a thread beside an event
+    loop.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def get(self, profile: str) -> Secrets | None:
-        """The secrets of a profile, None if none are kept. Raises BadConfig for a file others may read."""
+        """Return the secrets of a profile or None. Raises BadConfig for a file that others may read."""
         text = _from_keyring(profile)
         entry = _decoded(text) if text is not None else self._read_file().get(profile)
         if not isinstance(entry, dict):
@@ -53,34 +59,45 @@ class SecretStore:
         return Secrets(**texts, expires_at=expires_at if isinstance(expires_at, int | float) else None)
 
     def put(self, profile: str, secrets: Secrets) -> str:
-        """Keep them; where, in words."""
+        """Store the secrets; returns where, in words."""
         entry = {name: value for name, value in asdict(secrets).items() if value is not None}
         if _to_keyring(profile, json.dumps(entry)):
-            self._change_file(profile, None)  # an older copy must not stay behind
+            self._change_file(profile, None)  # an older copy must not remain
             return "the keyring"
         self._change_file(profile, entry)
         return str(self._file)
 
     def delete(self, profile: str) -> None:
-        """Forget them, wherever they are."""
+        """Delete the secrets, wherever they are."""
         _out_of_keyring(profile)
         self._change_file(profile, None)
 
-    def take_turn(self, profile: str) -> IO[str]:
-        """Wait until no other process has its turn with this profile, but not for long; close what this
-        gives to end it. For what has to be read, changed and put back as one."""
+    def acquire_lock(self, profile: str) -> AbstractContextManager[object]:
+        """Wait for the profile's lock, for a limited time; the context releases it.
+
+        For reading, changing and writing as one step.
+        """
         return self._lock(f".{profile}.lock")
 
-    def _lock(self, name: str) -> IO[str]:
+    def _lock(self, name: str) -> AbstractContextManager[object]:
+        """Hold the lock of this name.
+
+        Continues without it after LOCK_SECONDS, or where locks are not available.
+        """
+        from filelock import FileLock  # imported here: it takes 80 ms to load
+
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            turn: IO[str] = self._file.with_name(name).open("a", encoding="utf-8")
-        except OSError:
-            return StringIO()  # then nothing can be kept either, and that is told
-        deadline = time.monotonic() + TURN_SECONDS
-        while not _locked(turn) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        return turn
+            lock = FileLock(
+                self._file.with_name(name),
+                LOCK_SECONDS,
+                mode=0o600,
+                thread_local=False,  # acquired in a thread beside the event loop, and released in any thread
+                fallback_to_soft=False,
+            )
+            return lock.acquire()
+        except OSError:  # Timeout is one; where the folder cannot be made, storing fails with a message
+            return nullcontext()
 
     # ------------------------------------------------------------------ the file
 
@@ -93,17 +110,19 @@ class SecretStore:
             raise BadConfig(f"{self._file}: cannot be read: {error.strerror}.") from None
         with os.fdopen(descriptor, encoding="utf-8") as stream:
             if os.name == "posix" and os.fstat(descriptor).st_mode & 0o077:
-                raise BadConfig(f"{self._file}: others may read it: chmod 600 it, and change its keys.")
+                raise BadConfig(
+                    f"{self._file}: other users can read it: run chmod 600 on it, and replace its keys."
+                )
             try:
                 entries = json.load(stream)
             except ValueError:
-                raise BadConfig(f"{self._file}: is no JSON.") from None
+                raise BadConfig(f"{self._file}: is not JSON.") from None
         return entries if isinstance(entries, dict) else {}
 
     def _change_file(self, profile: str, entry: dict[str, Any] | None) -> None:
         if entry is None and not self._file.exists():
             return
-        # A turn is a profile's, and the file is all profiles': two of them would undo each other's changes.
+        # A profile's lock is not enough: all profiles share the file, and would undo each other's changes.
         with self._lock(f"{self._file.name}.lock"):
             self._change_entry(profile, entry)
 
@@ -115,7 +134,7 @@ class SecretStore:
         if entry is not None:
             entries[profile] = entry
         self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor, temporary = tempfile.mkstemp(dir=self._file.parent, prefix=".secrets-")  # made 0600
+        descriptor, temporary = tempfile.mkstemp(dir=self._file.parent, prefix=".secrets-")  # mode 0600
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
                 json.dump(entries, stream, indent=1)
@@ -127,31 +146,13 @@ class SecretStore:
             raise
 
 
-if sys.platform == "win32":  # pragma: no cover
-
-    def _locked(turn: IO[str]) -> bool:
-        return True
-
-else:
-    import fcntl
-
-    def _locked(turn: IO[str]) -> bool:
-        try:
-            fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:  # a file system without locks
-            return True
-        return True
-
-
 def secret_store() -> SecretStore:
-    """The user's: the file of last resort lies beside the config file."""
+    """Return the user's store; its fallback file is beside the config file."""
     return SecretStore(config_file().with_name("secrets.json"))
 
 
 # ---------------------------------------------------------------------- the keyring
-# On a box without one, every call raises, each backend in its own way: then there is none.
+# Without a keyring every call raises, each backend in its own way, and the file is used.
 
 
 def _from_keyring(profile: str) -> str | None:
@@ -168,7 +169,7 @@ def _to_keyring(profile: str, text: str) -> bool:
 
     try:
         keyring.set_password(_SERVICE, profile, text)
-        return keyring.get_password(_SERVICE, profile) == text  # a null backend takes it and keeps nothing
+        return keyring.get_password(_SERVICE, profile) == text  # a null backend accepts it and stores nothing
     except Exception:
         return False
 
@@ -186,4 +187,4 @@ def _decoded(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        return {"api_key": text}  # put there by hand, with the keyring's own program
+        return {"api_key": text}  # added by hand, with the keyring's own program

@@ -1,4 +1,4 @@
-"""From what was chosen at the start to a server that answers: one of our own, an address, a profile."""
+"""Connecting to the server that the options choose: an own server, a URL, or a profile."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError
-from ledger_tui.client.tokens import TokenKeeper
+from ledger_tui.client.errors import CannotSend, ClientError
+from ledger_tui.client.tokens import TokenManager
+from ledger_tui.client.transport import is_key
 from ledger_tui.config import BadConfig, Profile
 from ledger_tui.embedded import EmbeddedServer, ServerDied
 from ledger_tui.secret_store import Secrets, secret_store
@@ -19,51 +20,51 @@ from ledger_tui.state.session import Session
 from ledger_tui.state.tokens import Tokens
 
 if TYPE_CHECKING:
-    from ledger_tui.client.oauth_tokens import OAuthKeeper
+    from ledger_tui.client.oauth_tokens import OAuthTokenManager
 
-# A server of our own that lived this long is started again unasked; one that dies at once is not.
+# An own server that ran this long is restarted without asking; one that ends at once is not.
 RESTART_AFTER_SECONDS = 20.0
 
 
 class CannotConnect(Exception):
-    """There is no way to a server; the message is a sentence."""
+    """No server can be used; the message is a sentence."""
 
 
 class SignInNeeded(Exception):
     """The profile's user has to sign in first."""
 
 
-class ProfileShelf:
+class ProfileTokenStore:
     """The tokens of one profile in the secret store."""
 
     def __init__(self, profile: str) -> None:
         self._profile = profile
 
     def read(self) -> Secrets | None:
-        with _shelf_failures():
+        with _store_failures():
             return secret_store().get(self._profile)
 
     def keep(self, access: str, refresh: str | None, expires_at: float) -> None:
         secrets = Secrets(access_token=access, refresh_token=refresh, expires_at=expires_at)
-        with _shelf_failures():
+        with _store_failures():
             secret_store().put(self._profile, secrets)
 
-    def take_turn(self) -> IO[str]:
-        return secret_store().take_turn(self._profile)
+    def acquire_lock(self) -> contextlib.AbstractContextManager[object]:
+        return secret_store().acquire_lock(self._profile)
 
 
 @contextlib.contextmanager
-def _shelf_failures() -> Iterator[None]:
-    from ledger_tui.client.oauth_tokens import ShelfFailed
+def _store_failures() -> Iterator[None]:
+    from ledger_tui.client.oauth_tokens import TokenStoreFailed
 
     try:
         yield
     except (BadConfig, OSError) as error:
-        raise ShelfFailed(str(error)) from error
+        raise TokenStoreFailed(str(error)) from error
 
 
-class Connection:
-    """Either an address with a key, or a profile, or a server of our own."""
+class ServerConnection:
+    """A connection to a URL with a key, to a profile's server, or to a server of the dashboard's own."""
 
     def __init__(
         self,
@@ -85,20 +86,20 @@ class Connection:
         self._demo = demo
         self.server: EmbeddedServer | None = None
         self._started_at = 0.0
-        self.signs_in: OAuthKeeper | None = self._make_oauth_keeper()
-        self.keeper = self.signs_in or TokenKeeper(api, Tokens())
+        self.signs_in: OAuthTokenManager | None = self._make_oauth_token_manager()
+        self.token_manager = self.signs_in or TokenManager(api, Tokens())
         if profile is not None:
             session.profile = profile.name
 
-    def _make_oauth_keeper(self) -> OAuthKeeper | None:
+    def _make_oauth_token_manager(self) -> OAuthTokenManager | None:
         profile = self._profile
         if profile is None or profile.client_id is None:
             return None
         from ledger_tui.client.oauth import OAuthApp
-        from ledger_tui.client.oauth_tokens import OAuthKeeper
+        from ledger_tui.client.oauth_tokens import OAuthTokenManager
 
         app = OAuthApp(profile.auth_url or profile.url, profile.client_id, profile.scope)
-        return OAuthKeeper(self._api, Tokens(), app, ProfileShelf(profile.name))
+        return OAuthTokenManager(self._api, Tokens(), app, ProfileTokenStore(profile.name))
 
     @property
     def own_server(self) -> bool:
@@ -106,19 +107,24 @@ class Connection:
 
     @property
     def secrets(self) -> list[str]:
-        """What must stand in no report."""
-        pair = self.keeper.tokens.pair
-        return [text for text in (self.keeper.key, *((pair.access, pair.refresh) if pair else ())) if text]
+        """Return the secrets that no report may contain."""
+        pair = self.token_manager.tokens.pair
+        return [
+            text for text in (self.token_manager.key, *((pair.access, pair.refresh) if pair else ())) if text
+        ]
 
     async def open(self) -> None:
-        """Raises CannotConnect or SignInNeeded."""
-        if self._url is None:
-            await self._start_server()
-        elif self.signs_in is not None:
-            await self._resume(self.signs_in, self._url)
-        else:
-            self.keeper.key = await self._find_key()
-            await self._api.open(self._url, self.keeper.key)
+        """Connect to the server. Raises CannotConnect or SignInNeeded."""
+        try:
+            if self._url is None:
+                await self._start_server()
+            elif self.signs_in is not None:
+                await self._resume(self.signs_in, self._url)
+            else:
+                self.token_manager.key = await self._find_key()
+                await self._api.open(self._url, self.token_manager.key)
+        except CannotSend as error:
+            raise CannotConnect(str(error)) from None
 
     async def _start_server(self) -> None:
         self._session.starting()
@@ -128,7 +134,7 @@ class Connection:
         except (ServerDied, OSError) as error:
             raise CannotConnect(f"The server did not start: {error}") from None
         self._started_at = time.monotonic()
-        self.keeper.key = address.key
+        self.token_manager.key = address.key
         await self._api.open(address.url, address.key)
 
     async def _find_key(self) -> str:
@@ -139,11 +145,17 @@ class Connection:
             name = profile.key.removeprefix("env:")
             if not (value := os.environ.get(name)):
                 raise CannotConnect(f"Profile {profile.name} takes its key from {name}, which is not set.")
+            if not is_key(value):
+                raise CannotConnect(f"The key in {name} has characters that a key cannot have.")
             return value
         secrets = await self._read_secrets(profile.name)
+        hint = f"`ledger-tui profiles remove {profile.name}` and add it again"
         if secrets is None or secrets.api_key is None:
-            hint = f"`ledger-tui profiles remove {profile.name}` and add it again"
-            raise CannotConnect(f"No key is kept for profile {profile.name}; {hint}.")
+            raise CannotConnect(f"No key is stored for profile {profile.name}; {hint}.")
+        if not is_key(secrets.api_key):
+            raise CannotConnect(
+                f"The key of profile {profile.name} has characters that a key cannot have; {hint}."
+            )
         return secrets.api_key
 
     async def _read_secrets(self, name: str) -> Secrets | None:
@@ -152,38 +164,40 @@ class Connection:
         except BadConfig as error:
             raise CannotConnect(str(error)) from None
 
-    async def _resume(self, keeper: OAuthKeeper, url: str) -> None:
-        from ledger_tui.client.oauth_tokens import ShelfFailed
+    async def _resume(self, token_manager: OAuthTokenManager, url: str) -> None:
+        from ledger_tui.client.oauth_tokens import TokenStoreFailed
 
         try:
-            access = await keeper.resume()
-        except ShelfFailed as error:
+            access = await token_manager.resume()
+        except TokenStoreFailed as error:
             raise CannotConnect(str(error)) from None
-        except ClientError:  # not now; the token there is tells on the screen what is wrong
-            access = keeper.tokens.pair.access if keeper.tokens.pair else None
+        # the server does not answer now; requests with the stored token show what is wrong
+        except ClientError:
+            access = token_manager.tokens.pair.access if token_manager.tokens.pair else None
         if access is None:
             raise SignInNeeded
         await self._api.open(url, access)
 
     async def signed_in(self, answer: dict[str, Any]) -> None:
-        """The browser gave these tokens. Raises ClientError."""
+        """Use the tokens that the sign-in returned. Raises ClientError."""
         assert self.signs_in is not None
         assert self._url is not None
         await self.signs_in.signed_in(answer)
-        pair = self.keeper.tokens.pair
+        pair = self.token_manager.tokens.pair
         assert pair is not None
         await self._api.open(self._url, pair.access)
 
-    # ------------------------------------------------------------------ a server of our own
+    # ------------------------------------------------------------------ the dashboard's own server
 
     async def server_ended(self) -> str | None:
-        """Wait until our own server ends by itself; its last words. None when we stopped it."""
+        """Wait until the own server ends by itself; returns its last output, None when it was stopped."""
         assert self.server is not None
         return await asyncio.to_thread(self.server.wait_for_end)
 
     @property
     def may_restart_unasked(self) -> bool:
-        # A demo's database went with its server: starting again would show other data as if it were the same.
+        # A demo's database is removed with its server: a restart would show other data as if it were the
+        # same.
         return not self._demo and time.monotonic() - self._started_at >= RESTART_AFTER_SECONDS
 
     async def close(self) -> None:

@@ -27,14 +27,14 @@ from ledger_tui.options import Options
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 HOST = "127.0.0.1"
-_GOODBYE_SECONDS = 2.0
+_STOP_SECONDS = 2.0
 _FONT = (
     '<style>@font-face { font-family: "Roboto Mono";'
     ' src: url("/static/fonts/RobotoMono-VariableFont_wght.ttf"); }</style>'
 )
 
 
-class Door:
+class AccessGuard:
     """Who may come in. `port` is known once it listens."""
 
     def __init__(self) -> None:
@@ -58,18 +58,18 @@ class Door:
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """The way every request takes."""
-        if not self._comes_here(request):
+        if not self._is_for_this_server(request):
             return _no("This address is not served here.")
         if request.method not in ("GET", "HEAD"):
             return web.Response(status=405, headers={"Allow": "GET, HEAD"})
         if request.path == "/" and "token" in request.query:
-            return self._let_in(request)
+            return self._start_session(request)
         session = request.cookies.get(self.cookie, "")
         if self._session is None or not hmac.compare_digest(session.encode(), self._session.encode()):
-            return _no("Open the link that ledger-tui printed; it is good once.")
+            return _no("Open the link that ledger-tui printed; it works once.")
         return await handler(request)
 
-    def _comes_here(self, request: web.Request) -> bool:
+    def _is_for_this_server(self, request: web.Request) -> bool:
         own = (f"{HOST}:{self.port}", f"localhost:{self.port}")
         host = request.headers.get("Host", "")
         if len(request.headers.getall("Host", [])) != 1 or host not in own:
@@ -79,10 +79,10 @@ class Door:
             return request.headers.get("Upgrade") is None
         return origin == f"http://{host}"
 
-    def _let_in(self, request: web.Request) -> web.StreamResponse:
+    def _start_session(self, request: web.Request) -> web.StreamResponse:
         given = request.query["token"]
         if self._token is None or not hmac.compare_digest(given.encode(), self._token.encode()):
-            return _no("This link has been used already, or is of another start of ledger-tui.")
+            return _no("This link has already been used, or belongs to another run of ledger-tui.")
         self._token = None
         self._session = secrets.token_urlsafe(32)
         answer = web.Response(status=303, headers={"Location": "/"})
@@ -99,7 +99,7 @@ class WebDashboard(Server):
 
     def __init__(self, command: Sequence[str]) -> None:
         super().__init__(shlex.join(command), host=HOST, title="Ledger")
-        self.door = Door()
+        self.guard = AccessGuard()
 
     async def on_startup(self, app: web.Application) -> None:
         """No banner: the link is all there is to say."""
@@ -109,20 +109,20 @@ class WebDashboard(Server):
         app = await self._make_app()
 
         @web.middleware
-        async def through_the_door(request: web.Request, handler: Handler) -> web.StreamResponse:
-            answer = await self.door.check(request, handler)
+        async def check_access(request: web.Request, handler: Handler) -> web.StreamResponse:
+            answer = await self.guard.check(request, handler)
             if isinstance(answer, web.Response) and answer.content_type == "text/html":
                 answer.text = self._without_what_is_elsewhere(answer.text or "")
             return answer
 
-        app.middlewares.append(through_the_door)
+        app.middlewares.append(check_access)
         app.on_response_prepare.append(self._add_headers)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_GOODBYE_SECONDS)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_SECONDS)
         await runner.setup()
         await web.TCPSite(runner, HOST, port).start()
-        self.door.port = runner.addresses[0][1]
-        self.port = self.door.port
-        self.public_url = self.door.address
+        self.guard.port = runner.addresses[0][1]
+        self.port = self.guard.port
+        self.public_url = self.guard.address
         return runner
 
     def _without_what_is_elsewhere(self, page: str) -> str:
@@ -131,7 +131,7 @@ class WebDashboard(Server):
         return re.sub(rf'<link\b[^>]*\bhref="(?!{own}/)[a-z]*:?//[^>]*>', _FONT, page)
 
     async def _add_headers(self, _request: web.Request, response: web.StreamResponse) -> None:
-        socket = f"ws://{HOST}:{self.door.port}"
+        socket = f"ws://{HOST}:{self.guard.port}"
         response.headers.update(
             {
                 # Nothing is loaded from elsewhere, nothing frames it.
@@ -151,7 +151,7 @@ class CannotServe(Exception):
     """The message says why, in one sentence."""
 
 
-def serve(options: Options, port: int, tell: Callable[[str], None]) -> None:
+def serve(options: Options, port: int, show_link: Callable[[str], None]) -> None:
     """Serve dashboards that were chosen so until Ctrl-C or SIGTERM; `tell` is given the link.
 
     A server of our own is started once for all of them, and all end with it. Raises CannotServe.
@@ -174,7 +174,7 @@ def serve(options: Options, port: int, tell: Callable[[str], None]) -> None:
             *where,
             *(["--read-only"] if options.read_only else []),
         ]
-        asyncio.run(_serve(command, port, tell, server))
+        asyncio.run(_serve(command, port, show_link, server))
     except ServerDied as error:
         raise CannotServe(f"The server did not start: {error}") from None
     except OSError as error:
@@ -190,7 +190,7 @@ def _name_of(options: Options) -> str:
 
 
 async def _serve(
-    command: Sequence[str], port: int, tell: Callable[[str], None], server: EmbeddedServer | None
+    command: Sequence[str], port: int, show_link: Callable[[str], None], server: EmbeddedServer | None
 ) -> None:
     dashboard = WebDashboard(command)
     runner = await dashboard.open(port)
@@ -201,7 +201,7 @@ async def _serve(
             loop.add_signal_handler(number, ended.set)
     last_words = _watch(server, ended) if server is not None else []
     try:
-        tell(dashboard.door.link)
+        show_link(dashboard.guard.link)
         await ended.wait()
     finally:
         await runner.cleanup()

@@ -149,6 +149,8 @@ class Person:
         self._wait_for(lambda: before != self.one("html"))
 
     def focused(self) -> Any:
+        """The element that has the focus; a page gives it to one a moment after it came."""
+        self._wait_for(lambda: self.chromium.switch_to.active_element.tag_name != "body")
         return self.chromium.switch_to.active_element
 
     def sees(self) -> str:
@@ -185,7 +187,9 @@ addresses = itertools.count(1)
 @pytest.fixture
 def person(chromium: Any, serving: Serving, callback: Callback) -> Iterator[Person]:
     """Somebody who was never here before, with the link of a new app."""
-    app = serving.cli("apps", "create", "Café Planner", "--redirect-uri", "http://127.0.0.1/callback")
+    app = serving.cli(
+        "apps", "create", "Café Planner", "--native", "--redirect-uri", "http://127.0.0.1/callback"
+    )
     chromium.execute_cdp_cmd("Network.clearBrowserCookies", {})
     # Pages count on the client's address: each test comes from one of its own, as through a proxy.
     chromium.execute_cdp_cmd("Network.enable", {})

@@ -1,4 +1,4 @@
-"""Signing in and deciding, in a real browser (decisions.md 11)."""
+"""Signing in and deciding, in a real browser (docs/decisions.md#oauth)."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_two_ledgers_on_one_machine_do_not_sign_each_others_users_out(
     other.start()
     try:
         other.make_user()
-        app = other.cli("apps", "create", "Till", "--redirect-uri", "http://127.0.0.1/callback")
+        app = other.cli("apps", "create", "Till", "--native", "--redirect-uri", "http://127.0.0.1/callback")
         there = Person(person.chromium, other, {**person.asked, "client_id": app["client_id"]})
         person.comes()
         person.signs_in(EMAIL, PASSWORD)
@@ -139,7 +139,7 @@ def test_two_windows_at_once_both_get_to_the_end(person: Person, callback: Callb
 def test_an_unknown_app_stays_on_an_error_page(person: Person, callback: Callback, serving: Serving) -> None:
     person.comes(client_id="app_none")
     assert person.is_at(f"{serving.url}/oauth/authorize")
-    assert "cannot go on" in person.sees()
+    assert "cannot continue" in person.sees()
     person.comes(redirect_uri="http://127.0.0.1:1/elsewhere")
     assert person.is_at(f"{serving.url}/oauth/authorize")
     assert callback.seen == []

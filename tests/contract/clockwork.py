@@ -16,13 +16,14 @@ from hypercorn.config import Config
 from quart import Quart
 
 from ledger_engine.access import api_keys, projects
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.http.app import create_app
 from ledger_engine.http.protocol.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit
-from ledger_engine.http.protocol.http1 import make_strict
+from ledger_engine.http.protocol.hypercorn_patch import make_strict
 from tests.contract.raw import Wire
 from tests.ledger_engine.manual_clock import ManualClock
+from tests.made_once import put_empty_ledger
 
 NOON_S = 1_795_176_000  # 2026-11-20T12:00:00Z, the start of a minute
 
@@ -82,8 +83,8 @@ class Clockwork:
     def key(self, project: projects.Project, *, livemode: bool = False, role: str = "owner") -> str:
         """The value of a new key."""
         value = api_keys.new_value(livemode)
-        scope = Scope(project.id, livemode)
-        self.run(api_keys.create, scope=scope, new=api_keys.NewApiKey(None, role), value=value)
+        tenant = Tenant(project.id, livemode)
+        self.run(api_keys.create, tenant=tenant, new=api_keys.NewApiKey(None, role), value=value)
         return value
 
     def client(self, key: str | None = None) -> httpx.Client:
@@ -98,7 +99,7 @@ class Clockwork:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        self.engine = open_engine(self._database, clock=self.clock, serving=True)
+        self.engine = open_engine(put_empty_ledger(self._database), clock=self.clock, serving=True)
         self.app = create_app(
             self.engine, auth_rate_limit=self._auth_rate_limit, wall_clock=lambda: self.now_s
         )

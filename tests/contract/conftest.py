@@ -7,7 +7,6 @@ Requests without a credential count on the client's address, so each test comes 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import socket
 import subprocess
@@ -22,16 +21,19 @@ import pytest
 from cryptography import x509
 
 from tests.certificates import make_certificate
+from tests.commands import answer_of_command
 from tests.contract.clockwork import Clockwork
 from tests.contract.documented import Documented
 from tests.contract.raw import Wire
+from tests.marking import mark_folder
 
 Cli = Callable[..., Any]
 PATIENCE_S = 30
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "contract(*rules): the rules of tests/contract/rules.py it shows")
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark_folder(Path(__file__).parent, items, "process")
 
 
 @dataclass
@@ -56,10 +58,7 @@ class Project:
 
 def ledger_engine(*arguments: str, database: Path) -> Any:
     """Run a command of the server's own command line, and give the JSON it prints."""
-    command = [sys.executable, "-m", "ledger_engine", *arguments, "--database", str(database), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return answer_of_command(database, *arguments)
 
 
 def start_server(database: Path, *options: str) -> Server:

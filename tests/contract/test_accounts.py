@@ -1,4 +1,4 @@
-"""interface.md, Account and its endpoints; decisions.md 1, 6, 7."""
+"""docs/interface.md#account; docs/decisions.md#conventions, #lists, #transactions."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def refusal(api: httpx.Client, body: Any) -> tuple[str, str | None]:
 
 
 @holds(
-    "POST /accounts",
-    "account.id",
-    "account.object",
-    "account.name",
-    "account.iso-4217",
-    "account.balance",
-    "account.created",
-    "account.metadata",
-    "account.currency",
+    "post-accounts",
+    "account-id",
+    "account-object",
+    "account-name",
+    "account-iso-4217",
+    "account-balance",
+    "account-created",
+    "account-metadata",
+    "account-currency",
 )
 def test_a_created_account_has_the_fields_of_the_contract(api: httpx.Client) -> None:
     account = create(api)
@@ -52,21 +52,21 @@ def test_a_created_account_has_the_fields_of_the_contract(api: httpx.Client) -> 
     assert account["metadata"] == {}
 
 
-@holds("GET /accounts/{id}")
+@holds("get-accounts-id")
 def test_an_account_can_be_read(api: httpx.Client) -> None:
     account = create(api, metadata={"shop": "harbour"})
     answer = api.get(f"/v1/accounts/{account['id']}")
     assert (answer.status_code, answer.json()) == (200, account)
 
 
-@holds("GET /accounts", "list.envelope")
+@holds("get-accounts", "list-fields")
 def test_accounts_are_listed_newest_first(api: httpx.Client) -> None:
     made = [create(api, name=str(number)) for number in range(3)]
     listed = api.get("/v1/accounts").json()
     assert listed == {"data": made[::-1], "has_more": False, "next_cursor": None}
 
 
-@holds("POST /accounts.name", "POST /accounts.currency", "errors.missing-field")
+@holds("post-accounts-name", "post-accounts-currency", "errors-missing-field")
 @pytest.mark.parametrize("field", ["name", "currency"])
 def test_a_missing_parameter_is_named(api: httpx.Client, field: str) -> None:
     assert refusal(api, {name: value for name, value in NEW.items() if name != field}) == (
@@ -75,30 +75,30 @@ def test_a_missing_parameter_is_named(api: httpx.Client, field: str) -> None:
     )
 
 
-@holds("POST /accounts.name", "7.name")
+@holds("post-accounts-name", "accounts-name")
 @pytest.mark.parametrize("name", ["", "x" * 256, None, 7, ["Till"]])
 def test_a_name_is_a_text_of_1_to_255_characters(api: httpx.Client, name: object) -> None:
     assert refusal(api, {**NEW, "name": name}) == ("invalid_value", "name")
 
 
-@holds("7.name")
+@holds("accounts-name")
 def test_a_name_may_have_255_characters_of_any_script(api: httpx.Client) -> None:
     assert create(api, name="Käsekuchen 🧀" + "ß" * 243)["name"].startswith("Käsekuchen 🧀")
 
 
-@holds("POST /accounts.currency", "7.currency", "account.iso-4217")
+@holds("post-accounts-currency", "accounts-currency", "account-iso-4217")
 @pytest.mark.parametrize("currency", ["", "EU", "EURO", "XXX", "DEM", "ZZZ", "€", 978, None, "ＥＵＲ"])
 def test_a_currency_is_an_active_iso_4217_code(api: httpx.Client, currency: object) -> None:
     assert refusal(api, {**NEW, "currency": currency}) == ("invalid_value", "currency")
 
 
-@holds("7.currency")
+@holds("accounts-currency")
 @pytest.mark.parametrize("currency", ["eur", "Eur", "EUR"])
 def test_a_currency_is_taken_in_any_case_and_shown_in_upper_case(api: httpx.Client, currency: str) -> None:
     assert create(api, currency=currency)["currency"] == "EUR"
 
 
-@holds("POST /accounts.metadata", "account.metadata", "7.metadata")
+@holds("post-accounts-metadata", "account-metadata", "accounts-metadata")
 def test_metadata_holds_20_pairs_of_text(api: httpx.Client) -> None:
     metadata = {f"{number:064}": "v" * 1024 for number in range(20)}
     account = create(api, metadata=metadata)
@@ -106,7 +106,7 @@ def test_metadata_holds_20_pairs_of_text(api: httpx.Client) -> None:
     assert api.get(f"/v1/accounts/{account['id']}").json()["metadata"] == metadata
 
 
-@holds("POST /accounts.metadata", "account.metadata", "7.metadata", "2.param")
+@holds("post-accounts-metadata", "account-metadata", "accounts-metadata", "error-param")
 @pytest.mark.parametrize(
     ("metadata", "param"),
     [
@@ -124,7 +124,7 @@ def test_other_metadata_is_refused(api: httpx.Client, metadata: object, param: s
     assert refusal(api, {**NEW, "metadata": metadata}) == ("invalid_value", param)
 
 
-@holds("1.strict")
+@holds("conventions-strict")
 @pytest.mark.parametrize(
     "field", ["balance", "livemode", "project", "id", "object", "created", "status", "role"]
 )
@@ -133,7 +133,7 @@ def test_what_is_not_a_parameter_is_refused(api: httpx.Client, field: str) -> No
     assert api.get("/v1/accounts").json()["data"] == []
 
 
-@holds("7.balance-at")
+@holds("accounts-balance-at")
 def test_the_balance_at_a_time_counts_what_was_posted_until_then(api: httpx.Client) -> None:
     account = create(api)
     path = f"/v1/accounts/{account['id']}/balance"
@@ -149,7 +149,7 @@ def test_the_balance_at_a_time_counts_what_was_posted_until_then(api: httpx.Clie
     assert api.get(path, params={"at": "yesterday"}).json()["error"]["param"] == "at"
 
 
-@holds("7.statement", "transaction.description")
+@holds("statements-contents", "transaction-description")
 def test_a_statement_leads_from_the_opening_to_the_closing_balance(api: httpx.Client) -> None:
     account = create(api)["id"]
     for amount, kind, description in [(1000, "credit", "=1+1"), (300, "debit", None)]:
@@ -165,7 +165,7 @@ def test_a_statement_leads_from_the_opening_to_the_closing_balance(api: httpx.Cl
     assert "'=1+1,1000,1000" in sheet.text
 
 
-@holds("7.statement")
+@holds("statements-contents")
 def test_a_statement_of_an_earlier_time_is_empty(api: httpx.Client) -> None:
     account = create(api)["id"]
     period = {"from": "2020-01-01", "to": "2020-01-31"}

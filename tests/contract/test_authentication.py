@@ -1,4 +1,4 @@
-"""interface.md, Authentication and the token surface; decisions.md 4."""
+"""docs/interface.md#authentication, #token-endpoint; docs/decisions.md#credentials."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def bearer(value: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {value}"}
 
 
-@holds("auth.bearer", "4.authorization", "auth.401", "errors.401")
+@holds("auth-bearer", "credentials-authorization", "auth-401", "errors-401")
 @pytest.mark.parametrize(
     "header",
     [
@@ -65,20 +65,20 @@ def test_anything_but_bearer_one_space_and_the_key_is_401(wire: Wire, header: by
         assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-@holds("auth.bearer", "4.authorization")
+@holds("auth-bearer", "credentials-authorization")
 @pytest.mark.parametrize("size", [20_000, 1_000_000])
 def test_a_key_of_any_size_is_401(wire: Wire, size: int) -> None:
     assert wire.ask(wire.head("GET", "/v1/accounts", key="k" * size)).status == 401
     assert wire.ask(wire.head("GET", "/v1/accounts")).status == 200
 
 
-@holds("auth.bearer")
+@holds("auth-bearer")
 def test_a_key_in_the_query_is_no_credential(wire: Wire) -> None:
     answer = wire.ask(wire.head("GET", f"/v1/accounts?api_key={wire.key}", key=""))
     assert (answer.status, answer.json()["error"]["code"]) == (401, "missing_credential")
 
 
-@holds("auth.401", "errors.401", "auth.directory")
+@holds("auth-401", "errors-401", "auth-directory")
 @pytest.mark.parametrize(
     ("method", "path"),
     [
@@ -99,7 +99,7 @@ def test_without_a_credential_it_is_401(anyone: httpx.Client, method: str, path:
     assert code_of(anyone.request(method, path)) == (401, "missing_credential")
 
 
-@holds("auth.one-project", "2.foreign", "errors.404")
+@holds("auth-one-project", "error-foreign", "errors-404")
 def test_a_key_sees_its_own_project_alone(api: httpx.Client, make_project: MakeProject) -> None:
     stranger = make_project().api
     account = api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"}).json()["id"]
@@ -143,14 +143,14 @@ def test_a_key_sees_its_own_project_alone(api: httpx.Client, make_project: MakeP
 
 
 @holds(
-    "POST /v1/auth/token api_key",
-    "POST /v1/auth/token json",
-    "token.access_token",
-    "token.token_type",
-    "token.expires_in",
-    "auth.access-token",
-    "4.tokens",
-    "4.token-open",
+    "post-auth-token-api-key",
+    "post-auth-token-json",
+    "token-access-token",
+    "token-token-type",
+    "token-expires-in",
+    "auth-access-token",
+    "credentials-tokens",
+    "credentials-token-open",
 )
 def test_a_key_is_exchanged_for_tokens(anyone: httpx.Client, project: Project) -> None:
     answer = exchange(anyone, project.key)
@@ -163,7 +163,9 @@ def test_a_key_is_exchanged_for_tokens(anyone: httpx.Client, project: Project) -
     assert anyone.get("/v1/accounts", headers=bearer(tokens["access_token"])).status_code == 200
 
 
-@holds("POST /v1/auth/token refresh_token", "auth.refresh-once", "token.refresh_token", "4.refresh-used")
+@holds(
+    "post-auth-token-refresh-token", "auth-refresh-once", "token-refresh-token", "credentials-refresh-used"
+)
 def test_a_refresh_token_works_once_and_the_newer_one_goes_on(anyone: httpx.Client, project: Project) -> None:
     first = exchange(anyone, project.key).json()
     second = exchange(anyone, first["refresh_token"], "refresh_token")
@@ -174,7 +176,7 @@ def test_a_refresh_token_works_once_and_the_newer_one_goes_on(anyone: httpx.Clie
     assert exchange(anyone, second.json()["refresh_token"], "refresh_token").status_code == 200
 
 
-@holds("auth.refresh-once")
+@holds("auth-refresh-once")
 def test_of_twenty_uses_of_a_refresh_token_at_once_one_succeeds(tmp_path: Path) -> None:
     with Clockwork(tmp_path / "ledger.db", auth_rate_limit=AuthRateLimit(1000, 1000)) as clockwork:
         anyone = clockwork.client()
@@ -188,7 +190,7 @@ def test_of_twenty_uses_of_a_refresh_token_at_once_one_succeeds(tmp_path: Path) 
     assert statuses == [200] + [401] * 19
 
 
-@holds("4.token-open", "2.codes", "POST /v1/auth/token json")
+@holds("credentials-token-open", "error-codes", "post-auth-token-json")
 @pytest.mark.parametrize(
     ("body", "status", "code", "param"),
     [
@@ -214,13 +216,13 @@ def test_another_exchange_is_refused(
     assert answer.json()["error"]["param"] in (param, None if status == 401 else param)
 
 
-@holds("POST /v1/auth/token json")
+@holds("post-auth-token-json")
 def test_a_form_is_no_json(anyone: httpx.Client, project: Project) -> None:
     answer = anyone.post("/v1/auth/token", data={"grant_type": "api_key", "api_key": project.key})
     assert code_of(answer) == (400, "unsupported_content_type")
 
 
-@holds("auth.access-token-expiry", "auth.401", "2.codes")
+@holds("auth-access-token-expiry", "auth-401", "error-codes")
 def test_an_access_token_expires_after_3600_seconds(clockwork: Clockwork) -> None:
     anyone = clockwork.client()
     tokens = exchange(anyone, clockwork.key(clockwork.project())).json()
@@ -232,7 +234,7 @@ def test_an_access_token_expires_after_3600_seconds(clockwork: Clockwork) -> Non
     assert exchange(anyone, tokens["refresh_token"], "refresh_token").status_code == 200
 
 
-@holds("4.token-rights")
+@holds("credentials-token-rights")
 def test_a_token_may_what_its_key_may(anyone: httpx.Client, api: httpx.Client) -> None:
     made = api.post("/v1/api_keys", json={"role": "member", "scopes": ["read:projects"]}).json()
     token = exchange(anyone, made["key"]).json()["access_token"]
@@ -243,7 +245,7 @@ def test_a_token_may_what_its_key_may(anyone: httpx.Client, api: httpx.Client) -
     assert code_of(anyone.post("/v1/accounts", json=body, headers=bearer(token))) == (403, "missing_scope")
 
 
-@holds("auth.leaked-key", "4.token-revoked", "4.api_keys", "2.codes")
+@holds("auth-leaked-key", "credentials-token-revoked", "credentials-api-keys", "error-codes")
 def test_a_revoked_key_ends_at_once_with_its_tokens(anyone: httpx.Client, api: httpx.Client) -> None:
     made = api.post("/v1/api_keys", json={}).json()
     token = exchange(anyone, made["key"]).json()["access_token"]
@@ -255,7 +257,7 @@ def test_a_revoked_key_ends_at_once_with_its_tokens(anyone: httpx.Client, api: h
     assert exchange(anyone, made["key"]).status_code == 401
 
 
-@holds("auth.leaked-key", "4.api_keys")
+@holds("auth-leaked-key", "credentials-api-keys")
 def test_a_rolled_key_is_replaced_by_one_of_the_same_rights(anyone: httpx.Client, api: httpx.Client) -> None:
     old = api.post("/v1/api_keys", json={"name": "till", "role": "member", "scopes": ["read:users"]}).json()
     new = api.post(f"/v1/api_keys/{old['id']}/roll").json()
@@ -265,7 +267,7 @@ def test_a_rolled_key_is_replaced_by_one_of_the_same_rights(anyone: httpx.Client
     assert anyone.get("/api/users", headers=bearer(new["key"])).status_code == 200
 
 
-@holds("4.key", "4.api_keys")
+@holds("credentials-key", "credentials-api-keys")
 def test_a_keys_value_is_shown_once(api: httpx.Client) -> None:
     made = api.post("/v1/api_keys", json={}).json()
     assert KEY.fullmatch(made["key"])
@@ -275,7 +277,7 @@ def test_a_keys_value_is_shown_once(api: httpx.Client) -> None:
     assert made["id"] in [key["id"] for key in listed.json()["data"]]
 
 
-@holds("4.api_keys", "2.codes")
+@holds("credentials-api-keys", "error-codes")
 def test_a_key_makes_none_with_more_rights_than_its_own(with_key: MakeKey) -> None:
     assert code_of(with_key("member").post("/v1/api_keys", json={})) == (403, "missing_role")
     admin = with_key("admin")
@@ -287,13 +289,13 @@ def test_a_key_makes_none_with_more_rights_than_its_own(with_key: MakeKey) -> No
 
 
 @holds(
-    "4.scopes",
-    "auth.scopes.read:projects",
-    "auth.scopes.write:projects",
-    "auth.scopes.read:users",
-    "auth.scopes.admin:billing",
-    "auth.403",
-    "errors.403",
+    "credentials-scopes",
+    "scope-read-projects",
+    "scope-write-projects",
+    "scope-read-users",
+    "scope-admin-billing",
+    "auth-403",
+    "errors-403",
 )
 @pytest.mark.parametrize(
     ("scope", "method", "path", "body"),
@@ -320,7 +322,7 @@ def test_a_restricted_key_needs_the_operations_own_scope(
     assert with_key("owner", [scope]).request(method, path, json=body).status_code in (200, 201)
 
 
-@holds("auth.scopes.admin:billing", "4.billing")
+@holds("scope-admin-billing", "credentials-billing")
 def test_billing_is_for_owners(with_key: MakeKey, project: Project) -> None:
     assert code_of(with_key("admin").get("/v1/billing")) == (403, "missing_role")
     answer = project.api.get("/v1/billing").json()
@@ -329,7 +331,7 @@ def test_billing_is_for_owners(with_key: MakeKey, project: Project) -> None:
     assert project.api.get("/v1/whoami").json()["plan"] == "pro"
 
 
-@holds("4.user-role")
+@holds("credentials-user-role")
 def test_who_creates_an_admin_or_owner_is_at_least_that(with_key: MakeKey) -> None:
     for role, may in [("member", {"member"}), ("admin", {"member", "admin"})]:
         client = with_key(role)
@@ -338,7 +340,7 @@ def test_who_creates_an_admin_or_owner_is_at_least_that(with_key: MakeKey) -> No
             assert (client.post("/api/users", json=body).status_code == 201) == (wanted in may)
 
 
-@holds("4.whoami")
+@holds("credentials-whoami")
 def test_a_credential_can_ask_what_it_is(project: Project) -> None:
     told = project.api.get("/v1/whoami").json()
     assert told["project"] == project.id
@@ -347,7 +349,7 @@ def test_a_credential_can_ask_what_it_is(project: Project) -> None:
     assert told["expires_at"] is None
 
 
-@holds("4.projects", "auth.scopes.read:projects", "auth.scopes.write:projects")
+@holds("credentials-projects", "scope-read-projects", "scope-write-projects")
 def test_projects_are_created_changed_listed_and_archived(anyone: httpx.Client, api: httpx.Client) -> None:
     made = api.post("/v1/projects", json={"name": "Harbour", "plan": "free", "overdraft": "refuse"})
     assert made.status_code == 201

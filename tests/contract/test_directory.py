@@ -1,4 +1,4 @@
-"""interface.md, the directory surface; decisions.md 9."""
+"""docs/interface.md#directory; docs/decisions.md#directory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def refusal(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, body["error"]
 
 
-@holds("POST /api/users", "user.body", "9.user")
+@holds("post-api-users", "user-body", "directory-user")
 def test_a_created_user_is_an_active_member(api: httpx.Client) -> None:
     user = create(api)
     assert user.pop("id").startswith("usr_")
@@ -44,7 +44,7 @@ def test_a_created_user_is_an_active_member(api: httpx.Client) -> None:
     assert create(api, "Grace", role="admin")["role"] == "admin"
 
 
-@holds("POST /api/users", "user.body")
+@holds("post-api-users", "user-body")
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
@@ -63,7 +63,7 @@ def test_another_user_is_refused(api: httpx.Client, fields: dict[str, Any], code
     assert refusal(answer) == (400, code)
 
 
-@holds("9.user", "2.codes")
+@holds("directory-user", "error-codes")
 def test_an_email_belongs_to_one_active_user_whatever_its_case(api: httpx.Client) -> None:
     first = create(api)
     answer = api.post("/api/users", json={"name": "Other", "email": "ADA@Example.com"})
@@ -72,14 +72,14 @@ def test_an_email_belongs_to_one_active_user_whatever_its_case(api: httpx.Client
     assert create(api)["id"] != first["id"]
 
 
-@holds("GET /api/users/{id}")
+@holds("get-api-users-id")
 def test_a_user_can_be_read(api: httpx.Client) -> None:
     user = create(api)
     assert api.get(f"/api/users/{user['id']}").json() == user
     assert refusal(api.get("/api/users/usr_none")) == (404, "not_found")
 
 
-@holds("GET /api/users", "pages.users", "6.users")
+@holds("get-api-users", "pages-users", "lists-users")
 def test_users_are_listed_by_number_of_page(api: httpx.Client) -> None:
     users = [create(api, f"User{number}", role="admin" if number == 3 else "member") for number in range(5)]
     page = api.get("/api/users", params={"page": 2, "per_page": 2}).json()
@@ -92,7 +92,7 @@ def test_users_are_listed_by_number_of_page(api: httpx.Client) -> None:
         assert api.get("/api/users", params=bad).status_code == 400, bad
 
 
-@holds("DELETE /api/users/{id}", "user.deactivate", "9.deactivate-twice")
+@holds("delete-api-users-id", "user-deactivate", "directory-deactivate-twice")
 def test_deleting_a_user_deactivates_it_and_twice_likewise(api: httpx.Client) -> None:
     user = create(api)
     gone = api.delete(f"/api/users/{user['id']}")
@@ -103,7 +103,7 @@ def test_deleting_a_user_deactivates_it_and_twice_likewise(api: httpx.Client) ->
     assert api.get(f"/api/users/{user['id']}").json() == gone.json()
 
 
-@holds("user.deactivate", "errors.403", "auth.403")
+@holds("user-deactivate", "errors-403", "auth-403")
 def test_deactivating_a_user_needs_an_admin(api: httpx.Client, with_key: MakeKey) -> None:
     user = create(api)
     assert refusal(with_key("member").delete(f"/api/users/{user['id']}")) == (403, "missing_role")
@@ -111,7 +111,7 @@ def test_deactivating_a_user_needs_an_admin(api: httpx.Client, with_key: MakeKey
     assert with_key("admin").delete(f"/api/users/{user['id']}").status_code == 200
 
 
-@holds("9.restore", "quotas.recoverable")
+@holds("directory-restore", "quotas-recoverable")
 def test_a_user_can_be_restored_for_30_days_and_is_erased_then(clockwork: Clockwork) -> None:
     api = clockwork.client(clockwork.key(clockwork.project()))
     ada, bob = create(api, "Ada"), create(api, "Bob")
@@ -126,7 +126,7 @@ def test_a_user_can_be_restored_for_30_days_and_is_erased_then(clockwork: Clockw
     assert kept["id"] == bob["id"]
 
 
-@holds("POST /api/orders", "order.body", "9.order", "order.status")
+@holds("post-api-orders", "order-body", "directory-order", "order-status")
 def test_a_placed_order_is_open_and_keeps_its_items(api: httpx.Client) -> None:
     user = create(api)
     items = [
@@ -151,7 +151,7 @@ def test_a_placed_order_is_open_and_keeps_its_items(api: httpx.Client) -> None:
     }
 
 
-@holds("order.body", "9.order")
+@holds("order-body", "directory-order")
 @pytest.mark.parametrize(
     ("fields", "status", "code"),
     [
@@ -175,7 +175,7 @@ def test_another_order_is_refused(api: httpx.Client, fields: dict[str, Any], sta
     assert api.get("/api/orders").json()["data"] == []
 
 
-@holds("9.order", "2.codes")
+@holds("directory-order", "error-codes")
 def test_a_deactivated_user_orders_nothing(api: httpx.Client) -> None:
     user = create(api)
     api.delete(f"/api/users/{user['id']}")
@@ -183,7 +183,7 @@ def test_a_deactivated_user_orders_nothing(api: httpx.Client) -> None:
     assert refusal(answer) == (409, "user_deactivated")
 
 
-@holds("GET /api/orders", "order.status", "9.order-moves", "2.codes")
+@holds("get-api-orders", "order-status", "directory-order-moves", "error-codes")
 def test_an_order_goes_from_open_to_paid_to_shipped(api: httpx.Client) -> None:
     body = {"user_id": create(api)["id"], "items": [{}]}
     paths = [f"/api/orders/{api.post('/api/orders', json=body).json()['id']}" for _ in range(3)]
@@ -200,19 +200,19 @@ def test_an_order_goes_from_open_to_paid_to_shipped(api: httpx.Client) -> None:
     assert api.get("/api/orders", params={"status": "lost"}).status_code == 400
 
 
-@holds("GET /api/health")
+@holds("get-api-health")
 def test_the_health_check_looks_at_no_credential(anyone: httpx.Client) -> None:
     assert anyone.get("/api/health", headers={"Authorization": "Bearer nonsense"}).json()["ok"] is True
 
 
-@holds("9.health")
+@holds("directory-health")
 def test_the_health_check_is_never_refused_for_its_rate(clockwork: Clockwork) -> None:
     anyone = clockwork.client()
     assert {anyone.get("/api/health").status_code for _ in range(100)} == {200}
     assert anyone.get("/api/users").status_code == 401
 
 
-@holds("9.modes", "3.modes")
+@holds("directory-modes", "projects-modes")
 def test_users_and_orders_obey_the_mode(api: httpx.Client, live: httpx.Client) -> None:
     user = create(api)
     assert live.get(f"/api/users/{user['id']}").status_code == 404

@@ -1,4 +1,4 @@
-"""interface.md, Errors; decisions.md 1 and 2."""
+"""docs/interface.md#errors; docs/decisions.md#conventions and #errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def deep(levels: int) -> str:
     return "[" * levels + "]" * levels
 
 
-@holds("errors.json", "errors.ledger-body", "2.shapes", "errors.404")
+@holds("errors-json", "errors-ledger-body", "error-param-null", "errors-404")
 def test_the_ledgers_error_has_these_members(api: httpx.Client) -> None:
     for answer in (api.get("/v1/accounts/acc_none"), api.post("/v1/accounts", content="{")):
         assert answer.headers["Content-Type"] == "application/json"
@@ -33,7 +33,7 @@ def test_the_ledgers_error_has_these_members(api: httpx.Client) -> None:
         assert body["error"]["message"].endswith(".")
 
 
-@holds("errors.json", "errors.directory-body")
+@holds("errors-json", "errors-directory-body")
 def test_the_directorys_error_is_a_code_and_a_message(api: httpx.Client) -> None:
     for answer, status, code in [
         (api.get("/api/users/usr_none"), 404, "not_found"),
@@ -48,7 +48,7 @@ def test_the_directorys_error_is_a_code_and_a_message(api: httpx.Client) -> None
         assert answer.json()["error"] == code
 
 
-@holds("errors.missing-field", "errors.400", "POST /accounts.currency")
+@holds("errors-missing-field", "errors-400", "post-accounts-currency")
 def test_the_contracts_own_example(api: httpx.Client) -> None:
     answer = api.post("/v1/accounts", json={"name": "Till"})
     assert answer.status_code == 400
@@ -56,7 +56,7 @@ def test_the_contracts_own_example(api: httpx.Client) -> None:
     assert (error["type"], error["code"], error["param"]) == ("invalid_request", "missing_field", "currency")
 
 
-@holds("1.strict", "errors.400", "2.codes")
+@holds("conventions-strict", "errors-400", "error-codes")
 @pytest.mark.parametrize(
     "body",
     [
@@ -96,7 +96,7 @@ def test_a_body_is_one_strict_json_object(api: httpx.Client, body: str) -> None:
     assert api.get("/v1/accounts").json()["data"] == []
 
 
-@holds("1.strict")
+@holds("conventions-strict")
 @pytest.mark.parametrize(
     "body", [b'{"name": "\xff", "currency": "EUR"}', b'{"name": "\xed\xa0\x80"}', b"\xff\xfe{\x00}\x00"]
 )
@@ -104,7 +104,7 @@ def test_a_body_is_utf_8(api: httpx.Client, body: bytes) -> None:
     assert api.post("/v1/accounts", content=body).json()["error"]["code"] == "invalid_json"
 
 
-@holds("1.strict")
+@holds("conventions-strict")
 def test_a_body_may_be_nested_32_deep(api: httpx.Client) -> None:
     user = api.post("/api/users", json={"name": "Ada", "email": "ada@example.com"}).json()["id"]
     for levels, status in [(29, 201), (30, 400)]:
@@ -112,7 +112,7 @@ def test_a_body_may_be_nested_32_deep(api: httpx.Client) -> None:
         assert api.post("/api/orders", content=body).status_code == status
 
 
-@holds("1.strict")
+@holds("conventions-strict")
 @pytest.mark.parametrize("text", ["\\ud83e\\uddc0", "🧀", "\u2028", "\x7f", "ﷺ", "\u202eabc"])
 def test_any_other_text_comes_back_as_it_was_sent(api: httpx.Client, text: str) -> None:
     body = '{"name": "' + text + '", "currency": "EUR"}'
@@ -123,7 +123,7 @@ def test_any_other_text_comes_back_as_it_was_sent(api: httpx.Client, text: str) 
     assert api.get(f"/v1/accounts/{answer.json()['id']}").json()["name"] == expected
 
 
-@holds("1.content-type", "2.codes")
+@holds("conventions-content-type", "error-codes")
 @pytest.mark.parametrize(
     ("content_type", "status"),
     [
@@ -149,7 +149,7 @@ def test_a_body_is_json_unless_its_type_says_otherwise(
         assert answer.json()["error"]["code"] == "unsupported_content_type"
 
 
-@holds("2.param")
+@holds("error-param")
 def test_param_is_the_dotted_path_of_a_nested_field(api: httpx.Client) -> None:
     account = api.post("/v1/accounts", content="{" + TILL + "}").json()["id"]
     line = {"description": "Beans", "quantity": "1", "unit_amount": 5}
@@ -157,7 +157,7 @@ def test_param_is_the_dotted_path_of_a_nested_field(api: httpx.Client) -> None:
     assert answer.json()["error"]["param"] == "lines.0.quantity"
 
 
-@holds("2.codes")
+@holds("error-codes")
 def test_every_code_in_the_sources_is_one_of_the_table() -> None:
     raising = re.compile(
         r"(?:InvalidRequest|AuthenticationError|PermissionDenied|Conflict|_malformed)\(\s*\"([a-z_]+)\""
@@ -173,7 +173,7 @@ def test_every_code_in_the_sources_is_one_of_the_table() -> None:
     assert raised <= {code for _, codes in CODES.values() for code in codes}
 
 
-@holds("errors.500", "2.500", "2.codes", "rates.headers")
+@holds("errors-500", "error-nothing-inside", "error-codes", "rates-headers")
 def test_a_500_tells_the_request_and_nothing_of_the_inside(
     clockwork: Clockwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,7 +194,7 @@ def test_a_500_tells_the_request_and_nothing_of_the_inside(
         assert (error if isinstance(error, str) else error["code"]) == "internal_error"
 
 
-@holds("errors.json")
+@holds("errors-json")
 def test_even_a_credential_that_cannot_be_looked_up_is_answered_in_full(
     clockwork: Clockwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""decisions.md 12: what is recorded of each change."""
+"""docs/decisions.md#events-recorded: what is recorded of each change."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def outbox(server: Server, project: Project) -> Iterator[Outbox]:
         yield outbox
 
 
-@holds("12.recorded")
+@holds("events-recorded")
 def test_each_change_records_its_event_with_the_object_as_it_was(api: httpx.Client, outbox: Outbox) -> None:
     expected: list[tuple[str, Any]] = []
 
@@ -72,7 +72,7 @@ def test_each_change_records_its_event_with_the_object_as_it_was(api: httpx.Clie
         assert (message["object"], message["livemode"]) == ("event", False)
 
 
-@holds("12.recorded", "8.pay")
+@holds("events-recorded", "invoices-pay")
 def test_a_payment_records_the_transaction_and_the_invoice(api: httpx.Client, outbox: Outbox) -> None:
     account = api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"}).json()["id"]
     invoice = api.post("/v1/invoices", json={"account": account, "customer": "C", "amount": 5}).json()["id"]
@@ -84,7 +84,7 @@ def test_a_payment_records_the_transaction_and_the_invoice(api: httpx.Client, ou
     assert told["transaction.created"]["id"] == paid["transaction"]
 
 
-@holds("12.recorded", "8.patch", "9.deactivate-twice")
+@holds("events-recorded", "invoices-patch", "directory-deactivate-twice")
 def test_what_changes_nothing_or_fails_records_nothing(api: httpx.Client, outbox: Outbox) -> None:
     account = api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"}).json()["id"]
     invoice = api.post("/v1/invoices", json={"account": account, "customer": "C", "amount": 5}).json()["id"]

@@ -1,4 +1,4 @@
-"""interface.md, Endpoints 1 and 3; decisions.md 5."""
+"""docs/interface.md#create-idempotency, #create-duplicate; docs/decisions.md#idempotency."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def with_key(key: str) -> dict[str, str]:
     return {"Idempotency-Key": key}
 
 
-@holds("create.idempotency", "create.duplicate", "5.second", "2.param", "errors.409", "2.codes")
+@holds(
+    "create-idempotency", "create-duplicate", "idempotency-second", "error-param", "errors-409", "error-codes"
+)
 def test_a_second_use_is_409_and_names_the_first_object(api: httpx.Client) -> None:
     first = api.post("/v1/accounts", json=TILL, headers=with_key("a-1"))
     assert first.status_code == 201
@@ -65,13 +67,13 @@ def test_a_second_use_is_409_for_an_object_that_is_not_there_too(api: httpx.Clie
     assert api.post(f"/v1/{object}", headers=with_key("another")).status_code == 404
 
 
-@holds("create.idempotency")
+@holds("create-idempotency")
 def test_without_a_key_each_request_creates(api: httpx.Client) -> None:
     assert api.post("/v1/accounts", json=TILL).status_code == 201
     assert api.post("/v1/accounts", json=TILL).status_code == 201
 
 
-@holds("5.space", "create.duplicate")
+@holds("idempotency-space", "create-duplicate")
 def test_one_key_serves_one_create_of_any_kind(api: httpx.Client) -> None:
     account = api.post("/v1/accounts", json=TILL).json()["id"]
     user = api.post("/api/users", json={"name": "Ada", "email": "ada@example.com"}).json()["id"]
@@ -97,7 +99,7 @@ def test_one_key_serves_one_create_of_any_kind(api: httpx.Client) -> None:
         assert (error if isinstance(error, str) else error["code"]) == "duplicate_idempotency_key"
 
 
-@holds("5.space", "3.modes")
+@holds("idempotency-space", "projects-modes")
 def test_each_mode_and_project_has_keys_of_its_own(
     api: httpx.Client, live: httpx.Client, make_project: Any
 ) -> None:
@@ -105,7 +107,7 @@ def test_each_mode_and_project_has_keys_of_its_own(
         assert client.post("/v1/accounts", json=TILL, headers=with_key("k")).status_code == 201
 
 
-@holds("5.failed")
+@holds("idempotency-failed")
 def test_a_request_that_failed_takes_no_key(api: httpx.Client) -> None:
     assert api.post("/v1/accounts", json={"name": "Till"}, headers=with_key("k")).status_code == 400
     unknown = {"account": "acc_none", "amount": 1, "type": "credit"}
@@ -113,7 +115,7 @@ def test_a_request_that_failed_takes_no_key(api: httpx.Client) -> None:
     assert api.post("/v1/accounts", json=TILL, headers=with_key("k")).status_code == 201
 
 
-@holds("5.key", "2.param")
+@holds("idempotency-key", "error-param")
 @pytest.mark.parametrize("key", [b"", b"k" * 256, b"caf\xe9", b"a\tb", "schlüssel".encode()])
 def test_a_key_is_1_to_255_printable_ascii_characters(wire: Wire, key: bytes) -> None:
     post = wire.post("/v1/accounts", b'{"name": "Till", "currency": "EUR"}', "Idempotency-Key: KEY")
@@ -123,14 +125,14 @@ def test_a_key_is_1_to_255_printable_ascii_characters(wire: Wire, key: bytes) ->
     assert wire.ask(wire.head("GET", "/v1/accounts")).json()["data"] == []
 
 
-@holds("5.key")
+@holds("idempotency-key")
 @pytest.mark.parametrize("key", ["k", "k" * 255, "with space", "!~{}'\"\\"])
 def test_any_printable_ascii_is_a_key(api: httpx.Client, key: str) -> None:
     assert api.post("/v1/accounts", json=TILL, headers=with_key(key)).status_code == 201
     assert api.post("/v1/accounts", json=TILL, headers=with_key(key)).status_code == 409
 
 
-@holds("5.race", "create.idempotency")
+@holds("idempotency-race", "create-idempotency")
 def test_fifty_creates_at_once_with_one_key_make_one(api: httpx.Client) -> None:
     account = api.post("/v1/accounts", json=TILL).json()["id"]
     body = {"account": account, "amount": 7, "type": "credit"}
@@ -145,7 +147,7 @@ def test_fifty_creates_at_once_with_one_key_make_one(api: httpx.Client) -> None:
     assert len(api.get("/v1/transactions").json()["data"]) == 1
 
 
-@holds("5.for-ever")
+@holds("idempotency-for-ever")
 def test_keys_do_not_expire(clockwork: Clockwork) -> None:
     api = clockwork.client(clockwork.key(clockwork.project()))
     assert api.post("/v1/accounts", json=TILL, headers=with_key("k")).status_code == 201

@@ -1,4 +1,4 @@
-"""interface.md, Invoice, its states and endpoints; decisions.md 8."""
+"""docs/interface.md#invoice, #states-and-transitions; docs/decisions.md#invoices."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def refusal(answer: httpx.Response) -> tuple[int, str, str | None]:
     return answer.status_code, error["code"], error["param"]
 
 
-@holds("POST /invoices", "8.create", "8.record", "invoice.states")
+@holds("post-invoices", "invoices-create", "invoices-record", "invoice-states")
 def test_a_created_invoice_is_a_draft_with_these_fields(api: httpx.Client, account: str) -> None:
     invoice = draft(api, account, amount=..., lines=[LINE], due_date="2026-12-20", metadata={"po": "7"})
     assert invoice.pop("id").startswith("inv_")
@@ -59,7 +59,7 @@ def test_a_created_invoice_is_a_draft_with_these_fields(api: httpx.Client, accou
     }
 
 
-@holds("8.create")
+@holds("invoices-create")
 @pytest.mark.parametrize(
     ("fields", "status", "code", "param"),
     [
@@ -94,21 +94,21 @@ def test_another_invoice_is_refused(
     assert api.get("/v1/invoices").json()["data"] == []
 
 
-@holds("8.create")
+@holds("invoices-create")
 @pytest.mark.parametrize("amounts", [{}, {"amount": 1, "lines": [LINE]}])
 def test_an_invoice_has_an_amount_or_lines(api: httpx.Client, account: str, amounts: dict[str, Any]) -> None:
     answer = api.post("/v1/invoices", json={"account": account, "customer": "Café Nord", **amounts})
     assert answer.status_code == 400
 
 
-@holds("GET /invoices/{id}")
+@holds("get-invoices-id")
 def test_an_invoice_can_be_read(api: httpx.Client, account: str) -> None:
     invoice = draft(api, account)
     assert api.get(f"/v1/invoices/{invoice['id']}").json() == invoice
     assert api.get("/v1/invoices/inv_none").status_code == 404
 
 
-@holds("PATCH /invoices/{id}", "invoice.patch")
+@holds("patch-invoices-id", "invoice-patch")
 def test_a_change_of_a_draft_touches_only_what_is_sent(api: httpx.Client, account: str) -> None:
     invoice = draft(api, account, description="November", metadata={"po": "7"})
     changed = api.patch(f"/v1/invoices/{invoice['id']}", json={"customer": "Café Süd"})
@@ -117,7 +117,7 @@ def test_a_change_of_a_draft_touches_only_what_is_sent(api: httpx.Client, accoun
     assert api.get(f"/v1/invoices/{invoice['id']}").json()["status"] == "draft"
 
 
-@holds("8.patch")
+@holds("invoices-patch")
 def test_null_clears_and_metadata_is_replaced_and_nothing_changes_nothing(
     api: httpx.Client, account: str
 ) -> None:
@@ -133,14 +133,14 @@ def test_null_clears_and_metadata_is_replaced_and_nothing_changes_nothing(
     assert refusal(api.patch(path, json={"status": "paid"})) == (400, "unknown_field", "status")
 
 
-@holds("8.patch", "8.create")
+@holds("invoices-patch", "invoices-create")
 def test_amount_and_lines_take_each_others_place(api: httpx.Client, account: str) -> None:
     path = f"/v1/invoices/{draft(api, account)['id']}"
     changed = api.patch(path, json={"amount": None, "lines": [LINE, LINE]}).json()
     assert (changed["amount"], changed["lines"]) == (9000, [LINE, LINE])
 
 
-@holds("invoice.patch-draft-only", "8.final")
+@holds("invoice-patch-draft-only", "invoices-final")
 @pytest.mark.parametrize("state", ["open", "paid", "void"])
 def test_only_a_draft_can_be_changed(api: httpx.Client, account: str, state: str) -> None:
     invoice = opened(api, account)
@@ -153,7 +153,7 @@ def test_only_a_draft_can_be_changed(api: httpx.Client, account: str, state: str
     assert api.get(path).json()["customer"] == "Café Nord"
 
 
-@holds("8.finalize", "8.number", "invoice.states")
+@holds("invoices-finalize", "invoices-number", "invoice-states")
 def test_finalizing_opens_a_draft_and_numbers_it(api: httpx.Client, account: str) -> None:
     drafts = [draft(api, account) for _ in range(3)]
     numbers = []
@@ -169,7 +169,7 @@ def test_finalizing_opens_a_draft_and_numbers_it(api: httpx.Client, account: str
     assert api.post(f"/v1/invoices/{draft(api, account)['id']}/finalize").json()["number"] == "INV-000004"
 
 
-@holds("8.pay", "invoice.states")
+@holds("invoices-pay", "invoice-states")
 def test_paying_an_open_invoice_credits_its_account(api: httpx.Client, account: str) -> None:
     invoice = opened(api, account)
     paid = api.post(f"/v1/invoices/{invoice['id']}/pay")
@@ -179,7 +179,7 @@ def test_paying_an_open_invoice_credits_its_account(api: httpx.Client, account: 
     assert api.get(f"/v1/accounts/{account}").json()["balance"] == 4500
 
 
-@holds("8.pay-race")
+@holds("invoices-pay-race")
 def test_twelve_pays_at_once_pay_once(api: httpx.Client, account: str) -> None:
     path = f"/v1/invoices/{opened(api, account)['id']}/pay"
     with ThreadPoolExecutor(12) as callers:
@@ -189,7 +189,7 @@ def test_twelve_pays_at_once_pay_once(api: httpx.Client, account: str) -> None:
     assert len(api.get("/v1/transactions").json()["data"]) == 1
 
 
-@holds("DELETE /invoices/{id}", "invoice.void", "invoice.void-kept", "invoice.states")
+@holds("delete-invoices-id", "invoice-void", "invoice-void-kept", "invoice-states")
 def test_deleting_an_open_invoice_voids_and_keeps_it(api: httpx.Client, account: str) -> None:
     invoice = opened(api, account)
     path = f"/v1/invoices/{invoice['id']}"
@@ -202,7 +202,7 @@ def test_deleting_an_open_invoice_voids_and_keeps_it(api: httpx.Client, account:
     assert api.get("/v1/invoices").json()["data"] == [voided.json()]
 
 
-@holds("8.final", "errors.409")
+@holds("invoices-final", "errors-409")
 def test_only_an_open_invoice_can_be_voided_or_paid(api: httpx.Client, account: str) -> None:
     paid, void = opened(api, account), opened(api, account)
     api.post(f"/v1/invoices/{paid['id']}/pay")
@@ -215,7 +215,7 @@ def test_only_an_open_invoice_can_be_voided_or_paid(api: httpx.Client, account: 
         assert api.get(path).json() == before
 
 
-@holds("8.list")
+@holds("invoices-list")
 def test_invoices_are_listed_by_status_and_account(api: httpx.Client, account: str) -> None:
     other = str(api.post("/v1/accounts", json={"name": "Other", "currency": "EUR"}).json()["id"])
     first, second, third = draft(api, account), opened(api, account), draft(api, other)

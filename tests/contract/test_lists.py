@@ -1,4 +1,4 @@
-"""interface.md, Pagination and List envelope; decisions.md 6."""
+"""docs/interface.md#pagination, #list-envelope; docs/decisions.md#lists."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def ids(page: Any) -> list[str]:
 
 
 @holds(
-    "lists.cursors",
-    "pages.limit",
-    "pages.starting_after",
-    "pages.generic",
-    "list.envelope",
-    "6.cursor",
-    "6.generic",
+    "lists-cursors",
+    "pages-limit",
+    "pages-starting-after",
+    "pages-generic",
+    "list-fields",
+    "lists-next-cursor",
+    "lists-generic",
 )
 def test_every_list_is_read_page_by_page_newest_first(filled: httpx.Client) -> None:
     for path in LEDGER_LISTS + GENERIC_LISTS:
@@ -66,7 +66,7 @@ def test_every_list_is_read_page_by_page_newest_first(filled: httpx.Client) -> N
         assert (exact["has_more"], exact["next_cursor"]) == (False, None), path
 
 
-@holds("pages.limit", "pages.generic", "1.query")
+@holds("pages-limit", "pages-generic", "conventions-query")
 @pytest.mark.parametrize("path", LEDGER_LISTS + GENERIC_LISTS)
 @pytest.mark.parametrize("limit", ["0", "101", "-1", "1.0", "", "ten", "1_0", "%2B5", "5&limit=5", "٣"])
 def test_a_bad_limit_is_refused_and_not_clamped(api: httpx.Client, path: str, limit: str) -> None:
@@ -76,7 +76,7 @@ def test_a_bad_limit_is_refused_and_not_clamped(api: httpx.Client, path: str, li
     assert error == "invalid_value" if isinstance(error, str) else error["param"] == "limit"
 
 
-@holds("6.cursor", "2.codes", "2.foreign")
+@holds("lists-next-cursor", "error-codes", "error-foreign")
 def test_a_cursor_is_of_this_list_project_and_mode(
     filled: httpx.Client, live: httpx.Client, make_project: MakeProject
 ) -> None:
@@ -96,7 +96,7 @@ def test_a_cursor_is_of_this_list_project_and_mode(
             assert told == "invalid_cursor", (path, value)
 
 
-@holds("6.while-writing")
+@holds("lists-while-writing")
 def test_reading_on_while_others_write_gives_every_earlier_object_once(filled: httpx.Client) -> None:
     path = "/v1/accounts"
     before = ids(filled.get(path, params={"limit": 100}).json())
@@ -110,7 +110,7 @@ def test_reading_on_while_others_write_gives_every_earlier_object_once(filled: h
     assert seen == before
 
 
-@holds("6.ending_before")
+@holds("lists-ending-before")
 @pytest.mark.parametrize("path", LEDGER_LISTS)
 def test_scrolling_back_gives_the_page_just_newer(filled: httpx.Client, path: str) -> None:
     everything = ids(filled.get(path, params={"limit": 100}).json())
@@ -124,7 +124,7 @@ def test_scrolling_back_gives_the_page_just_newer(filled: httpx.Client, path: st
     assert filled.get(path, params=both).status_code == 400
 
 
-@holds("1.query", "2.codes")
+@holds("conventions-query", "error-codes")
 @pytest.mark.parametrize(
     "path", [*LEDGER_LISTS, *GENERIC_LISTS, "/api/users", "/v1/accounts/acc_x", "/api/health", "/v1/whoami"]
 )
@@ -135,13 +135,13 @@ def test_an_unknown_parameter_is_refused(api: httpx.Client, path: str) -> None:
     assert (error if isinstance(error, str) else error["code"]) == "unknown_field"
 
 
-@holds("1.query", "errors.400")
+@holds("conventions-query", "errors-400")
 @pytest.mark.parametrize("query", ["account=%ff", "account=%00", "%00=1", "type=%C3%28", "account=%ED%A0%80"])
 def test_a_query_that_is_no_text_is_400(api: httpx.Client, query: str) -> None:
     assert api.get(f"/v1/transactions?{query}").status_code == 400
 
 
-@holds("pages.users", "6.users")
+@holds("pages-users", "lists-users")
 def test_users_are_newest_first_and_counted(api: httpx.Client) -> None:
     made = [
         api.post("/api/users", json={"name": "U", "email": f"u{number}@example.com"}).json()

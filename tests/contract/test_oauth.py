@@ -1,4 +1,4 @@
-"""OAuth as an app and a user's browser see it (interface.md, OAuth surface; decisions.md 11).
+"""OAuth as an app and a user's browser see it (docs/interface.md#oauth; docs/decisions.md#oauth).
 
 Its attacks and races are in tests/ledger_engine/oauth, its pages in a real browser in tests/browser.
 """
@@ -83,7 +83,7 @@ def flow(anyone: httpx.Client, client_id: str) -> Flow:
     return Flow(anyone, client_id)
 
 
-@holds("service.oauth", "oauth.authorize", "oauth.token", "auth.oauth", "11.pages", "11.whoami")
+@holds("service-oauth", "oauth-authorize", "oauth-token", "auth-oauth", "oauth-pages", "oauth-whoami")
 def test_an_app_acts_for_a_user_who_let_it_in(flow: Flow, server: Server) -> None:
     back = flow.go()
     assert back.keys() == {"code", "state", "iss"}
@@ -101,7 +101,7 @@ def test_an_app_acts_for_a_user_who_let_it_in(flow: Flow, server: Server) -> Non
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "missing_scope")
 
 
-@holds("oauth.token", "11.token")
+@holds("oauth-token", "oauth-exchange")
 def test_the_exchange_takes_a_form_and_rotates_refresh_tokens(flow: Flow) -> None:
     given = {"code": flow.go()["code"], "code_verifier": flow.verifier}
     first = flow.browser.post("/oauth/token", data=given).json()
@@ -110,7 +110,7 @@ def test_the_exchange_takes_a_form_and_rotates_refresh_tokens(flow: Flow) -> Non
     assert second.json()["refresh_token"] != first["refresh_token"]
 
 
-@holds("11.once")
+@holds("oauth-once")
 @pytest.mark.parametrize("again", ["code", "refresh_token"])
 def test_a_second_use_is_refused_and_ends_what_came_of_the_first(flow: Flow, again: str) -> None:
     given = {"code": flow.go()["code"], "code_verifier": flow.verifier}
@@ -124,7 +124,7 @@ def test_a_second_use_is_refused_and_ends_what_came_of_the_first(flow: Flow, aga
         assert flow.browser.get("/v1/accounts", headers=headers).status_code == 401
 
 
-@holds("11.refused")
+@holds("oauth-refused")
 @pytest.mark.parametrize(
     "changed", [{"client_id": "app_x"}, {"redirect_uri": REDIRECT + "/"}, {"redirect_uri": "//evil.example"}]
 )
@@ -134,7 +134,7 @@ def test_an_unknown_app_or_address_is_an_error_page(flow: Flow, changed: dict[st
     assert answer.headers["Content-Type"].startswith("text/html")
 
 
-@holds("11.refused", "11.billing")
+@holds("oauth-refused", "oauth-billing")
 @pytest.mark.parametrize(
     ("changed", "error"),
     [
@@ -150,7 +150,7 @@ def test_what_else_is_wrong_is_told_to_the_app(flow: Flow, changed: dict[str, st
     assert parameters_of(answer)["error"] == error
 
 
-@holds("11.billing")
+@holds("oauth-billing")
 def test_billing_is_not_a_members_to_give(flow: Flow) -> None:
     form = hidden(flow.authorize(scope="admin:billing"))
     answer = flow.browser.post("/oauth/sign-in", data={**form, "email": EMAIL, "password": PASSWORD})
@@ -158,7 +158,7 @@ def test_billing_is_not_a_members_to_give(flow: Flow) -> None:
     assert parameters_of(answer)["error"] == "invalid_scope"
 
 
-@holds("11.metadata")
+@holds("oauth-metadata")
 def test_a_library_finds_all_it_needs_and_an_app_gives_back(flow: Flow, server: Server) -> None:
     metadata = flow.browser.get("/.well-known/oauth-authorization-server").json()
     assert metadata["issuer"] == server.url

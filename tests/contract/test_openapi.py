@@ -7,17 +7,24 @@ from __future__ import annotations
 
 import gzip
 import html.parser
+import json
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
+from jsonschema import ValidationError
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from ledger_engine.http.app import ROOMS, create_app
+from ledger_engine.access import projects
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.http.app import RESOURCES, create_app
+from ledger_engine.http.errors import CODES
 from ledger_engine.http.reference import examples
 from ledger_engine.http.reference.documentation import SCRIPT
 from ledger_engine.http.reference.openapi import document
 from ledger_engine.http.reference.terms import TERMS
+from ledger_engine.ledger import accounts
 from tests.contract.clockwork import Clockwork
 from tests.contract.documented import Documented
 from tests.contract.rules import holds
@@ -28,7 +35,7 @@ PAGES = ("/docs", "/openapi.json", "/oauth/", "/.well-known/")
 
 @pytest.fixture(scope="module")
 def reference() -> dict[str, Any]:
-    return document(ROOMS)
+    return document(RESOURCES)
 
 
 def test_the_document_is_valid_openapi_3_1(reference: dict[str, Any]) -> None:
@@ -43,11 +50,16 @@ def test_the_document_is_served_to_anybody(anyone: httpx.Client, reference: dict
 
 
 def test_every_route_is_in_the_document(clockwork: Clockwork, reference: dict[str, Any]) -> None:
-    routes = {
-        (method, rule.rule.replace("<", "{").replace(">", "}"))
+    operations = {(each.method, each.path) for routes in RESOURCES for each in routes.operations}
+    pages = {
+        (method, rule.rule)
         for rule in create_app(clockwork.engine).url_map.iter_rules()
         for method in (rule.methods or set()) - {"HEAD"}
-        if not rule.rule.startswith(PAGES) and rule.rule != "/"
+    }
+    routes = {
+        (method, path.replace("<", "{").replace(">", "}"))
+        for method, path in operations | pages
+        if not path.startswith(PAGES) and path != "/"
     }
     documented = {
         (method.upper(), path)
@@ -65,8 +77,8 @@ def test_operations_have_names_of_their_own(reference: dict[str, Any]) -> None:
 
 
 def test_each_operation_says_what_it_needs(reference: dict[str, Any]) -> None:
-    for room in ROOMS:
-        for operation in room.operations:
+    for resource in RESOURCES:
+        for operation in resource.operations:
             path = operation.path.replace("<", "{").replace(">", "}")
             told = reference["paths"][path][operation.method.lower()]
             assert told["summary"]
@@ -92,7 +104,7 @@ def test_every_field_and_parameter_is_explained_and_nothing_else(reference: dict
     def walk(place: str, schema: dict[str, Any]) -> None:
         for name, member in schema.get("properties", {}).items():
             meet(place, name, member)
-            walk(place, member)
+            walk(f"{place}.{name}", member)
         if isinstance(schema.get("items"), dict):
             walk(place, schema["items"])
 
@@ -105,6 +117,79 @@ def test_every_field_and_parameter_is_explained_and_nothing_else(reference: dict
                     meet(f"{method.upper()} {path}", parameter["name"], parameter)
     assert unexplained == set()
     assert set(TERMS) - met - {"data", "has_more", "next_cursor"} == set()
+
+
+def test_a_body_has_no_default_which_generators_take_for_a_field_that_must_be_sent(
+    reference: dict[str, Any],
+) -> None:
+    defaults = [
+        f"{name}.{field}"
+        for name, schema in reference["components"]["schemas"].items()
+        for field, member in schema.get("properties", {}).items()
+        if "default" in member
+    ]
+    assert defaults == []
+
+
+def test_each_alternative_of_a_schema_defines_what_it_demands(reference: dict[str, Any]) -> None:
+    schemas = reference["components"]["schemas"]
+    alternatives = {
+        each["$ref"].rpartition("/")[2]
+        for name in ("TokenRequest", "OAuthTokenRequest")
+        for each in [*schemas[name].get("oneOf", []), *schemas[name].get("anyOf", [])]
+    }
+    assert alternatives == {"ApiKeyGrant", "RefreshTokenGrant", "CodeExchange", "TokenRefresh"}
+    for name in alternatives:
+        assert set(schemas[name]["required"]) <= set(schemas[name]["properties"])
+    documented = Documented(reference)
+    for name, good, value in (
+        ("TokenRequest", True, {"grant_type": "api_key", "api_key": "sk_test_"}),
+        ("TokenRequest", True, {"grant_type": "refresh_token", "refresh_token": "rt_"}),
+        ("TokenRequest", False, {"grant_type": "api_key", "refresh_token": "rt_"}),
+        ("TokenRequest", False, {"grant_type": "api_key"}),
+        ("TokenRequest", False, {"api_key": "sk_test_"}),
+        ("OAuthTokenRequest", True, {"code": "ac_", "code_verifier": "v"}),
+        (
+            "OAuthTokenRequest",
+            True,
+            {"grant_type": "authorization_code", "code": "ac_", "code_verifier": "v"},
+        ),
+        ("OAuthTokenRequest", True, {"grant_type": "refresh_token", "refresh_token": "rt_", "resource": "x"}),
+        ("OAuthTokenRequest", False, {"grant_type": "refresh_token", "code": "ac_", "code_verifier": "v"}),
+        ("OAuthTokenRequest", False, {"refresh_token": "rt_"}),
+    ):
+        if good:
+            documented.validate(f"/components/schemas/{name}", value)
+        else:
+            with pytest.raises(ValidationError):
+                documented.validate(f"/components/schemas/{name}", value)
+
+
+async def test_an_event_as_it_is_sent_fits_its_schema(
+    clockwork: Clockwork, reference: dict[str, Any]
+) -> None:
+    project = await clockwork.engine.write(partial(projects.create, new=projects.NewProject("Roastery")))
+    tenant = Tenant(project.id, livemode=False)
+    new = accounts.NewAccount("Till", "EUR", {})
+    await clockwork.engine.write(partial(accounts.create, tenant=tenant, new=new))
+    [sent] = await clockwork.engine.read(lambda unit: unit.execute("SELECT body FROM events"))
+    Documented(reference).validate("/components/schemas/Event", json.loads(sent["body"]))
+
+
+def test_dates_and_times_have_their_format_and_fields_their_own_description(
+    reference: dict[str, Any],
+) -> None:
+    schemas = reference["components"]["schemas"]
+    for name in ("Invoice", "CreateInvoice", "ChangeInvoice"):
+        assert schemas[name]["properties"]["due_date"]["format"] == "date"
+    attempt = schemas["Delivery"]["properties"]["attempts"]["items"]["properties"]
+    assert attempt["attempted_at"]["format"] == "date-time"
+    told = {name: member["description"] for name, member in attempt.items() if "description" in member}
+    assert "invoice" not in told["number"]
+    assert len(set(told.values())) == len(told)
+    assert "programs" in schemas["OAuthError"]["properties"]["error"]["description"]
+    assert "info.version" in schemas["Health"]["properties"]["version"]["description"]
+    assert all(f"| {status} |" in reference["info"]["description"] for status in CODES)
 
 
 @pytest.mark.parametrize("name", [*examples.BODIES, *examples.RECORDS])
@@ -124,7 +209,7 @@ def test_what_does_not_fit_is_noticed(reference: dict[str, Any]) -> None:
             documented.validate("/components/schemas/Account", {**account, **wrong})
 
 
-@holds("service.json")
+@holds("service-json")
 def test_the_success_of_every_operation_is_as_documented(
     api: httpx.Client, anyone: httpx.Client, reference: dict[str, Any]
 ) -> None:
@@ -174,8 +259,10 @@ def test_the_success_of_every_operation_is_as_documented(
     do("PATCH", f"/v1/projects/{child}", {"name": "Harbours"})
     do("DELETE", f"/v1/projects/{child}")
     do("PATCH", "/v1/billing", {})
-    rooms = {"webhook_endpoints", "events", "requests", "oauth"}
-    shown_elsewhere = {op.name for room in ROOMS if room.name in rooms for op in room.operations}
+    resources = {"webhook_endpoints", "events", "requests", "oauth"}
+    shown_elsewhere = {
+        op.name for resource in RESOURCES if resource.name in resources for op in resource.operations
+    }
     shown_elsewhere |= {"authorize", "get_oauth_metadata"}
     assert documented.operations - documented.seen == shown_elsewhere
 

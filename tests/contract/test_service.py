@@ -1,4 +1,4 @@
-"""interface.md, What the service does, and Versioning; decisions.md 1."""
+"""docs/interface.md#the-service, #versioning; docs/decisions.md#conventions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def create_all(api: httpx.Client) -> dict[str, httpx.Response]:
     }
 
 
-@holds("service.https")
+@holds("service-https")
 def test_the_service_is_spoken_to_over_tls(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
     certfile, keyfile = certificate
     server = start_server(tmp_path / "tls.db", "--certfile", str(certfile), "--keyfile", str(keyfile))
@@ -49,7 +49,7 @@ def test_the_service_is_spoken_to_over_tls(tmp_path: Path, certificate: tuple[Pa
         stop_server(server)
 
 
-@holds("service.https", "service.v1", "service.api", "version.path")
+@holds("service-https", "service-v1", "service-api", "version-path")
 def test_each_surface_is_under_its_path(api: httpx.Client) -> None:
     for kind, created in create_all(api).items():
         path = created.request.url.path
@@ -59,7 +59,7 @@ def test_each_surface_is_under_its_path(api: httpx.Client) -> None:
         assert api.get(path).status_code == 404
 
 
-@holds("service.json")
+@holds("service-json")
 @pytest.mark.parametrize("path", ["/v1/accounts", "/api/users", "/api/health", "/v1/nothing", "/nothing"])
 def test_answers_are_json(api: httpx.Client, path: str) -> None:
     answer = api.get(path)
@@ -67,7 +67,7 @@ def test_answers_are_json(api: httpx.Client, path: str) -> None:
     assert isinstance(answer.json(), dict)
 
 
-@holds("1.success")
+@holds("conventions-success")
 def test_a_post_that_creates_is_201_and_everything_else_200(api: httpx.Client) -> None:
     created = create_all(api)
     assert {answer.status_code for answer in created.values()} == {201}
@@ -83,7 +83,7 @@ def test_a_post_that_creates_is_201_and_everything_else_200(api: httpx.Client) -
         assert api.request(method, path, json={} if method == "PATCH" else None).status_code == 200, path
 
 
-@holds("service.times", "1.times", "1.ids", "1.objects")
+@holds("service-times", "conventions-times", "conventions-ids", "conventions-objects")
 def test_every_object_tells_its_id_kind_time_and_mode(api: httpx.Client) -> None:
     kinds = {
         "acc": "account",
@@ -103,14 +103,14 @@ def test_every_object_tells_its_id_kind_time_and_mode(api: httpx.Client) -> None
         assert made["livemode"] is False
 
 
-@holds("1.ids")
+@holds("conventions-ids")
 def test_ids_sort_by_time(api: httpx.Client) -> None:
     body = {"name": "Till", "currency": "EUR"}
     ids = [api.post("/v1/accounts", json=body).json()["id"] for _ in range(5)]
     assert ids == sorted(ids)
 
 
-@holds("service.amounts")
+@holds("service-amounts")
 def test_amounts_are_integers(api: httpx.Client) -> None:
     account = api.post("/v1/accounts", json={"name": "Till", "currency": "JPY"}).json()["id"]
     posted = api.post("/v1/transactions", json={"account": account, "amount": 1250, "type": "credit"})
@@ -119,7 +119,7 @@ def test_amounts_are_integers(api: httpx.Client) -> None:
     assert '"balance":1250,' in api.get(f"/v1/accounts/{account}").text
 
 
-@holds("service.test-keys", "service.live-keys", "3.modes")
+@holds("service-test-keys", "service-live-keys", "projects-modes")
 def test_a_test_key_moves_no_live_balance(api: httpx.Client, project: Project, live: httpx.Client) -> None:
     assert project.key.startswith("sk_test_")
     assert live.headers["Authorization"].startswith("Bearer sk_live_")
@@ -131,7 +131,7 @@ def test_a_test_key_moves_no_live_balance(api: httpx.Client, project: Project, l
     assert api.get("/v1/accounts").json()["data"] == []
 
 
-@holds("version.directory", "GET /api/health", "9.health")
+@holds("version-directory", "get-api-health", "directory-health")
 def test_the_directory_tells_its_version(anyone: httpx.Client) -> None:
     answer = anyone.get("/api/health")
     assert answer.status_code == 200

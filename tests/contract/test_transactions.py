@@ -1,4 +1,4 @@
-"""interface.md, Transaction and its endpoints; decisions.md 7."""
+"""docs/interface.md#transaction; docs/decisions.md#transactions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,13 @@ def refusal(api: httpx.Client, body: Any, path: str = "/v1/transactions") -> tup
     return answer.status_code, error["code"], error["param"]
 
 
-@holds("POST /transactions", "7.transaction", "transaction.account", "transaction.amount", "transaction.type")
+@holds(
+    "post-transactions",
+    "transactions-fields",
+    "transaction-account",
+    "transaction-amount",
+    "transaction-type",
+)
 def test_a_posted_transaction_has_these_fields(api: httpx.Client, account: str) -> None:
     posted = post(api, account, 1250, description="Two bags")
     created = posted.pop("created")
@@ -58,14 +64,14 @@ def test_a_posted_transaction_has_these_fields(api: httpx.Client, account: str) 
     }
 
 
-@holds("transaction.moves", "transaction.type", "7.direction")
+@holds("transaction-moves", "transaction-type", "transactions-direction")
 def test_a_credit_adds_and_a_debit_takes(api: httpx.Client, account: str) -> None:
     assert post(api, account, 1000, "credit")["balance_after"] == 1000
     assert post(api, account, 300, "debit")["balance_after"] == 700
     assert balance(api, account) == 700
 
 
-@holds("3.overdraft")
+@holds("projects-overdraft")
 def test_a_debit_may_go_below_zero_unless_the_project_refuses_it(
     api: httpx.Client, account: str, make_project: Any
 ) -> None:
@@ -79,7 +85,7 @@ def test_a_debit_may_go_below_zero_unless_the_project_refuses_it(
     assert post(careful, till, 5, "debit")["balance_after"] == 0
 
 
-@holds("transaction.amount", "7.amount")
+@holds("transaction-amount", "transactions-amount")
 @pytest.mark.parametrize(
     "amount",
     [
@@ -108,7 +114,7 @@ def test_an_amount_is_a_positive_integer_up_to_2_to_the_53(
     assert balance(api, account) == 0
 
 
-@holds("7.amount", "7.range", "2.codes")
+@holds("transactions-amount", "transactions-range", "error-codes")
 def test_a_balance_stays_within_2_to_the_53(api: httpx.Client, account: str) -> None:
     assert post(api, account, MOST)["balance_after"] == MOST
     body = {"account": account, "amount": 1, "type": "credit"}
@@ -116,14 +122,14 @@ def test_a_balance_stays_within_2_to_the_53(api: httpx.Client, account: str) -> 
     assert balance(api, account) == MOST
 
 
-@holds("transaction.type", "7.filters")
+@holds("transaction-type", "transactions-filters")
 @pytest.mark.parametrize("type", ["Credit", "", "transfer", None, 1])
 def test_a_type_is_credit_or_debit(api: httpx.Client, account: str, type: object) -> None:
     body = {"account": account, "amount": 1, "type": type}
     assert refusal(api, body) == (400, "invalid_value", "type")
 
 
-@holds("transaction.account", "transaction.amount", "transaction.type", "errors.missing-field")
+@holds("transaction-account", "transaction-amount", "transaction-type", "errors-missing-field")
 @pytest.mark.parametrize("field", ["account", "amount", "type"])
 def test_account_amount_and_type_are_required(api: httpx.Client, account: str, field: str) -> None:
     body = {"account": account, "amount": 1, "type": "credit"}
@@ -131,7 +137,7 @@ def test_account_amount_and_type_are_required(api: httpx.Client, account: str, f
     assert refusal(api, body) == (400, "missing_field", field)
 
 
-@holds("transaction.description", "7.amount")
+@holds("transaction-description", "transactions-amount")
 def test_a_description_is_optional_and_has_up_to_500_characters(api: httpx.Client, account: str) -> None:
     assert post(api, account, 1)["description"] is None
     assert post(api, account, 1, description=None)["description"] is None
@@ -140,13 +146,13 @@ def test_a_description_is_optional_and_has_up_to_500_characters(api: httpx.Clien
     assert refusal(api, body) == (400, "invalid_value", "description")
 
 
-@holds("7.unknown-account", "errors.404")
+@holds("transactions-unknown-account", "errors-404")
 @pytest.mark.parametrize("id", ["acc_01kafzq8yrew4r2h6sfvcm0x5t", "acc_", "", "x' OR 1=1 --"])
 def test_an_unknown_account_is_404_and_named(api: httpx.Client, id: str) -> None:
     assert refusal(api, {"account": id, "amount": 1, "type": "credit"}) == (404, "not_found", "account")
 
 
-@holds("GET /transactions", "7.settlement")
+@holds("get-transactions", "transactions-settlement")
 def test_transactions_are_listed_newest_first_and_without_their_other_side(
     api: httpx.Client, account: str
 ) -> None:
@@ -156,7 +162,7 @@ def test_transactions_are_listed_newest_first_and_without_their_other_side(
     assert [item["id"] for item in api.get("/v1/accounts").json()["data"]] == [account]
 
 
-@holds("GET /transactions", "7.filters")
+@holds("get-transactions", "transactions-filters")
 def test_transactions_are_filtered_by_account_and_type(api: httpx.Client, account: str) -> None:
     other = open_account(api)
     first = post(api, account, 5, "credit")
@@ -173,7 +179,7 @@ def test_transactions_are_filtered_by_account_and_type(api: httpx.Client, accoun
     assert api.get("/v1/transactions", params={"type": "both"}).json()["error"]["param"] == "type"
 
 
-@holds("GET /transactions", "7.created_after")
+@holds("get-transactions", "transactions-created-after")
 def test_created_after_is_strict_and_takes_dates_and_offsets(api: httpx.Client, account: str) -> None:
     first = post(api, account, 1)
     while (second := post(api, account, 2))["created"] == first["created"]:
@@ -193,7 +199,7 @@ def test_created_after_is_strict_and_takes_dates_and_offsets(api: httpx.Client, 
     assert first["id"] in found(first["created"][:10])
 
 
-@holds("7.created_after")
+@holds("transactions-created-after")
 @pytest.mark.parametrize(
     "time", ["", "yesterday", "2026-13-01", "2026-02-30", "20261120", "1795176000", "2026-W01"]
 )
@@ -203,14 +209,14 @@ def test_another_created_after_is_refused(api: httpx.Client, time: str) -> None:
     assert answer.json()["error"]["param"] == "created_after"
 
 
-@holds("7.get")
+@holds("transactions-get")
 def test_a_transaction_can_be_read(api: httpx.Client, account: str) -> None:
     posted = post(api, account, 7)
     assert api.get(f"/v1/transactions/{posted['id']}").json() == posted
     assert api.get("/v1/transactions/txn_none").status_code == 404
 
 
-@holds("7.destination")
+@holds("transactions-destination")
 def test_a_transfer_is_two_transactions_that_share_it(api: httpx.Client, account: str) -> None:
     savings = open_account(api)
     source = post(api, account, 400, "debit", destination=savings)
@@ -223,7 +229,7 @@ def test_a_transfer_is_two_transactions_that_share_it(api: httpx.Client, account
     assert (balance(api, account), balance(api, savings)) == (-400, 400)
 
 
-@holds("7.destination", "2.codes")
+@holds("transactions-destination", "error-codes")
 def test_a_destination_has_the_same_currency_and_is_known(api: httpx.Client, account: str) -> None:
     yen = open_account(api, "JPY")
     body = {"account": account, "amount": 1, "type": "debit", "destination": yen}
@@ -232,7 +238,7 @@ def test_a_destination_has_the_same_currency_and_is_known(api: httpx.Client, acc
     assert (balance(api, account), balance(api, yen)) == (0, 0)
 
 
-@holds("7.reverse")
+@holds("transactions-reverse")
 def test_a_transaction_is_reversed_once(api: httpx.Client, account: str) -> None:
     posted = post(api, account, 90)
     undone = api.post(f"/v1/transactions/{posted['id']}/reverse")
@@ -244,7 +250,7 @@ def test_a_transaction_is_reversed_once(api: httpx.Client, account: str) -> None
     assert balance(api, account) == 0
 
 
-@holds("7.batch")
+@holds("transactions-batch")
 def test_a_batch_is_posted_in_its_order(api: httpx.Client, account: str) -> None:
     batch = [{"account": account, "amount": amount, "type": "credit"} for amount in (1, 2, 3)]
     answer = api.post("/v1/transactions/batch", json={"transactions": batch})
@@ -252,7 +258,7 @@ def test_a_batch_is_posted_in_its_order(api: httpx.Client, account: str) -> None
     assert [item["balance_after"] for item in answer.json()["data"]] == [1, 3, 6]
 
 
-@holds("7.batch", "2.param")
+@holds("transactions-batch", "error-param")
 def test_a_batch_is_posted_whole_or_not_at_all(api: httpx.Client, account: str) -> None:
     good = {"account": account, "amount": 1, "type": "credit"}
     path = "/v1/transactions/batch"
@@ -267,7 +273,7 @@ def test_a_batch_is_posted_whole_or_not_at_all(api: httpx.Client, account: str) 
     assert api.get("/v1/transactions").json()["data"] == []
 
 
-@holds("7.batch")
+@holds("transactions-batch")
 def test_a_batch_has_1_to_1000_transactions(api: httpx.Client, account: str) -> None:
     good = {"account": account, "amount": 1, "type": "credit"}
     path = "/v1/transactions/batch"

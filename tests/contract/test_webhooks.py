@@ -1,4 +1,5 @@
-"""interface.md, Events, and Authentication 11; decisions.md 12 and 13: from outside, over sockets."""
+"""docs/interface.md#events, #auth-webhook-signature; docs/decisions.md#webhooks and #request-log: from
+outside, over sockets."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ def settled(found: list[dict[str, Any]]) -> bool:
     return bool(found) and all(delivery["status"] != "pending" for delivery in found)
 
 
-@holds("service.webhooks", "auth.webhook-signature", "12.delivery")
+@holds("service-webhooks", "auth-webhook-signature", "webhooks-delivery")
 async def test_a_delivery_is_the_event_signed_over_its_raw_body(client: httpx.AsyncClient) -> None:
     async with receiving() as receiver:
         secret = (await register(client, receiver))["secret"]
@@ -92,7 +93,7 @@ async def test_a_delivery_is_the_event_signed_over_its_raw_body(client: httpx.As
     assert request.headers["ledger-attempt"] == "1"
 
 
-@holds("events.webhooks", "12.delivery")
+@holds("events-webhooks", "webhooks-delivery")
 async def test_an_https_endpoint_receives_events_as_they_happen(
     tmp_path: Path, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,7 +116,7 @@ async def test_an_https_endpoint_receives_events_as_they_happen(
         stop_server(server)
 
 
-@holds("quotas.webhooks")
+@holds("quotas-webhooks")
 @pytest.mark.parametrize(("plan", "most"), [("free", 5), ("pro", 50)])
 async def test_so_many_endpoints_and_not_one_more(quick: Server, plan: str, most: int) -> None:
     project = ledger_engine("projects", "create", "Stall", "--plan", plan, database=quick.database)["id"]
@@ -133,7 +134,7 @@ async def test_so_many_endpoints_and_not_one_more(quick: Server, plan: str, most
     assert statuses == [201] * most + [403]
 
 
-@holds("12.endpoints")
+@holds("webhooks-endpoints")
 def test_an_endpoint_is_made_shown_rolled_disabled_and_deleted(project: Project) -> None:
     api = project.api
     made = api.post(ENDPOINTS, json={"url": "http://127.0.0.1:9/", "events": ["invoice.paid"]})
@@ -151,9 +152,12 @@ def test_an_endpoint_is_made_shown_rolled_disabled_and_deleted(project: Project)
     assert api.get(f"{path}/deliveries").json()["data"] == []
     assert api.delete(path).json()["id"] == endpoint["id"]
     assert api.get(path).status_code == 404
+    restored = api.post(f"{path}/restore").json()
+    assert restored.pop("secret") not in (secret, rolled["secret"])
+    assert restored == api.get(path).json() == endpoint
 
 
-@holds("12.urls")
+@holds("webhooks-urls")
 @pytest.mark.parametrize(
     ("url", "in_test", "in_live"),
     [
@@ -183,7 +187,7 @@ def test_where_a_mode_may_send(
             assert answer.json()["error"]["param"] == "url"
 
 
-@holds("12.retries")
+@holds("webhooks-retries")
 async def test_what_fails_is_tried_again_and_every_attempt_is_shown(client: httpx.AsyncClient) -> None:
     async with receiving(answering(500, b"no beans")) as receiver:
         endpoint = (await register(client, receiver))["id"]
@@ -200,7 +204,7 @@ async def test_what_fails_is_tried_again_and_every_attempt_is_shown(client: http
         assert attempt["response"]["body"] == "no beans"
 
 
-@holds("12.retries")
+@holds("webhooks-retries")
 async def test_a_redirect_is_a_failure_and_410_disables(client: httpx.AsyncClient) -> None:
     async with (
         receiving() as elsewhere,
@@ -219,7 +223,7 @@ async def test_a_redirect_is_a_failure_and_410_disables(client: httpx.AsyncClien
     assert (endpoint["status"], endpoint["disabled_reason"]) == ("disabled", "gone")
 
 
-@holds("12.events")
+@holds("events-list")
 async def test_events_are_listed_and_sent_again(client: httpx.AsyncClient) -> None:
     async with receiving() as receiver:
         endpoint = (await register(client, receiver))["id"]
@@ -254,7 +258,7 @@ async def messages(lines: AsyncIterator[str], count: int) -> list[dict[str, str]
     return found
 
 
-@holds("12.stream")
+@holds("events-stream")
 async def test_a_listener_follows_the_events_and_resumes(client: httpx.AsyncClient) -> None:
     async with client.stream("GET", "/v1/events/stream") as response:
         lines = response.aiter_lines()
@@ -272,7 +276,7 @@ async def test_a_listener_follows_the_events_and_resumes(client: httpx.AsyncClie
     assert missed["id"] > told["id"]
 
 
-@holds("13.log", "13.filters")
+@holds("request-log-entries", "request-log-filters")
 async def test_requests_are_logged_with_what_they_caused(client: httpx.AsyncClient) -> None:
     answer = await client.post("/v1/accounts", json=TILL, headers={"Idempotency-Key": "once"})
     await client.post("/v1/accounts", json={"name": "Till"})
@@ -299,7 +303,7 @@ async def test_requests_are_logged_with_what_they_caused(client: httpx.AsyncClie
     assert shown["events"] == [(await get(client, "/v1/events"))["data"][0]["id"]]
 
 
-@holds("13.log")
+@holds("request-log-entries")
 async def test_in_live_mode_no_bodies_are_logged(quick: Server) -> None:
     key = ledger_engine("keys", "create", "--mode", "live", database=quick.database)["key"]
     headers = {"Authorization": f"Bearer {key}"}
@@ -314,7 +318,7 @@ async def test_in_live_mode_no_bodies_are_logged(quick: Server) -> None:
     assert (entry["livemode"], entry["request_body"], entry["response_body"]) == (True, None, None)
 
 
-@holds("12.stream")
+@holds("events-stream")
 async def test_a_server_that_stops_ends_its_streams_at_once(tmp_path: Path) -> None:
     server = start_server(tmp_path / "ledger.db")
     key = ledger_engine("keys", "create", "--mode", "test", database=server.database)["key"]

@@ -29,7 +29,7 @@ def count(wire: Wire) -> int:
     return len(wire.ask(wire.head("GET", "/v1/accounts?limit=100")).json()["data"])
 
 
-@holds("1.cl-te", "errors.400", "2.codes")
+@holds("conventions-framing", "errors-400", "error-codes")
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_content_length_with_transfer_encoding_closes_the_connection(
     wire: Wire, order: tuple[int, int]
@@ -45,7 +45,7 @@ def test_content_length_with_transfer_encoding_closes_the_connection(
     assert count(wire) == 0
 
 
-@holds("errors.400", "2.codes")
+@holds("errors-400", "error-codes")
 @pytest.mark.parametrize(
     ("head", "code"),
     [
@@ -80,6 +80,13 @@ def test_content_length_with_transfer_encoding_closes_the_connection(
         (b"GET /v1/accounts HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n", "invalid_value"),
         (b"GET /v1/accounts HTTP/1.1\r\nHost: a\r\nX: a\x00b\r\n\r\n", "invalid_value"),
         (b"GET /v1/accounts HTTP/1.1\r\n folded: v\r\nHost: a\r\n\r\n", "invalid_value"),
+        (b"GET /v1/accounts HTTP/1.1\r\nHost: a\r\nX: a\r\n folded\r\n\r\n", "invalid_value"),
+        (b"GET /v1/accounts HTTP/1.1\r\nHost: a\nX: b\r\n\r\n", "invalid_value"),
+        (b"GET /v1/accounts HTTP/1.1\nHost: a\n\n", "invalid_value"),
+        (b"GET /v1/accounts HTTP/1.1\r\nHost: a b/..@c\r\n\r\n", "invalid_value"),
+        (b"GET /v1/accounts HTTP/1.1\r\nHost: u@a\r\n\r\n", "invalid_value"),
+        (b"GET /v1/accounts HTTP/1.1\r\nHost: a:80x\r\n\r\n", "invalid_value"),
+        (b"\r\rGET /v1/accounts HTTP/1.1\r\nHost: a\r\n\r\n", "invalid_value"),
         (b"GET /v1/acc\xc3\xa9ounts HTTP/1.1\r\nHost: a\r\n\r\n", "invalid_value"),
         (b"GET /v1/accounts\r\n\r\n", "invalid_value"),
         (b"GET  /v1/accounts HTTP/1.1\r\nHost: a\r\n\r\n", "invalid_value"),
@@ -102,7 +109,62 @@ def test_what_is_not_quite_http_is_400_and_ends_the_connection(wire: Wire, head:
     assert count(wire) == 0
 
 
-@holds("errors.400", "2.codes")
+@holds("errors-directory-body", "errors-400")
+@pytest.mark.parametrize("in_pieces", [False, True])
+@pytest.mark.parametrize("before", ["", "/v1/accounts"])
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/api/users", {"error", "message"}),
+        ("http://ledger/api/users", {"error", "message"}),
+        ("/oauth/token", {"error", "error_description"}),
+        ("/v1/accounts", {"error"}),
+    ],
+)
+def test_what_is_not_quite_http_is_answered_in_the_shape_of_its_own_path(
+    wire: Wire, path: str, fields: set[str], before: str, in_pieces: bool
+) -> None:
+    connection = wire.connect()
+    connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if before:
+        connection.send(wire.head("GET", before) * 2)
+    head = wire.head("GET", path, "Host: other")
+    parts = [head[place : place + 9] for place in range(0, len(head), 9)] if in_pieces else [head]
+    connection.send(*parts)
+    if before:
+        assert [connection.receive().status for _ in range(2)] == [200, 200]
+    answer = connection.receive()
+    assert (answer.status, set(answer.json())) == (400, fields)
+    assert connection.is_closed()
+
+
+@holds("get-accounts")
+def test_empty_lines_before_a_request_are_passed_over(wire: Wire) -> None:
+    connection = wire.connect()
+    connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    head = wire.head("GET", "/v1/accounts")
+    for before in ([b"\r\n"], [b"\r", b"\n"], [b"\r\n\r\n\r", b"\n"], [b"\r\n" * 1000], []):
+        assert connection.ask(*before, head).status == 200
+    connection.send(wire.post("/v1/accounts", TILL) + b"\r\n" + head)
+    assert [connection.receive().status for _ in range(2)] == [201, 200]
+
+
+@holds("post-accounts", "errors-413")
+def test_leading_zeros_do_not_make_a_length_larger(wire: Wire) -> None:
+    for zeros, length, status in [(1, len(TILL), 201), (40, len(TILL), 201), (40, 10**30, 413)]:
+        head = wire.head("POST", "/v1/accounts", f"Content-Length: {'0' * zeros}{length}")
+        assert wire.ask(head, TILL).status == status
+
+
+@holds("service-json")
+@pytest.mark.parametrize(
+    "host", ["", "ledger", "ledger:", "a_b.example.:80", "127.0.0.1:1", "[::1]:80", "%C3%A9"]
+)
+def test_a_host_may_be_a_name_or_an_address_with_a_port(wire: Wire, host: str) -> None:
+    assert wire.ask(f"GET /api/health HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()).status == 200
+
+
+@holds("errors-400", "error-codes")
 @pytest.mark.parametrize(
     "body",
     [
@@ -111,6 +173,8 @@ def test_what_is_not_quite_http_is_400_and_ends_the_connection(wire: Wire, head:
         b"5\r\nabcdefgh\r\n0\r\n\r\n",
         b"5;" + b"x" * 300_000,
         b"0x5\r\nabcde\r\n",
+        b"23;a\rb\r\n" + TILL + b"\r\n0\r\n\r\n",
+        b"23;a\nb\r\n" + TILL + b"\r\n0\r\n\r\n",
         b"0\r\nbad trailer\r\n\r\n",
     ],
 )
@@ -122,7 +186,7 @@ def test_a_body_in_bad_chunks_is_400(wire: Wire, body: bytes) -> None:
     assert count(wire) == 0
 
 
-@holds("errors.400")
+@holds("errors-400")
 def test_a_body_in_too_many_chunks_is_400(wire: Wire) -> None:
     body = TILL[:-1] + b" " * 150_000 + b"}"
     head = wire.head("POST", "/v1/accounts", "Transfer-Encoding: chunked")
@@ -134,7 +198,7 @@ def test_a_body_in_too_many_chunks_is_400(wire: Wire) -> None:
     assert count(wire) == 1
 
 
-@holds("1.405", "2.codes")
+@holds("conventions-wrong-method", "error-codes")
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "X", "POSTX"])
 def test_another_method_is_405_with_allow(wire: Wire, method: str) -> None:
     for path, allowed in [("/v1/accounts", "GET, HEAD, POST"), ("/api/health", "GET, HEAD")]:
@@ -144,7 +208,7 @@ def test_another_method_is_405_with_allow(wire: Wire, method: str) -> None:
         assert (error if isinstance(error, str) else error["code"]) == "method_not_allowed"
 
 
-@holds("1.405")
+@holds("conventions-wrong-method")
 @pytest.mark.parametrize(
     ("method", "target"), [("CONNECT", "127.0.0.1:22"), ("get", "/v1/accounts"), ("1", "/")]
 )
@@ -155,7 +219,7 @@ def test_what_is_no_method_of_ours_ends_the_connection(wire: Wire, method: str, 
     assert connection.is_closed()
 
 
-@holds("GET /accounts")
+@holds("get-accounts")
 def test_head_is_get_without_the_body(wire: Wire) -> None:
     connection = wire.connect()
     full = connection.ask(wire.head("GET", "/v1/accounts"))
@@ -166,7 +230,7 @@ def test_head_is_get_without_the_body(wire: Wire) -> None:
     assert connection.ask(wire.head("GET", "/v1/accounts")).body == full.body
 
 
-@holds("service.json")
+@holds("service-json")
 def test_http_1_0_is_answered_and_closed(wire: Wire) -> None:
     connection = wire.connect()
     answer = connection.ask(wire.head("GET", "/v1/accounts").replace(b"HTTP/1.1", b"HTTP/1.0"))
@@ -174,7 +238,7 @@ def test_http_1_0_is_answered_and_closed(wire: Wire) -> None:
     assert connection.is_closed()
 
 
-@holds("GET /accounts")
+@holds("get-accounts")
 @pytest.mark.parametrize(
     "target",
     [
@@ -189,7 +253,7 @@ def test_another_spelling_of_a_path_is_the_same_path(wire: Wire, target: str) ->
     assert wire.ask(wire.head("GET", target)).json()["data"] == []
 
 
-@holds("errors.404")
+@holds("errors-404")
 @pytest.mark.parametrize(
     "target",
     [
@@ -223,7 +287,7 @@ def test_the_root_leads_to_the_documentation(wire: Wire, target: str) -> None:
     assert answer.headers["x-ratelimit-limit"] == "60"
 
 
-@holds("service.json")
+@holds("service-json")
 @pytest.mark.parametrize(
     "upgrade",
     [
@@ -244,7 +308,7 @@ def test_an_upgrade_is_not_taken_up(wire: Wire, upgrade: list[str]) -> None:
         assert (answer.status, answer.json()["data"]) == (200, [])
 
 
-@holds("POST /accounts")
+@holds("post-accounts")
 def test_a_client_may_wait_to_be_told_to_go_on(wire: Wire) -> None:
     connection = wire.connect()
     connection.send(wire.head("POST", "/v1/accounts", "Expect: 100-continue", f"Content-Length: {len(TILL)}"))
@@ -254,7 +318,7 @@ def test_a_client_may_wait_to_be_told_to_go_on(wire: Wire) -> None:
     assert connection.ask(TILL).status == 201
 
 
-@holds("sizes.json", "errors.413")
+@holds("sizes-json", "errors-413")
 def test_a_client_that_waits_with_a_body_too_large_is_refused_at_once(wire: Wire) -> None:
     connection = wire.connect()
     length = 1024 * 1024 + 1
@@ -265,7 +329,7 @@ def test_a_client_that_waits_with_a_body_too_large_is_refused_at_once(wire: Wire
     assert connection.is_closed()
 
 
-@holds("POST /accounts", "GET /accounts")
+@holds("post-accounts", "get-accounts")
 @pytest.mark.parametrize("length", [b"9" * 19, b"9" * 20, b"9" * 23, b"9" * 1000])
 def test_a_length_beyond_all_bounds_is_too_large(wire: Wire, length: bytes) -> None:
     head = b"POST /v1/accounts HTTP/1.1\r\nHost: a\r\nContent-Length: %b\r\n\r\n" % length
@@ -339,7 +403,7 @@ def test_a_boundary_of_other_letters_is_a_boundary(wire: Wire, framing: str) -> 
     assert (answer.status, answer.json()["error"]["type"]) == (400, "invalid_request")
 
 
-@holds("POST /accounts")
+@holds("post-accounts")
 def test_a_body_may_come_byte_by_byte(wire: Wire) -> None:
     connection = wire.connect()
     connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -353,7 +417,7 @@ def test_a_body_may_come_byte_by_byte(wire: Wire) -> None:
     )
 
 
-@holds("errors.401", "errors.404", "errors.400")
+@holds("errors-401", "errors-404", "errors-400")
 @pytest.mark.parametrize(
     ("target", "key", "status"),
     [
@@ -376,7 +440,7 @@ def test_an_early_answer_does_not_poison_its_connection(
     assert connection.ask(wire.post("/v1/accounts", TILL)).status == 201
 
 
-@holds("1.strict")
+@holds("conventions-strict")
 @pytest.mark.parametrize(
     "path", ["/v1/transactions/txn_none/reverse", "/v1/invoices/inv_none/pay", "/api/orders/ord_none/pay"]
 )
@@ -385,14 +449,14 @@ def test_a_body_where_none_is_due_must_be_empty(wire: Wire, path: str) -> None:
         assert wire.ask(wire.post(path, body)).status == status
 
 
-@holds("GET /accounts/{id}", "1.strict")
+@holds("get-accounts-id", "conventions-strict")
 def test_a_get_may_have_a_body_without_members(wire: Wire) -> None:
     for body, status in [(b"{}", 200), (b'{"x": 1}', 400)]:
         head = wire.head("GET", "/v1/accounts", f"Content-Length: {len(body)}")
         assert wire.ask(head, body).status == status
 
 
-@holds("errors.400")
+@holds("errors-400")
 def test_a_truncated_request_writes_nothing(wire: Wire) -> None:
     whole = b'{"name": "Till", "currency": "EUR"}   '
     request = wire.post("/v1/accounts", whole)
@@ -405,7 +469,7 @@ def test_a_truncated_request_writes_nothing(wire: Wire) -> None:
     assert count(wire) == 0
 
 
-@holds("POST /accounts")
+@holds("post-accounts")
 def test_a_client_that_ends_its_side_still_gets_its_answer(wire: Wire) -> None:
     connection = wire.connect()
     connection.send(wire.post("/v1/accounts", TILL))
@@ -414,7 +478,7 @@ def test_a_client_that_ends_its_side_still_gets_its_answer(wire: Wire) -> None:
     assert connection.is_closed()
 
 
-@holds("POST /accounts")
+@holds("post-accounts")
 def test_what_was_taken_is_written_though_the_client_is_gone(wire: Wire) -> None:
     for number in range(20):
         connection = wire.connect()
@@ -431,7 +495,7 @@ def test_what_was_taken_is_written_though_the_client_is_gone(wire: Wire) -> None
     assert count(wire) == 20
 
 
-@holds("errors.400", "2.codes")
+@holds("errors-400", "error-codes")
 def test_a_body_that_does_not_come_is_408(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_body, "BODY_TIMEOUT_S", 0.2)
     with Clockwork(tmp_path / "slow.db") as clockwork:
@@ -445,7 +509,7 @@ def test_a_body_that_does_not_come_is_408(tmp_path: Path, monkeypatch: pytest.Mo
         wire.close()
 
 
-@holds("errors.400")
+@holds("errors-400")
 @pytest.mark.parametrize("start", [b"", b"GET /v1/accounts HTTP/1.1\r\nHost: a\r\nX: "])
 def test_a_head_that_does_not_come_is_not_waited_for(tmp_path: Path, start: bytes) -> None:
     with Clockwork(tmp_path / "slow.db", idle_s=0.2) as clockwork:
@@ -456,7 +520,7 @@ def test_a_head_that_does_not_come_is_not_waited_for(tmp_path: Path, start: byte
         wire.close()
 
 
-@holds("GET /transactions")
+@holds("get-transactions")
 def test_a_client_that_takes_no_answer_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tcp, "SEND_TIMEOUT_S", 0.2)
     with Clockwork(tmp_path / "slow.db") as clockwork:
@@ -475,7 +539,7 @@ def test_a_client_that_takes_no_answer_is_let_go(tmp_path: Path, monkeypatch: py
         wire.close()
 
 
-@holds("sizes.json")
+@holds("sizes-json")
 def test_an_answer_is_read_though_more_was_sent_than_is_taken(wire: Wire) -> None:
     connection = wire.connect()
     connection.send(wire.head("POST", "/v1/accounts", f"Content-Length: {30 * 2**20}"), b" " * (30 * 2**20))

@@ -6,7 +6,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from zipfile import ZipFile
 
 import httpx
 import pytest
@@ -16,7 +17,7 @@ from ledger_engine.seeding import seed_files
 ROOT = Path(__file__).resolve().parents[2]
 LISTENING = "Listening on "
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
 
 def build(tree: Path, target: Path) -> Path:
@@ -100,6 +101,24 @@ def test_the_archive_opens_the_dashboards_help(
     assert "--demo" in run(python, archive, environment, tmp_path, "--help")
 
 
+@pytest.mark.parametrize(
+    ("pretence", "here"),
+    [
+        ("sys.version_info = (3, 12, 1, 'final', 0)", "Python 3.12 on "),
+        ("sysconfig.get_platform = lambda: 'linux-armv7l'", "on linux-armv7l."),
+    ],
+)
+def test_another_python_or_platform_is_one_sentence(
+    python: str, archive: Path, environment: dict[str, str], pretence: str, here: str
+) -> None:
+    program = f"import runpy, sys, sysconfig; {pretence}; runpy.run_path({str(archive)!r}, run_name='__main__')"
+    done = subprocess.run([python, "-c", program], env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("ledger.pyz was built for Python ")
+    assert here in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_a_first_word_is_a_command_of_the_server(
     python: str, archive: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -109,11 +128,11 @@ def test_a_first_word_is_a_command_of_the_server(
 def test_the_archive_carries_the_demo_data(
     python: str, archive: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    names = seed_files.names()
-    assert names
-    for name in names:
-        run(python, archive, environment, tmp_path, "seed", name, "--database", str(tmp_path / f"{name}.db"))
-        run(python, archive, environment, tmp_path, "verify", "--database", str(tmp_path / f"{name}.db"))
+    with ZipFile(archive) as packed:
+        carried = {PurePosixPath(name) for name in packed.namelist()}
+    folder = PurePosixPath("site-packages/ledger_engine/seeding/seeds")
+    assert {folder / f"{name}.json" for name in seed_files.names()} <= carried
+    run(python, archive, environment, tmp_path, "seed", "minimal", "--database", str(tmp_path / "ledger.db"))
 
 
 def test_the_same_sources_make_the_same_bytes(tree: Path, archive: Path, tmp_path: Path) -> None:

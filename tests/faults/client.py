@@ -156,11 +156,15 @@ class Writers:
 
     def _remember(self, key: str, answer: Answer) -> None:
         self._news.set()
-        del self.memory.unanswered[key]
+        body = self.memory.unanswered.pop(key)
         if answer.status == 201:
             self.memory.acknowledged[key] = answer.body
         elif answer.status == 503 and self.accept_refusals:
-            self.memory.refused[key] = answer.body["error"]["code"]
+            error = answer.body["error"]
+            if "is not known" in error["message"]:
+                self.memory.unanswered[key] = body
+            else:
+                self.memory.refused[key] = error["code"]
         else:
             self.memory.surprises.append(f"{answer.status} {answer.body}")
 

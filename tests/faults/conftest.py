@@ -6,6 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.faults.server import Server
+from tests.marking import mark_folder
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark_folder(Path(__file__).parent, items, "process")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -10,6 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from tests.commands import answer_of_command, run_command
 
 PATIENCE_S = 60
 NO_LIMIT = "1000000000"
@@ -91,9 +92,7 @@ class Server:
 
     def cli(self, *arguments: str) -> Any:
         """Run a command of `ledger-engine` on the database and give the JSON it prints."""
-        done = self.run(*arguments)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        return answer_of_command(self.database, *arguments)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "ledger_engine", *arguments]
@@ -113,5 +112,5 @@ class Server:
 
     def assert_books_are_right(self) -> None:
         """What `ledger-engine verify` says, with the server running or not."""
-        done = self.run("verify")
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = run_command(self.database, "verify")
+        assert done.exit_code == 0, (done.output, done.exception)

@@ -17,7 +17,7 @@ async def test_a_backup_under_load_restores_to_a_ledger_that_verifies(
 ) -> None:
     key = server.make_key()
     writers = Writers(key, await open_accounts(server.port, key), seed, lambda: server.port)
-    for number in range(2 * soak):
+    for number in range(soak):
         backup = tmp_path / f"backup {number}.db"
         async with writers.writing():
             await writers.until(100)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -12,12 +14,17 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ledger_engine.access import api_keys, projects
-from ledger_engine.core.tenant import Scope
+from ledger_engine.access import api_keys, credentials, projects, tokens
+from ledger_engine.access.oauth import apps, authorization, passwords, sign_ins
+from ledger_engine.access.oauth.authorization import AuthorizationRequest
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.http.app import create_app
+from ledger_engine.ledger import users
 
 HOUR_S = 3600
+VERIFIER = "v" * 43
 NS = 1_000_000_000
 
 
@@ -34,6 +41,17 @@ class Machine:
 
     def jump(self, seconds: int) -> None:
         self.wall_s += seconds
+
+
+@dataclass(frozen=True)
+class Held:
+    """What lets somebody in for a time: an API key's tokens, an app's tokens, a code and a sign-in."""
+
+    pair: tokens.TokenPair
+    of_app: tokens.TokenPair
+    code: str
+    sign_in: str
+    asked: dict[str, str]
 
 
 @pytest.fixture
@@ -57,8 +75,8 @@ async def make_key(engine: Engine) -> str:
     new = projects.NewProject("Clocks", "enterprise", rate_limit=10**9, burst=10**9)
     project = await engine.write(partial(projects.create, new=new))
     value = api_keys.new_value(livemode=False)
-    scope = Scope(project.id, livemode=False)
-    await engine.write(partial(api_keys.create, scope=scope, new=api_keys.NewApiKey(), value=value))
+    tenant = Tenant(project.id, livemode=False)
+    await engine.write(partial(api_keys.create, tenant=tenant, new=api_keys.NewApiKey(), value=value))
     return value
 
 
@@ -144,3 +162,80 @@ async def test_a_restart_on_a_machine_that_was_set_back_goes_on_from_where_it_wa
         after = await create(client, key)
     assert after["id"] > before["id"]
     assert after["created"] > before["created"]
+
+
+# Each way to be let in until a certain time, and whether it lets in now: made at the ledger's beginning.
+
+
+async def has_token(engine: Engine, client: httpx.AsyncClient, held: Held) -> bool:
+    return await status_with(client, held.pair.access_token) == 200
+
+
+async def can_refresh(engine: Engine, client: httpx.AsyncClient, held: Held) -> bool:
+    given = {"grant_type": "refresh_token", "refresh_token": held.pair.refresh_token}
+    answer = await client.post("/v1/auth/token", json=given)
+    assert answer.status_code in (200, 401)
+    return answer.status_code == 200
+
+
+async def app_has_token(engine: Engine, client: httpx.AsyncClient, held: Held) -> bool:
+    return await status_with(client, held.of_app.access_token) == 200
+
+
+async def app_can_refresh(engine: Engine, client: httpx.AsyncClient, held: Held) -> bool:
+    given = {"grant_type": "refresh_token", "refresh_token": held.of_app.refresh_token}
+    return (await client.post("/oauth/token", json=given)).status_code == 200
+
+
+async def has_code(engine: Engine, client: httpx.AsyncClient, held: Held) -> bool:
+    given = {"code": held.code, "code_verifier": VERIFIER}
+    return (await client.post("/oauth/token", json=given)).status_code == 200
+
+
+async def is_signed_in(engine: Engine, client: httpx.AsyncClient, held: Held) -> bool:
+    cookie = {"Cookie": f"ledger_sign_in={held.sign_in}"}
+    asked = await client.get("http://127.0.0.1/oauth/authorize", params=held.asked, headers=cookie)
+    assert asked.status_code == 200, asked.text
+    return "password" not in asked.text
+
+
+async def let_everybody_in(engine: Engine) -> Held:
+    key = await make_key(engine)
+    first, second = api_keys.new_secret("ac"), api_keys.new_secret("ac")
+    pair, of_app = tokens.new_pair(), tokens.new_pair()
+    sign_in, uri = api_keys.new_secret("si"), "https://app.example/"
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).decode().rstrip("=")
+
+    def work(unit: Unit) -> Held:
+        tokens.exchange(unit, key, pair)
+        tenant = Tenant(credentials.find_key(unit, key).project, livemode=False)
+        user = users.create(unit, tenant, users.NewUser("Ada", "ada@example.com", "owner"))
+        passwords.set_password(unit, tenant, "ada@example.com", "a hash")
+        sign_ins.begin(unit, user.id, "a hash", sign_in, None)
+        app = apps.create(unit, tenant, apps.NewApp("App", [uri]))
+        asked = AuthorizationRequest(app, uri, ["read:projects"], "s", challenge)
+        authorization.decide(unit, asked, sign_in, first)
+        authorization.exchange(unit, {"code": first, "code_verifier": VERIFIER}, of_app)
+        authorization.decide(unit, asked, sign_in, second)
+        return Held(pair, of_app, second, sign_in, asked.parameters())
+
+    return await engine.write(work)
+
+
+@pytest.mark.parametrize(
+    "lets_in", [has_token, can_refresh, app_has_token, app_can_refresh, has_code, is_signed_in]
+)
+async def test_what_was_refused_as_expired_is_refused_after_a_kill_and_a_clock_set_back(
+    tmp_path: Path, machine: Machine, lets_in: Callable[[Engine, httpx.AsyncClient, Held], Awaitable[bool]]
+) -> None:
+    path = tmp_path / "ledger.db"
+    async with serving(path) as (engine, client):
+        held = await let_everybody_in(engine)
+        if lets_in not in (can_refresh, app_can_refresh, has_code):  # which work once
+            assert await lets_in(engine, client, held)
+        machine.jump(31 * 24 * HOUR_S)
+        assert not await lets_in(engine, client, held)
+    # An engine writes nothing at its end: it could as well have been killed.
+    machine.jump(-31 * 24 * HOUR_S)
+    async with serving(path) as (engine, client):
+        assert not await lets_in(engine, client, held)

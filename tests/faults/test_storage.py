@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract.rules import holds
 from tests.faults.client import Writers, assert_all_is_there_once, connected, open_accounts
 from tests.faults.server import CouldNotServe, Server
 
@@ -117,10 +118,12 @@ async def test_a_full_disk(small_disk: Path, seed: int) -> None:
         server.kill()
 
 
+@holds("error-storage-lost")
 async def test_files_that_cannot_grow(server: Server, seed: int) -> None:
     await endure(server, no_growing, seed)
 
 
+@holds("error-storage-lost")
 async def test_a_database_that_is_moved_away(tmp_path: Path, seed: int) -> None:
     (tmp_path / "volume").mkdir()
     server = Server(tmp_path / "volume" / "ledger.db")
@@ -169,7 +172,7 @@ FAILURES = [
 ]
 
 
-def _can_trace() -> bool:
+def can_trace() -> bool:
     return (
         STRACE is not None
         and not subprocess.run([STRACE, "-f", "-qq", "true"], capture_output=True).returncode
@@ -182,14 +185,16 @@ async def test_a_call_of_the_system_that_fails(
     server: Server, failure: str, first: int, last: int, soak: int, seed: int
 ) -> None:
     """At whichever call it fails, and though the server is killed right after its refusal."""
-    if not _can_trace():
+    if not can_trace():
         pytest.skip("needs strace and the right to trace")
     chance = random.Random(seed)
     key = server.make_key()
     accounts = await open_accounts(server.port, key)
     writers = Writers(key, accounts, seed, lambda: server.port)
     refusals = 0
-    for _ in range(3 * soak):
+    for turn in range(100 * soak):
+        if turn >= soak and refusals:
+            break
         server.kill()
         when = chance.randint(first, last)
         server.under = ["strace", "-f", "-qq", "-o", os.devnull, "-e", f"inject={failure}:when={when}"]

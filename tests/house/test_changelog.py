@@ -20,5 +20,11 @@ def test_the_changelog_has_only_the_known_kinds_of_change(root: Path) -> None:
     assert set(kinds) <= KINDS
 
 
+def test_each_kind_of_change_stands_once_in_a_version(root: Path) -> None:
+    for version in (root / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]:
+        kinds = re.findall(r"(?m)^### (.+)$", version)
+        assert len(kinds) == len(set(kinds))
+
+
 def test_both_programs_have_one_version() -> None:
     assert ledger_tui.__version__ == ledger_engine.__version__

@@ -1,30 +1,42 @@
-"""The list of rules and the tests hold together."""
+"""Each rule of the contract pages has a test, and each test that names a rule names one that is there."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.contract.rules import ELSEWHERE, LATER, RULES
-
-ROOT = Path(__file__).parents[2]
-HERE = ROOT / "tests" / "contract"
+from ledger_engine.http.errors import CODES
+from tests.house.pages import rules
 
 
-def shown() -> Iterator[str]:
-    """The rules that tests of this folder say they show."""
-    for file in HERE.glob("test_*.py"):
+def proven(root: Path) -> Iterator[str]:
+    """Yield the rules that tests name with `@holds(…)`."""
+    for file in sorted((root / "tests").rglob("test_*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "holds":
                 yield from (str(rule.value) for rule in node.args if isinstance(rule, ast.Constant))
 
 
-def test_every_rule_has_a_test_or_is_still_to_come() -> None:
-    assert set(RULES) - set(shown()) == LATER | set(ELSEWHERE)
+def test_every_rule_has_a_test_and_every_named_rule_is_there(root: Path) -> None:
+    names = {name for _, name in rules()}
+    tested = set(proven(root))
+    assert {"rules without a test": names - tested, "names of no rule": tested - names} == {
+        "rules without a test": set(),
+        "names of no rule": set(),
+    }
 
 
-def test_what_is_still_to_come_is_among_the_rules() -> None:
-    assert set(RULES) >= LATER | set(ELSEWHERE)
+def test_a_rule_has_one_name_that_is_its_anchor_and_no_other_rule_has() -> None:
+    found = rules()
+    assert len(found) > 150
+    assert [rule for rule in found if rule[0] != rule[1]] == []
+    assert len({name for _, name in found}) == len(found)
 
 
-def test_what_is_shown_elsewhere_is_there() -> None:
-    assert [place for place in ELSEWHERE.values() if not any(ROOT.joinpath(place).rglob("test_*.py"))] == []
+def test_the_table_of_codes_is_that_of_the_server(root: Path) -> None:
+    page = (root / "docs" / "decisions.md").read_text(encoding="utf-8")
+    status, written = 0, dict[int, set[str]]()
+    for row in re.findall(r"(?m)^\| (?:(\d{3}) )?\|[^|]*\| (`[a-z_` ]+`) \|$", page):
+        status = int(row[0] or status)
+        written.setdefault(status, set()).update(row[1].replace("`", "").split())
+    assert written == {status: set(codes) for status, (_, codes) in CODES.items()}

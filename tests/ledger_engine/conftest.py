@@ -16,14 +16,15 @@ from quart import Quart
 
 from ledger_engine.access import api_keys, projects, tokens
 from ledger_engine.access.oauth import apps, authorization, grants, passwords, sign_ins
-from ledger_engine.access.oauth.authorization import Asked
+from ledger_engine.access.oauth.authorization import AuthorizationRequest
 from ledger_engine.access.projects import Project
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.http.app import create_app
 from ledger_engine.ledger import users
 from tests.ledger_engine.manual_clock import ManualClock
+from tests.made_once import put_empty_ledger
 
 START = 1_790_000_000_000  # 2026-09-21T14:13:20Z, where the tests' clock stands until it is moved
 
@@ -38,7 +39,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 async def engine(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Engine]:
-    engine = open_engine(tmp_path / "ledger.db", clock=clock, serving=True)
+    engine = open_engine(put_empty_ledger(tmp_path / "ledger.db"), clock=clock, serving=True)
     yield engine
     await engine.close()
 
@@ -50,9 +51,9 @@ async def project(engine: Engine) -> Project:
 
 
 @pytest.fixture
-def scope(project: Project) -> Scope:
+def tenant(project: Project) -> Tenant:
     """The local administrator's scope, in test mode."""
-    return Scope(project.id, livemode=False)
+    return Tenant(project.id, livemode=False)
 
 
 @pytest.fixture
@@ -63,9 +64,9 @@ def make_key(engine: Engine, project: Project) -> MakeKey:
         *, livemode: bool = False, role: str = "admin", scopes: list[str] | None = None, of: str | None = None
     ) -> str:
         value = api_keys.new_value(livemode)
-        scope = Scope(of or project.id, livemode)
+        tenant = Tenant(of or project.id, livemode)
         await engine.write(
-            partial(api_keys.create, scope=scope, new=api_keys.NewApiKey(None, role, scopes), value=value)
+            partial(api_keys.create, tenant=tenant, new=api_keys.NewApiKey(None, role, scopes), value=value)
         )
         return value
 
@@ -97,20 +98,20 @@ async def api(app: Quart, make_key: MakeKey) -> AsyncIterator[httpx.AsyncClient]
 
 
 @pytest.fixture
-def let_app_in(engine: Engine, scope: Scope) -> Callable[[str, list[str]], Awaitable[str]]:
+def let_app_in(engine: Engine, tenant: Tenant) -> Callable[[str, list[str]], Awaitable[str]]:
     """Have a user of this role let an app in for these scopes; the app's access token."""
 
     async def let_in(role: str, scopes: list[str]) -> str:
-        verifier, code, cookie = "v" * 43, grants.new_code(), api_keys.new_secret("si")
+        verifier, code, cookie = "v" * 43, api_keys.new_secret("ac"), api_keys.new_secret("si")
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
         uri, hashed = "https://app.example/", "a hash"
 
         def work(unit: Unit) -> str:
-            user = users.create(unit, scope, users.NewUser("Ada", f"{cookie}@example.com", role))
-            passwords.set_password(unit, scope, f"{cookie}@example.com", hashed)
+            user = users.create(unit, tenant, users.NewUser("Ada", f"{cookie}@example.com", role))
+            passwords.set_password(unit, tenant, f"{cookie}@example.com", hashed)
             sign_ins.begin(unit, user.id, hashed, cookie, None)
-            app = apps.create(unit, scope, apps.NewApp("App", [uri]))
-            authorization.decide(unit, Asked(app, uri, scopes, "s", challenge), cookie, code)
+            app = apps.create(unit, tenant, apps.NewApp("App", [uri]))
+            authorization.decide(unit, AuthorizationRequest(app, uri, scopes, "s", challenge), cookie, code)
             given = {"code": code, "code_verifier": verifier}
             tokens_given = authorization.exchange(unit, given, tokens.new_pair())
             assert isinstance(tokens_given, grants.OAuthTokens)
@@ -122,21 +123,21 @@ def let_app_in(engine: Engine, scope: Scope) -> Callable[[str, list[str]], Await
 
 
 @pytest.fixture
-def write(engine: Engine, scope: Scope) -> Run:
+def write(engine: Engine, tenant: Tenant) -> Run:
     """Run a room's changing function: `await write(accounts.create, new)`; `by` is another scope."""
 
-    async def run(work: Callable[..., Any], *args: Any, by: Scope | None = None, **kwargs: Any) -> Any:
-        return await engine.write(lambda unit: work(unit, by or scope, *args, **kwargs))
+    async def run(work: Callable[..., Any], *args: Any, by: Tenant | None = None, **kwargs: Any) -> Any:
+        return await engine.write(lambda unit: work(unit, by or tenant, *args, **kwargs))
 
     return run
 
 
 @pytest.fixture
-def read(engine: Engine, scope: Scope) -> Run:
+def read(engine: Engine, tenant: Tenant) -> Run:
     """Run a room's reading function, as `write` does."""
 
-    async def run(work: Callable[..., Any], *args: Any, by: Scope | None = None, **kwargs: Any) -> Any:
-        return await engine.read(lambda unit: work(unit, by or scope, *args, **kwargs))
+    async def run(work: Callable[..., Any], *args: Any, by: Tenant | None = None, **kwargs: Any) -> Any:
+        return await engine.read(lambda unit: work(unit, by or tenant, *args, **kwargs))
 
     return run
 
@@ -154,14 +155,14 @@ def recorded(engine: Engine) -> Run:
 
 
 @pytest.fixture
-def stored_objects(engine: Engine, scope: Scope) -> Run:
+def stored_objects(engine: Engine, tenant: Tenant) -> Run:
     """How many objects the project and mode has stored, as the quota counts them."""
 
-    async def count(by: Scope | None = None) -> int:
+    async def count(by: Tenant | None = None) -> int:
         found = await engine.read(
             lambda unit: unit.first(
                 "SELECT stored_objects FROM counters WHERE project = :project AND livemode = :livemode",
-                (by or scope).bind(),
+                (by or tenant).bind(),
             )
         )
         return found["stored_objects"] if found else 0
@@ -170,17 +171,17 @@ def stored_objects(engine: Engine, scope: Scope) -> Run:
 
 
 @pytest.fixture(params=["another project", "the other mode"])
-async def stranger(request: pytest.FixtureRequest, engine: Engine, scope: Scope) -> Scope:
+async def stranger(request: pytest.FixtureRequest, engine: Engine, tenant: Tenant) -> Tenant:
     """A scope to which nothing of the project's test mode may exist."""
     if request.param == "the other mode":
-        return Scope(scope.project, livemode=True)
+        return Tenant(tenant.project, livemode=True)
     new = projects.NewProject("Bakery", "enterprise", rate_limit=1_000_000, burst=1_000_000)
     other = await engine.write(partial(projects.create, new=new))
-    return Scope(other.id, livemode=False)
+    return Tenant(other.id, livemode=False)
 
 
 @pytest.fixture
-async def stranger_api(app: Quart, make_key: MakeKey, stranger: Scope) -> AsyncIterator[httpx.AsyncClient]:
+async def stranger_api(app: Quart, make_key: MakeKey, stranger: Tenant) -> AsyncIterator[httpx.AsyncClient]:
     """A client with an admin's key of the stranger's project and mode, in process."""
     headers = {"Authorization": f"Bearer {await make_key(livemode=stranger.livemode, of=stranger.project)}"}
     transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_002))

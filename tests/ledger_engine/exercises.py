@@ -12,19 +12,20 @@ from typing import Any
 
 import httpx
 
-from ledger_engine.access.oauth import apps, authorization, grants, passwords, sign_ins
-from ledger_engine.access.oauth.authorization import Asked
+from ledger_engine.access import api_keys
+from ledger_engine.access.oauth import apps, authorization, passwords, sign_ins
+from ledger_engine.access.oauth.authorization import AuthorizationRequest
 from ledger_engine.core.clock import iso
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
 from ledger_engine.events import outbox
-from ledger_engine.http.app import ROOMS
+from ledger_engine.http.app import RESOURCES
 from ledger_engine.http.operations import Operation
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
 
-OPERATIONS = {f"{each.method} {each.path}": each for room in ROOMS for each in room.operations}
+OPERATIONS = {f"{each.method} {each.path}": each for room in RESOURCES for each in room.operations}
 
 
 @dataclass
@@ -33,7 +34,7 @@ class World:
 
     engine: Engine
     clock: ManualClock
-    scope: Scope
+    tenant: Tenant
     client: httpx.AsyncClient
     key: str
     lists: dict[str, list[str]] = field(default_factory=dict)
@@ -239,6 +240,12 @@ async def resend_event(world: World) -> None:
     await world.send("POST", f"/v1/events/{event}/resend?endpoint={to}")
 
 
+async def restore_endpoint(world: World) -> None:
+    id = await endpoint(world)
+    await world.send("DELETE", f"/v1/webhook_endpoints/{id}")
+    await world.send("POST", f"/v1/webhook_endpoints/{id}/restore")
+
+
 async def resend_failed(world: World) -> None:
     to = (await world.ids("/v1/webhook_endpoints"))[-1]
     for more in ({}, {"endpoint": to}):
@@ -249,8 +256,8 @@ async def follow_events(world: World) -> None:
     """What the stream reads; the stream itself never ends."""
     first = (await world.ids("/v1/events"))[-1]
     for last in (None, first):
-        cursor = await world.engine.read(partial(outbox.resume, scope=world.scope, last=last))
-        await world.engine.read(partial(outbox.after, scope=world.scope, cursor=cursor, limit=16))
+        cursor = await world.engine.read(partial(outbox.resume, tenant=world.tenant, last=last))
+        await world.engine.read(partial(outbox.after, tenant=world.tenant, cursor=cursor, limit=16))
 
 
 async def oauth_code(world: World, email: str) -> dict[str, str]:
@@ -258,14 +265,16 @@ async def oauth_code(world: World, email: str) -> dict[str, str]:
     verifier = "v" * 43
     digest = hashlib.sha256(verifier.encode()).digest()
     challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
-    id, code, uri = await user(world, email), grants.new_code(), "https://app.example/back"
+    id, code, uri = await user(world, email), api_keys.new_secret("ac"), "https://app.example/back"
 
     def allow(unit: Unit) -> str:
         hashed = "a hash"
-        passwords.set_password(unit, world.scope, f"{email}@example.org", hashed)
+        passwords.set_password(unit, world.tenant, f"{email}@example.org", hashed)
         assert sign_ins.begin(unit, id, hashed, email, None)
-        app = apps.create(unit, world.scope, apps.NewApp("App", [uri]))
-        authorization.decide(unit, Asked(app, uri, ["read:projects"], "s", challenge), email, code)
+        app = apps.create(unit, world.tenant, apps.NewApp("App", [uri]))
+        authorization.decide(
+            unit, AuthorizationRequest(app, uri, ["read:projects"], "s", challenge), email, code
+        )
         return app.id
 
     app = await world.engine.write(allow)
@@ -318,6 +327,7 @@ EXERCISES: dict[str, Callable[[World], Awaitable[Any]]] = {
     "DELETE /v1/webhook_endpoints/<id>": lambda world: _on_new(
         world, "DELETE", "/v1/webhook_endpoints/{}", endpoint
     ),
+    "POST /v1/webhook_endpoints/<id>/restore": restore_endpoint,
     "POST /v1/webhook_endpoints/<id>/roll_secret": lambda world: _on_new(
         world, "POST", "/v1/webhook_endpoints/{}/roll_secret", endpoint
     ),

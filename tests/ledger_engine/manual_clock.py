@@ -18,5 +18,8 @@ class ManualClock:
             raise ValueError("a ledger's clock does not go back")
         self._moment += milliseconds
 
+    def machine(self) -> int:
+        return self._moment
+
     def advance_past(self, moment: int) -> None:
         self._moment = max(self._moment, moment + 1)

@@ -20,7 +20,7 @@ Fields = dict[str, Any]
 
 
 @dataclass
-class Tenant:
+class ModelTenant:
     """One project in one mode: all that a credential of it can see. Lists are oldest first."""
 
     project: str
@@ -70,31 +70,31 @@ class Model:
 
     # Common to all creations
 
-    def _key(self, tenant: Tenant, key: str | None) -> set[Refusal]:
+    def _key(self, tenant: ModelTenant, key: str | None) -> set[Refusal]:
         return {("duplicate_idempotency_key", "Idempotency-Key")} if key in tenant.keys else set()
 
-    def _quota(self, tenant: Tenant, more: int = 1) -> set[Refusal]:
+    def _quota(self, tenant: ModelTenant, more: int = 1) -> set[Refusal]:
         over = tenant.quota is not None and tenant.stored() + more > tenant.quota
         return {("quota_exceeded", None)} if over else set()
 
     def _made(
-        self, tenant: Tenant, kind: dict[str, Fields], event: str, key: str | None, record: Fields
+        self, tenant: ModelTenant, kind: dict[str, Fields], event: str, key: str | None, record: Fields
     ) -> None:
         kind[record["id"]] = record
         tenant.events.append((event, record["id"]))
         self._took(tenant, key, record["id"])
 
-    def _took(self, tenant: Tenant, key: str | None, object: str) -> None:
+    def _took(self, tenant: ModelTenant, key: str | None, object: str) -> None:
         if key is not None:
             tenant.keys[key] = object
 
-    def _new(self, tenant: Tenant, **fields: Any) -> Fields:
+    def _new(self, tenant: ModelTenant, **fields: Any) -> Fields:
         return {**fields, "created": self.now, "livemode": tenant.livemode}
 
     # Accounts
 
     def create_account(
-        self, tenant: Tenant, name: str, currency: str, metadata: dict[str, str], key: str | None
+        self, tenant: ModelTenant, name: str, currency: str, metadata: dict[str, str], key: str | None
     ) -> Outcome:
         due = self._key(tenant, key) | self._quota(tenant) | _text(name, 255, "name")
         if currency.upper() not in CURRENCIES:
@@ -108,7 +108,7 @@ class Model:
 
         return Outcome(due, record, happen)
 
-    def balance_at(self, tenant: Tenant, account: str, at: int) -> int:
+    def balance_at(self, tenant: ModelTenant, account: str, at: int) -> int:
         return sum(
             _signed(each)
             for each in tenant.transactions.values()
@@ -117,15 +117,15 @@ class Model:
 
     # Transactions
 
-    def post(self, tenant: Tenant, new: Fields, key: str | None) -> Outcome:
+    def post(self, tenant: ModelTenant, new: Fields, key: str | None) -> Outcome:
         return self._post_all(tenant, [new], key, names=[""])
 
-    def post_batch(self, tenant: Tenant, batch: Sequence[Fields], key: str | None) -> Outcome:
+    def post_batch(self, tenant: ModelTenant, batch: Sequence[Fields], key: str | None) -> Outcome:
         if not 1 <= len(batch) <= 1000:
             return Outcome({("invalid_value", "transactions")} | self._key(tenant, key), {})
         return self._post_all(tenant, batch, key, names=[f"transactions.{n}." for n in range(len(batch))])
 
-    def reverse(self, tenant: Tenant, id: str, key: str | None) -> Outcome:
+    def reverse(self, tenant: ModelTenant, id: str, key: str | None) -> Outcome:
         due = self._key(tenant, key)
         original = tenant.transactions.get(id)
         if original is None:
@@ -146,7 +146,7 @@ class Model:
 
     def _post_all(
         self,
-        tenant: Tenant,
+        tenant: ModelTenant,
         batch: Sequence[Fields],
         key: str | None,
         names: Sequence[str],
@@ -178,7 +178,7 @@ class Model:
 
         return Outcome(due, {"sides": len(sides), "answers": answers}, happen)
 
-    def _refuse_posting(self, tenant: Tenant, new: Fields, at: str) -> set[Refusal]:
+    def _refuse_posting(self, tenant: ModelTenant, new: Fields, at: str) -> set[Refusal]:
         due = _text(new["description"] or "", 500, at + "description", least=0)
         if new["type"] not in ("credit", "debit"):
             due.add(("invalid_value", at + "type"))
@@ -206,7 +206,7 @@ class Model:
             due.add(("currency_mismatch", at + "destination"))
         return due
 
-    def _sides(self, tenant: Tenant, new: Fields, first: int) -> list[Fields]:
+    def _sides(self, tenant: ModelTenant, new: Fields, first: int) -> list[Fields]:
         """The postings themselves; `transfer` is the place of the first side until its id is known."""
         pairs = [(new["account"], new["destination"], new["type"], _signed(new))]
         if new["destination"] is not None:
@@ -232,7 +232,7 @@ class Model:
 
     # Invoices
 
-    def create_invoice(self, tenant: Tenant, new: Fields, key: str | None) -> Outcome:
+    def create_invoice(self, tenant: ModelTenant, new: Fields, key: str | None) -> Outcome:
         due = self._key(tenant, key) | self._quota(tenant) | self._refuse_invoice(tenant, new)
         lines, account = new["lines"], tenant.accounts.get(new["account"])
         record = self._new(
@@ -252,7 +252,7 @@ class Model:
 
         return Outcome(due, record, happen)
 
-    def _refuse_invoice(self, tenant: Tenant, new: Fields) -> set[Refusal]:
+    def _refuse_invoice(self, tenant: ModelTenant, new: Fields) -> set[Refusal]:
         due = _text(new["customer"], 255, "customer")
         if new["account"] not in tenant.accounts:
             due.add(("not_found", "account"))
@@ -267,7 +267,7 @@ class Model:
             due.add(("invalid_value", "lines"))
         return due
 
-    def update_invoice(self, tenant: Tenant, id: str, changes: Fields) -> Outcome:
+    def update_invoice(self, tenant: ModelTenant, id: str, changes: Fields) -> Outcome:
         invoice, due = self._invoice(tenant, id, "draft", "invoice_not_draft")
         if invoice is None:
             return Outcome(due, {})
@@ -285,7 +285,7 @@ class Model:
         event = "invoice.updated" if changes else None
         return self._changed(tenant, tenant.invoices, changed, due, event)
 
-    def finalize_invoice(self, tenant: Tenant, id: str, key: str | None) -> Outcome:
+    def finalize_invoice(self, tenant: ModelTenant, id: str, key: str | None) -> Outcome:
         invoice, due = self._invoice(tenant, id, "draft", "invoice_not_draft")
         due |= self._key(tenant, key)
         if invoice is None:
@@ -294,7 +294,7 @@ class Model:
         changed = {**invoice, "status": "open", "opened_at": self.now, "number": f"INV-{numbered + 1:06}"}
         return self._changed(tenant, tenant.invoices, changed, due, "invoice.opened", key)
 
-    def pay_invoice(self, tenant: Tenant, id: str, key: str | None) -> Outcome:
+    def pay_invoice(self, tenant: ModelTenant, id: str, key: str | None) -> Outcome:
         """The records made are the payment alone; its id goes into the invoice."""
         invoice, due = self._invoice(tenant, id, "open", "invoice_not_open")
         due |= self._key(tenant, key)
@@ -326,14 +326,16 @@ class Model:
 
         return Outcome(paid.due, changed, happen)
 
-    def void_invoice(self, tenant: Tenant, id: str) -> Outcome:
+    def void_invoice(self, tenant: ModelTenant, id: str) -> Outcome:
         invoice, due = self._invoice(tenant, id, "open", "invoice_not_open")
         if invoice is None:
             return Outcome(due, {})
         changed = {**invoice, "status": "void", "voided_at": self.now}
         return self._changed(tenant, tenant.invoices, changed, due, "invoice.voided")
 
-    def _invoice(self, tenant: Tenant, id: str, status: str, code: str) -> tuple[Fields | None, set[Refusal]]:
+    def _invoice(
+        self, tenant: ModelTenant, id: str, status: str, code: str
+    ) -> tuple[Fields | None, set[Refusal]]:
         invoice = tenant.invoices.get(id)
         if invoice is None:
             return None, {("not_found", None)}
@@ -341,7 +343,7 @@ class Model:
 
     def _changed(
         self,
-        tenant: Tenant,
+        tenant: ModelTenant,
         kind: dict[str, Fields],
         changed: Fields,
         due: set[Refusal],
@@ -358,7 +360,7 @@ class Model:
 
     # Users and orders
 
-    def create_user(self, tenant: Tenant, name: str, email: str, role: str, key: str | None) -> Outcome:
+    def create_user(self, tenant: ModelTenant, name: str, email: str, role: str, key: str | None) -> Outcome:
         due = self._key(tenant, key) | self._quota(tenant) | _text(name, 255, "name")
         if email.lower() in self._active_emails(tenant):
             due.add(("email_taken", "email"))
@@ -373,7 +375,7 @@ class Model:
 
         return Outcome(due, record, happen)
 
-    def deactivate_user(self, tenant: Tenant, id: str) -> Outcome:
+    def deactivate_user(self, tenant: ModelTenant, id: str) -> Outcome:
         user = tenant.users.get(id)
         if user is None:
             return Outcome({("not_found", None)}, {})
@@ -382,7 +384,7 @@ class Model:
         changed = {**user, "status": "deactivated", "deactivated_at": self.now}
         return self._changed(tenant, tenant.users, changed, set(), "user.deactivated")
 
-    def restore_user(self, tenant: Tenant, id: str, key: str | None) -> Outcome:
+    def restore_user(self, tenant: ModelTenant, id: str, key: str | None) -> Outcome:
         user, due = tenant.users.get(id), self._key(tenant, key)
         if user is None:
             return Outcome(due | {("not_found", None)}, {})
@@ -395,10 +397,10 @@ class Model:
         changed = {**user, "status": "active", "deactivated_at": None}
         return self._changed(tenant, tenant.users, changed, due, "user.restored", key)
 
-    def _active_emails(self, tenant: Tenant) -> Iterable[str]:
+    def _active_emails(self, tenant: ModelTenant) -> Iterable[str]:
         return {user["email"].lower() for user in tenant.users.values() if user["status"] == "active"}
 
-    def create_order(self, tenant: Tenant, user: str, items: list[Fields], key: str | None) -> Outcome:
+    def create_order(self, tenant: ModelTenant, user: str, items: list[Fields], key: str | None) -> Outcome:
         due = self._key(tenant, key) | self._quota(tenant)
         if user not in tenant.users:
             due.add(("not_found", "user_id"))
@@ -421,7 +423,7 @@ class Model:
 
         return Outcome(due, record, happen)
 
-    def move_order(self, tenant: Tenant, id: str, to: str, key: str | None) -> Outcome:
+    def move_order(self, tenant: ModelTenant, id: str, to: str, key: str | None) -> Outcome:
         """`to` is paid or shipped."""
         order, due = tenant.orders.get(id), self._key(tenant, key)
         if order is None:

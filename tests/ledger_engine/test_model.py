@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, get_state_machine_test, i
 
 from ledger_engine.access import projects
 from ledger_engine.core.errors import DuplicateIdempotencyKey, LedgerError
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.database.pages import PageRequest
@@ -46,7 +46,8 @@ from tests.ledger_engine.histories import (
     sums,
 )
 from tests.ledger_engine.manual_clock import ManualClock
-from tests.ledger_engine.model import Fields, Model, Outcome, Tenant
+from tests.ledger_engine.model import Fields, Model, ModelTenant, Outcome
+from tests.made_once import put_empty_ledger
 
 DAY = 86_400_000
 NOBODY = "acc_00000000000000000000000000"
@@ -61,8 +62,9 @@ class Ledger(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.clock = ManualClock(START)
         self.model = Model(START)
+        put_empty_ledger(self.folder / "ledger.db")
         self.engine = self.open()
-        self.tenants: list[Tenant] = []
+        self.tenants: list[ModelTenant] = []
         self.unchecked = True
 
     def open(self) -> Engine:
@@ -80,9 +82,9 @@ class Ledger(RuleBasedStateMachine):
             for name in ("first", "second")
         ]
         self.tenants = [
-            Tenant(made[0], livemode=False),
-            Tenant(made[0], livemode=True),
-            Tenant(made[1], livemode=False, may_overdraw=False, quota=12),
+            ModelTenant(made[0], livemode=False),
+            ModelTenant(made[0], livemode=True),
+            ModelTenant(made[1], livemode=False, may_overdraw=False, quota=12),
         ]
         for place in range(3):
             for currency in ("EUR", "EUR", "JPY"):
@@ -101,25 +103,32 @@ class Ledger(RuleBasedStateMachine):
     def read(self, work: Callable[..., Any], **arguments: Any) -> Any:
         return self.runner.run(self.engine.read(partial(work, **arguments)))
 
-    def scope(self, tenant: Tenant) -> Scope:
-        return Scope(tenant.project, tenant.livemode, may_overdraw=tenant.may_overdraw, quota=tenant.quota)
+    def tenant(self, model_tenant: ModelTenant) -> Tenant:
+        return Tenant(
+            model_tenant.project,
+            model_tenant.livemode,
+            may_overdraw=model_tenant.may_overdraw,
+            quota=model_tenant.quota,
+        )
 
-    def some(self, kind: str, tenant: Tenant, pick: int) -> str:
+    def some(self, kind: str, model_tenant: ModelTenant, pick: int) -> str:
         """An id of the tenant's; now and then one of anybody's, or nobody's."""
-        own = list(getattr(tenant, kind))
+        own = list(getattr(model_tenant, kind))
         everybodys = [id for each in self.tenants for id in getattr(each, kind)]
         ids: list[str] = (everybodys if pick % 10 == 0 else own) or [NOBODY]
         return ids[pick // 10 % len(ids)]
 
-    def take(self, tenant: Tenant, outcome: Outcome, work: Callable[..., Any], **arguments: Any) -> Any:
+    def take(
+        self, model_tenant: ModelTenant, outcome: Outcome, work: Callable[..., Any], **arguments: Any
+    ) -> Any:
         """Run the work; when it is refused, the model must have foretold one such refusal, else none."""
-        answer, error = self.attempt(work, scope=self.scope(tenant), **arguments)
+        answer, error = self.attempt(work, tenant=self.tenant(model_tenant), **arguments)
         if error is None:
             assert outcome.due == set(), f"not refused: {outcome.due}"
         else:
             assert (error.code, error.param) in outcome.due, (error.code, error.param, outcome.due)
         if isinstance(error, DuplicateIdempotencyKey):
-            assert error.original == tenant.keys[arguments["key"]]
+            assert error.original == model_tenant.keys[arguments["key"]]
         return answer
 
     def attempt(self, work: Callable[..., Any], **arguments: Any) -> tuple[Any, LedgerError | None]:
@@ -128,27 +137,33 @@ class Ledger(RuleBasedStateMachine):
         except LedgerError as error:
             return None, error
 
-    def make(self, tenant: Tenant, outcome: Outcome, work: Callable[..., Any], **arguments: Any) -> None:
+    def make(
+        self, model_tenant: ModelTenant, outcome: Outcome, work: Callable[..., Any], **arguments: Any
+    ) -> None:
         """The same for a work that makes one object."""
-        made = self.take(tenant, outcome, work, **arguments)
+        made = self.take(model_tenant, outcome, work, **arguments)
         if made is not None:
             assert asdict(made) == {"id": made.id, **outcome.foretold}
             outcome.happen([made.id])
 
-    def change(self, tenant: Tenant, outcome: Outcome, work: Callable[..., Any], **arguments: Any) -> None:
+    def change(
+        self, model_tenant: ModelTenant, outcome: Outcome, work: Callable[..., Any], **arguments: Any
+    ) -> None:
         """The same for a work that changes one object."""
-        changed = self.take(tenant, outcome, work, **arguments)
+        changed = self.take(model_tenant, outcome, work, **arguments)
         if changed is not None:
             outcome.happen([])
             assert asdict(changed) == outcome.foretold
 
-    def posted(self, tenant: Tenant, outcome: Outcome, answers: list[transactions.Transaction]) -> None:
+    def posted(
+        self, model_tenant: ModelTenant, outcome: Outcome, answers: list[transactions.Transaction]
+    ) -> None:
         """Tell the model the ids of what was posted, and compare each side with what it foretold."""
         count = outcome.foretold["sides"]
         wanted = PageRequest(limit=count)
-        newest = self.read(transactions.page, scope=self.scope(tenant), wanted=wanted).items[::-1]
+        newest = self.read(transactions.page, tenant=self.tenant(model_tenant), wanted=wanted).items[::-1]
         outcome.happen([each.id for each in newest])
-        assert [asdict(each) for each in newest] == list(tenant.transactions.values())[-count:]
+        assert [asdict(each) for each in newest] == list(model_tenant.transactions.values())[-count:]
         assert answers == [newest[place] for place in outcome.foretold["answers"]]
 
     # What can happen
@@ -169,20 +184,22 @@ class Ledger(RuleBasedStateMachine):
     def create_account(
         self, place: int, name: str, currency: str, metadata: dict[str, str], key: str | None
     ) -> None:
-        tenant = self.tenants[place]
-        outcome = self.model.create_account(tenant, name, currency, metadata, key)
+        model_tenant = self.tenants[place]
+        outcome = self.model.create_account(model_tenant, name, currency, metadata, key)
         self.make(
-            tenant, outcome, accounts.create, key=key, new=accounts.NewAccount(name, currency, metadata)
+            model_tenant, outcome, accounts.create, key=key, new=accounts.NewAccount(name, currency, metadata)
         )
 
-    def posting(self, tenant: Tenant, pick: int, amount: int, type: str, description: str | None) -> Fields:
+    def posting(
+        self, model_tenant: ModelTenant, pick: int, amount: int, type: str, description: str | None
+    ) -> Fields:
         """Every third one a transfer, to an account of the same currency as a rule."""
-        account, to = self.some("accounts", tenant, pick), None
+        account, to = self.some("accounts", model_tenant, pick), None
         if pick % 3 == 0:
-            to = self.some("accounts", tenant, pick // 7)
-            held = tenant.accounts.get(account, {"currency": None})["currency"]
+            to = self.some("accounts", model_tenant, pick // 7)
+            held = model_tenant.accounts.get(account, {"currency": None})["currency"]
             fitting = [
-                id for id, each in tenant.accounts.items() if each["currency"] == held and id != account
+                id for id, each in model_tenant.accounts.items() if each["currency"] == held and id != account
             ]
             if pick % 4 and fitting:
                 to = fitting[pick // 12 % len(fitting)]
@@ -198,41 +215,41 @@ class Ledger(RuleBasedStateMachine):
     def post(
         self, place: int, news: list[tuple[int, int, str]], description: str | None, key: str | None
     ) -> None:
-        tenant = self.tenants[place]
+        model_tenant = self.tenants[place]
         for pick, amount, type in news:
-            new = self.posting(tenant, pick, amount, type, description)
-            outcome = self.model.post(tenant, new, key)
+            new = self.posting(model_tenant, pick, amount, type, description)
+            outcome = self.model.post(model_tenant, new, key)
             arguments = {"new": transactions.NewTransaction(**new), "key": key}
-            answer = self.take(tenant, outcome, transactions.post, **arguments)
+            answer = self.take(model_tenant, outcome, transactions.post, **arguments)
             if answer is not None:
-                self.posted(tenant, outcome, [answer])
+                self.posted(model_tenant, outcome, [answer])
             key = None
 
     @rule(place=places, batch=postings | postings | postings | st.just([]), key=keys)
     def post_batch(self, place: int, batch: list[tuple[int, int, str]], key: str | None) -> None:
-        tenant = self.tenants[place]
-        news = [self.posting(tenant, pick, amount, type, None) for pick, amount, type in batch]
-        outcome = self.model.post_batch(tenant, news, key)
+        model_tenant = self.tenants[place]
+        news = [self.posting(model_tenant, pick, amount, type, None) for pick, amount, type in batch]
+        outcome = self.model.post_batch(model_tenant, news, key)
         arguments = {"batch": [transactions.NewTransaction(**new) for new in news], "key": key}
-        answers = self.take(tenant, outcome, transactions.post_batch, **arguments)
+        answers = self.take(model_tenant, outcome, transactions.post_batch, **arguments)
         if answers is not None:
-            self.posted(tenant, outcome, answers)
+            self.posted(model_tenant, outcome, answers)
 
     @rule(place=places, pick=picks, key=keys)
     def reverse(self, place: int, pick: int, key: str | None) -> None:
-        tenant = self.tenants[place]
-        id = self.some("transactions", tenant, pick)
-        outcome = self.model.reverse(tenant, id, key)
-        answer = self.take(tenant, outcome, transactions.reverse, id=id, key=key)
+        model_tenant = self.tenants[place]
+        id = self.some("transactions", model_tenant, pick)
+        outcome = self.model.reverse(model_tenant, id, key)
+        answer = self.take(model_tenant, outcome, transactions.reverse, id=id, key=key)
         if answer is not None:
-            self.posted(tenant, outcome, [answer])
+            self.posted(model_tenant, outcome, [answer])
 
     @rule(place=places, pick=picks, customer=names, sum=sums, key=keys)
     def create_invoice(self, place: int, pick: int, customer: str, sum: Any, key: str | None) -> None:
-        tenant = self.tenants[place]
+        model_tenant = self.tenants[place]
         amount, lines = sum
         new: Fields = {
-            "account": self.some("accounts", tenant, pick),
+            "account": self.some("accounts", model_tenant, pick),
             "customer": customer,
             "amount": amount,
             "lines": lines,
@@ -240,8 +257,8 @@ class Ledger(RuleBasedStateMachine):
             "description": None,
             "metadata": {},
         }
-        outcome = self.model.create_invoice(tenant, new, key)
-        self.make(tenant, outcome, invoices.create, key=key, new=invoices.NewInvoice(**new))
+        outcome = self.model.create_invoice(model_tenant, new, key)
+        self.make(model_tenant, outcome, invoices.create, key=key, new=invoices.NewInvoice(**new))
 
     @rule(
         place=places,
@@ -260,12 +277,12 @@ class Ledger(RuleBasedStateMachine):
         ),
     )
     def update_invoice(self, place: int, pick: int, account: int | None, changes: Fields) -> None:
-        tenant = self.tenants[place]
+        model_tenant = self.tenants[place]
         if account is not None:
-            changes = {**changes, "account": self.some("accounts", tenant, account)}
-        id = self.some("invoices", tenant, pick)
-        outcome = self.model.update_invoice(tenant, id, changes)
-        self.change(tenant, outcome, invoices.update, id=id, changes=changes)
+            changes = {**changes, "account": self.some("accounts", model_tenant, account)}
+        id = self.some("invoices", model_tenant, pick)
+        outcome = self.model.update_invoice(model_tenant, id, changes)
+        self.change(model_tenant, outcome, invoices.update, id=id, changes=changes)
 
     @rule(
         place=places,
@@ -274,73 +291,73 @@ class Ledger(RuleBasedStateMachine):
         key=keys,
     )
     def move_invoice(self, place: int, pick: int, verb: str, key: str | None) -> None:
-        tenant = self.tenants[place]
-        id = self.some("invoices", tenant, pick)
+        model_tenant = self.tenants[place]
+        id = self.some("invoices", model_tenant, pick)
         if verb == "finalize":
-            outcome = self.model.finalize_invoice(tenant, id, key)
-            self.change(tenant, outcome, invoices.finalize, id=id, key=key)
+            outcome = self.model.finalize_invoice(model_tenant, id, key)
+            self.change(model_tenant, outcome, invoices.finalize, id=id, key=key)
         elif verb == "void":
-            self.change(tenant, self.model.void_invoice(tenant, id), invoices.void, id=id)
+            self.change(model_tenant, self.model.void_invoice(model_tenant, id), invoices.void, id=id)
         else:
-            self.pay_invoice(tenant, id, key)
+            self.pay_invoice(model_tenant, id, key)
 
-    def pay_invoice(self, tenant: Tenant, id: str, key: str | None) -> None:
-        outcome = self.model.pay_invoice(tenant, id, key)
-        paid = self.take(tenant, outcome, invoices.pay, id=id, key=key)
+    def pay_invoice(self, model_tenant: ModelTenant, id: str, key: str | None) -> None:
+        outcome = self.model.pay_invoice(model_tenant, id, key)
+        paid = self.take(model_tenant, outcome, invoices.pay, id=id, key=key)
         if paid is not None:
             outcome.happen([paid.transaction])
             assert asdict(paid) == outcome.foretold
-            payment = self.read(transactions.get, scope=self.scope(tenant), id=paid.transaction)
-            assert asdict(payment) == tenant.transactions[paid.transaction]
+            payment = self.read(transactions.get, tenant=self.tenant(model_tenant), id=paid.transaction)
+            assert asdict(payment) == model_tenant.transactions[paid.transaction]
 
     @rule(place=places, name=names, email=emails, role=roles, key=keys)
     def create_user(self, place: int, name: str, email: str, role: str, key: str | None) -> None:
-        tenant = self.tenants[place]
-        outcome = self.model.create_user(tenant, name, email, role, key)
-        self.make(tenant, outcome, users.create, key=key, new=users.NewUser(name, email, role))
+        model_tenant = self.tenants[place]
+        outcome = self.model.create_user(model_tenant, name, email, role, key)
+        self.make(model_tenant, outcome, users.create, key=key, new=users.NewUser(name, email, role))
 
     @rule(place=places, pick=picks, restore=st.booleans(), key=keys)
     def move_user(self, place: int, pick: int, restore: bool, key: str | None) -> None:
-        tenant = self.tenants[place]
-        id = self.some("users", tenant, pick)
+        model_tenant = self.tenants[place]
+        id = self.some("users", model_tenant, pick)
         if restore:
-            outcome = self.model.restore_user(tenant, id, key)
-            self.change(tenant, outcome, users.restore, id=id, key=key)
+            outcome = self.model.restore_user(model_tenant, id, key)
+            self.change(model_tenant, outcome, users.restore, id=id, key=key)
         else:
-            self.change(tenant, self.model.deactivate_user(tenant, id), users.deactivate, id=id)
+            self.change(model_tenant, self.model.deactivate_user(model_tenant, id), users.deactivate, id=id)
 
     @rule(place=places, pick=picks, items=items, key=keys)
     def create_order(self, place: int, pick: int, items: list[Fields], key: str | None) -> None:
-        tenant = self.tenants[place]
-        user = self.some("users", tenant, pick)
-        outcome = self.model.create_order(tenant, user, items, key)
-        self.make(tenant, outcome, orders.create, key=key, new=orders.NewOrder(user, items))
+        model_tenant = self.tenants[place]
+        user = self.some("users", model_tenant, pick)
+        outcome = self.model.create_order(model_tenant, user, items, key)
+        self.make(model_tenant, outcome, orders.create, key=key, new=orders.NewOrder(user, items))
 
     @rule(place=places, pick=picks, to=st.sampled_from(["paid", "shipped"]), key=keys)
     def move_order(self, place: int, pick: int, to: str, key: str | None) -> None:
-        tenant = self.tenants[place]
-        id = self.some("orders", tenant, pick)
+        model_tenant = self.tenants[place]
+        id = self.some("orders", model_tenant, pick)
         work = orders.pay if to == "paid" else orders.ship
-        outcome = self.model.move_order(tenant, id, to, key)
-        self.change(tenant, outcome, work, key=key, id=id)
+        outcome = self.model.move_order(model_tenant, id, to, key)
+        self.change(model_tenant, outcome, work, key=key, id=id)
 
     # What can be read
 
     @rule(place=places, limit=st.integers(1, 7), pick=picks)
     def read_every_list(self, place: int, limit: int, pick: int) -> None:
-        tenant = self.tenants[place]
-        account, status = self.some("accounts", tenant, pick), ["draft", "open", "paid"][pick % 3]
+        model_tenant = self.tenants[place]
+        account, status = self.some("accounts", model_tenant, pick), ["draft", "open", "paid"][pick % 3]
         type = ["credit", "debit"][pick % 2]
         since = START + pick % 3 * DAY
         lists: list[tuple[Callable[..., Any], dict[str, Fields], Fields, int | None]] = [
-            (accounts.page, tenant.accounts, {}, None),
-            (transactions.page, tenant.transactions, {}, None),
-            (transactions.page, tenant.transactions, {"account": account}, None),
-            (transactions.page, tenant.transactions, {"type": type}, since),
-            (transactions.page, tenant.transactions, {"account": account, "type": type}, since),
-            (invoices.page, tenant.invoices, {"status": status}, None),
-            (invoices.page, tenant.invoices, {"account": account, "status": status}, None),
-            (orders.page, tenant.orders, {"status": status} if status != "draft" else {}, None),
+            (accounts.page, model_tenant.accounts, {}, None),
+            (transactions.page, model_tenant.transactions, {}, None),
+            (transactions.page, model_tenant.transactions, {"account": account}, None),
+            (transactions.page, model_tenant.transactions, {"type": type}, since),
+            (transactions.page, model_tenant.transactions, {"account": account, "type": type}, since),
+            (invoices.page, model_tenant.invoices, {"status": status}, None),
+            (invoices.page, model_tenant.invoices, {"account": account, "status": status}, None),
+            (orders.page, model_tenant.orders, {"status": status} if status != "draft" else {}, None),
         ]
         for page, kind, equal, after in lists:
             due = [
@@ -350,15 +367,17 @@ class Ledger(RuleBasedStateMachine):
                 and (after is None or each["created"] > after)
             ]
             filters = equal if after is None else {**equal, "created_after": after}
-            self.compare_pages(tenant, partial(page, **filters), due, limit)
+            self.compare_pages(model_tenant, partial(page, **filters), due, limit)
 
-    def compare_pages(self, tenant: Tenant, page: Callable[..., Any], due: list[Fields], limit: int) -> None:
+    def compare_pages(
+        self, model_tenant: ModelTenant, page: Callable[..., Any], due: list[Fields], limit: int
+    ) -> None:
         """Forwards from the newest to the oldest, and back again."""
-        scope = self.scope(tenant)
+        tenant = self.tenant(model_tenant)
         got: list[Fields] = []
         wanted = PageRequest(limit)
         while True:
-            answer = self.read(page, scope=scope, wanted=wanted)
+            answer = self.read(page, tenant=tenant, wanted=wanted)
             got += [asdict(item) for item in answer.items]
             assert answer.has_more == (answer.next_cursor is not None) == (len(got) < len(due))
             if answer.next_cursor is None:
@@ -366,17 +385,17 @@ class Ledger(RuleBasedStateMachine):
             wanted = PageRequest(limit, after=answer.next_cursor)
         assert got == due
         if due:
-            back = self.read(page, scope=scope, wanted=PageRequest(limit, before=due[-1]["id"]))
+            back = self.read(page, tenant=tenant, wanted=PageRequest(limit, before=due[-1]["id"]))
             assert [asdict(item) for item in back.items] == due[:-1][-limit:]
             assert back.has_more == (len(due) - 1 > limit)
 
     @rule(place=places, limit=st.integers(1, 5), page=st.integers(1, 3), role=st.none() | roles)
     def read_users(self, place: int, limit: int, page: int, role: str | None) -> None:
-        tenant = self.tenants[place]
-        due = [each for each in reversed(tenant.users.values()) if role is None or each["role"] == role]
+        model_tenant = self.tenants[place]
+        due = [each for each in reversed(model_tenant.users.values()) if role is None or each["role"] == role]
         if role == "boss":
             return
-        got = self.read(users.page, scope=self.scope(tenant), page=page, per_page=limit, role=role)
+        got = self.read(users.page, tenant=self.tenant(model_tenant), page=page, per_page=limit, role=role)
         assert [asdict(user) for user in got.items] == due[(page - 1) * limit : page * limit]
         assert (got.total, got.total_pages) == (len(due), -(-len(due) // limit))
 
@@ -390,23 +409,25 @@ class Ledger(RuleBasedStateMachine):
     )
     def read_an_account(self, place: int, pick: int, first: int, last: int, earlier: int, later: int) -> None:
         """Its balance and a statement, at moments in which something happened or just beside them."""
-        tenant = self.tenants[place]
-        id = self.some("accounts", tenant, pick)
-        if id not in tenant.accounts:
+        model_tenant = self.tenants[place]
+        id = self.some("accounts", model_tenant, pick)
+        if id not in model_tenant.accounts:
             return
-        scope = self.scope(tenant)
-        moments = sorted({each["created"] for each in tenant.transactions.values()} | {START, self.model.now})
+        tenant = self.tenant(model_tenant)
+        moments = sorted(
+            {each["created"] for each in model_tenant.transactions.values()} | {START, self.model.now}
+        )
         start, end = sorted((moments[first % len(moments)] + earlier, moments[last % len(moments)] + later))
-        assert asdict(self.read(accounts.get, scope=scope, id=id)) == tenant.accounts[id]
-        before = self.model.balance_at(tenant, id, start - 1)
-        after = self.model.balance_at(tenant, id, end)
-        assert self.read(accounts.balance_at, scope=scope, id=id, at=end).balance == after
-        drawn = self.read(statements.draw_up, scope=scope, account=id, start=start, end=end)
+        assert asdict(self.read(accounts.get, tenant=tenant, id=id)) == model_tenant.accounts[id]
+        before = self.model.balance_at(model_tenant, id, start - 1)
+        after = self.model.balance_at(model_tenant, id, end)
+        assert self.read(accounts.balance_at, tenant=tenant, id=id, at=end).balance == after
+        drawn = self.read(statements.draw_up, tenant=tenant, account=id, start=start, end=end)
         assert (drawn.opening_balance, drawn.closing_balance) == (before, after)
-        lines = self.read(statements.lines, scope=scope, statement=drawn)
+        lines = self.read(statements.lines, tenant=tenant, statement=drawn)
         assert [line.transaction for line in lines] == [
             each["id"]
-            for each in tenant.transactions.values()
+            for each in model_tenant.transactions.values()
             if each["account"] == id and start <= each["created"] <= end
         ]
         assert before + sum(line.amount for line in lines) == after
@@ -421,8 +442,8 @@ class Ledger(RuleBasedStateMachine):
         self.unchecked = False
         assert set(self.read(_sums)) <= {0}
         assert self.read(audit.verify).fault is None
-        for tenant in self.tenants:
-            assert self.read(_told, scope=self.scope(tenant)) == tenant.events
+        for model_tenant in self.tenants:
+            assert self.read(_told, tenant=self.tenant(model_tenant)) == model_tenant.events
 
 
 def _sums(unit: Unit) -> list[int]:
@@ -435,19 +456,20 @@ def _sums(unit: Unit) -> list[int]:
     return [row[0] for row in rows]
 
 
-def _told(unit: Unit, scope: Scope) -> list[tuple[str, str]]:
+def _told(unit: Unit, tenant: Tenant) -> list[tuple[str, str]]:
     rows = unit.execute(
         "SELECT type, object FROM events WHERE project = :project AND livemode = :livemode ORDER BY id",
-        scope.bind(),
+        tenant.bind(),
     )
     return [(row["type"], row["object"]) for row in rows]
 
 
+@pytest.mark.hypothesis
 @pytest.mark.timeout(3600)
 def test_the_engine_does_what_the_model_says(request: pytest.FixtureRequest, soak: int) -> None:
     """The same histories each time; `--soak N` runs N times as many others, from a seed that is printed."""
     chosen = settings(
-        max_examples=70 * soak,
+        max_examples=20 * soak,
         stateful_step_count=70,
         derandomize=soak == 1 and request.config.getoption("--seed") is None,
         database=None,

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
 import socket
+import sqlite3
 import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -20,7 +21,10 @@ import pytest
 from cryptography import x509
 
 from tests.certificates import make_certificate
+from tests.commands import answer_of_command
 from tests.ledger_engine.waiting import PATIENCE_S, wait_until
+
+pytestmark = pytest.mark.process
 
 PROGRAM = [sys.executable, "-m", "ledger_engine"]
 Server = subprocess.Popen[str]
@@ -91,14 +95,6 @@ def stopped(server: Server, by: int = signal.SIGTERM) -> str:
     return the_rest(server)
 
 
-def command(*words: str, database: Path) -> Any:
-    """Run another command beside it and give the JSON it prints."""
-    done = subprocess.run(
-        [*PROGRAM, *words, "--json", "--database", str(database)], capture_output=True, text=True, check=True
-    )
-    return json.loads(done.stdout)
-
-
 def client(url: str, key: str) -> httpx.Client:
     return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, trust_env=False)
 
@@ -119,12 +115,49 @@ def is_listening(url: str) -> bool:
 # How it starts
 
 
-def test_it_says_where_it_listens_once_it_can_serve(start: Start) -> None:
-    server = start("--port", "0")
-    said = first_line(server)
+def test_a_clock_far_ahead_of_the_ledger_is_told_until_somebody_accepts_it(
+    start: Start, database: Path
+) -> None:
+    url_of(server := start("--port", "0"))
+    stopped(server)
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("UPDATE kept_time SET trusted = trusted - 40 * 86400000")
+    url = url_of(server := start("--port", "0"))
+    notice = first_line(server)
+    assert "40 days before" in notice
+    assert httpx.get(f"{url}/api/health", trust_env=False).json()["notice"] == notice
+    stopped(server)
+    url = url_of(server := start("--port", "0", "--accept-clock"))
+    assert httpx.get(f"{url}/api/health", trust_env=False).json()["notice"] is None
+    assert stopped(server) == ""
+
+
+def left_for(url: str, address: str) -> int:
+    """How many requests the server leaves to a client that says it comes from this address."""
+    headers = {"X-Forwarded-For": f"203.0.113.99, {address}"}
+    answer = httpx.get(f"{url}/v1/accounts", headers=headers, trust_env=False)
+    return int(answer.headers["X-RateLimit-Remaining"])
+
+
+def test_it_serves_where_it_says_and_counts_clients_by_their_own_address(start: Start) -> None:
+    said = first_line(start("--port", "0"))
     found = re.fullmatch(r"Listening on (http://127\.0\.0\.1:[1-9]\d*)", said)
     assert found, said
     assert httpx.get(f"{found[1]}/api/health", trust_env=False).json()["ok"] is True
+    first, second = left_for(found[1], "198.51.100.1"), left_for(found[1], "198.51.100.2")
+    assert second != first, "without a trusted proxy nobody chooses the address that is counted"
+
+
+def test_it_has_the_issuer_the_limits_and_the_proxies_it_was_given(start: Start) -> None:
+    issuer = ("--issuer", "https://ledger.example/")
+    said = first_line(start("--port", "0", *issuer, "--auth-rate-limit", "3/3", "--trusted-proxies", "1"))
+    found = re.fullmatch(r"Listening on (http://\S+) \(OAuth issuer https://ledger\.example\)", said)
+    assert found, said
+    metadata = httpx.get(f"{found[1]}/.well-known/oauth-authorization-server", trust_env=False).json()
+    assert metadata["issuer"] == "https://ledger.example"
+    answer = httpx.post(f"{found[1]}/v1/auth/token", json={}, trust_env=False)
+    assert answer.headers["X-RateLimit-Limit"] == "3"
+    assert left_for(found[1], "198.51.100.1") == left_for(found[1], "198.51.100.2") == 59
 
 
 def test_an_ipv6_address_is_told_in_brackets(start: Start) -> None:
@@ -145,7 +178,7 @@ def test_the_first_start_makes_a_project_and_shows_a_key_once(start: Start, data
     found = re.search(r"sk_test_[A-Za-z0-9]{32}", said)
     assert found
     assert f'curl {url}/v1/accounts -H "Authorization: Bearer {found[0]}"' in said
-    (project,) = command("projects", "list", database=database)
+    (project,) = answer_of_command(database, "projects", "list")
     assert project["plan"] == "enterprise"
 
     again = start("--port", "0")
@@ -157,7 +190,7 @@ def test_the_first_start_makes_a_project_and_shows_a_key_once(start: Start, data
 def test_everything_is_there_again_after_a_restart(start: Start, database: Path) -> None:
     server = start("--port", "0")
     url = url_of(server)
-    key = command("keys", "create", "--mode", "test", database=database)["key"]
+    key = answer_of_command(database, "keys", "create", "--mode", "test")["key"]
     with client(url, key) as api:
         made = api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"}).json()
     stopped(server)
@@ -231,7 +264,7 @@ def test_a_certificate_that_is_none_is_told_in_one_line(
 # How it ends
 
 
-@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGHUP])  # SIGTERM: `stopped` in the other tests
 def test_a_signal_ends_it_well(start: Start, by: int) -> None:
     server = start("--port", "0")
     url_of(server)
@@ -241,7 +274,7 @@ def test_a_signal_ends_it_well(start: Start, by: int) -> None:
 def test_a_request_under_way_is_answered_before_it_ends(start: Start, database: Path) -> None:
     server = start("--port", "0")
     url = url_of(server)
-    key = command("keys", "create", "--mode", "test", database=database)["key"]
+    key = answer_of_command(database, "keys", "create", "--mode", "test")["key"]
     body = b'{"name": "Till", "currency": "EUR"}'
     with connection(url) as under_way:
         under_way.sendall(
@@ -258,7 +291,7 @@ def test_a_request_under_way_is_answered_before_it_ends(start: Start, database: 
     assert answer.startswith(b"HTTP/1.1 201")
     server.communicate(timeout=PATIENCE_S)
     assert server.returncode == 0
-    assert command("verify", database=database)["accounts"] == 1
+    assert answer_of_command(database, "verify")["accounts"] == 1
 
 
 def test_a_request_that_never_ends_does_not_keep_it(start: Start) -> None:
@@ -274,59 +307,94 @@ def test_a_request_that_never_ends_does_not_keep_it(start: Start) -> None:
     assert (server.returncode, told) == (0, "")
 
 
-def test_an_idle_connection_does_not_keep_it(start: Start) -> None:
-    server = start("--port", "0")
+def test_bodies_that_never_end_and_answers_nobody_reads_do_not_keep_it(start: Start, database: Path) -> None:
+    impatient = "from ledger_engine import cli, server; server.DRAIN_S = 0.2; cli.main()"
+    server = start("--port", "0", program=[sys.executable, "-c", impatient])
     url = url_of(server)
-    with closing(connection(url)) as idle:
-        idle.sendall(b"GET /api/health HTTP/1.1\r\nHost: ledger\r\n\r\n")
-        assert idle.recv(65536).startswith(b"HTTP/1.1 200")
+    key = answer_of_command(database, "keys", "create", "--mode", "test")["key"].encode()
+    head = b"POST /v1/accounts HTTP/1.1\r\nHost: ledger\r\nContent-Length: 1048576\r\n"
+    with contextlib.ExitStack() as stack:
+        for number in range(80):
+            endless = stack.enter_context(connection(url))
+            known = b"Authorization: Bearer %s\r\n" % key if number >= 70 else b""
+            with contextlib.suppress(ConnectionError):
+                endless.sendall(head + known + b"\r\n" + b" " * 1_048_000)
+        deaf = stack.enter_context(connection(url))
+        deaf.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            deaf.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: ledger\r\n\r\n" * 500_000)
         stopped(server)
 
 
-def test_nobody_reading_what_it_says_does_not_end_it(start: Start, database: Path) -> None:
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_it_well_and_at_once(start: Start, by: int) -> None:
+    patient = "from ledger_engine import cli, server; server.DRAIN_S = 600; cli.main()"
+    server = start("--port", "0", program=[sys.executable, "-c", patient])
+    url = url_of(server)
+    with connection(url) as endless:
+        endless.sendall(b"POST /v1/auth/token HTTP/1.1\r\nHost: ledger\r\nContent-Length: 100\r\n\r\n{")
+        assert httpx.get(f"{url}/api/health", trust_env=False).status_code == 200
+        server.send_signal(by)
+        wait_until(lambda: not is_listening(url))
+        stopped(server, by)
+
+
+def test_half_a_tls_handshake_does_not_keep_it(start: Start, certificate: tuple[Path, Path]) -> None:
+    certfile, keyfile = map(str, certificate)
+    impatient = "from ledger_engine import cli, server; server.DRAIN_S = 0.2; cli.main()"
+    options = ("--port", "0", "--certfile", certfile, "--keyfile", keyfile)
+    server = start(*options, program=[sys.executable, "-c", impatient])
+    url = url_of(server)
+    trust = ssl.create_default_context()
+    trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
+    with contextlib.ExitStack() as stack:
+        for hello in (b"", b"\x16", b"\x16\x03\x01\x02\x00\x01"):
+            stack.enter_context(connection(url)).sendall(hello)
+        for request in (
+            b"",
+            b"GET /",
+            b"POST /v1/auth/token HTTP/1.1\r\nHost: l\r\nContent-Length: 9\r\n\r\n{",
+        ):
+            stack.enter_context(trust.wrap_socket(stack.enter_context(connection(url)))).sendall(request)
+        stopped(server)
+
+
+def test_neither_an_idle_connection_nor_output_that_nobody_reads_keeps_it(start: Start) -> None:
     server = start("--port", "0")
     url = url_of(server)
     assert server.stdout is not None
     server.stdout.close()
-    assert httpx.get(f"{url}/api/health", trust_env=False).status_code == 200
-    server.terminate()
-    assert server.wait(timeout=PATIENCE_S) == 0
+    with closing(connection(url)) as idle:
+        idle.sendall(b"GET /api/health HTTP/1.1\r\nHost: ledger\r\n\r\n")
+        assert idle.recv(65536).startswith(b"HTTP/1.1 200")
+        server.terminate()
+        assert server.wait(timeout=PATIENCE_S) == 0
 
 
 # Who runs beside it
 
 
-def test_a_second_server_is_refused_and_told_of_the_first(start: Start) -> None:
-    url = url_of(start("--port", "0"))
+def test_a_second_server_is_refused_until_the_first_is_killed(start: Start) -> None:
+    first = start("--port", "0")
+    url = url_of(first)
     for options in (("--port", "0"), ("--embedded",)):
         assert f"at {url}" in refusal(start(*options), 1)
     assert httpx.get(f"{url}/api/health", trust_env=False).status_code == 200
-
-
-def test_a_killed_server_leaves_the_database_to_the_next(start: Start) -> None:
-    server = start("--port", "0")
-    url_of(server)
-    server.kill()
-    server.communicate()
+    first.kill()
+    first.communicate()
     url_of(start("--port", "0"))
 
 
-def test_a_revoked_key_is_refused_soon(start: Start, database: Path) -> None:
+def test_a_changed_project_and_a_revoked_key_are_heeded_soon(start: Start, database: Path) -> None:
     url = url_of(start("--port", "0"))
-    made = command("keys", "create", "--mode", "test", database=database)
+    made = answer_of_command(database, "keys", "create", "--mode", "test")
     with client(url, made["key"]) as api:
         assert api.get("/v1/accounts").status_code == 200
-        command("keys", "revoke", made["id"], database=database)
+        answer_of_command(database, "projects", "update", made["project"], "--plan", "pro")
+        wait_until(lambda: api.get("/v1/accounts").headers["X-RateLimit-Limit"] == "600")
+        answer_of_command(database, "keys", "revoke", made["id"])
         wait_until(lambda: api.get("/v1/accounts").status_code == 401)
         assert api.get("/v1/accounts").json()["error"]["code"] == "revoked_credential"
-
-
-def test_a_changed_project_is_heeded_soon(start: Start, database: Path) -> None:
-    url = url_of(start("--port", "0"))
-    made = command("keys", "create", "--mode", "test", database=database)
-    with client(url, made["key"]) as api:
-        command("projects", "update", made["project"], "--plan", "pro", database=database)
-        wait_until(lambda: api.get("/v1/accounts").headers["X-RateLimit-Limit"] == "600")
 
 
 def test_what_commands_write_beside_it_is_served_and_what_it_wrote_is_backed_up(
@@ -334,47 +402,20 @@ def test_what_commands_write_beside_it_is_served_and_what_it_wrote_is_backed_up(
 ) -> None:
     server = start("--port", "0")
     url = url_of(server)
-    made = command("keys", "create", "--mode", "test", database=database)
-    command("seed", "minimal", database=database)
+    made = answer_of_command(database, "keys", "create", "--mode", "test")
+    answer_of_command(database, "seed", "minimal")
     with client(url, made["key"]) as api:
         accounts = api.get("/v1/accounts").json()["data"]
         assert [account["name"] for account in accounts] == ["Savings", "Bank"]
         posting = {"account": accounts[0]["id"], "amount": 5, "type": "credit"}
         assert api.post("/v1/transactions", json=posting).status_code == 201
-    assert command("backup", str(tmp_path / "copy.db"), database=database)["transactions"] == 17
-    assert command("verify", database=database)["ok"] is True
+    assert answer_of_command(database, "backup", str(tmp_path / "copy.db"))["transactions"] == 17
+    assert answer_of_command(database, "verify")["ok"] is True
     restoring = [*PROGRAM, "restore", str(tmp_path / "copy.db"), "--database", str(database)]
     refused = subprocess.run(restoring, capture_output=True, text=True, check=False)
     assert (refused.returncode, url in refused.stderr) == (1, True)
     stopped(server)
     assert subprocess.run(restoring, capture_output=True, check=False).returncode == 0
-
-
-def test_authentication_endpoints_have_the_limit_it_was_given(start: Start) -> None:
-    url = url_of(start("--port", "0", "--auth-rate-limit", "3/3"))
-    answer = httpx.post(f"{url}/v1/auth/token", json={}, trust_env=False)
-    assert answer.headers["X-RateLimit-Limit"] == "3"
-
-
-def test_clients_behind_a_trusted_proxy_are_counted_apart(start: Start) -> None:
-    url = url_of(start("--port", "0", "--trusted-proxies", "1"))
-
-    def left_for(address: str) -> int:
-        headers = {"X-Forwarded-For": f"203.0.113.99, {address}"}
-        answer = httpx.get(f"{url}/v1/accounts", headers=headers, trust_env=False)
-        return int(answer.headers["X-RateLimit-Remaining"])
-
-    assert left_for("198.51.100.1") == left_for("198.51.100.2") == 59
-
-
-def test_clients_are_not_counted_by_what_they_say_without_one(start: Start) -> None:
-    url = url_of(start("--port", "0"))
-    seen = set()
-    for number in range(3):
-        headers = {"X-Forwarded-For": f"198.51.100.{number}"}
-        answer = httpx.get(f"{url}/v1/accounts", headers=headers, trust_env=False)
-        seen.add((answer.headers["X-RateLimit-Remaining"], answer.headers["X-RateLimit-Reset"]))
-    assert len(seen) == 3
 
 
 # Embedded in a dashboard
@@ -401,34 +442,34 @@ def test_an_embedded_server_says_one_line_of_json_and_ends_with_its_stdin(
     assert re.fullmatch(r"http://127\.0\.0\.1:[1-9]\d*", told["url"])
     with client(told["url"], told["key"]) as api:
         assert api.get("/v1/accounts").status_code == 200
-    (key,) = command("keys", "list", database=database)
+    (key,) = answer_of_command(database, "keys", "list")
     assert (key["name"], key["role"], key["livemode"]) == ("dashboard", "owner", False)
     assert close_stdin(server) == ""
-    assert command("keys", "list", database=database) == []
+    assert answer_of_command(database, "keys", "list") == []
 
 
 def test_a_signal_ends_an_embedded_server_and_its_key(start: Start, database: Path) -> None:
     server = start("--embedded")
     embedded(server)
     stopped(server)
-    assert command("keys", "list", database=database) == []
+    assert answer_of_command(database, "keys", "list") == []
 
 
 def test_the_key_of_a_killed_dashboard_ends_with_the_next_start(start: Start, database: Path) -> None:
     killed = start("--embedded")
     key = embedded(killed)["key"]
-    own = command("keys", "create", "--mode", "test", "--name", "dashboard", database=database)["id"]
+    own = answer_of_command(database, "keys", "create", "--mode", "test", "--name", "dashboard")["id"]
     killed.kill()
     killed.communicate()
     server = start("--port", "0")
     with client(url_of(server), key) as api:
         assert api.get("/v1/accounts").json()["error"]["code"] == "revoked_credential"
-    assert [key["id"] for key in command("keys", "list", database=database)] == [own]
+    assert [key["id"] for key in answer_of_command(database, "keys", "list")] == [own]
 
 
 def test_an_embedded_server_that_nobody_waits_for_ends_at_once(start: Start, database: Path) -> None:
     close_stdin(start("--embedded"))
-    assert command("keys", "list", database=database) == []
+    assert answer_of_command(database, "keys", "list") == []
 
 
 def test_a_demo_has_data_and_traffic_and_leaves_nothing(

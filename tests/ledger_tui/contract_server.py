@@ -13,7 +13,8 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -51,6 +52,7 @@ class ContractServer:
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.idempotency_keys: dict[str, str] = {}
         self.misfortunes: deque[Misfortune] = deque()
+        self.misfortune: Misfortune | None = None
         self.limit = 6000
         self._ids = 0
         self._port = port
@@ -136,6 +138,17 @@ class ContractServer:
         """Answer the next request of the ledger with this."""
         self.misfortunes.append(Misfortune(status, body, headers or {}))
 
+    @contextmanager
+    def refusing(
+        self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None
+    ) -> Iterator[None]:
+        """Answer every request of the ledger with this: what a test looks for stays as long as it looks."""
+        self.misfortune = Misfortune(status, body, headers or {})
+        try:
+            yield
+        finally:
+            self.misfortune = None
+
     # ------------------------------------------------------------------ answering
 
     def _app(self) -> Quart:
@@ -167,8 +180,8 @@ class ContractServer:
         self.requests.append((request.method, request.path, request.args.to_dict()))
         if request.path == "/api/health":
             return None
-        if self.misfortunes:
-            misfortune = self.misfortunes.popleft()
+        misfortune = self.misfortunes.popleft() if self.misfortunes else self.misfortune
+        if misfortune is not None:
             answer = jsonify(misfortune.body)
             answer.status_code = misfortune.status
             answer.headers.update(misfortune.headers)

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from functools import partial
 
 from textual import events
+from textual.keys import _character_to_key, key_to_character
 from textual.pilot import Pilot
 from textual.widget import Widget
 
 from ledger_tui.app import LedgerApp
+from ledger_tui.state.session import Mode
 from ledger_tui.widgets.resource_view import ResourceView
 
 PATIENCE_SECONDS = 10.0
@@ -19,12 +21,20 @@ LASTING = {"listen", "connect", "server"}  # workers that live as long as the da
 
 
 async def until(condition: Callable[[], object], what: str = "") -> None:
-    """Wait until a condition holds; fail if it never does."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    """Wait until a condition holds; fail if it never does. What takes long is looked at less often."""
+    deadline, pause = time.monotonic() + PATIENCE_SECONDS, 0.001
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"never came: {what or condition}")
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, 0.05)
+
+
+def key_event(key: str) -> events.Key:
+    """The event of a key, named as Textual names it or by its character."""
+    if len(key) == 1:
+        return events.Key(_character_to_key(key), key)
+    return events.Key(key, key_to_character(key))
 
 
 class Driver:
@@ -50,21 +60,26 @@ class Driver:
         await until(lambda: not [w for w in self.app.workers if w.is_running and w.group == "connect"])
 
     async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
-        await self.pilot.pause()
+        """Press keys, each when the one before it has had its effect on the screen."""
+        for key in keys:
+            await self.burst(key)
 
     async def burst(self, *keys: str) -> None:
         """Press keys that all come in one read, as a slow line delivers them."""
         for key in keys:
-            character = {"space": " ", "full_stop": ".", "slash": "/"}.get(
-                key, key if len(key) == 1 else None
-            )
-            self.app.post_message(events.Key(key, character))
-        await self.pilot.pause()
+            self.app.post_message(key_event(key))
+        await self.pilot.pause(0)  # the application has them
         await until(lambda: self.app.keys.all_done, "the effect of the keys")
+        await self.pilot.pause(0)  # what they led to is on the screen
+
+    def turn_live(self) -> None:
+        """Have the dashboard take its key for one of the live mode, whatever the records say."""
+        self.app.session._key_mode = Mode.LIVE
+        self.app.session.on_change()
 
     async def type(self, text: str) -> None:
-        await self.press(*("space" if character == " " else character for character in text))
+        """Type a text in one go."""
+        await self.burst(*text)
 
     def text(self, of: Widget | None = None) -> str:
         """What stands on the screen, as lines of plain text."""

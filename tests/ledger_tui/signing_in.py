@@ -1,14 +1,13 @@
 """A real server with a user who can sign in and an app that may ask, and what a person does in a browser."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx
 
 from ledger_tui.client.oauth import OAuthApp
 from ledger_tui.embedded import EmbeddedServer
+from tests.commands import answer_of_command
 
 EMAIL, PASSWORD = "ada@example.com", "correct horse battery staple"
 
@@ -17,24 +16,17 @@ class Ledger:
     """A real server with a user who can sign in and an app that may ask."""
 
     def __init__(self, folder: Path) -> None:
-        self._database = str(folder / "ledger.db")
-        self.server = EmbeddedServer(self._database)
+        database = folder / "ledger.db"
+        self.server = EmbeddedServer(str(database))
         self.url, self.key = self.server.start()
         user = {"name": "Ada", "email": EMAIL, "role": "admin"}
         headers = {"Authorization": f"Bearer {self.key}"}
         made = httpx.post(f"{self.url}/api/users", json=user, headers=headers)
         assert made.status_code == 201, made.text
-        self._admin("users", "set-password", EMAIL, "--password-stdin", told=PASSWORD + "\n")
-        told = self._admin(
-            "apps", "create", "Dashboard", "--redirect-uri", "http://127.0.0.1/callback", "--json"
-        )
-        found = re.search(r"app_[0-9a-z]+", told)
-        assert found is not None
-        self.app = OAuthApp(self.url, found.group(), "read:projects read:users")
-
-    def _admin(self, *arguments: str, told: str = "") -> str:
-        command = [sys.executable, "-m", "ledger_engine", *arguments, "--database", self._database]
-        return subprocess.run(command, input=told, capture_output=True, text=True, check=True).stdout
+        answer_of_command(database, "users", "set-password", EMAIL, "--password-stdin", stdin=PASSWORD + "\n")
+        link = ("--native", "--redirect-uri", "http://127.0.0.1/callback")
+        app = answer_of_command(database, "apps", "create", "Dashboard", *link)
+        self.app = OAuthApp(self.url, app["client_id"], "read:projects read:users")
 
 
 def form_of(page: str, base: str) -> tuple[str, dict[str, str]]:

@@ -1,6 +1,7 @@
 """The command as a program: exit codes, one line on stderr, and the picture in a real terminal."""
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.ledger_tui.contract_server import KEY, ContractServer
+
+pytestmark = pytest.mark.process
 
 COMMAND = [sys.executable, "-m", "ledger_tui"]
 PATIENCE_SECONDS = 30.0
@@ -44,15 +47,19 @@ def test_the_version_is_said() -> None:
     ("arguments", "sentence"),
     [
         (["--url", "http://127.0.0.1:1"], "needs a key"),
-        (["--url", "127.0.0.1:8700", "--key", "k"], "no address"),
-        (["--url", "ftp://h", "--key", "k"], "no address"),
-        (["--url", "http://h:port", "--key", "k"], "no address"),
-        (["--url", "http://h", "--key", "k\nX: y"], "characters that no key has"),
-        (["--url", "http://h", "--demo", "--key", "k"], "own one"),
+        (["--url", "127.0.0.1:8700", "--key", "k"], "not an address"),
+        (["--url", "ftp://h", "--key", "k"], "not an address"),
+        (["--url", "http://h:port", "--key", "k"], "not an address"),
+        (["--url", "http://é..x", "--key", "k"], "not an address"),
+        (["--url", "http://xn--zz.example", "--key", "k"], "not an address"),
+        (["--url", "http://h", "--key", "sk_tést"], "characters that a key cannot have"),
+        (["--url", "http://h", "--key", "k\nX: y"], "characters that a key cannot have"),
+        (["--url", "http://h", "--demo", "--key", "k"], "the dashboard's own"),
         (["--demo", "--database", "f"], "leave out --database"),
         (["--key", "k"], "--key goes with --url"),
         (["--profile", "shop", "--key", "k"], "--key goes with --url. A profile has a key of its own."),
         (["--colour"], "No such option"),
+        (["profiles", "remove", "a\nb\x1b[31m"], "profiles.a b␛[31m: does not exist"),
         (["extra"], "No such command"),
     ],
 )
@@ -98,6 +105,12 @@ class Terminal:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while text not in self.text():
             assert time.monotonic() < deadline, f"{text!r} never came to stand on\n{self.text()}"
+            time.sleep(0.02)
+
+    def sees_no_more(self, text: str) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while text in self.text():
+            assert time.monotonic() < deadline, f"{text!r} stays on\n{self.text()}"
             time.sleep(0.02)
 
     def is_taken(self, taken: bool) -> None:
@@ -156,18 +169,58 @@ def test_with_its_errors_in_a_file_it_says_there_that_it_cannot_draw(
     assert log.read_text(encoding="utf-8") == NO_TERMINAL
 
 
-def test_sigterm_leaves_the_terminal_as_a_quit_does(
-    server: ContractServer, terminal: Terminal, tmp_path: Path
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_the_terminal_as_a_quit_does(
+    server: ContractServer, terminal: Terminal, tmp_path: Path, number: signal.Signals
 ) -> None:
     server.add_account("Kuwait branch")
-    number = tmp_path / "pid"
-    noted = ["sh", "-c", 'echo $$ > "$0"; exec "$@"', str(number)]
+    pid = tmp_path / "pid"
+    noted = ["sh", "-c", 'echo $$ > "$0"; exec "$@"', str(pid)]
     terminal.start([*noted, *COMMAND, "--url", server.url], LEDGER_API_KEY=KEY)
     terminal.sees("Kuwait branch")
     terminal.is_taken(True)
-    os.kill(int(number.read_text(encoding="utf-8")), signal.SIGTERM)
+    os.kill(int(pid.read_text(encoding="utf-8")), number)
     assert terminal.exit_code() == 0
     terminal.is_taken(False)
+
+
+def test_it_is_suspended_with_all_of_its_job_and_resumed_where_it_was(
+    server: ContractServer, terminal: Terminal
+) -> None:
+    server.add_account("Kuwait branch")
+    terminal.start(["env", "PS1=shell> ", "sh", "-i"], LEDGER_API_KEY=KEY)
+    terminal.sees("shell>")
+    # Inside of another program, as `make run` has it: that is to stop as well.
+    wrapped = shlex.join(["sh", "-c", '"$@"; echo left', "sh", *COMMAND, "--url", server.url])
+    terminal.press("-l", wrapped)
+    terminal.press("Enter")
+    terminal.sees("Kuwait branch")
+    terminal.press("n")
+    terminal.sees("New account")
+    for text in ("Bea", "ns"):
+        terminal.press("-l", text)
+        terminal.sees(f"Name *         {text if text == 'Bea' else 'Beans'}")
+        terminal.press("C-z")
+        terminal.is_taken(False)
+        terminal.press("-l", "echo a$((1+1))shell")
+        terminal.press("Enter")
+        terminal.sees("a2shell")
+        terminal.press("-l", "fg")
+        terminal.press("Enter")
+        terminal.is_taken(True)
+    terminal.sees("Name *         Beans")
+    terminal.press("Escape")
+    terminal.sees("Discard what you typed?")
+    terminal.press("Escape")
+    terminal.sees_no_more("New account")
+    terminal.press("q")
+    terminal.sees("left")
+
+
+def test_a_terminal_that_cannot_draw_is_told_so(terminal: Terminal) -> None:
+    terminal.start(["env", "TERM=dumb", *COMMAND, "--url", "http://127.0.0.1:1"], LEDGER_API_KEY=KEY)
+    assert terminal.exit_code() == 2
+    assert "cannot draw on a terminal that calls itself TERM=dumb" in terminal.whole_text().replace("\n", "")
 
 
 def test_a_profile_is_asked_with_its_own_key_whatever_the_variable_holds(
@@ -182,3 +235,19 @@ def test_a_profile_is_asked_with_its_own_key_whatever_the_variable_holds(
     )
     terminal.sees("Kuwait branch")
     assert " TEST " in terminal.text()
+
+
+def test_it_ends_when_its_terminal_is_gone_without_a_signal(server: ContractServer) -> None:
+    ours, its = os.openpty()
+    environment = os.environ | {"LEDGER_API_KEY": KEY, "TERM": "xterm-256color"}
+    process = subprocess.Popen(
+        [*COMMAND, "--url", server.url], stdin=its, stdout=its, stderr=its, env=environment
+    )
+    try:
+        os.close(its)
+        assert os.read(ours, 1)  # it draws, so it has begun
+        os.close(ours)
+        process.wait(PATIENCE_SECONDS)
+    finally:
+        process.kill()
+        process.wait()

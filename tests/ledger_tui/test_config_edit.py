@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> Path:
 
 def written(file: Path, text: str) -> Path:
     file.parent.mkdir(exist_ok=True)
-    file.write_text(text, encoding="utf-8")
+    file.write_bytes(text.encode())
     return file
 
 
@@ -62,23 +62,40 @@ def test_a_name_that_is_taken_or_none_is_refused_and_nothing_is_written(file: Pa
 
 
 @pytest.mark.parametrize(
-    "inline", ['profiles = {x = {url = "http://h"}}\n', '[profiles]\nx.url = "http://h"\n']
+    "text",
+    [
+        'profiles = {x = {url = "http://h"}}\n',
+        '[profiles]\nx.url = "http://h"\n',
+        'profiles.x.url = "http://h"\n',
+        '[profiles.other]\nurl = "http://o"\n\n[keys]\nrefresh = "f5"\n\n[profiles."x"]\nurl = "http://h"',
+        '[profiles.x]\r\nurl = "http://h"\r\n\r\n[keys]  # mine\r\n',
+    ],
 )
-def test_a_way_of_writing_it_does_not_understand_is_left_alone(file: Path, inline: str) -> None:
-    written(file, inline)
-    with pytest.raises(BadConfig, match="by hand"):
-        remove_profile(file, "x")
-    assert file.read_text(encoding="utf-8") == inline
+def test_a_profile_is_added_and_removed_however_the_file_is_written(file: Path, text: str) -> None:
+    before = read_config(written(file, text))
+    added = Profile("y", "https://y", read_only=True)
+    add_profile(file, added)
+    assert read_config(file).profiles == {**before.profiles, "y": added}
+    remove_profile(file, "y")
+    remove_profile(file, "x")
+    after = read_config(file)
+    assert {**after.profiles, "x": Profile("x", "http://h")} == before.profiles
+    assert after.keys == before.keys
+    if "\r\n" in text:
+        assert file.read_bytes().endswith(b"[keys]  # mine\r\n")
 
 
 def test_removing_what_is_not_there_is_said(file: Path) -> None:
-    with pytest.raises(BadConfig, match="not there"):
+    with pytest.raises(BadConfig, match="does not exist"):
         remove_profile(file, "shop")
 
 
-@pytest.mark.parametrize("before", ["", OWN, 'theme = "ledger"  # dark\n' + OWN])
+@pytest.mark.parametrize(
+    "before", ["", OWN, OWN.replace("\n", "\r\n"), "# mine", 'theme = "ledger"  # dark\n' + OWN]
+)
 def test_a_theme_is_chosen(file: Path, before: str) -> None:
     written(file, before)
     set_theme(file, "ledger-light")
     assert read_config(file).theme == "ledger-light"
-    assert OWN.strip() in file.read_text(encoding="utf-8") or not before
+    after = file.read_bytes().decode()
+    assert after == before.replace("ledger", "ledger-light") or after.rstrip().endswith(before.rstrip())

@@ -3,11 +3,15 @@
 import sys
 from pathlib import Path
 
+import pytest
+
 from ledger_tui.crash import crash_report
 from tests.ledger_tui.contract_server import KEY, ContractServer
 from tests.ledger_tui.test_cli import Terminal, terminal
 
 __all__ = ["terminal"]
+
+pytestmark = pytest.mark.process
 
 # A fault on purpose, in a frame that holds the key, the server's text and the key again in its message.
 FAULTY = """
@@ -16,7 +20,7 @@ from ledger_tui.screens.dashboard import Dashboard
 from ledger_tui.cli import main
 
 def fail(self):
-    held = self.app.connection.keeper.key
+    held = self.app.connection.token_manager.key
     described = [record["name"] for record in self.view.window.rows_between(0, 5)]
     raise RuntimeError(f"no way with {held} and {described}")
 

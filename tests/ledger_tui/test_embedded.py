@@ -15,6 +15,8 @@ from ledger_tui.embedded import EmbeddedServer, ServerDied
 from ledger_tui.options import Options
 from tests.ledger_tui.driving import PATIENCE_SECONDS, Driver, until
 
+pytestmark = pytest.mark.process
+
 STARTER = """
 import json, sys, time
 from ledger_tui.embedded import EmbeddedServer
@@ -116,8 +118,12 @@ async def test_a_transfer_is_one_form_on_a_server_that_has_transfers(tmp_path: P
             await driver.press("tab")
             await driver.type("EUR")
             await driver.press("ctrl+s")
+            await until(lambda: len(app.screen_stack) == 1, "the form's end")
             await driver.sees(f"{name}  ")
-        await driver.press("2", "n")
+        await until(lambda: app.names.search("source") and app.names.search("target"))
+        await driver.press("2")
+        await until(lambda: driver.view.window.loaded)
+        await driver.press("n")
         await driver.type("source")
         await driver.press("enter", "right", "tab")
         await driver.type("3")

@@ -10,6 +10,8 @@ import pytest
 
 from tests.ledger_tui.contract_server import KEY
 
+pytestmark = pytest.mark.process
+
 COMMAND = [sys.executable, "-m", "ledger_tui"]
 
 
@@ -57,13 +59,13 @@ def test_a_profile_is_added_listed_and_removed_with_its_secret(shell: Shell) -> 
 @pytest.mark.parametrize(
     ("arguments", "told", "sentence"),
     [
-        (["add", "shop", "--url", "h", "--key-stdin"], KEY, "profiles.shop.url: is no address"),
+        (["add", "shop", "--url", "h", "--key-stdin"], KEY, "profiles.shop.url: is not an address"),
         (["add", "a b", "--url", "https://h", "--key-stdin"], KEY, "letters, digits"),
-        (["add", "shop", "--url", "https://h"], "", "nobody is there to be asked"),
-        (["add", "shop", "--url", "https://h", "--key-stdin"], "\n", "The key has characters"),
+        (["add", "shop", "--url", "https://h"], "", "there is no terminal to ask for the key on"),
+        (["add", "shop", "--url", "https://h", "--key-stdin"], "\n", "The key is empty or has characters"),
         (["add", "shop", "--url", "https://h", "--key-stdin", "--client-id", "a"], KEY, "Give one of"),
         (["add", "shop", "--url", "https://h", "--client-id", "a", "--mode-color", "red"], "", "a colour"),
-        (["remove", "shop"], "", "profiles.shop: is not there"),
+        (["remove", "shop"], "", "profiles.shop: does not exist"),
     ],
 )
 def test_a_wrong_call_is_exit_2_one_line_and_writes_nothing(
@@ -83,7 +85,7 @@ def test_a_wrong_call_is_exit_2_one_line_and_writes_nothing(
         ("", ["--profile", "shop"], "there is no profile 'shop'"),
         ("[profiles.a]\nurl='http://h'", ["--profile", "b"], "There is a."),
         ("[profiles.a]\nurl='http://h'", ["--profile", "a", "--url", "http://h"], "not both"),
-        ("[profiles.a]\nurl='http://h'", ["--profile", "a", "--demo"], "--profile is another server"),
+        ("[profiles.a]\nurl='http://h'", ["--profile", "a", "--demo"], "--profile names another server"),
     ],
 )
 def test_a_bad_config_is_exit_2_and_one_line(

@@ -3,12 +3,13 @@
 import json
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Thread
-from typing import IO
 
 import keyring
 import pytest
+from filelock import BaseFileLock
 from keyring.backend import KeyringBackend
 from keyring.backends.fail import Keyring as NoKeyring
 
@@ -67,11 +68,11 @@ def test_a_keyring_is_used_where_there_is_one(store: SecretStore, tmp_path: Path
     assert store.get("shop") is None
 
 
-@pytest.mark.parametrize("lacking", [NoKeyring, Sieve])
+@pytest.mark.parametrize("backend_class", [NoKeyring, Sieve])
 def test_without_one_it_is_a_file_for_the_user_alone(
-    store: SecretStore, tmp_path: Path, lacking: type[KeyringBackend]
+    store: SecretStore, tmp_path: Path, backend_class: type[KeyringBackend]
 ) -> None:
-    keyring.set_keyring(lacking())
+    keyring.set_keyring(backend_class())
     file = tmp_path / "deep" / "secrets.json"
     secrets = Secrets(access_token="at_1", refresh_token="rt_1", expires_at=1e9)
     assert store.put("shop", secrets) == str(file)
@@ -97,7 +98,7 @@ def test_a_keyring_that_comes_later_takes_the_secret_out_of_the_file(
 def test_a_file_that_others_may_read_is_refused(store: SecretStore, tmp_path: Path) -> None:
     store.put("shop", Secrets(api_key=SECRET))
     (tmp_path / "deep" / "secrets.json").chmod(0o640)
-    with pytest.raises(BadConfig, match="others may read it"):
+    with pytest.raises(BadConfig, match="other users can read it"):
         store.get("shop")
 
 
@@ -105,7 +106,7 @@ def test_a_damaged_file_is_said_without_its_content(store: SecretStore, tmp_path
     store.put("shop", Secrets(api_key=SECRET))
     file = tmp_path / "deep" / "secrets.json"
     file.write_text(file.read_text(encoding="utf-8")[:-3], encoding="utf-8")
-    with pytest.raises(BadConfig, match="is no JSON") as bad:
+    with pytest.raises(BadConfig, match="is not JSON") as bad:
         store.get("shop")
     assert SECRET not in str(bad.value)
 
@@ -123,15 +124,16 @@ def test_secrets_do_not_show_in_their_own_text() -> None:
 
 
 def test_processes_of_one_profile_take_turns(store: SecretStore) -> None:
-    first = store.take_turn("shop")
-    second: list[IO[str]] = []
-    waiting = Thread(target=lambda: second.append(store.take_turn("shop")))
-    waiting.start()
-    store.take_turn("another").close()
-    assert second == []
-    first.close()
+    second: list[AbstractContextManager[object]] = []
+    waiting = Thread(target=lambda: second.append(store.acquire_lock("shop")))
+    with store.acquire_lock("shop"):
+        waiting.start()
+        with store.acquire_lock("another"):
+            pass
+        assert second == []
     waiting.join(30)
-    second.pop().close()
+    with second.pop():
+        pass
 
 
 def test_profiles_kept_at_once_do_not_undo_each_other(store: SecretStore) -> None:
@@ -152,9 +154,20 @@ def test_profiles_kept_at_once_do_not_undo_each_other(store: SecretStore) -> Non
         assert found == [Secrets(refresh_token=f"rt_{number}") for number in range(50)]
 
 
+def test_a_turn_taken_in_one_thread_ends_in_another(store: SecretStore) -> None:
+    turns: list[AbstractContextManager[object]] = []
+    for _ in range(2):
+        taking = Thread(target=lambda: turns.append(store.acquire_lock("shop")))
+        taking.start()
+        taking.join(30)
+        with turns.pop() as lock:
+            assert isinstance(lock, BaseFileLock)
+            assert lock.is_locked
+
+
 def test_a_turn_that_nobody_ends_is_not_waited_for_for_ever(
     store: SecretStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(secret_store, "TURN_SECONDS", 0.0)
-    with store.take_turn("shop"), store.take_turn("shop"):
+    monkeypatch.setattr(secret_store, "LOCK_SECONDS", 0.0)
+    with store.acquire_lock("shop"), store.acquire_lock("shop"):
         pass

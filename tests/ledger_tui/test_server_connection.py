@@ -21,6 +21,8 @@ from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
 from tests.ledger_tui.signing_in import Ledger, decide
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(autouse=True)
 def own_config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
@@ -54,16 +56,38 @@ async def test_a_key_may_come_from_a_variable(
 
 
 @pytest.mark.parametrize(
-    ("key", "sentence"), [("env:NOT_SET", "NOT_SET, which is not set"), ("stored", "No key")]
+    ("key", "kept", "sentence"),
+    [
+        ("env:NOT_SET", None, "NOT_SET, which is not set"),
+        ("env:SHOP_KEY", None, "The key in SHOP_KEY has characters that a key cannot have."),
+        ("stored", None, "No key"),
+        ("stored", "sk_tést", "The key of profile shop has characters that a key cannot have"),
+    ],
 )
-async def test_a_profile_without_its_key_ends_with_a_sentence(
-    server: ContractServer, key: str, sentence: str
+async def test_a_profile_without_a_usable_key_ends_with_a_sentence(
+    server: ContractServer, key: str, kept: str | None, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SHOP_KEY", "sk_tést")
+    if kept is not None:
+        secret_store().put("shop", Secrets(api_key=kept))
     app = LedgerApp(Options(profile=Profile("shop", server.url, key=key)))
     async with app.run_test():
         await until(lambda: app.failure)
     assert sentence in app.failure
     assert app.return_code == 1
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("HTTP_PROXY", "nonsense://h"), ("SSL_CERT_FILE", "/nowhere/ca.pem")]
+)
+async def test_an_environment_that_no_client_can_be_made_in_ends_with_a_sentence(
+    server: ContractServer, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    app = LedgerApp(Options(url=server.url, key=server.key))
+    async with app.run_test():
+        await until(lambda: app.failure)
+    assert "No connection can be made" in app.failure
 
 
 @pytest.fixture
@@ -118,7 +142,7 @@ async def test_a_refusal_in_the_browser_is_said_and_can_be_tried_again(ledger: L
         first = screen.link
         async with httpx.AsyncClient(follow_redirects=True) as browser:
             await decide(browser, ledger, first, "deny")
-        await driver.sees("✕ The server did not let us in", "try again")
+        await driver.sees("✕ The server refused the sign-in", "try again")
         await driver.press("r")
         await until(lambda: screen.link != first)
         await driver.press("escape", "S")
@@ -138,7 +162,7 @@ async def test_an_own_server_that_dies_is_a_state_and_one_key_starts_it_again(tm
         driver = Driver(app, pilot)
         await driver.sees("● online", "No accounts yet.")
         kill(app)
-        await driver.sees("✕ the server ended and said nothing · R starts it again")
+        await driver.sees("✕ the server ended and printed nothing · R restarts it")
         await driver.press("R")
         await driver.sees("● online")
         await app.api.write("POST", "/v1/accounts", {"name": "After", "currency": "EUR"}, "k")
@@ -155,5 +179,5 @@ async def test_one_that_had_lived_is_started_again_unasked(
         await driver.sees("● online", "No accounts yet.")
         before = app.session.url
         kill(app)
-        await driver.sees("is started again")
+        await driver.sees("is being restarted")
         await until(lambda: app.session.link is Link.ONLINE and app.session.url != before)

@@ -14,6 +14,8 @@ import pytest
 from tests.ledger_tui.contract_server import KEY, ContractServer
 from tests.ledger_tui.driving import PATIENCE_SECONDS
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def link(server: ContractServer, tmp_path: Path) -> Iterator[str]:

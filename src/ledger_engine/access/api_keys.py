@@ -1,4 +1,7 @@
-"""API keys: long-lived credentials of one project and mode, kept as a hash, shown once (decisions.md 4)."""
+"""API keys: long-lived credentials of one project and mode, stored as a hash and shown once.
+
+See docs/decisions.md#credentials.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,11 @@ from typing import Annotated, ClassVar
 from ledger_engine.access import idempotency
 from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.core.records import Moment, OneOf, dumps
-from ledger_engine.core.tenant import ROLES, SCOPES, Scope
+from ledger_engine.core.tenant import ROLES, SCOPES, Tenant
 from ledger_engine.database import Row, Unit
 from ledger_engine.database.pages import Listing, Page, PageRequest
 
-TOPIC = "credentials"  # announced when what a credential may do has changed
+TOPIC = "credentials"  # announced when the rights of a credential have changed
 NAME_MAX = 255
 SECRET_LENGTH = 32
 _SECRET_ALPHABET = string.ascii_letters + string.digits
@@ -25,7 +28,7 @@ _SECRET_ALPHABET = string.ascii_letters + string.digits
 
 @dataclass(slots=True)
 class ApiKey:
-    """A key without its value; `last4` is the end of it. `scopes` is None for one that is not restricted."""
+    """An API key without its value; `last4` is the end of it. `scopes` is None when it is not restricted."""
 
     OBJECT: ClassVar[str] = "api_key"
 
@@ -41,7 +44,10 @@ class ApiKey:
 
 @dataclass(slots=True)
 class NewApiKey:
-    """`session` marks the key of a dashboard with its own server: it is revoked when that server ends."""
+    """What to create an API key with.
+
+    `session` marks the key of a dashboard that runs its own server: it is revoked when that server ends.
+    """
 
     name: str | None = None
     role: str = "admin"
@@ -50,27 +56,33 @@ class NewApiKey:
 
 
 def hash_secret(value: str) -> str:
-    """What is stored of a key or a token: they are long and random, so a plain SHA-256 is enough."""
+    """Return the hash under which an API key or token is stored.
+
+    The values are long and random, so a plain SHA-256 is enough.
+    """
     return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def new_secret(prefix: str) -> str:
-    """A fresh value with this prefix; made outside of the work that stores it."""
+    """Return a fresh value with this prefix.
+
+    It is random, so it is made outside of the work that stores it.
+    """
     return f"{prefix}_{''.join(secrets.choice(_SECRET_ALPHABET) for _ in range(SECRET_LENGTH))}"
 
 
 def new_value(livemode: bool) -> str:
-    """A fresh `sk_test_…` or `sk_live_…`."""
+    """Return a fresh `sk_test_…` or `sk_live_…`."""
     return new_secret("sk_live" if livemode else "sk_test")
 
 
-def create(unit: Unit, scope: Scope, new: NewApiKey, value: str, key: str | None = None) -> ApiKey:
-    """Store a key with this value for the scope's project and mode.
+def create(unit: Unit, tenant: Tenant, new: NewApiKey, value: str, key: str | None = None) -> ApiKey:
+    """Store an API key with this value for the project and mode of the tenant.
 
-    Raises PermissionDenied when it would have more rights than the credential that makes it.
+    Raises PermissionDenied when the key would have more rights than the credential that creates it.
     """
     _check(new)
-    _require_rights_of(scope, new.role, new.scopes)
+    _require_rights_of(tenant, new.role, new.scopes)
     made = ApiKey(
         id=unit.new_id("key"),
         name=new.name,
@@ -78,14 +90,14 @@ def create(unit: Unit, scope: Scope, new: NewApiKey, value: str, key: str | None
         scopes=None if new.scopes is None else sorted(set(new.scopes)),
         last4=value[-4:],
         created=Moment(unit.now),
-        livemode=scope.livemode,
+        livemode=tenant.livemode,
         revoked_at=None,
     )
-    idempotency.take(unit, scope, key, made.id)
+    idempotency.take(unit, tenant, key, made.id)
     unit.execute(
         "INSERT INTO api_keys (id, project, livemode, name, role, scopes, hash, last4, session, created)"
         " VALUES (:id, :project, :livemode, :name, :role, :scopes, :hash, :last4, :session, :created)",
-        scope.bind(
+        tenant.bind(
             id=made.id,
             name=made.name,
             role=made.role,
@@ -99,66 +111,66 @@ def create(unit: Unit, scope: Scope, new: NewApiKey, value: str, key: str | None
     return made
 
 
-def get(unit: Unit, scope: Scope, id: str) -> ApiKey:
-    """The key, revoked or not; raises NotFound."""
-    return _read(_row(unit, scope, id))
+def get(unit: Unit, tenant: Tenant, id: str) -> ApiKey:
+    """Return the API key, revoked or not; raises NotFound."""
+    return _read(_row(unit, tenant, id))
 
 
-def page(unit: Unit, scope: Scope, wanted: PageRequest) -> Page[ApiKey]:
-    """The keys of the project and mode, newest first, revoked ones too."""
-    return _LISTING.page(unit, scope, wanted, {})
+def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[ApiKey]:
+    """Return a page of the API keys of the project and mode, newest first, with the revoked ones."""
+    return _LISTING.page(unit, tenant, wanted, {})
 
 
 def every(unit: Unit, project: str) -> list[ApiKey]:
-    """The keys of both modes, newest first; for the local administrator."""
+    """Return the API keys of both modes, newest first; for the local administrator."""
     rows = unit.execute(
         "SELECT * FROM api_keys WHERE project = :project ORDER BY id DESC", {"project": project}
     )
     return [_read(row) for row in rows]
 
 
-def scope_of(unit: Unit, id: str) -> Scope:
-    """The local administrator's scope on the project and mode of this key; raises NotFound."""
+def tenant_of(unit: Unit, id: str) -> Tenant:
+    """Return the local administrator's tenant for the project and mode of this key; raises NotFound."""
     row = unit.first("SELECT project, livemode FROM api_keys WHERE id = :id", {"id": id})
     if row is None:
         raise NotFound("API key", id)
-    return Scope(row["project"], bool(row["livemode"]))
+    return Tenant(row["project"], bool(row["livemode"]))
 
 
-def revoke(unit: Unit, scope: Scope, id: str) -> ApiKey:
-    """Revoke the key: it and its tokens are refused from now on. Revoking it again changes nothing.
+def revoke(unit: Unit, tenant: Tenant, id: str) -> ApiKey:
+    """Revoke the API key: it and its tokens are refused from now on. Revoking it again changes nothing.
 
-    Raises PermissionDenied when it has more rights than the credential that revokes it: whoever may do
-    less must not lock out those who may do more. Any other, the own one included, can be revoked.
+    Raises PermissionDenied when the key has more rights than the credential that revokes it, because a lower
+    credential must not lock out a higher one. Any other key can be revoked, the caller's own too.
     """
-    old = get(unit, scope, id)
-    _require_rights_of(scope, old.role, old.scopes)
+    old = get(unit, tenant, id)
+    _require_rights_of(tenant, old.role, old.scopes)
     if old.revoked_at is not None:
         return old
     unit.execute(
         "UPDATE api_keys SET revoked_at = :now"
         " WHERE id = :id AND project = :project AND livemode = :livemode AND revoked_at IS NULL",
-        scope.bind(id=id, now=unit.now),
+        tenant.bind(id=id, now=unit.now),
     )
     unit.announce(TOPIC)
     return replace(old, revoked_at=Moment(unit.now))
 
 
-def roll(unit: Unit, scope: Scope, id: str, value: str, key: str | None = None) -> ApiKey:
-    """Revoke the key and make one of the same name and rights, with this value, in its place. The key of a
-    session stays one: it ends with its server.
+def roll(unit: Unit, tenant: Tenant, id: str, value: str, key: str | None = None) -> ApiKey:
+    """Revoke the API key and create one with the same name and rights and with this value in its place.
 
-    Raises PermissionDenied as `revoke` does, and Conflict when the key is revoked already: a roll that
-    is sent twice must not leave a second key behind.
+    The key of a session remains one: it ends with its server. Raises PermissionDenied as `revoke` does, and
+    Conflict when the key is revoked already, because rolling twice must not leave a second key behind.
     """
-    row = _row(unit, scope, id)
+    row = _row(unit, tenant, id)
     old = _read(row)
     new = NewApiKey(old.name, old.role, old.scopes, session=bool(row["session"]))
-    # Made first, so that a repeated idempotency key is told as one and not as a key revoked before.
-    made = create(unit, scope, new, value, key)
+    # Created first, so that a repeated idempotency key is reported as such, and not as a key that was revoked
+    # before.
+    made = create(unit, tenant, new, value, key)
     if old.revoked_at is not None:
-        raise Conflict("not_recoverable", f"{id} was revoked before; make a new key instead.")
-    revoke(unit, scope, id)
+        raise Conflict("not_recoverable", f"{id} has already been revoked; create a new key instead.")
+    revoke(unit, tenant, id)
     return made
 
 
@@ -170,10 +182,10 @@ def revoke_sessions(unit: Unit) -> None:
     unit.announce(TOPIC)
 
 
-def _row(unit: Unit, scope: Scope, id: str) -> Row:
+def _row(unit: Unit, tenant: Tenant, id: str) -> Row:
     row = unit.first(
         "SELECT * FROM api_keys WHERE id = :id AND project = :project AND livemode = :livemode",
-        scope.bind(id=id),
+        tenant.bind(id=id),
     )
     if row is None:
         raise NotFound("API key", id)
@@ -188,23 +200,29 @@ def _check(new: NewApiKey) -> None:
     if new.scopes is None:
         return
     if not new.scopes:
-        raise InvalidRequest("invalid_value", "scopes must name at least one, or be left out.", "scopes")
+        raise InvalidRequest(
+            "invalid_value",
+            "scopes must contain at least one scope; leave it out for an unrestricted key.",
+            "scopes",
+        )
     for position, name in enumerate(new.scopes):
         if name not in SCOPES:
-            raise InvalidRequest("invalid_value", f"scopes are {', '.join(SCOPES)}.", f"scopes.{position}")
+            raise InvalidRequest(
+                "invalid_value", f"scopes must be among {', '.join(SCOPES)}.", f"scopes.{position}"
+            )
 
 
-def _require_rights_of(scope: Scope, role: str, scopes: list[str] | None) -> None:
-    """Raise PermissionDenied unless the scope has all the rights of a key with these."""
-    scope.require_role(role)
-    if scope.scopes is None:
+def _require_rights_of(tenant: Tenant, role: str, scopes: list[str] | None) -> None:
+    """Raise PermissionDenied unless the tenant has all rights of a key with this role and these scopes."""
+    tenant.require_role(role)
+    if tenant.scopes is None:
         return
     if scopes is None:
         raise PermissionDenied(
-            "missing_scope", "A restricted credential has no say over a key that is not restricted.", "scopes"
+            "missing_scope", "A restricted credential cannot manage an unrestricted key.", "scopes"
         )
     for name in scopes:
-        scope.require_scope(name)
+        tenant.require_scope(name)
 
 
 def _read(row: Row) -> ApiKey:

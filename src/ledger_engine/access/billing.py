@@ -1,4 +1,7 @@
-"""Billing: the plan of a project, what it allows and how much of it is used (decisions.md 3, 4)."""
+"""Billing: the plan of a project, what it allows, and how much of it is used.
+
+See docs/decisions.md#projects, #credentials.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,17 @@ from ledger_engine.access import projects
 from ledger_engine.access.limits import PLANS
 from ledger_engine.access.projects import Changes, Project
 from ledger_engine.core.records import Moment, OneOf
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 
 
 @dataclass(slots=True)
 class Billing:
-    """A project's plan as one mode sees it.
+    """A project's plan and its use in one mode.
 
-    `rate_limit` is in requests a minute and `burst` in requests a second, for each API key;
-    `stored_objects` counts what the mode holds, of `stored_objects_max` at most (None for no limit).
-    `created` is the project's.
+    `rate_limit` is in requests a minute and `burst` in requests a second, for each API key; `stored_objects`
+    counts the objects of the mode, of `stored_objects_max` at most (None for no limit). `created` is the
+    project's.
     """
 
     OBJECT: ClassVar[str] = "billing"
@@ -35,23 +38,23 @@ class Billing:
     livemode: bool
 
 
-def get(unit: Unit, scope: Scope) -> Billing:
-    """The billing of the caller's project."""
-    return _show(unit, scope, projects.get(unit, scope.project))
+def get(unit: Unit, tenant: Tenant) -> Billing:
+    """Return the billing of the caller's project."""
+    return _show(unit, tenant, projects.get(unit, tenant.project))
 
 
-def change_plan(unit: Unit, scope: Scope, plan: str) -> Billing:
-    """Put the caller's project on another plan, at once.
+def change_plan(unit: Unit, tenant: Tenant, plan: str) -> Billing:
+    """Move the caller's project to another plan, at once.
 
-    What is stored beyond the quota of a lower plan stays; nothing can be added until it fits. Raises
-    PermissionDenied for a key of the test mode once the project has keys of the live mode.
+    Objects beyond the quota of a lower plan stay; nothing can be added until the project is below it again.
+    Raises PermissionDenied for a key of the test mode once the project has keys of the live mode.
     """
-    return _show(unit, scope, projects.change(unit, scope, scope.project, Changes(plan=plan)))
+    return _show(unit, tenant, projects.change(unit, tenant, tenant.project, Changes(plan=plan)))
 
 
-def _show(unit: Unit, scope: Scope, project: Project) -> Billing:
+def _show(unit: Unit, tenant: Tenant, project: Project) -> Billing:
     counted = unit.first(
-        "SELECT stored_objects FROM counters WHERE project = :project AND livemode = :livemode", scope.bind()
+        "SELECT stored_objects FROM counters WHERE project = :project AND livemode = :livemode", tenant.bind()
     )
     return Billing(
         id=project.id,
@@ -62,5 +65,5 @@ def _show(unit: Unit, scope: Scope, project: Project) -> Billing:
         stored_objects_max=project.limits.stored_objects,
         webhook_endpoints_max=project.limits.webhook_endpoints,
         created=project.created,
-        livemode=scope.livemode,
+        livemode=tenant.livemode,
     )

@@ -1,4 +1,4 @@
-"""Credentials: whose a bearer value is and what it may do."""
+"""Credentials: finding the API key or token of a bearer value, and its rights."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from ledger_engine.access.api_keys import hash_secret
 from ledger_engine.access.limits import Plan
 from ledger_engine.access.projects import limits_of
-from ledger_engine.core.errors import AuthenticationError
+from ledger_engine.core.errors import AuthenticationError, ExpiredCredential
 from ledger_engine.core.records import Moment
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Row, Unit
 
 
 @dataclass(slots=True)
 class Credential:
-    """A credential that is good until `expires_at` (None for an API key).
+    """A credential that is valid until `expires_at` (milliseconds; None for an API key).
 
-    `id` is the API key's, also for the key's tokens, or the app's. `user` is whom an app acts for.
+    `id` is that of the API key, for the key's tokens too, or of the app. `user` is the user for whom an app
+    acts.
     """
 
     kind: str  # api_key, access_token, oauth_token
@@ -36,12 +37,12 @@ class Credential:
 
     @property
     def counted_on(self) -> str:
-        """What its requests are counted on (decisions.md 10)."""
+        """Return what its requests count on for the rate limit (docs/decisions.md#rate-limits-tokens)."""
         return self.id if self.user is None else f"{self.id}/{self.user}"
 
-    def scope(self, request: str) -> Scope:
-        """The scope of one request made with this credential."""
-        return Scope(
+    def tenant(self, request: str) -> Tenant:
+        """Return the tenant of one request made with this credential."""
+        return Tenant(
             project=self.project,
             livemode=self.livemode,
             role=self.role,
@@ -53,12 +54,12 @@ class Credential:
         )
 
     def check_expiry(self, now: int) -> None:
-        """Raise AuthenticationError once the credential's time is over."""
+        """Raise ExpiredCredential when the credential has expired at `now` (milliseconds)."""
         if self.expires_at is not None and now >= self.expires_at:
-            raise AuthenticationError("expired_credential", "The access token has expired.")
+            raise ExpiredCredential("The access token has expired.", self.expires_at)
 
 
-# What is read of a credential and its project, whichever way it was found.
+# The columns of a credential and its project, the same for each way to find one.
 _PROJECT = "p.plan, p.rate_limit, p.burst, p.overdraft, p.archived_at"
 _KEY = f"k.id, NULL AS user_id, k.project, k.livemode, k.role, k.scopes, k.revoked_at, {_PROJECT}"
 _API_KEY = (
@@ -71,18 +72,18 @@ _GRANT = (
 
 
 def find(unit: Unit, value: str) -> Credential:
-    """The credential with this bearer value; raises AuthenticationError when it is none that counts."""
+    """Return the credential with this bearer value; raises AuthenticationError when none is valid."""
     return _find_token(unit, value) if value.startswith("at_") else find_key(unit, value)
 
 
 def find_key(unit: Unit, value: str, param: str | None = None) -> Credential:
-    """The API key with this value; raises AuthenticationError, naming `param` where it came in a field."""
+    """Return the API key with this value; raises AuthenticationError naming `param`, a field or None."""
     row = unit.first(f"{_API_KEY} WHERE k.hash = :hash", {"hash": hash_secret(value)})
     return _read("api_key", row, param)
 
 
-def require_good_key(unit: Unit, id: str, param: str) -> None:
-    """Raise AuthenticationError, naming `param`, unless the key with this id may still be used."""
+def require_valid_key(unit: Unit, id: str, param: str) -> None:
+    """Raise AuthenticationError, naming `param`, unless the API key with this id is valid."""
     _read("api_key", unit.first(f"{_API_KEY} WHERE k.id = :id", {"id": id}), param)
 
 
@@ -111,9 +112,9 @@ def _find_oauth_token(unit: Unit, value: str) -> Credential:
 
 def _read(kind: str, row: Row | None, param: str | None = None) -> Credential:
     if row is None:
-        raise AuthenticationError("invalid_credential", "The API key or token is not known.", param)
+        raise AuthenticationError("invalid_credential", "This API key or token is not valid.", param)
     if row["revoked_at"] is not None:
-        whose = "What the user allowed" if kind == "oauth_token" else "The API key"
+        whose = "The user's permission" if kind == "oauth_token" else "The API key"
         raise AuthenticationError("revoked_credential", f"{whose} was revoked.", param)
     if row["archived_at"] is not None:
         raise AuthenticationError("revoked_credential", "The project of this credential is archived.", param)

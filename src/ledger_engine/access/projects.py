@@ -1,7 +1,7 @@
-"""Projects: each owns everything in it, and its plan sets the limits (decisions.md 3).
+"""Projects: each owns the objects in it, and its plan sets the limits (docs/decisions.md#projects).
 
-Over HTTP a credential sees its own project and those made with a credential of it, its children; to
-it every other project is one that does not exist. The local administrator sees them all.
+Over HTTP a credential sees its own project and its children, the projects created with one of its
+credentials; every other project is not found. The local administrator sees them all.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ledger_engine.access.api_keys import ApiKey, NewApiKey
 from ledger_engine.access.limits import PLANS, Plan
 from ledger_engine.core.errors import InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.core.records import Moment, OneOf
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Row, Unit, Value
 from ledger_engine.database.pages import Page, PageRequest
 
@@ -26,9 +26,11 @@ _RISING_PLANS = tuple(PLANS)
 
 @dataclass(slots=True)
 class Project:
-    """`rate_limit` (requests a minute) and `burst` (a second) are an enterprise project's own, else None.
+    """The owner of everything stored in it, limited by its plan.
 
-    `parent` is the project whose credential made this one, None for one the administrator made.
+    `rate_limit` (requests a minute) and `burst` (requests a second) are None unless an enterprise project has
+    its own. `parent` is the project whose credential created this one, None for one the administrator
+    created.
     """
 
     OBJECT: ClassVar[str] = "project"
@@ -45,7 +47,7 @@ class Project:
 
     @property
     def limits(self) -> Plan:
-        """The plan's limits, with the project's own in their place where the plan lets it set them."""
+        """Return the limits of the plan, or the project's own where the plan allows them."""
         return limits_of(self.plan, self.rate_limit, self.burst)
 
 
@@ -60,7 +62,7 @@ class NewProject:
 
 @dataclass(slots=True)
 class NewChild:
-    """A project made over HTTP; what is None is as in the project that makes it."""
+    """What to create a project with over HTTP; a field that is None is as in the parent."""
 
     name: str
     plan: str | None = None
@@ -69,7 +71,7 @@ class NewChild:
 
 @dataclass(slots=True)
 class Changes:
-    """What to change of a project; what is None stays."""
+    """What to change of a project; a field that is None stays."""
 
     name: str | None = None
     plan: str | None = None
@@ -79,7 +81,7 @@ class Changes:
 
 
 def limits_of(plan: str, rate_limit: int | None, burst: int | None) -> Plan:
-    """The limits of a plan; only enterprise takes its own rate and burst."""
+    """Return the limits of a plan; only enterprise takes its own rate and burst."""
     limits = PLANS[plan]
     if plan != "enterprise":
         return limits
@@ -91,11 +93,11 @@ def limits_of(plan: str, rate_limit: int | None, burst: int | None) -> Plan:
     )
 
 
-# What the local administrator does
+# The local administrator's functions
 
 
 def create(unit: Unit, new: NewProject) -> Project:
-    """Make a project."""
+    """Create a project."""
     project = Project(
         id=unit.new_id("prj"),
         name=new.name,
@@ -112,7 +114,7 @@ def create(unit: Unit, new: NewProject) -> Project:
 
 
 def get(unit: Unit, id: str) -> Project:
-    """The project, archived or not; raises NotFound."""
+    """Return the project, archived or not; raises NotFound."""
     row = unit.first("SELECT * FROM projects WHERE id = :id", {"id": id})
     if row is None:
         raise NotFound("project", id)
@@ -120,24 +122,27 @@ def get(unit: Unit, id: str) -> Project:
 
 
 def first(unit: Unit) -> Project | None:
-    """The database's first project, which commands without `--project` mean."""
+    """Return the database's first project, which commands without `--project` use."""
     row = unit.first("SELECT * FROM projects WHERE archived_at IS NULL ORDER BY id LIMIT 1")
     return read(row) if row else None
 
 
 def first_or_new(unit: Unit) -> tuple[Project, bool]:
-    """The database's first project, and whether it was just made: unlimited, as its owner runs the server."""
+    """Return the database's first project, and whether it was created now.
+
+    It is created without limits, because its owner runs the server.
+    """
     project = first(unit)
     return (create(unit, NewProject(FIRST_NAME, "enterprise")), True) if project is None else (project, False)
 
 
 def every(unit: Unit) -> list[Project]:
-    """All projects of the database, the oldest first, archived ones too."""
+    """Return all projects of the database, the oldest first, with the archived ones."""
     return [read(row) for row in unit.execute("SELECT * FROM projects ORDER BY id")]
 
 
 def update(unit: Unit, id: str, changes: Changes) -> Project:
-    """Change a project. One that leaves the enterprise plan loses the rate and burst of its own."""
+    """Change a project. One that leaves the enterprise plan loses its own rate and burst."""
     project = get(unit, id)
     if changes.plan not in (None, "enterprise"):
         project = replace(project, rate_limit=None, burst=None)
@@ -153,27 +158,31 @@ def update(unit: Unit, id: str, changes: Changes) -> Project:
     return project
 
 
-# What a credential does
+# A credential's functions
 
 
-def visible(unit: Unit, scope: Scope, id: str) -> Project:
-    """The caller's project or a child of it; raises NotFound for every other."""
+def visible(unit: Unit, tenant: Tenant, id: str) -> Project:
+    """Return the caller's project or a child of it; raises NotFound for every other."""
     row = unit.first(
         "SELECT * FROM projects WHERE id = :id AND (id = :project OR parent = :project)",
-        {"id": id, "project": scope.project},
+        {"id": id, "project": tenant.project},
     )
     if row is None:
         raise NotFound("project", id)
     return read(row)
 
 
-def page(unit: Unit, scope: Scope, wanted: PageRequest) -> Page[Project]:
-    """The projects the caller sees, newest first, archived ones too."""
-    parameters: dict[str, Value] = {"project": scope.project, "rows": wanted.limit + 1, "after": wanted.after}
+def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[Project]:
+    """Return a page of the projects that the caller sees, newest first, with the archived ones."""
+    parameters: dict[str, Value] = {
+        "project": tenant.project,
+        "rows": wanted.limit + 1,
+        "after": wanted.after,
+    }
     older = ""
     if wanted.after is not None:
         try:
-            visible(unit, scope, wanted.after)
+            visible(unit, tenant, wanted.after)
         except NotFound:
             raise InvalidRequest(
                 "invalid_cursor", f"{wanted.cursor} must be the id of an object of this list.", wanted.cursor
@@ -190,15 +199,21 @@ def page(unit: Unit, scope: Scope, wanted: PageRequest) -> Page[Project]:
     return Page(items, has_more, items[-1].id if has_more else None)
 
 
-def create_child(
-    unit: Unit, scope: Scope, new: NewChild, value: str, key: str | None = None
+def create_child_with_key(
+    unit: Unit, tenant: Tenant, new: NewChild, value: str, key: str | None = None
 ) -> tuple[Project, ApiKey]:
-    """Make a project beside the caller's own, and a first key of it with this value and the caller's rights.
+    """Create a child as `create_child` does, with a first API key of this value and the caller's rights."""
+    project = create_child(unit, tenant, new, key)
+    rights = NewApiKey(None, tenant.role, None if tenant.scopes is None else sorted(tenant.scopes))
+    return project, api_keys.create(unit, replace(tenant, project=project.id), rights, value)
 
-    Without that key nothing could be done in it over HTTP. Its limits are the parent's; raises
-    PermissionDenied when a higher plan is asked for by one who may not change the own one either.
+
+def create_child(unit: Unit, tenant: Tenant, new: NewChild, key: str | None = None) -> Project:
+    """Create a child of the caller's project, with the same limits.
+
+    Raises PermissionDenied for a higher plan when the caller may not change the plan of the parent either.
     """
-    parent = get(unit, scope.project)
+    parent = get(unit, tenant.project)
     plan = parent.plan if new.plan is None else new.plan
     project = Project(
         id=unit.new_id("prj"),
@@ -213,45 +228,43 @@ def create_child(
     )
     _check(project)
     if _RISING_PLANS.index(plan) > _RISING_PLANS.index(parent.plan):
-        scope.require_role("owner")
-        scope.require_scope("admin:billing")
-    idempotency.take(unit, scope, key, project.id)
-    _insert(unit, project)
-    rights = NewApiKey(None, scope.role, None if scope.scopes is None else sorted(scope.scopes))
-    first_key = api_keys.create(unit, replace(scope, project=project.id), rights, value)
-    return project, first_key
+        tenant.require_role("owner")
+        tenant.require_scope("admin:billing")
+    idempotency.take(unit, tenant, key, project.id)
+    return _insert(unit, project)
 
 
-def change(unit: Unit, scope: Scope, id: str, changes: Changes) -> Project:
-    """Change a project the caller sees. Raises NotFound, or PermissionDenied as `archive` does.
+def change(unit: Unit, tenant: Tenant, id: str, changes: Changes) -> Project:
+    """Change a project that the caller sees. Raises NotFound, or PermissionDenied as `archive` does.
 
-    What both modes share, a key of the test mode must not change under the live one.
+    A key of the test mode must not change what the live mode shares with it.
     """
-    project = visible(unit, scope, id)
+    project = visible(unit, tenant, id)
     if changes.overdraft not in (None, project.overdraft) or changes.plan not in (None, project.plan):
-        _require_live_key_in_live_use(unit, scope, id)
+        _require_live_key_in_live_use(unit, tenant, id)
     return update(unit, id, changes)
 
 
-def archive(unit: Unit, scope: Scope, id: str) -> Project:
-    """Archive a project the caller sees: all is kept, and its credentials stop working at once.
+def archive(unit: Unit, tenant: Tenant, id: str) -> Project:
+    """Archive a project that the caller sees: everything is kept, and its credentials stop working at once.
 
-    Archiving it again changes nothing. Raises NotFound, and PermissionDenied for a key of the test mode
-    once the project has keys of the live mode: what a test does must not stop the real thing.
+    Archiving it again changes nothing. Raises NotFound, and PermissionDenied for a key of the test mode once
+    the project has keys of the live mode, because a test must not stop the live mode.
     """
-    project = visible(unit, scope, id)
+    project = visible(unit, tenant, id)
     if project.archived_at is not None:
         return project
-    _require_live_key_in_live_use(unit, scope, id)
+    _require_live_key_in_live_use(unit, tenant, id)
     unit.execute("UPDATE projects SET archived_at = :now WHERE id = :id", {"id": id, "now": unit.now})
     unit.announce(api_keys.TOPIC)
     return replace(project, archived_at=Moment(unit.now))
 
 
 def restore(unit: Unit, id: str) -> Project:
-    """Take an archived project back: its credentials work again. Raises NotFound.
+    """Restore an archived project: its credentials work again. Raises NotFound.
 
-    For the local administrator; whose keys would ask for it over HTTP are the ones that do not work.
+    For the local administrator, because the project's own keys, which would ask for it over HTTP, do not
+    work.
     """
     get(unit, id)
     unit.execute("UPDATE projects SET archived_at = NULL WHERE id = :id", {"id": id})
@@ -259,8 +272,8 @@ def restore(unit: Unit, id: str) -> Project:
     return get(unit, id)
 
 
-def _require_live_key_in_live_use(unit: Unit, scope: Scope, id: str) -> None:
-    if scope.livemode or scope.credential is None:
+def _require_live_key_in_live_use(unit: Unit, tenant: Tenant, id: str) -> None:
+    if tenant.livemode or tenant.credential is None:
         return
     live = unit.first(
         "SELECT 1 FROM api_keys WHERE project = :id AND livemode = 1 AND revoked_at IS NULL LIMIT 1",
@@ -268,7 +281,8 @@ def _require_live_key_in_live_use(unit: Unit, scope: Scope, id: str) -> None:
     )
     if live is not None:
         raise PermissionDenied(
-            "missing_role", "The project has keys of the live mode, so this takes a live key."
+            "missing_live_key",
+            "The project has live keys, so this needs a live key; this credential is of the test mode.",
         )
 
 
@@ -311,7 +325,7 @@ def _check(project: Project) -> None:
 
 
 def read(row: Row) -> Project:
-    """The record of a row of `projects`."""
+    """Return the record of a row of `projects`."""
     return Project(
         id=row["id"],
         name=row["name"],

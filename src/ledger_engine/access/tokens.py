@@ -1,6 +1,7 @@
-"""Tokens: access for an hour, and a refresh to get the next pair (interface.md, Authentication 4 and 5).
+"""Tokens: an access token for an hour, and a refresh token to get the next pair.
 
-Both stand for the API key they came from: its project, mode, role and scopes, for as long as it is good.
+See docs/interface.md#auth-access-token, #auth-refresh-once. Both stand for the API key they came from: its
+project, mode, role and scopes, for as long as it is valid.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from dataclasses import dataclass
 from ledger_engine.access import credentials
 from ledger_engine.access.api_keys import hash_secret, new_secret
 from ledger_engine.core.clock import DAY
-from ledger_engine.core.errors import AuthenticationError
-from ledger_engine.database import Unit
+from ledger_engine.core.errors import AuthenticationError, ExpiredCredential
+from ledger_engine.database import Unit, kept_time
 
 ACCESS_SECONDS = 3600
 REFRESH_SECONDS = 30 * 86_400
-FORGOTTEN_AFTER_MS = 7 * DAY  # until then an expired token is answered as expired, afterwards as unknown
+# milliseconds; until then an expired token is answered as expired, afterwards as unknown
+FORGOTTEN_AFTER_MS = 7 * DAY
 
 
 @dataclass(slots=True)
@@ -29,12 +31,12 @@ class TokenPair:
 
 
 def new_pair() -> TokenPair:
-    """Fresh values; made outside of the work that stores them."""
+    """Return fresh values; made outside of the work that stores them, as they are random."""
     return TokenPair(new_secret("at"), "Bearer", ACCESS_SECONDS, new_secret("rt"))
 
 
 def exchange(unit: Unit, api_key: str, pair: TokenPair) -> TokenPair:
-    """Store the pair for the API key with this value; raises AuthenticationError when it is no good key."""
+    """Store the pair for the API key with this value; raises AuthenticationError unless the key is valid."""
     key = credentials.find_key(unit, api_key, "api_key")
     return _store(unit, key.id, pair)
 
@@ -42,7 +44,7 @@ def exchange(unit: Unit, api_key: str, pair: TokenPair) -> TokenPair:
 def refresh(unit: Unit, refresh_token: str, pair: TokenPair) -> TokenPair:
     """Use up the refresh token and store the pair in its place; raises AuthenticationError.
 
-    One statement takes the token, so of any number of uses at once one succeeds.
+    One statement marks the token as used, so of several uses at once only one succeeds.
     """
     used = unit.first(
         "UPDATE tokens SET used_at = :now"
@@ -51,27 +53,30 @@ def refresh(unit: Unit, refresh_token: str, pair: TokenPair) -> TokenPair:
     )
     if used is None:
         raise _refusal(unit, refresh_token)
-    credentials.require_good_key(unit, used["api_key"], "refresh_token")
+    credentials.require_valid_key(unit, used["api_key"], "refresh_token")
     return _store(unit, used["api_key"], pair)
 
 
 def _refusal(unit: Unit, refresh_token: str) -> AuthenticationError:
     row = unit.first(
-        "SELECT used_at FROM tokens WHERE hash = :hash AND kind = 'refresh'",
+        "SELECT used_at, expires FROM tokens WHERE hash = :hash AND kind = 'refresh'",
         {"hash": hash_secret(refresh_token)},
     )
     if row is None:
-        return AuthenticationError("invalid_credential", "The refresh token is not known.", "refresh_token")
+        return AuthenticationError("invalid_credential", "The refresh token is not valid.", "refresh_token")
     if row["used_at"] is not None:
         return AuthenticationError(
-            "invalid_credential", "The refresh token was used before; each works once.", "refresh_token"
+            "invalid_credential", "The refresh token has already been used; each works once.", "refresh_token"
         )
-    return AuthenticationError("expired_credential", "The refresh token has expired.", "refresh_token")
+    return ExpiredCredential("The refresh token has expired.", row["expires"], "refresh_token")
 
 
 def _store(unit: Unit, api_key: str, pair: TokenPair) -> TokenPair:
-    kept = ((pair.access_token, "access", ACCESS_SECONDS), (pair.refresh_token, "refresh", REFRESH_SECONDS))
-    for value, kind, seconds in kept:
+    secrets = (
+        (pair.access_token, "access", ACCESS_SECONDS),
+        (pair.refresh_token, "refresh", REFRESH_SECONDS),
+    )
+    for value, kind, seconds in secrets:
         unit.execute(
             "INSERT INTO tokens (hash, kind, api_key, created, expires)"
             " VALUES (:hash, :kind, :api_key, :now, :expires)",
@@ -83,6 +88,7 @@ def _store(unit: Unit, api_key: str, pair: TokenPair) -> TokenPair:
                 "expires": unit.now + seconds * 1000,
             },
         )
-    # Each new pair clears away what expired long ago, so that the table keeps its size by itself.
-    unit.execute("DELETE FROM tokens WHERE expires < :expired", {"expired": unit.now - FORGOTTEN_AFTER_MS})
+    # Each new pair deletes what expired long ago, so that the table does not grow for ever.
+    long_ago = kept_time.long_ago(unit, FORGOTTEN_AFTER_MS)
+    unit.execute("DELETE FROM tokens WHERE expires < :expired", {"expired": long_ago})
     return pair

@@ -12,7 +12,7 @@ from ledger_engine.cli.group import OneLineErrors
 )
 @click.version_option(__version__, prog_name="ledger-engine", message="%(prog)s %(version)s")
 def main() -> None:
-    """A ledger on one SQLite file: serve it over HTTP, and look after it."""
+    """A ledger on one SQLite file: serve it over HTTP, and administer it."""
 
 
 main.add_command(serve.serve)
@@ -27,3 +27,4 @@ main.add_command(data.seed)
 main.add_command(data.verify)
 main.add_command(data.backup)
 main.add_command(data.restore)
+main.add_command(data.recover)

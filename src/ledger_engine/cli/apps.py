@@ -1,4 +1,4 @@
-"""`ledger-engine apps`: the programs that may ask a project's users to let them in (docs/oauth.md)."""
+"""`ledger-engine apps`: the programs that users of a project can authorize (docs/oauth.md)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from ledger_engine.access.oauth import apps as room
+from ledger_engine.access.oauth import apps as oauth_apps
+from ledger_engine.access.oauth import deleted as deleted_room
 from ledger_engine.access.oauth.apps import App, NewApp
 from ledger_engine.cli import options
 from ledger_engine.cli.running import (
@@ -22,13 +23,13 @@ from ledger_engine.cli.running import (
     write,
 )
 from ledger_engine.core.clock import iso
-from ledger_engine.core.tenant import Scope, mode_name
+from ledger_engine.core.tenant import Tenant, mode_name
 from ledger_engine.database import Unit
 
 
 @click.group()
 def apps() -> None:
-    """Register, list and delete the apps that users can let in."""
+    """Register, list, delete and restore the apps that users can authorize."""
 
 
 @apps.command()
@@ -39,7 +40,7 @@ def apps() -> None:
     type=click.Choice(["test", "live"]),
     default="test",
     show_default=True,
-    help="Whose users it may ask: those of the test or of the live mode.",
+    help="Which users may be asked: those of test mode or of live mode.",
 )
 @click.option(
     "--redirect-uri",
@@ -47,18 +48,29 @@ def apps() -> None:
     multiple=True,
     required=True,
     metavar="URI",
-    help="Where users are sent back to, to the letter; give it several times for several.",
+    help="Where users are sent back to, matched exactly; repeat it for several.",
+)
+@click.option(
+    "--native", is_flag=True, help="It runs on the user's machine: its loopback addresses may have any port."
 )
 @options.database
 @options.as_json
 def create(
-    name: str, project: str | None, mode: str, redirect_uris: tuple[str, ...], database: Path, as_json: bool
+    name: str,
+    project: str | None,
+    mode: str,
+    redirect_uris: tuple[str, ...],
+    native: bool,
+    database: Path,
+    as_json: bool,
 ) -> None:
-    """Register an app called NAME. Its client_id is no secret."""
+    """Register an app called NAME. Its client_id is not a secret."""
 
     def make(unit: Unit) -> App:
         owner = project_or_first(unit, project)
-        return room.create(unit, Scope(owner.id, mode == "live"), NewApp(name, list(redirect_uris)))
+        return oauth_apps.create(
+            unit, Tenant(owner.id, mode == "live"), NewApp(name, list(redirect_uris), native)
+        )
 
     app = write(database, make, make=True)
     if as_json:
@@ -69,12 +81,14 @@ def create(
 
 
 @apps.command("list")
+@click.option("--deleted", is_flag=True, help="List those that can be restored instead.")
 @options.project
 @options.database
 @options.as_json
-def list_apps(project: str | None, database: Path, as_json: bool) -> None:
+def list_apps(deleted: bool, project: str | None, database: Path, as_json: bool) -> None:
     """List the apps of a project, newest first."""
-    found = read(database, lambda unit: room.every(unit, known_project(unit, project).id))
+    every = deleted_room.every if deleted else oauth_apps.every
+    found = read(database, lambda unit: every(unit, known_project(unit, project).id))
     if as_json:
         print_json([_shown(app) for app in found])
         return
@@ -98,12 +112,24 @@ def list_apps(project: str | None, database: Path, as_json: bool) -> None:
 @options.database
 @options.as_json
 def delete(id: str, database: Path, as_json: bool) -> None:
-    """Delete the app ID: what its users allowed it ends, in a running server within a second."""
-    app = write(database, partial(room.delete, id=id))
+    """Delete the app ID: its users' grants end, in a running server within a second."""
+    _print(write(database, partial(oauth_apps.delete, id=id)), as_json, "deleted")
+
+
+@apps.command()
+@click.argument("id")
+@options.database
+@options.as_json
+def restore(id: str, database: Path, as_json: bool) -> None:
+    """Restore the app ID, deleted at most 30 days ago; its users are asked again."""
+    _print(write(database, partial(deleted_room.restore, id=id)), as_json, "restored")
+
+
+def _print(app: App, as_json: bool, done: str) -> None:
     if as_json:
         print_json(_shown(app))
     else:
-        say(f"{app.id} is deleted.")
+        say(f"{app.id} is {done}.")
 
 
 def _shown(app: App) -> dict[str, Any]:

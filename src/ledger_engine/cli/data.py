@@ -1,30 +1,29 @@
-"""`ledger-engine seed`, `verify`, `backup` and `restore`: the whole of a ledger at once."""
+"""`ledger-engine seed`, `verify`, `backup`, `restore` and `recover`: commands on a whole ledger."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-import tempfile
 from collections.abc import Coroutine
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ledger_engine.cli import options
-from ledger_engine.cli.running import print_json, project_or_first, say, using
+from ledger_engine.cli.running import print_json, project_or_first, say
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.printable import printable
 from ledger_engine.core.settings import make_folder
-from ledger_engine.database import T, Unit, Work
-from ledger_engine.database.engine import Engine
+from ledger_engine.database import T
 
 if TYPE_CHECKING:
     from ledger_engine.seeding.loading import Progress
     from ledger_engine.upkeep.audit import Report
 
-_PROGRESS_S = 0.05  # between two looks at how far a load has come
+_PROGRESS_S = 0.05  # seconds between two updates of a load's progress bar
 
 
 @click.command()
@@ -35,31 +34,26 @@ _PROGRESS_S = 0.05  # between two looks at how far a load has come
 def seed(file: str, project: str | None, database: Path, as_json: bool) -> None:
     """Load the data set FILE.
 
-    FILE is the name of one that comes with the program, or a JSON file. All of it is loaded in one
-    commit, into the test mode, with a history that ends yesterday.
+    FILE is the name of one that comes with the program, or a JSON file. It is loaded into the test mode,
+    with a history that ends yesterday. It is tried out first, so that a mistake loads nothing; then it is
+    loaded in short turns, and one that was interrupted goes on when it is run again.
     """
     from ledger_engine.seeding import seed_files
     from ledger_engine.seeding.fields import BadDataSet
-    from ledger_engine.seeding.loading import Progress, load
+    from ledger_engine.seeding.loading import Progress
     from ledger_engine.seeding.reading import read as read_data_set
     from ledger_engine.seeding.steps import steps_of
+    from ledger_engine.seeding.turns import load_in_turns
 
     progress = Progress()
     try:
         data_set = read_data_set(seed_files.path(file))
         steps = steps_of(data_set)
 
-        def work(unit: Unit) -> tuple[str, dict[str, int]]:
-            owner = project_or_first(unit, project)
-            return owner.id, load(unit, owner, data_set, steps, progress)
-
-        if not database.exists():
-            _rehearse(work)
-
-        async def shown(engine: Engine) -> tuple[str, dict[str, int]]:
-            return await _show(engine.write(work), progress, len(steps), data_set.name)
-
-        owner, loaded = asyncio.run(using(database, shown))
+        make_folder(database)
+        find = partial(project_or_first, id=project)
+        loading = load_in_turns(database, find, data_set, steps, progress, is_new=not database.exists())
+        owner, loaded = asyncio.run(_show(loading, progress, 2 * len(steps), data_set.name))
     except BadDataSet as error:
         raise click.ClickException(str(error)) from error
     except FileNotFoundError as error:
@@ -71,16 +65,10 @@ def seed(file: str, project: str | None, database: Path, as_json: bool) -> None:
         say(f"{data_set.title}: {counts}, in {owner}")
 
 
-def _rehearse(work: Work[Any]) -> None:
-    """Do it in a database of its own first: what cannot be loaded must not leave an empty ledger behind."""
-    with tempfile.TemporaryDirectory(prefix="ledger-seed-") as folder:  # 0700
-        asyncio.run(using(Path(folder, "rehearsal.db"), lambda engine: engine.write(work)))
-
-
 async def _show(work: Coroutine[Any, Any, T], progress: Progress, steps: int, name: str) -> T:
-    """Await the work and show on stderr how far it has come."""
+    """Await the work and show its progress on stderr."""
     loading = asyncio.create_task(work)
-    # Where nobody watches, stderr is for the one line of an error.
+    # Without a terminal, stderr is left to the one line of an error.
     with click.progressbar(
         length=steps, label=f"Loading {printable(name)}", file=sys.stderr, hidden=not sys.stderr.isatty()
     ) as bar:
@@ -94,9 +82,9 @@ async def _show(work: Coroutine[Any, Any, T], progress: Progress, steps: int, na
 @options.database
 @options.as_json
 def verify(database: Path, as_json: bool) -> None:
-    """Work out every balance again from its postings.
+    """Recompute every balance from the transactions.
 
-    And whatever else the ledger keeps as a result. Exits with 1 and tells the first bad row if there is one.
+    And every other stored result. Exits with 1 and names the first wrong row, if there is one.
     """
     from ledger_engine.database.backup import look
     from ledger_engine.upkeep import audit
@@ -110,14 +98,14 @@ def verify(database: Path, as_json: bool) -> None:
     if as_json:
         print_json({"ok": report.fault is None, **asdict(report)})
     elif report.fault is None:
-        say(f"The books are right: {_counts(report)}.")
+        say(f"The books are correct: {_counts(report)}.")
     if report.fault is not None:
         raise click.ClickException(report.fault.message)
 
 
 @click.command()
 @click.argument("dest", type=click.Path(path_type=Path))
-@click.option("--overwrite", is_flag=True, help="Replace DEST if it is there.")
+@click.option("--overwrite", is_flag=True, help="Replace DEST if it exists.")
 @options.database
 @options.as_json
 def backup(dest: Path, overwrite: bool, database: Path, as_json: bool) -> None:
@@ -128,7 +116,7 @@ def backup(dest: Path, overwrite: bool, database: Path, as_json: bool) -> None:
     from ledger_engine.upkeep import backups
 
     report = backups.back_up(database, dest, overwrite=overwrite)
-    _tell_copied(dest, report, as_json, {"file": str(dest)})
+    _print_copied(dest, report, as_json, {"file": str(dest)})
 
 
 @click.command()
@@ -146,12 +134,38 @@ def restore(src: Path, database: Path, as_json: bool) -> None:
     make_folder(database)
     restored = backups.restore(src, database, SystemClock().now())
     kept = None if restored.aside is None else str(restored.aside)
-    _tell_copied(database, restored.report, as_json, {"file": str(database), "kept": kept})
+    _print_copied(database, restored.report, as_json, {"file": str(database), "kept": kept})
     if kept is not None and not as_json:
         say(f"The former database is kept as {kept}.")
 
 
-def _tell_copied(file: Path, report: Report, as_json: bool, more: dict[str, str | None]) -> None:
+@click.command()
+@click.argument("dest", type=click.Path(path_type=Path))
+@options.database
+@options.as_json
+def recover(dest: Path, database: Path, as_json: bool) -> None:
+    """Write the contents of the log of a lost database to DEST.
+
+    For a ledger that is refused because its file is missing, empty or another one. The log and the file are
+    not changed; DEST is checked, and `restore DEST` puts it in place.
+    """
+    from ledger_engine.upkeep import backups
+
+    recovered = backups.recover(database, dest)
+    more = {"file": str(dest), "doubt": recovered.doubt, "damaged_frames": recovered.damaged}
+    _print_copied(dest, recovered.report, as_json, more)
+    if as_json:
+        return
+    if recovered.doubt is not None:
+        say(
+            f"The log was not written for the file it was taken together with ({recovered.doubt}). The books"
+            " are right, but keys, names and other texts may be older than they were: look them through."
+        )
+    if recovered.damaged:
+        say(f"The last {_count(recovered.damaged, 'frames')} of the log cannot be read and are not in it.")
+
+
+def _print_copied(file: Path, report: Report, as_json: bool, more: dict[str, Any]) -> None:
     if as_json:
         print_json({**more, **asdict(report)})
     else:

@@ -1,21 +1,37 @@
-"""`ledger-engine events`: what happened, and sending it again."""
+"""`ledger-engine events`: list events, and send them again."""
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from pathlib import Path
 
 import click
 
 from ledger_engine.cli import options
-from ledger_engine.cli.running import known_project, print_json, print_table, read, say, shown, write
+from ledger_engine.cli.running import (
+    known_project,
+    print_json,
+    print_table,
+    read,
+    require,
+    say,
+    shown,
+    using,
+    write,
+)
 from ledger_engine.core.clock import iso, parse_moment
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
+from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import PageRequest
-from ledger_engine.events import outbox as room
+from ledger_engine.events import outbox as ledger_events
 from ledger_engine.events.outbox import Event
 from ledger_engine.events.webhooks import deliveries
 from ledger_engine.events.webhooks.deliveries import Delivery
+
+RESENT_AT_ONCE = 500  # in one commit, which others wait for
+BETWEEN_S = 0.05
 
 
 @click.group()
@@ -33,8 +49,8 @@ def list_events(limit: int, mode: str, project: str | None, database: Path, as_j
     """List the newest events."""
 
     def find(unit: Unit) -> list[Event]:
-        scope = Scope(known_project(unit, project).id, mode == "live")
-        return room.page(unit, scope, PageRequest(limit)).items
+        tenant = Tenant(known_project(unit, project).id, mode == "live")
+        return ledger_events.page(unit, tenant, PageRequest(limit)).items
 
     found = read(database, find)
     if as_json:
@@ -49,7 +65,9 @@ def list_events(limit: int, mode: str, project: str | None, database: Path, as_j
 @events.command()
 @click.argument("id", required=False)
 @click.option(
-    "--failed-since", metavar="TIME", help="Instead of ID: everything last attempted since then that failed."
+    "--failed-since",
+    metavar="TIME",
+    help="Instead of ID: every delivery that failed and was last attempted since then.",
 )
 @click.option("--endpoint", metavar="ID", help="To this endpoint only.")
 @options.mode
@@ -74,20 +92,39 @@ def resend(
     if failed_since is not None:
         since = parse_moment(failed_since, "--failed-since")
 
-        def resend_failed(unit: Unit) -> int:
-            scope = Scope(known_project(unit, project).id, mode == "live")
-            return deliveries.resend_failed(unit, scope, since, endpoint)
+        def find_tenant(unit: Unit) -> tuple[Tenant, int]:
+            return Tenant(known_project(unit, project).id, mode == "live"), unit.now
 
-        _tell(write(database, resend_failed), as_json)
+        async def resend_failed(engine: Engine) -> int:
+            tenant, before = await engine.read(find_tenant)
+            count, from_ = 0, since
+            while True:
+                turn = partial(
+                    deliveries.resend_some_failed,
+                    tenant=tenant,
+                    since=from_,
+                    before=before,
+                    endpoint=endpoint,
+                    limit=RESENT_AT_ONCE,
+                )
+                attempted = await engine.write(turn)
+                count += len(attempted)
+                if len(attempted) < RESENT_AT_ONCE:
+                    return count
+                from_ = attempted[-1]
+                await asyncio.sleep(BETWEEN_S)
+
+        require(database)
+        _print(asyncio.run(using(database, resend_failed)), as_json)
         return
 
     def resend_one(unit: Unit) -> list[Delivery]:
-        return deliveries.resend(unit, room.scope_of(unit, str(id)), str(id), endpoint)
+        return deliveries.resend(unit, ledger_events.tenant_of(unit, str(id)), str(id), endpoint)
 
-    _tell(len(write(database, resend_one)), as_json)
+    _print(len(write(database, resend_one)), as_json)
 
 
-def _tell(count: int, as_json: bool) -> None:
+def _print(count: int, as_json: bool) -> None:
     if as_json:
         print_json({"deliveries": count})
     else:

@@ -1,10 +1,13 @@
-"""How commands end: 0 for done, 1 for what went wrong and 2 for a wrong call, told in one line on stderr."""
+"""The command group: errors are one line on stderr; the exit status is 1 for a failure, 2 for wrong usage."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import click
@@ -14,12 +17,13 @@ from ledger_engine.core.printable import printable
 
 
 class OneLineErrors(click.Group):
-    """A group of commands whose errors are one line each; click's own take three."""
+    """A command group that prints each error as one line, where click prints three."""
 
     def main(self, args: Sequence[str] | None = None, *names: Any, **settings: Any) -> NoReturn:
         settings["standalone_mode"] = False
         try:
-            status = super().main(args, *names, **settings)
+            with _ended_by_signals():
+                status = super().main(args, *names, **settings)
             sys.stdout.flush()
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
@@ -29,20 +33,43 @@ class OneLineErrors(click.Group):
         except click.Abort:
             _end("Stopped.", 1)
         except BrokenPipeError:
-            # Whoever read our output has seen enough.
-            _say_no_more()
+            # The reader of the output has closed it, so the command ends.
+            _discard_output()
             sys.exit(1)
         except LedgerError as error:
             _end(error.message, 1)
         except UnicodeEncodeError as error:
-            # Python keeps the bytes of an argument that are not UTF-8 as halves of surrogate pairs.
+            # Python stores argument bytes that are not UTF-8 as lone surrogates.
             if error.encoding == "utf-8":
                 _end("An argument is not UTF-8.", 2)
-            _end(f"The output cannot be written: {error.encoding} has not all its characters.", 1)
+            _end(f"The output cannot be written: it has characters that {error.encoding} does not have.", 1)
         except OSError as error:
             place = "" if error.filename is None else f"{error.filename}: "
             _end(str(error) if error.strerror is None else f"{place}{error.strerror}", 1)
         sys.exit(status if isinstance(status, int) else 0)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Make SIGTERM and SIGHUP end the command as an error does, so that unfinished files are removed.
+
+    `serve` and `listen` have handlers of their own.
+    """
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)  # Windows has no SIGHUP
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores it
+                before[number] = signal.signal(number, _stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(number: int, _: object) -> NoReturn:
+    sys.exit(128 + number)
 
 
 def _end(message: str, status: int) -> NoReturn:
@@ -50,10 +77,13 @@ def _end(message: str, status: int) -> NoReturn:
     try:
         sys.stdout.flush()
     except OSError:
-        _say_no_more()
+        _discard_output()
     sys.exit(status)
 
 
-def _say_no_more() -> None:
-    """Nothing gets through to stdout: let Python, which tries once more at its end, not fail there."""
+def _discard_output() -> None:
+    """Send stdout to the null device.
+
+    It cannot be written to any more, and Python's flush at exit would fail on it again.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -21,7 +21,7 @@ from ledger_engine.cli.running import (
     write,
 )
 from ledger_engine.core.clock import iso
-from ledger_engine.core.tenant import ROLES, SCOPES, Scope, mode_name
+from ledger_engine.core.tenant import ROLES, SCOPES, Tenant, mode_name
 from ledger_engine.database import Unit
 
 
@@ -39,7 +39,7 @@ def keys() -> None:
     "scopes",
     type=click.Choice(SCOPES),
     multiple=True,
-    help="Restrict the key to this scope; give it several times for several.",
+    help="Restrict the key to this scope; repeat it for several.",
 )
 @click.option("--name", help="What the key is for.")
 @options.database
@@ -53,25 +53,25 @@ def create(
     database: Path,
     as_json: bool,
 ) -> None:
-    """Make an API key. Its value is printed this once and cannot be had again."""
+    """Create an API key. Its value is printed only this once."""
     value = api_keys.new_value(mode == "live")
     new = NewApiKey(name, role, list(scopes) or None)
 
     def make(unit: Unit) -> tuple[ApiKey, str]:
         owner = project_or_first(unit, project)
-        return api_keys.create(unit, Scope(owner.id, mode == "live"), new, value), owner.id
+        return api_keys.create(unit, Tenant(owner.id, mode == "live"), new, value), owner.id
 
     key, owner = write(database, make, make=True)
-    _tell(key, value, owner, as_json)
+    _print(key, value, owner, as_json)
 
 
 @keys.command("list")
 @options.project
-@click.option("--all", "revoked_too", is_flag=True, help="List the revoked ones too.")
+@click.option("--all", "revoked_too", is_flag=True, help="Include revoked keys.")
 @options.database
 @options.as_json
 def list_keys(project: str | None, revoked_too: bool, database: Path, as_json: bool) -> None:
-    """List the keys of a project, newest first; their values are not kept."""
+    """List the keys of a project, newest first, without their values, which are not stored."""
 
     def find(unit: Unit) -> tuple[list[ApiKey], str]:
         owner = known_project(unit, project)
@@ -104,8 +104,8 @@ def list_keys(project: str | None, revoked_too: bool, database: Path, as_json: b
 @options.database
 @options.as_json
 def revoke(id: str, database: Path, as_json: bool) -> None:
-    """End the key ID and its tokens for good. A running server refuses it within a second."""
-    key = write(database, lambda unit: api_keys.revoke(unit, api_keys.scope_of(unit, id), id))
+    """Revoke the key ID and its tokens for good. A running server refuses them within a second."""
+    key = write(database, lambda unit: api_keys.revoke(unit, api_keys.tenant_of(unit, id), id))
     if as_json:
         print_json(shown(key))
     else:
@@ -118,17 +118,17 @@ def revoke(id: str, database: Path, as_json: bool) -> None:
 @options.as_json
 def roll(id: str, database: Path, as_json: bool) -> None:
     """Revoke the key ID and make one with the same rights in its place, printed this once."""
-    scope = read(database, partial(api_keys.scope_of, id=id))
-    value = api_keys.new_value(scope.livemode)
-    key = write(database, partial(api_keys.roll, scope=scope, id=id, value=value))
-    _tell(key, value, scope.project, as_json)
+    tenant = read(database, partial(api_keys.tenant_of, id=id))
+    value = api_keys.new_value(tenant.livemode)
+    key = write(database, partial(api_keys.roll, tenant=tenant, id=id, value=value))
+    _print(key, value, tenant.project, as_json)
 
 
-def _tell(key: ApiKey, value: str, project: str, as_json: bool) -> None:
+def _print(key: ApiKey, value: str, project: str, as_json: bool) -> None:
     if as_json:
         print_json(shown(key, project=project, key=value))
         return
-    # The value alone on stdout, so that it can go straight into a variable or a secret store.
+    # Only the value goes to stdout, so that it can be assigned to a variable or piped into a secret store.
     say(value)
     say(f"{key.id}: {_mode(key)} mode, role {key.role}, project {project}. Shown this once.", err=True)
 

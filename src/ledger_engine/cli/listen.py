@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 
@@ -18,21 +17,32 @@ from ledger_engine.access import api_keys
 from ledger_engine.access.api_keys import NewApiKey
 from ledger_engine.cli import options
 from ledger_engine.cli.running import known_project, say
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import open_engine
 from ledger_engine.database.lock import served_at
 
 
 @click.command()
-@click.option("--forward-to", metavar="URL", required=True, help="Where your handler takes its webhooks.")
-@click.option("--url", help="The ledger's server; the one that serves the database when this is left out.")
+@click.option(
+    "--forward-to",
+    metavar="URL",
+    required=True,
+    type=options.Url(default_scheme="http"),
+    help="The address of your webhook handler.",
+)
+@click.option(
+    "--url",
+    type=options.Url(server=True),
+    help="The server to listen to; by default the one that serves the database.",
+)
 @click.option(
     "--key",
+    type=options.Bearer(),
     envvar="LEDGER_API_KEY",
-    help="An API key; LEDGER_API_KEY has it too. Not needed for a server of your own database.",
+    help="An API key, or LEDGER_API_KEY. Not needed for a server on your own database.",
 )
-@click.option("--retry", is_flag=True, help="Try what your handler did not take again, up to five times.")
+@click.option("--retry", is_flag=True, help="Retry what your handler did not accept, up to five times.")
 @options.mode
 @options.project
 @options.database
@@ -48,26 +58,11 @@ def listen(
     """Post each event that happens on a server to a URL of yours, signed as a webhook, until Ctrl-C."""
     if url is not None and key is None:
         raise click.UsageError("--url needs --key or LEDGER_API_KEY.")
-    target = forward_to if "://" in forward_to else f"http://{forward_to}"
     server = url or served_at(database)
     if server is None:
-        raise click.ClickException(f"No server serves {database}: start one, or name another by --url.")
-    for option, address in (("--forward-to", target), ("--url", server)):
-        if not _is_address(address):
-            raise click.UsageError(f"{option} takes an address like http://127.0.0.1:3000/webhooks.")
-    _run_until_stopped(
-        _listen(server.rstrip("/").removesuffix("/v1"), key, target, retry, mode == "live", project, database)
-    )
-
-
-def _is_address(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        return (
-            parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in text
-        )
-    except ValueError:  # a port that is none
-        return False
+        raise click.ClickException(f"No server serves {database}: start one, or name another with --url.")
+    root = server.rstrip("/").removesuffix("/v1")
+    _run_until_stopped(_listen(root, key, forward_to, retry, mode == "live", project, database))
 
 
 async def _listen(
@@ -79,7 +74,7 @@ async def _listen(
     project: str | None,
     database: Path,
 ) -> None:
-    # Only now: a client takes longer to load than most commands to run.
+    # Imported here: httpx takes longer to load than most commands to run.
     from ledger_engine.cli.listening import Listener, Refused
 
     async with _key(key, database, project, livemode) as value:
@@ -91,30 +86,30 @@ async def _listen(
 
 @asynccontextmanager
 async def _key(given: str | None, database: Path, project: str | None, livemode: bool) -> AsyncIterator[str]:
-    """The key that was given, or one of our own that can read and ends with us."""
+    """Yield the given key, or create one that can only read and revoke it at the end."""
     if given is not None:
         yield given
         return
     value = api_keys.new_value(livemode)
 
-    def make(unit: Unit) -> tuple[Scope, str]:
-        scope = Scope(known_project(unit, project).id, livemode)
+    def make(unit: Unit) -> tuple[Tenant, str]:
+        tenant = Tenant(known_project(unit, project).id, livemode)
         new = NewApiKey("listen", "member", ["read:projects", "read:users"], session=True)
-        return scope, api_keys.create(unit, scope, new, value).id
+        return tenant, api_keys.create(unit, tenant, new, value).id
 
     engine = open_engine(database)
     try:
-        scope, id = await engine.write(make)
+        tenant, id = await engine.write(make)
         try:
             yield value
         finally:
-            await engine.write(partial(api_keys.revoke, scope=scope, id=id))
+            await engine.write(partial(api_keys.revoke, tenant=tenant, id=id))
     finally:
         await engine.close()
 
 
 def _run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Run it; Ctrl-C and SIGTERM are how one ends it, so they are no failure."""
+    """Run `work` until Ctrl-C or SIGTERM, which are its normal end and not errors."""
 
     async def run() -> None:
         task = asyncio.ensure_future(work)

@@ -1,7 +1,8 @@
-"""Listen to the events of any ledger server and post each to a local address, signed as a webhook is.
+"""Listen to the events of any ledger server and post each to a local address, signed like a webhook.
 
 For a handler on a machine that no server can reach. All deliveries of one run are signed with one secret,
-the first session's, so that the handler can be told it once; what the server signs with it is checked.
+that of the first session, so that the handler is configured once; the server's own signatures are checked
+with it.
 """
 
 from __future__ import annotations
@@ -14,37 +15,31 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 import httpx
+from httpx_sse import EventSource, ServerSentEvent, SSEError
 
 from ledger_engine.events.webhooks.endpoints import sign
 
 RETRIES_S = (1, 5, 30, 120, 600)
-RETRIES_MAX = 100  # deliveries that wait for another try; more make the listener wait
+RETRIES_MAX = 100  # deliveries that wait for another attempt; with more, the listener waits
 RECONNECTS_S = (0.5, 1, 2, 5, 10)
-SILENT_S = 45  # the server speaks every 15 seconds: longer than that, and the line is dead
-DEADLINE_S = 15  # of a delivery, as the server has it
+# the server sends something every 15 seconds, so after this time the connection is dead
+SILENCE_TIMEOUT_S = 45
+DEADLINE_S = 15  # seconds for one delivery, as on the server
+UNREADABLE = "The server sent an event that cannot be read. Is it a ledger?"
 
 
 class Refused(Exception):
-    """The server will not let us listen; the text says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """One server-sent event."""
-
-    kind: str
-    id: str
-    data: str
+    """The server refuses the stream; the text says why."""
 
 
 @dataclass(slots=True, eq=False)
 class Listener:
-    """Follows one server and forwards to one address; `tell` is given each line for people."""
+    """Follows the events of one server and forwards them; `write_line` gets each line for people."""
 
     server: str
     key: str
     forward_to: str
-    tell: Callable[[str], None]
+    write_line: Callable[[str], None]
     retry: bool = False
     _last: str | None = None
     _session: str = ""
@@ -52,32 +47,34 @@ class Listener:
     _retries: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def run(self) -> None:
-        """Until it is cancelled; raises Refused."""
+        """Run until cancelled; raises Refused."""
         failed = 0
-        # What the environment says of proxies is not meant for this machine and the one behind --url.
+        # The proxies in the environment are not meant for this machine, nor for the server of --url.
         async with (
-            httpx.AsyncClient(trust_env=False, timeout=httpx.Timeout(10, read=SILENT_S)) as server,
+            httpx.AsyncClient(trust_env=False, timeout=httpx.Timeout(10, read=SILENCE_TIMEOUT_S)) as server,
             httpx.AsyncClient(trust_env=False, timeout=None) as receiver,
         ):
             try:
                 while True:
                     try:
-                        async for heard in self._follow(server):
+                        async for event in self._follow(server):
                             failed = 0
-                            await self._take(heard, receiver)
+                            await self._take(event, receiver)
                         reason = "the server has ended the stream"
+                    except SSEError:
+                        raise Refused(f"{self.server} does not answer with events.") from None
                     except httpx.HTTPError as error:
                         reason = str(error) or type(error).__name__
                     wait = RECONNECTS_S[min(failed, len(RECONNECTS_S) - 1)]
                     failed += 1
-                    self.tell(f"Not connected: {reason}. Trying again in {wait:g} s.")
+                    self.write_line(f"Not connected: {reason}. Trying again in {wait:g} s.")
                     await asyncio.sleep(wait)
             finally:
                 for task in self._retries:
                     task.cancel()
                 await asyncio.gather(*self._retries, return_exceptions=True)
 
-    async def _follow(self, server: httpx.AsyncClient) -> AsyncIterator[Heard]:
+    async def _follow(self, server: httpx.AsyncClient) -> AsyncIterator[ServerSentEvent]:
         headers = {"Authorization": f"Bearer {self.key}", "Accept": "text/event-stream"}
         if self._last is not None:
             headers["Last-Event-ID"] = self._last
@@ -87,36 +84,40 @@ class Listener:
                 if response.status_code < 500 and response.status_code != 429:
                     raise Refused(_refusal(response))
                 raise httpx.HTTPError(_refusal(response))
-            async for heard in _heard(response.aiter_lines()):
-                yield heard
+            response.encoding = "utf-8"  # always, whatever the header says (WHATWG HTML, 9.2.5)
+            async for event in EventSource(response).aiter_sse():
+                if event.data:
+                    yield event
 
-    async def _take(self, heard: Heard, receiver: httpx.AsyncClient) -> None:
-        data = json.loads(heard.data)
-        if heard.kind == "session":
-            self._session = data["secret"]
+    async def _take(self, event: ServerSentEvent, receiver: httpx.AsyncClient) -> None:
+        _require_ascii(event.id)
+        if event.event == "session":
+            (self._session,) = _texts(event.data, "secret")
             if self._secret is None:
                 self._secret = self._session
-                self.tell(f"Listening to {self.server}, forwarding to {self.forward_to}")
-                self.tell(f"The signing secret of this run: {self._secret}")
+                self.write_line(f"Listening to {self.server}, forwarding to {self.forward_to}")
+                self.write_line(f"The signing secret for this run: {self._secret}")
             else:
-                self.tell("Connected again.")
-        elif heard.kind == "event":
-            body = data["body"].encode()
-            if not hmac.compare_digest(sign(self._session, body), data["signature"]):
+                self.write_line("Connected again.")
+        elif event.event == "event":
+            text, signature = _texts(event.data, "body", "signature")
+            body = text.encode()
+            if not hmac.compare_digest(sign(self._session, body).encode(), signature.encode()):
                 raise Refused("An event came with a wrong signature.")
             if not await self._forward(receiver, body, 1) and self.retry:
                 await self._retry_later(receiver, body)
-        self._last = heard.id or self._last
+        self._last = event.id or self._last
 
     async def _forward(self, receiver: httpx.AsyncClient, body: bytes, attempt: int) -> bool:
-        """Post the event; tells a line before and one after, and gives whether it was taken."""
-        event = json.loads(body)
-        self.tell(f"--> {event['type']} {event['id']}{'' if attempt == 1 else f' (attempt {attempt})'}")
+        """Post the event and return whether it was accepted; writes a line before and one after."""
+        kind, id = _texts(body, "type", "id")
+        _require_ascii(kind + id)
+        self.write_line(f"--> {kind} {id}{'' if attempt == 1 else f' (attempt {attempt})'}")
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "ledger-engine",
-            "Ledger-Event-Id": event["id"],
-            "Ledger-Event-Type": event["type"],
+            "Ledger-Event-Id": id,
+            "Ledger-Event-Type": kind,
             "Ledger-Attempt": str(attempt),
             "Ledger-Signature": sign(self._secret or "", body),
         }
@@ -124,13 +125,13 @@ class Listener:
         try:
             async with asyncio.timeout(DEADLINE_S):
                 answer = await receiver.post(self.forward_to, content=body, headers=headers)
-            told, taken = f"{answer.status_code} {answer.reason_phrase}", answer.is_success
+            outcome, taken = f"{answer.status_code} {answer.reason_phrase}", answer.is_success
         except TimeoutError:
-            told, taken = f"no answer within {DEADLINE_S} s", False
+            outcome, taken = f"no answer within {DEADLINE_S} s", False
         except httpx.HTTPError as error:
-            told, taken = str(error) or type(error).__name__, False
+            outcome, taken = str(error) or type(error).__name__, False
         milliseconds = round((time.monotonic() - began) * 1000)
-        self.tell(f"<-- {told} {event['id']} ({milliseconds} ms)")
+        self.write_line(f"<-- {outcome} {id} ({milliseconds} ms)")
         return taken
 
     async def _retry_later(self, receiver: httpx.AsyncClient, body: bytes) -> None:
@@ -147,17 +148,22 @@ class Listener:
                 return
 
 
-async def _heard(lines: AsyncIterator[str]) -> AsyncIterator[Heard]:
-    """The server-sent events in the lines (WHATWG, Server-sent events, 9.2.6)."""
-    fields: dict[str, str] = {}
-    async for line in lines:
-        if line:
-            name, _, value = line.partition(":")
-            fields[name] = value.removeprefix(" ")
-        else:
-            if "data" in fields:
-                yield Heard(fields.get("event", "message"), fields.get("id", ""), fields["data"])
-            fields = {}
+def _texts(text: str | bytes, *names: str) -> tuple[str, ...]:
+    """Return the texts of these names in a JSON object; raises Refused when one is missing or no text."""
+    try:
+        record = json.loads(text)
+        found = tuple(record[name] for name in names)
+        for each in found:
+            each.encode()
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise Refused(UNREADABLE) from None
+    return found
+
+
+def _require_ascii(text: str) -> None:
+    """Raise Refused for text that cannot be sent in a header."""
+    if not text.isascii():
+        raise Refused(UNREADABLE)
 
 
 def _refusal(response: httpx.Response) -> str:
@@ -166,4 +172,4 @@ def _refusal(response: httpx.Response) -> str:
         message = error["message"] if isinstance(error, dict) else response.json()["message"]
         return f"{response.status_code}: {message}"
     except (ValueError, KeyError, TypeError):
-        return f"{response.status_code} from a server that is no ledger"
+        return f"{response.status_code} from a server that is not a ledger"

@@ -1,13 +1,64 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the checks of their values."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ledger_engine.core.settings import default_database
 from ledger_engine.database.pages import LIMIT_DEFAULT, LIMIT_MAX
+
+
+class Url(click.ParamType[str]):
+    """An http(s) URL; with `server` it names a server, without query or user."""
+
+    name = "url"
+
+    def __init__(self, *, server: bool = False, default_scheme: str | None = None) -> None:
+        self._server = server
+        self._default_scheme = default_scheme
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> str:
+        """Return the URL with its scheme."""
+        text = str(value)
+        if "://" not in text and self._default_scheme is not None:
+            text = f"{self._default_scheme}://{text}"
+        if not self._can_be_asked(text):
+            self.fail(f"{text!r} is not an address like http://127.0.0.1:3000/webhooks.", param, context)
+        return text
+
+    def _can_be_asked(self, text: str) -> bool:
+        import httpx  # imported here: it takes longer to load than most commands to run
+
+        try:
+            url = httpx.URL(text)
+            # Reading the host decodes an internationalised name. The port is checked because httpx accepts
+            # any number.
+            sound = url.scheme in ("http", "https") and url.host and (url.port or 1) in range(1, 65_536)
+        except (httpx.InvalidURL, ValueError):
+            return False
+        if not sound or url.port == 0 or " " in text or not text.isprintable():
+            return False
+        return not (self._server and (url.userinfo or url.query or url.fragment))
+
+
+class Bearer(click.ParamType[str]):
+    """A bearer value: one word of printable ASCII.
+
+    It is a secret, so no message contains it.
+    """
+
+    name = "key"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> str:
+        """Return the value."""
+        text = str(value)
+        if not text or not text.isascii() or not text.isprintable() or " " in text:
+            self.fail("the key is empty or has characters that a key cannot have.", param, context)
+        return text
+
 
 database = click.option(
     "--database",
@@ -15,10 +66,10 @@ database = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     default=default_database,
     show_default="ledger.db in your data directory",
-    help="The SQLite file; LEDGER_DATABASE names it too.",
+    help="The SQLite file, or LEDGER_DATABASE.",
 )
 project = click.option(
-    "--project", metavar="ID", help="The project; the database's first one when this is left out."
+    "--project", metavar="ID", help="The project; by default the first one in the database."
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for a program to read.")
 limit = click.option(
@@ -27,12 +78,12 @@ limit = click.option(
     default=LIMIT_DEFAULT,
     show_default=True,
     metavar="N",
-    help="How many, the newest first.",
+    help="How many to list, newest first.",
 )
 mode = click.option(
     "--mode",
     type=click.Choice(["test", "live"]),
     default="test",
     show_default=True,
-    help="Whose data: that of the test or of the live mode.",
+    help="The mode: test or live.",
 )

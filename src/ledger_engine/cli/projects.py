@@ -1,4 +1,4 @@
-"""`ledger-engine projects`: who owns what is in a ledger, and what their plan allows."""
+"""`ledger-engine projects`: the projects of a ledger and their plans."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ledger_engine.access import projects as room
+from ledger_engine.access import projects as ledger_projects
 from ledger_engine.access.limits import PLANS
 from ledger_engine.access.projects import Changes, NewProject, Project
 from ledger_engine.cli import options
@@ -34,7 +34,7 @@ def projects() -> None:
 @_burst
 @click.option(
     "--overdraft",
-    type=click.Choice(room.OVERDRAFT),
+    type=click.Choice(ledger_projects.OVERDRAFT),
     default="allow",
     show_default=True,
     help="Whether a debit may take a balance below zero.",
@@ -52,7 +52,7 @@ def create(
 ) -> None:
     """Make a project called NAME."""
     new = NewProject(name, plan, rate_limit, burst, overdraft)
-    _tell(write(database, partial(room.create, new=new), make=True), as_json)
+    _print(write(database, partial(ledger_projects.create, new=new), make=True), as_json)
 
 
 @projects.command("list")
@@ -60,7 +60,7 @@ def create(
 @options.as_json
 def list_projects(database: Path, as_json: bool) -> None:
     """List the projects, the first one first."""
-    every = read(database, room.every)
+    every = read(database, ledger_projects.every)
     if as_json:
         print_json([_shown(project) for project in every])
         return
@@ -87,7 +87,9 @@ def list_projects(database: Path, as_json: bool) -> None:
 @_rate_limit
 @_burst
 @click.option(
-    "--overdraft", type=click.Choice(room.OVERDRAFT), help="Whether a debit may take a balance below zero."
+    "--overdraft",
+    type=click.Choice(ledger_projects.OVERDRAFT),
+    help="Whether a debit may take a balance below zero.",
 )
 @options.database
 @options.as_json
@@ -101,9 +103,9 @@ def update(
     database: Path,
     as_json: bool,
 ) -> None:
-    """Change the project ID; what is not given stays. A running server heeds it within a second."""
+    """Change the options given of the project ID. A running server applies the change within a second."""
     changes = Changes(name, plan, rate_limit, burst, overdraft)
-    _tell(write(database, partial(room.update, id=id, changes=changes)), as_json)
+    _print(write(database, partial(ledger_projects.update, id=id, changes=changes)), as_json)
 
 
 @projects.command()
@@ -111,11 +113,11 @@ def update(
 @options.database
 @options.as_json
 def restore(id: str, database: Path, as_json: bool) -> None:
-    """Take the archived project ID back, with all it had; its keys work again within a second."""
-    _tell(write(database, partial(room.restore, id=id)), as_json)
+    """Restore the archived project ID with everything in it; its keys work again within a second."""
+    _print(write(database, partial(ledger_projects.restore, id=id)), as_json)
 
 
-def _tell(project: Project, as_json: bool) -> None:
+def _print(project: Project, as_json: bool) -> None:
     if as_json:
         print_json(_shown(project))
     else:
@@ -123,6 +125,7 @@ def _tell(project: Project, as_json: bool) -> None:
 
 
 def _shown(project: Project) -> dict[str, Any]:
-    # Every object carries a mode (decisions.md 1). A project has both, and over HTTP it is the credential's;
-    # there is none here, so it is the one that commands mean unless told.
+    # Every object shows a mode (docs/decisions.md#conventions-objects). A project has both modes, and over
+    # HTTP it shows the credential's. Without a credential it shows the default mode of commands, which is
+    # test.
     return shown(project, livemode=False)

@@ -1,4 +1,4 @@
-"""How a command reaches the ledger: open the database, run one work, close it; a server may run beside it."""
+"""Running works for commands: open the database, run one work, close it, also beside a running server."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from ledger_engine.core.records import Record, as_json
 from ledger_engine.core.settings import make_folder
 from ledger_engine.database import T, Unit, Work
 from ledger_engine.database.engine import Engine, open_engine
+from ledger_engine.database.log import require_file_of_log
 
 
 def read(database: Path, work: Work[T]) -> T:
-    """Run a work that changes nothing on a database that must be there."""
-    _require(database)
+    """Run a work that only reads, on a database that must exist."""
+    require(database)
     return asyncio.run(using(database, lambda engine: engine.read(work)))
 
 
 def write(database: Path, work: Work[T], *, make: bool = False) -> T:
-    """Run a work as one transaction; `make` makes a database that is not there."""
+    """Run a work as one transaction; with `make` the database is created if it is missing."""
     if not make:
-        _require(database)
+        require(database)
     return asyncio.run(using(database, lambda engine: engine.write(work)))
 
 
 async def using(database: Path, use: Callable[[Engine], Awaitable[T]]) -> T:
-    """Open the database, made if it is not there, for as long as `use` takes."""
+    """Open the database for the duration of `use`, creating it if it is missing."""
     make_folder(database)
     engine = open_engine(database)
     try:
@@ -44,9 +45,9 @@ async def using(database: Path, use: Callable[[Engine], Awaitable[T]]) -> T:
 
 
 def project_or_first(unit: Unit, id: str | None) -> Project:
-    """The project with this id, or the database's first one, made if there is none.
+    """Return the project with this id, or the database's first one, creating it if there is none.
 
-    Raises NotFound, and Conflict for one that is archived: what is put there nobody could see.
+    Raises NotFound, and Conflict for an archived project, because nobody could see what is added to it.
     """
     project = projects.first_or_new(unit)[0] if id is None else projects.get(unit, id)
     if project.archived_at is not None:
@@ -55,32 +56,39 @@ def project_or_first(unit: Unit, id: str | None) -> Project:
 
 
 def known_project(unit: Unit, id: str | None) -> Project:
-    """The project with this id, or the database's first one; raises NotFound, and Conflict without any."""
+    """Return the project with this id, or the database's first one.
+
+    Raises NotFound, and Conflict when the database has no project.
+    """
     project = projects.first(unit) if id is None else projects.get(unit, id)
     if project is None:
         raise Conflict(
-            "not_recoverable", "There is no project yet; `ledger-engine projects create` makes one."
+            "not_recoverable",
+            "There is no project yet; create one with `ledger-engine projects create NAME`.",
         )
     return project
 
 
 def shown(record: Record, **more: Any) -> dict[str, Any]:
-    """A record as JSON shows it, with fields of the command's own."""
+    """Return the JSON object of a record together with further fields."""
     return {**as_json(record), **more}
 
 
 def print_json(value: object) -> None:
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
     _write(printable_json(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
 def say(line: str, *, err: bool = False) -> None:
-    """One line for people, on stdout or stderr. Names in it are others': none of them steers the terminal."""
+    """Print one line for people, on stdout or stderr.
+
+    Names in it come from others, so control characters are escaped.
+    """
     _write(printable(line), err=err)
 
 
 def print_table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    """Columns as wide as what is in them; nothing but the heads when there are no rows."""
+    """Print the columns, each as wide as its widest cell; without rows only the heads."""
     table = [heads, *(tuple(printable(cell) for cell in row) for row in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(heads))]
     for row in table:
@@ -97,6 +105,7 @@ def _write(text: str, *, err: bool = False) -> None:
         raise click.ClickException(f"The output cannot be written: {error.strerror}.") from error
 
 
-def _require(database: Path) -> None:
+def require(database: Path) -> None:
+    require_file_of_log(database)
     if not database.is_file():
-        raise click.ClickException(f"There is no database {database}; `ledger-engine serve` makes one.")
+        raise click.ClickException(f"There is no database {database}; `ledger-engine serve` creates one.")

@@ -1,10 +1,11 @@
-"""`ledger-engine serve`."""
+"""`ledger-engine serve`: start the server."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
     from ledger_engine.server import Ready
 
 
-COLLECTED_AT = 10_000  # objects made and not yet gone
+COLLECTED_AT = 10_000  # the garbage collector runs after so many more objects were made than freed
 WAITS_MAX = 50
 WAIT_MAX_S = 30 * 86_400
 
 
 class Rate(click.ParamType[tuple[int, int]]):
-    """`20/5`: so many requests a minute and so many in one second."""
+    """A rate such as `20/5`: requests a minute, and requests in one second."""
 
     name = "N/N"
 
@@ -35,12 +36,12 @@ class Rate(click.ParamType[tuple[int, int]]):
             return value
         minute, _, second = str(value).partition("/")
         if not (minute.isdecimal() and second.isdecimal() and int(minute) and int(second)):
-            self.fail(f"{value!r} is not like 20/5, requests a minute and in one second.", param, ctx)
+            self.fail(f"{value!r} must be like 20/5: requests a minute and in one second.", param, ctx)
         return int(minute), int(second)
 
 
 class Waits(click.ParamType[tuple[float, ...]]):
-    """`5,300,1800`: seconds, one for each further attempt."""
+    """Waits such as `5,300,1800`: seconds before each further attempt."""
 
     name = "S,S,…"
 
@@ -54,7 +55,7 @@ class Waits(click.ParamType[tuple[float, ...]]):
         except ValueError:
             waits = ()
         if not 1 <= len(waits) <= WAITS_MAX or not all(0 <= wait <= WAIT_MAX_S for wait in waits):
-            self.fail(f"{value!r} is not like 5,300,1800, seconds of at most 30 days each.", param, ctx)
+            self.fail(f"{value!r} must be like 5,300,1800: seconds, each at most 30 days.", param, ctx)
         return waits
 
 
@@ -83,7 +84,12 @@ class Waits(click.ParamType[tuple[float, ...]]):
     default=0,
     show_default=True,
     metavar="N",
-    help="How many proxies stand in front and append to X-Forwarded-For.",
+    help="How many proxies in front append to X-Forwarded-For.",
+)
+@click.option(
+    "--issuer",
+    metavar="URL",
+    help="This server's address for apps, like https://ledger.example; needed where it is reached by a name.",
 )
 @click.option(
     "--auth-rate-limit",
@@ -100,7 +106,12 @@ class Waits(click.ParamType[tuple[float, ...]]):
     show_default=True,
     help="Seconds to wait before each further attempt to send a webhook.",
 )
-@click.option("--demo", is_flag=True, help="Serve demo data with live traffic; nothing of it is kept.")
+@click.option(
+    "--accept-clock",
+    is_flag=True,
+    help="The machine's clock is right, though the ledger was last served long before.",
+)
+@click.option("--demo", is_flag=True, help="Serve demo data with live traffic; it is removed at the end.")
 @click.option("--embedded", is_flag=True, hidden=True, help="Serve the dashboard that started this process.")
 @click.pass_context
 def serve(
@@ -120,7 +131,7 @@ def serve(
     project and a key to try it with.
     """
     if demo and context.get_parameter_source("database") is click.core.ParameterSource.COMMANDLINE:
-        raise click.UsageError("--demo has a database of its own: leave out --database.")
+        raise click.UsageError("--demo uses its own database; leave out --database.")
     if embedded:
         host, port = "127.0.0.1", 0
     per_minute, per_second = auth_rate_limit
@@ -135,26 +146,29 @@ def serve(
     )
     try:
         settings.check()
-        # The web framework takes longer to load than all else: not before we know that it is wanted.
-        # Nothing of what is loaded is garbage; to look for some would take a tenth of that time.
+        # Imported here, once the server is certain to start: the web framework takes longer to load than all
+        # else. Nothing loaded is garbage, and collecting meanwhile would take a tenth of that time.
         gc.disable()
         from ledger_engine import server
 
         gc.freeze()
         gc.enable()
-        # What a request makes is gone with its answer, hardly any of it in a cycle: with the usual 700 the
-        # collector would look at each crowd of requests several times, to find nothing.
+        # The objects of a request are freed with its answer, and hardly any are in a cycle. With the usual
+        # threshold of 700 the collector would scan the open requests several times and find nothing.
         gc.set_threshold(COLLECTED_AT)
-        server.run(settings, _announce_embedded if embedded else _announce)
+        server.run(settings, _announce_embedded if embedded else partial(_announce, issuer=settings.issuer))
     except BadSettings as error:
         raise click.UsageError(str(error)) from error
 
 
-def _announce(ready: Ready) -> None:
-    _say(f"Listening on {ready.url}")
+def _announce(ready: Ready, issuer: str | None) -> None:
+    pinned = "" if issuer is None else f" (OAuth issuer {issuer.rstrip('/')})"
+    _say(f"Listening on {ready.url}{pinned}")
     if ready.key is not None:
         _say(f"A test key for the new project, shown this once: {ready.key}")
         _say(f'Try it: curl {ready.url}/v1/accounts -H "Authorization: Bearer {ready.key}"')
+    if ready.notice is not None:
+        _say(ready.notice)
 
 
 def _announce_embedded(ready: Ready) -> None:
@@ -162,7 +176,6 @@ def _announce_embedded(ready: Ready) -> None:
 
 
 def _say(line: str) -> None:
-    with contextlib.suppress(
-        OSError
-    ):  # nobody reads what we say; those who use the socket need us all the same
+    # The output may be closed; the server goes on, because its clients still use the socket.
+    with contextlib.suppress(OSError):
         click.echo(printable(line))

@@ -1,4 +1,4 @@
-"""`ledger-engine users`."""
+"""`ledger-engine users`: set the passwords of users."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import click
 
 from ledger_engine.cli import options
 from ledger_engine.cli.running import known_project, print_json, say, write
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 
 
 @click.group()
 def users() -> None:
-    """Look after the people of a project."""
+    """Manage the users of a project."""
 
 
 @users.command("set-password")
@@ -26,7 +26,7 @@ def users() -> None:
     type=click.Choice(["test", "live"]),
     default="test",
     show_default=True,
-    help="Whose users: those of the test or of the live mode.",
+    help="The mode of the user: test or live.",
 )
 @click.option("--password-stdin", is_flag=True, help="Read the password from stdin instead of asking for it.")
 @options.database
@@ -34,14 +34,14 @@ def users() -> None:
 def set_password(
     email: str, project: str | None, mode: str, password_stdin: bool, database: Path, as_json: bool
 ) -> None:
-    """Give the user with the address EMAIL a password to sign in with."""
+    """Set the password of the user with the address EMAIL, for signing in."""
     from ledger_engine.access.oauth import passwords
 
     hashed = passwords.hash_password(_read_password(password_stdin))
 
     def work(unit: Unit) -> str:
-        scope = Scope(known_project(unit, project).id, mode == "live")
-        return passwords.set_password(unit, scope, email, hashed)
+        tenant = Tenant(known_project(unit, project).id, mode == "live")
+        return passwords.set_password(unit, tenant, email, hashed)
 
     id = write(database, work)
     if as_json:
@@ -53,7 +53,7 @@ def set_password(
 def _read_password(from_stdin: bool) -> str:
     if not from_stdin:
         if not sys.stdin.isatty():
-            raise click.UsageError("There is no terminal to ask for a password at: give --password-stdin.")
+            raise click.UsageError("There is no terminal to ask for the password on; use --password-stdin.")
         return str(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
-    # One line end belongs to `echo`, not to the password.
+    # `echo` adds one line end, which does not belong to the password.
     return sys.stdin.read().removesuffix("\n").removesuffix("\r")

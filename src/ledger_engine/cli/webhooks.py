@@ -1,4 +1,4 @@
-"""`ledger-engine webhooks`: where events are sent, and what came of it."""
+"""`ledger-engine webhooks`: endpoints, their signing secrets, and their deliveries."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ledger_engine.cli.running import (
     write,
 )
 from ledger_engine.core.clock import iso
-from ledger_engine.core.tenant import Scope, mode_name
+from ledger_engine.core.tenant import Tenant, mode_name
 from ledger_engine.database import Unit
 from ledger_engine.database.pages import PageRequest
 from ledger_engine.events.outbox import KINDS
-from ledger_engine.events.webhooks import deliveries
-from ledger_engine.events.webhooks import endpoints as room
+from ledger_engine.events.webhooks import deleted as deleted_room
+from ledger_engine.events.webhooks import deliveries, endpoints
 from ledger_engine.events.webhooks.deliveries import Delivery
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint, WebhookEndpoint
 from ledger_engine.events.webhooks.sealing import Seal
@@ -44,7 +44,7 @@ def webhooks() -> None:
     type=click.Choice(KINDS),
     metavar="KIND",
     multiple=True,
-    help="Send this kind of event only, like invoice.paid; give it several times for several.",
+    help="Send only this kind of event, like invoice.paid; repeat it for several.",
 )
 @options.mode
 @options.project
@@ -58,26 +58,28 @@ def create(
 
     livemode = mode == "live"
     asyncio.run(check_url(url, livemode=livemode))
-    secret = room.new_secret()
+    secret = endpoints.new_secret()
     sealed = Seal.from_environment().close(secret)
-    new = NewEndpoint(url, list(kinds) or [room.EVERY])
+    new = NewEndpoint(url, list(kinds) or [endpoints.EVERY])
 
     def make(unit: Unit) -> EndpointWithSecret:
-        scope = Scope(project_or_first(unit, project).id, livemode)
-        return room.create(unit, scope, new, secret, sealed)
+        tenant = Tenant(project_or_first(unit, project).id, livemode)
+        return endpoints.create(unit, tenant, new, secret, sealed)
 
-    _tell_secret(write(database, make, make=True), as_json)
+    _print_secret(write(database, make, make=True), as_json)
 
 
 @webhooks.command("list")
+@click.option("--deleted", is_flag=True, help="List those that can be restored instead.")
 @options.project
 @options.database
 @options.as_json
-def list_endpoints(project: str | None, database: Path, as_json: bool) -> None:
+def list_endpoints(deleted: bool, project: str | None, database: Path, as_json: bool) -> None:
     """List the webhook endpoints of both modes, the first one first."""
+    every = deleted_room.every if deleted else endpoints.every
 
     def find(unit: Unit) -> list[WebhookEndpoint]:
-        return room.every(unit, known_project(unit, project).id)
+        return every(unit, known_project(unit, project).id)
 
     found = read(database, find)
     if as_json:
@@ -103,8 +105,23 @@ def list_endpoints(project: str | None, database: Path, as_json: bool) -> None:
 @options.database
 @options.as_json
 def delete(id: str, database: Path, as_json: bool) -> None:
-    """Delete the endpoint ID; what was not delivered to it never will be."""
-    _change(room.delete, id, database, as_json, "deleted")
+    """Delete the endpoint ID, which `restore` takes back for 30 days."""
+    _change(deleted_room.delete, id, database, as_json, "deleted")
+
+
+@webhooks.command()
+@click.argument("id")
+@options.database
+@options.as_json
+def restore(id: str, database: Path, as_json: bool) -> None:
+    """Take back the deleted endpoint ID, for the events from now on; its new secret is printed this once."""
+    secret = endpoints.new_secret()
+    sealed = Seal.from_environment().close(secret)
+
+    def take_back(unit: Unit) -> EndpointWithSecret:
+        return deleted_room.restore(unit, deleted_room.tenant_of(unit, id), id, secret, sealed)
+
+    _print_secret(write(database, take_back), as_json)
 
 
 @webhooks.command()
@@ -113,7 +130,7 @@ def delete(id: str, database: Path, as_json: bool) -> None:
 @options.as_json
 def disable(id: str, database: Path, as_json: bool) -> None:
     """Send nothing to the endpoint ID until it is enabled again."""
-    _change(room.disable, id, database, as_json, "disabled")
+    _change(endpoints.disable, id, database, as_json, "disabled")
 
 
 @webhooks.command()
@@ -122,7 +139,7 @@ def disable(id: str, database: Path, as_json: bool) -> None:
 @options.as_json
 def enable(id: str, database: Path, as_json: bool) -> None:
     """Send to the endpoint ID again, from where it stopped."""
-    _change(room.enable, id, database, as_json, "enabled")
+    _change(endpoints.enable, id, database, as_json, "enabled")
 
 
 @webhooks.command()
@@ -131,13 +148,13 @@ def enable(id: str, database: Path, as_json: bool) -> None:
 @options.as_json
 def roll(id: str, database: Path, as_json: bool) -> None:
     """Replace the signing secret of the endpoint ID at once; the new one is printed this once."""
-    secret = room.new_secret()
+    secret = endpoints.new_secret()
     sealed = Seal.from_environment().close(secret)
 
     def replace(unit: Unit) -> EndpointWithSecret:
-        return room.roll_secret(unit, room.scope_of(unit, id), id, secret, sealed)
+        return endpoints.roll_secret(unit, endpoints.tenant_of(unit, id), id, secret, sealed)
 
-    _tell_secret(write(database, replace), as_json)
+    _print_secret(write(database, replace), as_json)
 
 
 @webhooks.command("deliveries")
@@ -149,7 +166,7 @@ def list_deliveries(id: str, limit: int, database: Path, as_json: bool) -> None:
     """List what was sent to the endpoint ID, with every attempt."""
 
     def find(unit: Unit) -> list[Delivery]:
-        return deliveries.page(unit, room.scope_of(unit, id), id, PageRequest(limit)).items
+        return deliveries.page(unit, endpoints.tenant_of(unit, id), id, PageRequest(limit)).items
 
     found = read(database, find)
     if as_json:
@@ -175,20 +192,20 @@ def _row(delivery: Delivery) -> tuple[str, ...]:
 
 
 def _change(
-    change: Callable[[Unit, Scope, str], WebhookEndpoint], id: str, database: Path, as_json: bool, done: str
+    change: Callable[[Unit, Tenant, str], WebhookEndpoint], id: str, database: Path, as_json: bool, done: str
 ) -> None:
-    endpoint = write(database, lambda unit: change(unit, room.scope_of(unit, id), id))
+    endpoint = write(database, lambda unit: change(unit, endpoints.tenant_of(unit, id), id))
     if as_json:
         print_json(shown(endpoint))
     else:
         say(f"{endpoint.id} is {done}.")
 
 
-def _tell_secret(endpoint: EndpointWithSecret, as_json: bool) -> None:
+def _print_secret(endpoint: EndpointWithSecret, as_json: bool) -> None:
     if as_json:
         print_json(shown(endpoint))
         return
-    # The secret alone on stdout, so that it can go straight into a variable or a secret store.
+    # Only the secret goes to stdout, so that it can be assigned to a variable or piped into a secret store.
     say(endpoint.secret)
     mode = mode_name(endpoint.livemode)
     say(f"{endpoint.id}: {mode} mode, sent to {endpoint.url}. Shown this once.", err=True)

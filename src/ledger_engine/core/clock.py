@@ -1,4 +1,4 @@
-"""The time of the ledger: milliseconds since 1970 in UTC, never going back."""
+"""The ledger's clock: milliseconds since 1970-01-01 UTC, never going back."""
 
 from __future__ import annotations
 
@@ -19,23 +19,27 @@ _DATE_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}([.,]\d{1,9})?
 
 
 class Clock(Protocol):
-    """Whatever tells the time; tests bring their own."""
+    """A source of the current time; tests bring their own."""
 
     def now(self) -> int:
-        """Milliseconds since 1970-01-01 UTC; never less than an earlier answer."""
+        """Return milliseconds since 1970-01-01 UTC, never less than an earlier result."""
         ...
 
     def advance_past(self, moment: int) -> None:
-        """Make every later answer greater than `moment`."""
+        """Make every later result of `now` greater than `moment` (milliseconds)."""
+        ...
+
+    def machine(self) -> int:
+        """Return what the machine's clock shows, in milliseconds; it may be wrong and may go back."""
         ...
 
 
 class SystemClock:
     """The machine's clock, kept from going back.
 
-    Records are listed in the order of their ids, which hold this time, and tokens expire by it. When
-    the machine's clock is set back, time here goes on from the latest moment seen at the pace of the
-    monotonic clock: nothing is dated before its predecessor and no expired token comes back to life.
+    Records are listed in the order of their ids, which contain this time, and tokens expire by it. When the
+    machine's clock is set back, this clock goes on from the latest moment seen, at the pace of the monotonic
+    clock: no record is dated before an earlier one, and no expired token becomes valid again.
     """
 
     def __init__(self) -> None:
@@ -53,10 +57,13 @@ class SystemClock:
                 self._latest = moment + 1
                 self._seen_at_ns = time.monotonic_ns()
 
+    def machine(self) -> int:
+        return time.time_ns() // 1_000_000
+
     def _now(self) -> int:
         tick = time.monotonic_ns()
         carried_on = self._latest + (tick - self._seen_at_ns) // 1_000_000
-        wall = time.time_ns() // 1_000_000
+        wall = self.machine()
         if wall >= carried_on:
             self._latest = wall
             self._seen_at_ns = tick
@@ -67,21 +74,25 @@ class SystemClock:
 
 @lru_cache(maxsize=1024)
 def iso(moment: int) -> str:
-    """`2026-11-20T04:31:00.123Z`: always UTC and three decimals (decisions.md 1)."""
+    """Return the moment as text such as `2026-11-20T04:31:00.123Z`.
+
+    Always UTC with three decimals (docs/decisions.md#conventions-times).
+    """
     return (_EPOCH + moment * _MILLISECOND).isoformat(timespec="milliseconds")[:23] + "Z"
 
 
 def parse_moment(text: str, param: str) -> int:
-    """Milliseconds of an ISO 8601 date or date-time; without an offset it is UTC (decisions.md 7).
+    """Return the milliseconds of an ISO 8601 date or date-time; without an offset it is UTC.
 
-    Raises InvalidRequest naming `param` for anything else. A finer fraction than a millisecond is cut off.
+    A fraction finer than a millisecond is cut off. Raises InvalidRequest naming `param` for any other text.
+    See docs/decisions.md#transactions-created-after.
     """
     try:
         if _DATE.fullmatch(text):
             moment = datetime.combine(date.fromisoformat(text), datetime.min.time(), tzinfo=UTC)
         elif _DATE_TIME.fullmatch(text):
             moment = datetime.fromisoformat(text.upper().replace(",", "."))
-            # Into UTC here, so that an offset which leaves the calendar is refused.
+            # Converted to UTC here, so that an offset that leads out of the calendar is refused.
             moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
         else:
             raise ValueError
@@ -95,7 +106,7 @@ def parse_moment(text: str, param: str) -> int:
 
 
 def parse_date(text: str, param: str) -> str:
-    """The calendar date itself when `text` is an ISO 8601 one; raises InvalidRequest naming `param`."""
+    """Return `text` when it is an ISO 8601 calendar date; raises InvalidRequest naming `param` otherwise."""
     try:
         if _DATE.fullmatch(text):
             return date.fromisoformat(text).isoformat()

@@ -1,15 +1,16 @@
-"""What can go wrong, as the caller is told it.
+"""The errors that a caller of the ledger can get, and the HTTP status of each.
 
 LedgerError
 ├── InvalidRequest         400  a body, a field or a parameter breaks a rule
-│   └── OAuthRefusal       400  … one of OAuth's, with a code of its own
-├── AuthenticationError    401  no credential, or none that counts
-├── PermissionDenied       403  a good credential that may not do this
+│   └── OAuthRefusal       400  … with a code of OAuth's own
+├── AuthenticationError    401  no credential, or an invalid one
+│   └── ExpiredCredential  401  … a credential that has expired
+├── PermissionDenied       403  a valid credential without the right to do this
 ├── NotFound               404  no such object for this project and mode
 ├── Conflict               409  the object's state, or a used idempotency key, forbids it
-└── StorageUnavailable     503  the database cannot take or give data now
+└── StorageUnavailable     503  the database cannot be read or written now
 
-The `code`s are those of decisions.md 2, OAuth's those of RFC 6749, 4.1.2.1 and 5.2. Only
+The `code`s are those of docs/decisions.md#error-codes, OAuth's those of RFC 6749, 4.1.2.1 and 5.2. Only
 `http/errors.py` turns these into statuses and bodies.
 """
 
@@ -19,7 +20,7 @@ from typing import ClassVar
 
 
 class LedgerError(Exception):
-    """A refusal with a `code` for programs, a `message` for people and the `param` at fault, if one is."""
+    """A refused request: a `code` for programs, a `message` for people, and the `param` at fault or None."""
 
     type: ClassVar[str] = "api_error"
 
@@ -35,11 +36,19 @@ class InvalidRequest(LedgerError):
 
 
 class OAuthRefusal(InvalidRequest):
-    """What OAuth has its own word for, such as `invalid_grant`."""
+    """An error for which OAuth has a code of its own, such as `invalid_grant`."""
 
 
 class AuthenticationError(LedgerError):
     type = "authentication_error"
+
+
+class ExpiredCredential(AuthenticationError):
+    """A credential that was valid until `expired_at` (milliseconds)."""
+
+    def __init__(self, message: str, expired_at: int, param: str | None = None) -> None:
+        super().__init__("expired_credential", message, param)
+        self.expired_at = expired_at
 
 
 class PermissionDenied(LedgerError):
@@ -47,7 +56,7 @@ class PermissionDenied(LedgerError):
 
 
 class NotFound(LedgerError):
-    """`what` is the kind of object, `id` what was asked for."""
+    """No such object: `what` is the kind of object, `id` the id that was asked for."""
 
     type = "not_found"
 
@@ -60,19 +69,29 @@ class Conflict(LedgerError):
 
 
 class DuplicateIdempotencyKey(Conflict):
-    """The key made `original`, the id of an object, before (decisions.md 5)."""
+    """An idempotency key was used before, for the object `original` (docs/decisions.md#idempotency)."""
 
     def __init__(self, original: str) -> None:
         super().__init__(
             "duplicate_idempotency_key",
-            f"This idempotency key was used before; it made {original}.",
+            f"This idempotency key has already been used; it created {original}.",
             "Idempotency-Key",
         )
         self.original = original
 
 
 class StorageUnavailable(LedgerError):
-    def __init__(self, reason: str) -> None:
-        super().__init__(
-            "storage_unavailable", f"The database cannot be used now: {reason}. Nothing was changed."
+    """The database cannot be read or written now.
+
+    `reason` completes the sentence of the message. `unknown` means that the change may have been committed
+    anyway.
+    """
+
+    def __init__(self, reason: str, *, unknown: bool = False) -> None:
+        outcome = (
+            "Whether the change was made is not known: send it again with its idempotency key"
+            if unknown
+            else "Nothing was changed"
         )
+        super().__init__("storage_unavailable", f"The storage is not available: {reason}. {outcome}.")
+        self.reason = reason

@@ -1,6 +1,7 @@
-"""Masking: secrets that stand in other texts, found and cut to their kind.
+"""Masking of secrets within other texts: each is found and cut to its kind.
 
-A log shows what people sent, and people send keys in descriptions, queries and paths, whole and in escapes.
+What is logged contains what people sent, and people send keys in descriptions, queries and paths, whole and
+escaped.
 """
 
 from __future__ import annotations
@@ -9,19 +10,20 @@ import re
 
 MASK = "••••"
 
-# The first have a prefix like no word. The others' could end one, as in `chat_room`: they count where a word
-# begins, with as many characters as a secret has, or at the end, where the text may have been cut.
+# The first prefixes occur in no word. The others could end a word, as in `chat_room`, so they count only
+# where a word begins, and only with as many characters as a secret has, or at the end, where the text may
+# have been cut.
 _VALUE = re.compile(
     r"(sk_test|sk_live|whsec)_[A-Za-z0-9]{8,}"
     r"|(?:(?<![A-Za-z0-9_])(at|rt|ac|si)_[A-Za-z0-9]{8,}"
     r"|(at|rt|ac|si)_(?:[A-Za-z0-9]{32,}|[A-Za-z0-9]{8,}\Z))"
 )
-# Members that hold a secret whatever it looks like.
+# JSON members that contain a secret, whatever it looks like.
 _MEMBER = re.compile(
     r'("(?:password|secret|client_secret|code_verifier|access_token|refresh_token|api_key|token)"\s*:\s*")'
     r'(?:[^"\\]|\\.)*'
 )
-# A secret as decisions.md 4 and 12 form them, by itself.
+# A secret alone, in the form of docs/decisions.md#credentials-key and #webhooks-endpoints.
 _WHOLE = re.compile(
     r"(?:sk_test|sk_live|whsec)_[A-Za-z0-9]{32}|(?<![A-Za-z0-9])(?:at|rt)_[A-Za-z0-9]{32}(?![A-Za-z0-9])"
 )
@@ -29,7 +31,7 @@ _ESCAPE = re.compile(r"(?:%|\\u00)([2-7][0-9A-Fa-f])")
 
 
 def masked(text: str) -> str:
-    """The text without secrets: keys, tokens, passwords and signing secrets are cut to their kind."""
+    """Return the text with keys, tokens, passwords and signing secrets cut to their kind."""
     if not may_hold_secrets(text):
         return text
     if "%" in text or "\\u00" in text:
@@ -40,8 +42,8 @@ def masked(text: str) -> str:
 
 
 def may_hold_secrets(text: str) -> bool:
-    """Whether it is worth while to look closer."""
-    # Written out: it is asked of each request, and nearly always the answer is no.
+    """Return whether the text could contain a secret: a cheap check before the full search."""
+    # Written out for speed: this runs for every request, and the answer is nearly always no.
     return (
         "sk_" in text
         or "at_" in text
@@ -60,7 +62,7 @@ def may_hold_secrets(text: str) -> bool:
 
 
 def holds_secret(text: str) -> bool:
-    """Whether a whole credential or signing secret stands in the text."""
+    """Return whether the text contains a whole credential or signing secret."""
     return _WHOLE.search(text) is not None
 
 
@@ -69,6 +71,9 @@ def _kind(found: re.Match[str]) -> str:
 
 
 def _letter(found: re.Match[str]) -> str:
-    """What a percent or JSON escape stands for, if a secret or the name of a member can have that in it."""
+    """Return the character that a percent or JSON escape stands for.
+
+    Only characters that can occur in a secret or in the name of a member are decoded.
+    """
     letter = chr(int(found[1], 16))
     return letter if letter.isalnum() or letter == "_" else found[0]

@@ -6,14 +6,15 @@ from iso4217 import Currency
 
 from ledger_engine.core.errors import InvalidRequest
 
-MAX_AMOUNT = 2**53 - 1  # what every JSON reader can hold exactly (decisions.md 7)
+# the largest integer that every JSON reader keeps exact (docs/decisions.md#transactions-amount)
+MAX_AMOUNT = 2**53 - 1
 
 # Codes without a minor unit (gold, test and "no currency" codes) have no smallest unit to count in.
 DECIMALS = {currency.code: currency.exponent for currency in Currency if currency.exponent is not None}
 
 
 def parse_currency(text: str, param: str = "currency") -> str:
-    """The upper-case code; raises InvalidRequest when it is no active ISO 4217 currency."""
+    """Return the upper-case code; raises InvalidRequest unless it is an active ISO 4217 currency."""
     code = text.upper() if text.isascii() else text
     if code not in DECIMALS:
         raise InvalidRequest("invalid_value", f"{param} must be an active ISO 4217 code, like EUR.", param)

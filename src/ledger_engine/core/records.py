@@ -1,4 +1,4 @@
-"""How a record looks outside: the JSON object of every answer and every event."""
+"""How records are shown outside: the JSON object of every answer and every event."""
 
 from __future__ import annotations
 
@@ -15,14 +15,21 @@ Moment = NewType("Moment", int)  # milliseconds since 1970-01-01 UTC; shown as I
 
 
 class OneOf:
-    """The texts a field can hold, noted in its type: `Annotated[str, OneOf("credit", "debit")]`."""
+    """The values of a text field, as a type annotation: `Annotated[str, OneOf("credit", "debit")]`."""
 
     def __init__(self, *values: str) -> None:
         self.values = values
 
 
+class Format:
+    """The JSON Schema format of a text field, as a type annotation: `Annotated[str, Format("date")]`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
 class Shown(Protocol):
-    """A dataclass whose fields are shown in their order under their names."""
+    """A dataclass that is shown as a JSON object: its fields in their order, under their names."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -36,7 +43,7 @@ class Record(Shown, Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Shape:
-    """How objects of a kind are shown: what stands first, all fields, and which of them are times."""
+    """How the objects of one class are shown: what comes first, all fields, and which of them are times."""
 
     lead: dict[str, Any]
     names: list[str]
@@ -52,7 +59,7 @@ def _shape(kind: type[Shown]) -> _Shape:
         lead={"id": "", "object": kind.OBJECT} if hasattr(kind, "OBJECT") else {},
         names=names,
         moments=[name for name in names if hints[name] in (Moment, Moment | None)],
-        # With one name alone attrgetter gives the value and no tuple of it.
+        # With one name attrgetter returns the value itself, not a tuple of one.
         values=attrgetter(*names)
         if len(names) > 1
         else lambda shown: tuple(getattr(shown, n) for n in names),
@@ -60,7 +67,10 @@ def _shape(kind: type[Shown]) -> _Shape:
 
 
 def as_json(shown: Shown) -> dict[str, Any]:
-    """`{"id", "object", …}`: every field, times as ISO 8601 text (decisions.md 1)."""
+    """Return the JSON object `{"id", "object", …}` with every field; times are ISO 8601 text.
+
+    See docs/decisions.md#conventions-times.
+    """
     shape = _shape(type(shown))
     result = dict(shape.lead)
     result.update(zip(shape.names, shape.values(shown), strict=True))
@@ -72,7 +82,7 @@ def as_json(shown: Shown) -> dict[str, Any]:
 
 
 def dumps(value: object) -> str:
-    """Compact JSON text; characters beyond ASCII stay themselves."""
+    """Return compact JSON text; characters beyond ASCII are not escaped."""
     return _encode(value)
 
 

@@ -1,8 +1,9 @@
-"""What a server is told at its start, and where a database is when nobody says."""
+"""The settings a server starts with, and the default path of the database."""
 
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,21 +11,29 @@ from pathlib import Path
 from ledger_engine.core.errors import StorageUnavailable
 
 PORT = 8700
-WEBHOOK_RETRIES_S = (5.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0, 36_000.0)  # decisions.md 12
+_ISSUER = re.compile(
+    r"(?P<scheme>https?)://(?P<host>[A-Za-z0-9\-._]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>[0-9]{1,5}))?/?"
+)
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+# See docs/decisions.md#webhooks-retries.
+WEBHOOK_RETRIES_S = (5.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0, 36_000.0)
 
 
 class BadSettings(ValueError):
-    """A setting that cannot be, or two that cannot be together; the text says what to do."""
+    """A setting that is not possible, or two that exclude each other; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
-    """`database` is None for a demo, which makes and removes its own.
+    """The settings of one server process.
 
-    `trusted_proxies` is the number of proxies in front, each of which appends to `X-Forwarded-For`.
-    `auth_per_minute` and `auth_per_second` limit the authentication endpoints per client address.
-    `webhook_retries_s` are the waits before each further attempt to send a webhook, in seconds.
-    `embedded` is the mode in which a dashboard runs a server for itself.
+    `database` is None for a demo, which makes and removes its own. `trusted_proxies` is the number of proxies
+    in front, each of which appends to `X-Forwarded-For`. `issuer` is the address by which apps know the
+    server; with None it is taken from each request. `auth_per_minute` and `auth_per_second` limit the
+    requests to the authentication endpoints per client address. `webhook_retries_s` are the waits before each
+    further attempt to send a webhook, in seconds. `embedded` is the mode (test or live) of a dashboard that
+    runs this server for itself. `accept_clock` confirms that the machine's clock is right although it is far
+    ahead of the last time known to the ledger.
     """
 
     database: Path | None
@@ -34,19 +43,34 @@ class ServeSettings:
     keyfile: Path | None = None
     insecure: bool = False
     trusted_proxies: int = 0
+    issuer: str | None = None
     auth_per_minute: int = 20
     auth_per_second: int = 5
     webhook_retries_s: tuple[float, ...] = WEBHOOK_RETRIES_S
     embedded: bool = False
+    accept_clock: bool = False
 
     def check(self) -> None:
-        """Raise BadSettings for what must not be served like this (decisions.md 1)."""
+        """Raise BadSettings for settings that must not be served with (docs/decisions.md#conventions)."""
         if (self.certfile is None) != (self.keyfile is None):
             raise BadSettings("--certfile and --keyfile go together: TLS needs both.")
         if self.certfile is None and not self.insecure and not _is_loopback(self.host):
             raise BadSettings(
                 f"{self.host} can be reached from other machines, and without TLS keys and data would cross"
-                " the network in clear. Give --certfile and --keyfile, or --insecure if that is meant."
+                " the network in clear. Give --certfile and --keyfile, or --insecure if you accept that."
+            )
+
+        if self.issuer is not None:
+            self._check_issuer(self.issuer)
+
+    def _check_issuer(self, issuer: str) -> None:
+        match = _ISSUER.fullmatch(issuer)
+        if match is None or (match["port"] and not 1 <= int(match["port"]) <= 65535):
+            raise BadSettings(f"--issuer {issuer!r} must be like https://ledger.example, without a path.")
+        if match["scheme"] == "http" and match["host"] not in _LOOPBACK and not self.insecure:
+            raise BadSettings(
+                "--issuer must begin with https://: apps send codes and tokens there. Use --insecure if http"
+                " is meant."
             )
 
     @property
@@ -55,17 +79,18 @@ class ServeSettings:
 
 
 def default_database() -> Path:
-    """`ledger.db` in the user's data directory."""
-    # Asked for only when nobody names a database.
+    """Return the path of `ledger.db` in the user's data directory."""
+    # Imported here: it is needed only when no database is named.
     from platformdirs import user_data_path
 
     return user_data_path("ledger-engine", appauthor=False) / "ledger.db"
 
 
 def make_folder(database: Path) -> None:
-    """Make the folder of the default database, for the user alone; nobody else's: that would hide a slip.
+    """Make the folder of the default database, readable by the user alone.
 
-    Raises StorageUnavailable when there is none.
+    No other folder is made, because that would hide a mistyped path. Raises StorageUnavailable when the
+    folder of another path is missing.
     """
     if database == default_database():
         database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -76,6 +101,7 @@ def make_folder(database: Path) -> None:
 def _is_loopback(host: str) -> bool:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise BadSettings(f"{host!r} is no address of this machine: {error.strerror}.") from error
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a host name"
+        raise BadSettings(f"{host!r} is not an address of this machine: {reason}.") from error
     return all(ipaddress.ip_address(str(each[4][0]).partition("%")[0]).is_loopback for each in found)

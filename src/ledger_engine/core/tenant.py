@@ -1,29 +1,29 @@
-"""Who asks: the project and mode every tenant statement binds, and what the credential may do."""
+"""The tenant of a request: its project and mode, which statements bind, and the rights of its credential."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from ledger_engine.core.errors import PermissionDenied
-from ledger_engine.database import Value
 
-ROLES = ("member", "admin", "owner")  # in rising order
+ROLES = ("member", "admin", "owner")  # from lowest to highest
 _READS = ("read:projects", "read:users", "admin:billing")
-SCOPES = ("read:projects", "write:projects", "read:users", "admin:billing")  # interface.md, Authentication 8
+SCOPES = ("read:projects", "write:projects", "read:users", "admin:billing")  # docs/interface.md#scopes
 
 
 def mode_name(livemode: bool) -> str:
-    """`live` or `test`."""
+    """Return `live` or `test`."""
     return "live" if livemode else "test"
 
 
 @dataclass(slots=True)
-class Scope:
-    """One caller's view of the ledger. It sees no other project and no other mode (decisions.md 3).
+class Tenant:
+    """The project and mode that a caller's statements are limited to, and the caller's rights.
 
-    `scopes` is None for a credential that is not restricted. `quota` is the most stored objects of the
-    project and mode, None for no limit. `credential` is the id of the API key or app behind the request,
-    None for the local administrator; `request` the id of the request.
+    No other project and no other mode is visible to it (docs/decisions.md#projects-modes). `scopes` is None
+    for a credential that is not restricted. `quota` is the most stored objects of the project and mode, None
+    for no limit. `credential` is the id of the API key or app behind the request, None for the local
+    administrator; `request` is the id of the request.
     """
 
     project: str
@@ -35,30 +35,30 @@ class Scope:
     credential: str | None = None
     request: str | None = None
 
-    def bind(self, **values: Value) -> dict[str, Value]:
-        """The statement's parameters together with `:project` and `:livemode`."""
+    def bind(self, **values: str | int | None) -> dict[str, str | int | None]:
+        """Return the statement's parameters together with `:project` and `:livemode`."""
         values["project"] = self.project
         values["livemode"] = self.livemode
         return values
 
     def may_see_users(self) -> bool:
-        """Whether names and addresses may be read, wherever they stand."""
+        """Return whether names and addresses of users may be read, in whichever object they are."""
         return self.scopes is None or "read:users" in self.scopes
 
     def may_see_bodies(self) -> bool:
-        """Whether what other requests brought and were answered may be read: it can be anything."""
+        """Return whether the bodies of other requests and answers may be read: they can contain anything."""
         return self.scopes is None or self.scopes.issuperset(_READS)
 
     def require_role(self, role: str) -> None:
         """Raise PermissionDenied unless the credential has this role or a higher one."""
         if ROLES.index(self.role) < ROLES.index(role):
             raise PermissionDenied(
-                "missing_role", f"This needs the role {role}; this credential has {self.role}."
+                "missing_role", f"This needs the role {role}; this credential has the role {self.role}."
             )
 
     def require_scope(self, scope: str) -> None:
         """Raise PermissionDenied when the credential is restricted and lacks the scope."""
         if self.scopes is not None and scope not in self.scopes:
             raise PermissionDenied(
-                "missing_scope", f"This needs the scope {scope}, which this credential lacks."
+                "missing_scope", f"This needs the scope {scope}, which this credential does not have."
             )

@@ -32,11 +32,11 @@ class Unit(Protocol):
         ...
 
     def execute(self, sql: str, parameters: Parameters = ..., /) -> list[Row]:
-        """Run one statement and give all its rows."""
+        """Run one statement and return all its rows."""
         ...
 
     def first(self, sql: str, parameters: Parameters = ..., /) -> Row | None:
-        """Run one statement and give its first row, or None."""
+        """Run one statement and return its first row, or None."""
         ...
 
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
@@ -44,15 +44,19 @@ class Unit(Protocol):
         ...
 
     def new_id(self, prefix: str) -> str:
-        """An id that sorts after all earlier ones of its prefix."""
+        """Return an id that sorts after all earlier ones of its prefix."""
         ...
 
     def inspect(self) -> list[str]:
-        """What the storage finds wrong with its own files, a sentence each; none when they are sound."""
+        """Return what the storage finds wrong with its files, a sentence each; none when they are sound."""
+        ...
+
+    def first_not_an_object(self, table: str, column: str) -> str | None:
+        """Return the id of a row whose `column` holds no JSON object; None when there is no such row."""
         ...
 
     def announce(self, topic: str) -> None:
-        """Tell the listeners of `topic` once this work is committed; nothing when it is not."""
+        """Notify the listeners of `topic` once this work is committed, and only then."""
         ...
 
 
@@ -68,7 +72,7 @@ class Database(Protocol):
         ...
 
     async def write(self, work: Work[T]) -> T:
-        """Run `work` and give its answer once it is on the disk. Raises StorageUnavailable."""
+        """Run `work` and return its answer once it is on the disk. Raises StorageUnavailable."""
         ...
 
     async def check(self) -> None:

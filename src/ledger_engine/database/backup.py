@@ -2,46 +2,67 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
-import secrets
 import shutil
 import sqlite3
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource
-from ledger_engine.database import T, Work
-from ledger_engine.database.connection import BUSY_TIMEOUT_MS, companions, make_private
+from ledger_engine.database import T, Work, migrations
+from ledger_engine.database.connection import BUSY_TIMEOUT_MS, LOCKED, code_of, companions, make_private
+from ledger_engine.database.log import log_file, require_own_log
 from ledger_engine.database.unit import SqliteUnit
 
 _CACHE_KB = 65_536  # with less an audit of a large file reads the same pages over and over
+_SMALLEST_PAGE = 512
+_OLDER = (
+    "the ledger was written by an older version, and lacks what this one checks;"
+    " `ledger-engine projects list` brings it up to date, as `serve` does"
+)
+_HERE, _NO_REPLACE = -100, 1  # AT_FDCWD and RENAME_NOREPLACE of renameat2(2)
 
 
-@contextmanager
-def copied_beside(source: Path, target: Path) -> Iterator[Path]:
-    """A copy of `source` as it is at one moment, in the folder of `target`; removed at the end if left.
+def copy(source: Path, target: Path) -> None:
+    """Copy the database `source` as it is at one moment to the new file `target`, which is private.
 
-    Whoever writes to the source meanwhile is neither stopped nor slowed. The copy is a single file that
-    only its owner can read. Raises StorageUnavailable, also when the source is no database.
+    Whoever writes to the source meanwhile is neither stopped nor slowed. Raises StorageUnavailable, also when
+    the source is no ledger.
     """
-    copy = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    make_private(target)
     try:
-        make_private(copy)
-        with closing(_open(source)) as original, closing(sqlite3.connect(copy)) as new:
-            # In one step: between several, each write by another process would start the copy again.
-            original.backup(new, pages=-1)
-            # The copy is to be one file, with no write-ahead log beside it.
-            new.execute("PRAGMA journal_mode=DELETE")
-        yield copy
+        with closing(_open(source)) as connection:
+            _copy(connection, target)
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{source}: {error}") from error
-    finally:
-        for file in (copy, *companions(copy)):
-            file.unlink(missing_ok=True)
+
+
+def fold(database: Path, target: Path, *, alone: bool) -> int:
+    """Make the new file `target` of a database and its log, and return how many frames of the log are in it.
+
+    `alone` leaves the database out: for a log that has every page. Neither is changed.
+    """
+    log = log_file(database)
+    log_of_target = target.with_name(f"{target.name}-wal")
+    make_private(target)
+    make_private(log_of_target)
+    if alone:
+        target.write_bytes(b"\0" * _SMALLEST_PAGE)  # SQLite deletes the log of an empty file
+    else:
+        shutil.copyfile(database, target)
+    shutil.copyfile(log, log_of_target)
+    try:
+        with closing(sqlite3.connect(target, isolation_level=None)) as connection:
+            frames: int = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
+            connection.execute("PRAGMA journal_mode=DELETE")
+    except sqlite3.Error as error:
+        raise StorageUnavailable(f"{log} cannot be read: {error}") from error
+    return frames
 
 
 def look(file: Path, work: Work[T]) -> T:
@@ -50,7 +71,12 @@ def look(file: Path, work: Work[T]) -> T:
         with closing(_open(file)) as connection:
             connection.row_factory = sqlite3.Row
             connection.execute("BEGIN")
-            return work(SqliteUnit(connection, SystemClock(), IdSource()))
+            try:
+                return work(SqliteUnit(connection, SystemClock(), IdSource()))
+            except sqlite3.OperationalError:
+                if migrations.is_up_to_date(connection):
+                    raise
+                raise StorageUnavailable(_OLDER) from None
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{file}: {error}") from error
 
@@ -62,72 +88,118 @@ def put_in_place(file: Path, target: Path, *, overwrite: bool) -> None:
     where a log lies that would be taken for that of the file.
     """
     if any(each.exists() and each.stat().st_size for each in companions(file)):
-        raise StorageUnavailable(f"{file} was not closed, and part of it is in its log")
+        raise StorageUnavailable(f"{file} was not closed properly, and part of it is in its log file")
     for log in companions(target):
         if log.exists():
-            raise StorageUnavailable(f"{log} is left of another file of that name")
+            raise StorageUnavailable(f"{log} belongs to an earlier file of that name")
     _sync(file)
     if overwrite:
         file.replace(target)
     else:
-        try:
-            os.link(file, target)  # fails where `replace` would overwrite
-        except FileExistsError:
-            raise
-        except OSError:
-            # A file system without hard links cannot do both in one step.
-            if target.exists():
-                raise FileExistsError(target) from None
-            file.replace(target)
-        file.unlink(missing_ok=True)
+        _rename_to_new(file, target)
     _sync(target.parent)
 
 
-def set_aside(database: Path, aside: Path) -> None:
-    """Keep what is at `database` under the name `aside` too, whole and by itself.
+def replace(database: Path, new: Path, aside: Path, folder: Path) -> None:
+    """Put the file `new` in the place of `database`, and keep what was there as `aside`.
 
-    For a process that holds the serving lock. Raises StorageUnavailable while anyone else uses the file.
-    A file so damaged that it cannot be opened is kept as it is, with its write-ahead log; so is a log whose
-    file is gone.
+    For a process that holds the serving lock; `folder` is for its files on the way. At each moment the name
+    leads to the whole former database or to the whole new one, and no two names lead to one file: what is
+    kept is a copy. One that cannot be opened is kept as it is, with its log; so is a log whose file is gone.
+    Raises StorageUnavailable while anyone else uses the database.
     """
-    names = list(zip((database, *companions(database)), (aside, *companions(aside)), strict=True))
-    if not database.exists():
-        for file, kept in names:
-            if file.exists():
-                file.rename(kept)
-        return
-    # Before the file is opened: SQLite throws away a log that does not seem to belong to it.
-    linked = [_keep(file, kept) for file, kept in names if file.exists()]
+    if not (database.exists() and _replace_sound(database, new, aside, folder)):
+        _keep_as_it_is(database, aside, folder)
+        put_in_place(new, database, overwrite=True)
+
+
+def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool:
+    """Replace a database that can be opened; return False, with nothing changed, for one that cannot."""
+    former = folder / "former.db"
+    try:
+        require_own_log(database)
+    except StorageUnavailable:
+        return False
+    log = log_file(database)
+    if log.exists():
+        # SQLite deletes a log beside a file that it cannot read.
+        _copy_bytes(log, folder / f"{aside.name}-wal")
     try:
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
             # Folds the write-ahead log into the file, which takes that nobody else has it open.
-            connection.execute("PRAGMA journal_mode=DELETE")
-        superfluous = [kept for _, kept in names[1:]] if all(linked) else []
+            if connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0] != "delete":
+                # Others who have it open are an error; of a disk that fails SQLite says no more than this.
+                raise StorageUnavailable(f"{database}: its log could not be moved into it")
+            # And nobody is to open it before the new one is in its place: what they write would be lost.
+            connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+            connection.execute("BEGIN EXCLUSIVE")
+            connection.execute("COMMIT")
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "delete":
+                raise sqlite3.OperationalError("somebody has just opened it")
+            make_private(former)
+            _copy(connection, former)
+            put_in_place(former, aside, overwrite=False)
+            put_in_place(new, database, overwrite=True)
+            return True
     except sqlite3.OperationalError as error:
-        for _, kept in names:
-            kept.unlink(missing_ok=True)
-        raise StorageUnavailable(f"{database} is in use: {error}") from error
+        # Without a code it is our own, of above.
+        in_use = code_of(error) in {None, *LOCKED}
+        raise StorageUnavailable(f"{database}{' is in use' * in_use}: {error}") from error
     except sqlite3.DatabaseError:
-        # A log that is left would be taken for that of the file which comes into this one's place.
-        superfluous = [file for file, _ in names[1:]]
-    for file in superfluous:
-        file.unlink(missing_ok=True)
-
-
-def _keep(file: Path, kept: Path) -> bool:
-    """Give a file a second name, or make a copy of it where that cannot be: False then."""
-    try:
-        os.link(file, kept)
-    except FileExistsError:
-        raise
-    except OSError:
-        shutil.copy2(file, kept)
+        former.unlink(missing_ok=True)
         return False
-    return True
+
+
+def _keep_as_it_is(database: Path, aside: Path, folder: Path) -> None:
+    """Copy a database and its logs byte for byte, and then remove the logs: they are not the new file's."""
+    for file, kept in zip((database, *companions(database)), (aside, *companions(aside)), strict=True):
+        copied = folder / kept.name
+        if file.exists() and not copied.exists() and not file.name.endswith("-shm"):
+            _copy_bytes(file, copied)
+        if copied.exists():
+            _rename_to_new(copied, kept)
+    _sync(aside.parent)
+    for file in companions(database):
+        file.unlink(missing_ok=True)
+    _sync(database.parent)
+
+
+def _copy_bytes(file: Path, target: Path) -> None:
+    make_private(target)
+    shutil.copyfile(file, target)
+    _sync(target)
+
+
+def _rename_to_new(file: Path, target: Path) -> None:
+    """Rename `file` to `target`; raises FileExistsError when that is there.
+
+    In one step where the system can do that. A hard link in its place would, between its making and the
+    removal of the first name, leave one file under two names.
+    """
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None, use_errno=True)
+        names = (_HERE, os.fsencode(file), _HERE, os.fsencode(target))
+        if hasattr(libc, "renameat2"):
+            if libc.renameat2(*names, _NO_REPLACE) == 0:
+                return
+            if ctypes.get_errno() == errno.EEXIST:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    if target.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    file.rename(target)
+
+
+def _copy(source: sqlite3.Connection, target: Path) -> None:
+    with closing(sqlite3.connect(target)) as new:
+        # In one step: between several, each write by another process would start the copy again.
+        source.backup(new, pages=-1)
+        # The copy is to be one file, with no write-ahead log beside it.
+        new.execute("PRAGMA journal_mode=DELETE")
 
 
 def _open(file: Path) -> sqlite3.Connection:
-    """A connection that reads a file which must be there, and never checkpoints."""
+    """Open a connection that only reads and never checkpoints; raises StorageUnavailable."""
+    require_own_log(file)
     if not file.is_file():
         raise StorageUnavailable(f"there is no file {file}")
     connection = sqlite3.connect(file, isolation_level=None)
@@ -138,12 +210,18 @@ def _open(file: Path) -> sqlite3.Connection:
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'projects'").fetchone() is None:
         connection.close()
-        raise StorageUnavailable(f"{file} is no ledger")
+        raise StorageUnavailable(f"{file} is not a ledger")
+    try:
+        # What a newer version keeps, this one cannot check.
+        migrations.require_known(connection)
+    except StorageUnavailable as error:
+        connection.close()
+        raise StorageUnavailable(f"{file}: {error.reason}") from error
     return connection
 
 
 def _sync(path: Path) -> None:
-    """Have the system write it to the disk; a folder, so that the names in it last."""
+    """Sync a file to the disk, or a folder, so that the names in it last."""
     if sys.platform == "win32" and path.is_dir():
         return
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)

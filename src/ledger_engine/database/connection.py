@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import stat
 import time
 from pathlib import Path
 
 from ledger_engine.core.errors import LedgerError, StorageUnavailable
+from ledger_engine.database.log import require_file_of_log
 
 BUSY_TIMEOUT_MS = 5000
 # The write-ahead log goes into the file when it has this many pages (16 MB). A busy account's last pages are
@@ -27,6 +29,7 @@ _PRAGMAS = (
 )
 # After one of these the connection's own state cannot be relied on: it is opened anew.
 FATAL = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN}
+LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL}  # somebody has a lock, or is taken to have it
 _OUR_MISTAKES = {
     None,
     sqlite3.SQLITE_ERROR,
@@ -39,7 +42,8 @@ Identity = tuple[int, int]  # device and inode
 
 
 def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlite3.Connection:
-    """A connection with this project's settings to a file that is there."""
+    """Open a connection with this project's settings to a file that exists."""
+    require_file_of_log(path)
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=rw",
         uri=True,
@@ -79,30 +83,61 @@ def _log_ahead(connection: sqlite3.Connection) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Make an empty file that only its owner can read, unless there is a file already."""
-    with contextlib.suppress(FileExistsError):
+    """Make an empty file that only its owner can read, unless there is a file already; an empty one that
+    everybody can read becomes such a file."""
+    try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        if path.stat().st_size == 0:
+            close_to_others(path)
+
+
+def close_to_others(path: Path) -> None:
+    """Take everybody's rights from a ledger and its companions (0600): they hold secrets and hashes.
+
+    One that only a group can read besides its owner was opened to it on purpose, and stays so.
+    """
+    for file in (path, *companions(path)):
+        # Another user's file is theirs to close.
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            if file.stat().st_mode & stat.S_IRWXO:
+                file.chmod(0o600)
+
+
+def require_one_name(path: Path) -> None:
+    """Raise StorageUnavailable for a file with hard links.
+
+    SQLite finds the log by the file's name, and so do we our lock: two that open the same file under two
+    names have a log each, and overwrite what the other one wrote.
+    """
+    if path.is_file() and path.stat().st_nlink > 1:
+        raise StorageUnavailable(
+            f"{path.name} has a second name, a hard link, and opened under both its data would be lost;"
+            " remove the other name, or put a copy of the file in its place"
+        )
 
 
 def companions(path: Path) -> list[Path]:
-    """The files that belong to a database file while it is in use: its logs, and the index of one."""
+    """Return the files that belong to a database file while it is in use: its logs, and the index of one."""
     return [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
 
 
 def identity(path: Path) -> Identity:
-    """Which file has this name now; raises OSError when none has."""
+    """Return the device and inode of the file with this name; raises OSError when there is none."""
     found = os.stat(path)
     return found.st_dev, found.st_ino
 
 
 def code_of(error: BaseException) -> int | None:
-    """SQLite's primary code of the error, None for an error that is not SQLite's."""
+    """Return SQLite's primary code of the error, None for an error that is not SQLite's."""
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF
 
 
 def reason_of(error: BaseException) -> str:
-    """The error in words, for the middle of a sentence."""
+    """Return the error in words, for the middle of a sentence."""
+    if isinstance(error, StorageUnavailable):
+        return error.reason
     if isinstance(error, LedgerError):
         return error.message
     if isinstance(error, OSError) and error.strerror:
@@ -110,8 +145,8 @@ def reason_of(error: BaseException) -> str:
     return (str(error) or type(error).__name__).rstrip(".")
 
 
-def told(error: BaseException) -> BaseException:
-    """The error as the caller should see it: the storage's trouble is named so, our mistake stays one."""
+def public_error(error: BaseException) -> BaseException:
+    """Return the error for the caller: StorageUnavailable when the storage failed, else the error itself."""
     if isinstance(error, OSError):
         return StorageUnavailable(reason_of(error))
     if isinstance(error, sqlite3.DatabaseError) and code_of(error) not in _OUR_MISTAKES:

@@ -1,11 +1,15 @@
-"""The engine: a database and a clock; the only object that is handed around."""
+"""The engine: a database and a clock, the one object that all packages work with."""
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from ledger_engine.core.clock import Clock, SystemClock
-from ledger_engine.database import Database, Listener, T, Work
+from ledger_engine.core.errors import ExpiredCredential, StorageUnavailable
+from ledger_engine.database import Database, Listener, T, Unit, Work, kept_time
+
+KEEPS_TIME_EVERY_MS = 60_000  # with what is written anyway
 
 
 class Engine:
@@ -17,17 +21,51 @@ class Engine:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self.clock = clock
+        self._time_kept = 0
+        self.notice: str | None = None  # what its health tells people, while all is not as usual
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` on a snapshot of the ledger. Raises what it raises, or StorageUnavailable."""
-        return await self._database.read(work)
+        try:
+            return await self._database.read(work)
+        except ExpiredCredential as error:
+            await self.keep_time(error.expired_at)
+            raise
 
     async def write(self, work: Work[T]) -> T:
         """Run `work` as one transaction and answer once it is durable.
 
         Raises what it raises, or StorageUnavailable.
         """
-        return await self._database.write(work)
+        if self.clock.now() - self._time_kept > KEEPS_TIME_EVERY_MS:
+            return await self._write_and_keep_time(work)
+        try:
+            return await self._database.write(work)
+        except ExpiredCredential as error:
+            await self.keep_time(error.expired_at)
+            raise
+
+    async def keep_time(self, moment: int) -> None:
+        """Make sure that the ledger's time is past `moment` after a restart too, whatever the machine's clock
+        shows then: what was refused because it had expired stays refused.
+
+        Without storage the refusal stands for now, and the next one tries again.
+        """
+        if moment > self._time_kept:
+            with contextlib.suppress(StorageUnavailable):
+                self._time_kept = await self._database.write(kept_time.reach)
+
+    async def _write_and_keep_time(self, work: Work[T]) -> T:
+        def both(unit: Unit) -> tuple[T, int]:
+            return work(unit), kept_time.reach(unit)
+
+        try:
+            answer, kept = await self._database.write(both)
+        except ExpiredCredential as error:
+            await self.keep_time(error.expired_at)
+            raise
+        self._time_kept = max(self._time_kept, kept)
+        return answer
 
     async def check(self) -> None:
         """Raise StorageUnavailable when the database is lost: it cannot be read, or the last commit failed
@@ -44,7 +82,7 @@ class Engine:
 
 
 def open_engine(path: Path, *, clock: Clock | None = None, serving: bool = False) -> Engine:
-    """An engine on the SQLite file at `path`, made if it is not there.
+    """Open the SQLite file at `path`, or make it, and return an engine on it.
 
     `serving` is for the one process that serves the file over HTTP; an administration command beside
     it leaves it out. Raises StorageUnavailable.

@@ -17,7 +17,7 @@ QUIET_TURNS = 20  # turns of the loop without a new work, after which none is ex
 J = TypeVar("J")
 
 
-class Gathering(Generic[J]):
+class GroupCommit(Generic[J]):
     """Collects jobs in one event loop and calls `hand_over` with each group; call `done` after each."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, hand_over: Callable[[list[J]], None]) -> None:
@@ -25,6 +25,7 @@ class Gathering(Generic[J]):
         self._hand_over = hand_over
         self._waiting: list[J] = []
         self._in_flight = 0
+        self._handed_over_at = 0.0
         self._expected = 1
         self._seen = 0
         self._quiet = 0
@@ -37,6 +38,17 @@ class Gathering(Generic[J]):
         self._waiting.append(job)
         if not self._in_flight and len(self._waiting) == 1:
             self._watch()
+
+    def withdraw(self, job: J) -> bool:
+        """Take back a job that waits; return False when it was handed over already."""
+        if job not in self._waiting:
+            return False
+        self._waiting.remove(job)
+        return True
+
+    def age(self) -> float:
+        """Return for how many seconds a group has been under way, 0 when none is."""
+        return self._loop.time() - self._handed_over_at if self._in_flight else 0.0
 
     def done(self) -> None:
         """The group that was handed over is finished."""
@@ -51,6 +63,7 @@ class Gathering(Generic[J]):
         if self._waiting:
             group, self._waiting = self._waiting, []
             self._in_flight = len(group)
+            self._handed_over_at = self._loop.time()
             self._hand_over(group)
 
     def _watch(self) -> None:

@@ -1,4 +1,4 @@
-"""How an older file becomes a newer one."""
+"""Migrations: what brings a file of an older version up to date."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sqlite3
 from sqlite_utils import Database
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.database.tables import ledger
+from ledger_engine.database.later_tables import ledger
 
 
 def apply(connection: sqlite3.Connection) -> None:
@@ -16,16 +16,11 @@ def apply(connection: sqlite3.Connection) -> None:
     Raises StorageUnavailable when a newer version wrote it, or something that is no ledger.
     """
     database = Database(connection, recursive_triggers=False)
-    known = {migration.name for migration in ledger._migrations}
     connection.execute("BEGIN IMMEDIATE")
     try:
-        unknown = [migration.name for migration in ledger.applied(database) if migration.name not in known]
-        if unknown:
-            raise StorageUnavailable(
-                f"it was written by a newer version of the ledger ({', '.join(unknown)})"
-            )
+        require_known(connection)
         if not ledger.applied(database) and database.table_names():
-            raise StorageUnavailable("it is no ledger, it holds the tables of something else")
+            raise StorageUnavailable("it is not a ledger: it has the tables of another program")
         if ledger.pending(database):
             ledger.apply(database)
         connection.execute("COMMIT")
@@ -33,3 +28,18 @@ def apply(connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def require_known(connection: sqlite3.Connection) -> None:
+    """Raise StorageUnavailable when a newer version wrote the file; changes nothing."""
+    with Database(memory=True) as empty:
+        known = {migration.name for migration in ledger.pending(empty)}
+    applied = ledger.applied(Database(connection, recursive_triggers=False))
+    unknown = [migration.name for migration in applied if migration.name not in known]
+    if unknown:
+        raise StorageUnavailable(f"it was written by a newer version of the ledger ({', '.join(unknown)})")
+
+
+def is_up_to_date(connection: sqlite3.Connection) -> bool:
+    """Return whether the file has the tables of this version; changes nothing."""
+    return not ledger.pending(Database(connection, recursive_triggers=False))

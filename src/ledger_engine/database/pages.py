@@ -1,13 +1,17 @@
-"""Cursor pages: newest first, by id, never showing an object twice or leaving one out (decisions.md 6)."""
+"""Cursor pages: newest first, by id, never showing an object twice or leaving one out.
+
+See docs/decisions.md#lists.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from ledger_engine.core.errors import InvalidRequest
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Row, Unit, Value
 
 LIMIT_MAX = 100
@@ -50,19 +54,21 @@ class Listing(Generic[R]):
     def page(
         self,
         unit: Unit,
-        scope: Scope,
+        tenant: Tenant,
         wanted: PageRequest,
         equal: Mapping[str, Value],
         *,
         since: str | None = None,
         where: str | None = None,
+        given: Mapping[str, Value] = MappingProxyType({}),
     ) -> Page[R]:
         """The page of the objects whose columns have the values in `equal`; a None there does not filter.
 
-        `since` is an id that the listed ones are greater than, `where` one more condition. Raises
-        InvalidRequest `invalid_cursor` for a cursor that is no object of this list's project and mode.
+        `since` is an id that the listed ones are greater than, `where` one more condition and `given` its
+        parameters. Raises InvalidRequest `invalid_cursor` for a cursor that is no object of this list's
+        project and mode.
         """
-        parameters: dict[str, Value] = scope.bind(rows=wanted.limit + 1)
+        parameters: dict[str, Value] = tenant.bind(rows=wanted.limit + 1, **given)
         conditions = ["project = :project", "livemode = :livemode"]
         if where is not None:
             conditions.append(where)
@@ -71,11 +77,11 @@ class Listing(Generic[R]):
                 conditions.append(f"{column} = :{column}")
                 parameters[column] = value
         if wanted.after is not None:
-            self._require(unit, scope, wanted.after, wanted.cursor)
+            self._require(unit, tenant, wanted.after, wanted.cursor)
             conditions.append("id < :after")
             parameters["after"] = wanted.after
         if wanted.before is not None:
-            self._require(unit, scope, wanted.before, "ending_before")
+            self._require(unit, tenant, wanted.before, "ending_before")
         # One bound and not two: of two SQLite looks at one row by row, and may take a coarser index then.
         floor = max(filter(None, (since, wanted.before)), default=None)
         if floor is not None:
@@ -93,10 +99,10 @@ class Listing(Generic[R]):
             items.reverse()
         return Page(items, has_more, next_cursor)
 
-    def _require(self, unit: Unit, scope: Scope, cursor: str, param: str) -> None:
+    def _require(self, unit: Unit, tenant: Tenant, cursor: str, param: str) -> None:
         known = unit.first(
             f"SELECT 1 FROM {self.table} WHERE id = :id AND project = :project AND livemode = :livemode",
-            scope.bind(id=cursor),
+            tenant.bind(id=cursor),
         )
         if known is None:
             raise InvalidRequest(

@@ -8,7 +8,7 @@ request.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import math
 import queue
 import sqlite3
 import threading
@@ -21,93 +21,89 @@ from typing import Any, cast
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
-from ledger_engine.database import Listener, T, Unit, Work, migrations
-from ledger_engine.database.connection import (
-    FATAL,
-    Identity,
-    code_of,
-    companions,
-    connect,
-    identity,
-    make_private,
-    reason_of,
-    told,
-)
-from ledger_engine.database.group_commit import Gathering
+from ledger_engine.database import Listener, T, Work, migrations
+from ledger_engine.database.connection import FATAL, LOCKED, close_to_others, code_of, public_error, reason_of
+from ledger_engine.database.file import DatabaseFile, has_space, look, touch
+from ledger_engine.database.group_commit import GroupCommit
+from ledger_engine.database.jobs import Job, Pending, call_soon
+from ledger_engine.database.readers import Readers
 from ledger_engine.database.unit import SqliteUnit
 
 WAITING_MAX = 4096  # works waiting for the writer or the readers; more are refused, not piled up
-READERS = 3
-REPLACED = "the file was moved or replaced; put it back, or start the server again"
+ANSWER_S = 10  # a work of the server that takes longer is answered with an error (docs/operations.md)
+CHECK_S = 3  # a check that takes longer is one that failed
+CLOSE_S = 20  # what the readers, and then the writer, may take to finish
+SILENT = "it does not answer"
 CAUTIOUS_GROUPS = 100  # groups with a savepoint around each work, after one with a work that failed
 
 
-@dataclass(slots=True, eq=False)
-class _Job:
-    work: Work[Any]
-    future: asyncio.Future[Any]
-    loop: asyncio.AbstractEventLoop
-    answer: Any = None
-    error: BaseException | None = None
+@dataclass(frozen=True, slots=True)
+class _OfLoop:
+    """What belongs to one event loop: how its works come to the writer, and how long they wait."""
 
-    def settle(self) -> None:
-        """Hand the outcome to whoever waits, if they still do; runs in the event loop."""
-        if self.future.done():
-            return
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.answer)
+    group_commit: GroupCommit[Job]
+    pending: Pending
 
 
 class SqliteDatabase:
     """One SQLite file. Open with `open_database`."""
 
     def __init__(self, path: Path, clock: Clock, *, checkpoints: bool) -> None:
-        self._path = path
         self._clock = clock
         self._ids = IdSource()
-        self._checkpoints = checkpoints
         self._listeners: list[Listener] = []
-        self._gatherings: dict[asyncio.AbstractEventLoop, Gathering[_Job]] = {}
-        self._writes: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
-        self._reads: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._loops: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
+        # A command waits as long as it takes: whoever runs it can stop it.
+        self._answer_s = ANSWER_S if checkpoints else math.inf
+        self._writes: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
         self._closing = False
         self._lost = False
         self._seen_version = -1
         self._cautious_groups = 0
-        make_private(path)
-        self._writer: sqlite3.Connection | None = connect(path, checkpoints=checkpoints)
-        self._file = identity(path)
-        self._log: Identity | None = None
-        migrations.apply(self._writer)
-        # Before the first read: a machine set back while nobody served must not revive what has expired.
-        self._follow_other_writers(self._writer)
-        self._log = _identity_of_log(path)
-        self._threads = [threading.Thread(target=self._write_until_closed, name="ledger-writer", daemon=True)]
-        for number in range(READERS):
-            name = f"ledger-reader-{number}"
-            self._threads.append(threading.Thread(target=self._read_until_closed, name=name, daemon=True))
-        for thread in self._threads:
-            thread.start()
+        self._file = DatabaseFile(path, checkpoints=checkpoints)
+        self._writer: sqlite3.Connection | None = None
+        try:
+            self._writer = self._file.connect_writer()
+            migrations.apply(self._writer)
+            close_to_others(path)  # not before it is known to be a ledger
+            # Before the first read: a machine set back while nobody served must not revive what has expired.
+            self._follow_other_writers(self._writer)
+        except BaseException:
+            self._close_files()
+            raise
+        self._thread = threading.Thread(target=self._write_until_closed, name="ledger-writer", daemon=True)
+        self._readers = Readers(self._file, clock, self._ids)
+        self._thread.start()
+        self._readers.start()
 
     async def read(self, work: Work[T]) -> T:
-        job = self._job(work, asyncio.get_running_loop(), self._reads.qsize())
-        self._reads.put(job)
-        return cast(T, await job.future)
+        loop = asyncio.get_running_loop()
+        job = self._job(work, loop, len(self._readers), writes=False)
+        self._readers.add(job)
+        return cast(T, await self._of_loop(loop).pending.answer(job))
 
     async def write(self, work: Work[T]) -> T:
         loop = asyncio.get_running_loop()
-        gathering = self._gathering(loop)
-        job = self._job(work, loop, len(gathering))
-        gathering.add(job)
-        return cast(T, await job.future)
+        of_loop = self._of_loop(loop)
+        job = self._job(work, loop, len(of_loop.group_commit), writes=True)
+        if of_loop.group_commit.age() > self._answer_s:
+            raise StorageUnavailable(SILENT)
+        of_loop.group_commit.add(job)
+        return cast(T, await of_loop.pending.answer(job))
 
     async def check(self) -> None:
-        await self.read(_look)
+        if any(of_loop.group_commit.age() > CHECK_S for of_loop in self._loops.values()):
+            raise StorageUnavailable(SILENT)
+        try:
+            async with asyncio.timeout(CHECK_S):
+                await self.read(look)
+                if self._lost:
+                    # Without this a server that nobody writes to, because it is down, would stay down.
+                    await self.write(touch)
+        except TimeoutError:
+            raise StorageUnavailable(SILENT) from None
         if self._lost:
-            # Without this a server that nobody writes to, because it is down, would stay down.
-            await self.write(_touch)
+            raise StorageUnavailable("the disk has no room for more")
 
     def listen(self, listener: Listener) -> None:
         self._listeners.append(listener)
@@ -116,71 +112,79 @@ class SqliteDatabase:
         if self._closing:
             return
         self._closing = True
-        for gathering in self._gatherings.values():
-            gathering.flush()
-        # Readers first: the last connection to close folds the write-ahead log into the file.
-        for _ in range(READERS):
-            self._reads.put(None)
-        for thread in self._threads[1:]:
-            await asyncio.to_thread(thread.join)
+        for of_loop in self._loops.values():
+            of_loop.group_commit.flush()
+        # Readers first: the writer folds the log into the file when it is the last to close.
+        await asyncio.to_thread(self._readers.stop, CLOSE_S)
         self._writes.put(None)
-        await asyncio.to_thread(self._threads[0].join)
+        await asyncio.to_thread(self._thread.join, CLOSE_S)
 
-    def _job(self, work: Work[Any], loop: asyncio.AbstractEventLoop, waiting: int) -> _Job:
+    def _job(self, work: Work[Any], loop: asyncio.AbstractEventLoop, waiting: int, *, writes: bool) -> Job:
         if self._closing:
             raise StorageUnavailable("it is being closed")
         if waiting >= WAITING_MAX:
-            raise StorageUnavailable("too many requests wait for it")
-        return _Job(work, loop.create_future(), loop)
+            raise StorageUnavailable("too many requests are waiting")
+        return Job(work, loop.create_future(), loop, writes)
 
-    def _gathering(self, loop: asyncio.AbstractEventLoop) -> Gathering[_Job]:
-        gathering = self._gatherings.get(loop)
-        if gathering is None:
-            self._gatherings = {known: g for known, g in self._gatherings.items() if not known.is_closed()}
-            gathering = self._gatherings[loop] = Gathering(loop, self._writes.put)
-        return gathering
+    def _of_loop(self, loop: asyncio.AbstractEventLoop) -> _OfLoop:
+        of_loop = self._loops.get(loop)
+        if of_loop is None:
+            self._loops = {known: each for known, each in self._loops.items() if not known.is_closed()}
+            of_loop = self._loops[loop] = _OfLoop(
+                GroupCommit(loop, self._writes.put), Pending(loop, self._answer_s, self._give_up_waiting)
+            )
+        return of_loop
+
+    def _give_up_waiting(self, job: Job) -> None:
+        """Answer a job that has waited too long; it is not run any more if it has not been begun."""
+        unknown = job.writes and not self._of_loop(job.loop).group_commit.withdraw(job)
+        job.future.set_exception(StorageUnavailable(SILENT, unknown=unknown))
 
     # The writer's thread
 
     def _write_until_closed(self) -> None:
         while (group := self._writes.get()) is not None:
             self._write_group(group)
-        if self._writer is not None:
-            self._writer.close()
+        self._close_files()
 
-    def _write_group(self, group: list[_Job]) -> None:
+    def _close_files(self) -> None:
+        self._file.let_go()
+        # The last connection to close folds the write-ahead log into the file.
+        self._close_writer()
+        self._file.close()
+
+    def _close_writer(self) -> None:
+        connection, self._writer = self._writer, None
+        if connection is not None:
+            connection.close()  # rolls back what is open
+
+    def _write_group(self, group: list[Job]) -> None:
         topics: set[str] = set()
         try:
-            topics = self._commit(self._sound_writer(), group)
-            self._lost = False
+            writer = self._sound_writer()
+            topics = self._commit(writer, group)
+            if self._lost:
+                self._look_for_space(writer)
         except Exception as error:  # whatever it is: without this thread nothing is ever written again
             self._lost = True
             self._give_up(group, error)
         self._settle(group, frozenset(topics))
 
     def _sound_writer(self) -> sqlite3.Connection:
-        """The connection to the file that was opened first, while it has its name: what is written into one
-        that has lost it is lost, and another file that came into its place is none of ours."""
-        if identity(self._path) != self._file:
-            self._disown_log()
-            raise OSError(REPLACED)
+        """Return the connection that writes, opened again if the last one failed."""
+        try:
+            self._file.require_same()
+        except OSError:
+            self._file.disown_log()
+            raise
         if self._writer is None:
-            self._writer = connect(self._path, checkpoints=self._checkpoints)
-        self._log = _identity_of_log(self._path) or self._log
+            self._writer = self._file.connect_writer()
+        self._file.note_log()
         return self._writer
 
-    def _disown_log(self) -> None:
-        """Take our log away from the file that has our file's name: whoever opened it would replay the log
-        over it, which damages it."""
-        if _identity_of_log(self._path) == self._log is not None:
-            kept = self._path.with_name(f"{self._path.name}.replaced")
-            for file, aside in zip(companions(self._path), companions(kept), strict=True):
-                with contextlib.suppress(OSError):
-                    file.rename(aside)
-
-    def _commit(self, connection: sqlite3.Connection, group: list[_Job]) -> set[str]:
-        """Run the works in one transaction, and tell what they announced; raises sqlite3.Error when none of
-        them counts.
+    def _commit(self, connection: sqlite3.Connection, group: list[Job]) -> set[str]:
+        """Run the works in one transaction and return the topics they announced; raises sqlite3.Error when
+        none of them was committed.
 
         A savepoint around each work takes a tenth of its time, and most groups hold none that fails. So a
         group is first run without; when one fails, all of it is run again with savepoints, and so are the
@@ -192,7 +196,7 @@ class SqliteDatabase:
             except _WorkFailed as failed:
                 connection.execute("ROLLBACK")
                 if len(group) == 1:
-                    group[0].error = told(failed.reason)
+                    group[0].error = public_error(failed.reason)
                     return set()
                 self._cautious_groups = CAUTIOUS_GROUPS
         self._cautious_groups -= 1
@@ -201,10 +205,11 @@ class SqliteDatabase:
     def _run(
         self,
         connection: sqlite3.Connection,
-        group: list[_Job],
-        run: Callable[[sqlite3.Connection, SqliteUnit, _Job], None],
+        group: list[Job],
+        run: Callable[[sqlite3.Connection, SqliteUnit, Job], None],
     ) -> set[str]:
         connection.execute("BEGIN IMMEDIATE")
+        self._file.require_same()  # again: while we waited a restore may have replaced it
         self._follow_other_writers(connection)
         unit = SqliteUnit(connection, self._clock, self._ids)
         topics: set[str] = set()
@@ -213,24 +218,27 @@ class SqliteDatabase:
             run(connection, unit, job)
             if job.error is None:
                 topics |= unit.topics()
-        connection.execute("COMMIT")
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise _CommitFailed(error) from error
         return topics
 
-    def _run_bare(self, connection: sqlite3.Connection, unit: SqliteUnit, job: _Job) -> None:
+    def _run_bare(self, connection: sqlite3.Connection, unit: SqliteUnit, job: Job) -> None:
         try:
             job.answer = job.work(unit)
         except BaseException as error:
             _require_sound(connection, error)
             raise _WorkFailed(error) from error
 
-    def _run_in_savepoint(self, connection: sqlite3.Connection, unit: SqliteUnit, job: _Job) -> None:
+    def _run_in_savepoint(self, connection: sqlite3.Connection, unit: SqliteUnit, job: Job) -> None:
         connection.execute("SAVEPOINT work")
         try:
             job.answer = job.work(unit)
         except BaseException as error:
             _require_sound(connection, error)
             connection.execute("ROLLBACK TO work")
-            job.error = told(error)
+            job.error = public_error(error)
             self._cautious_groups = CAUTIOUS_GROUPS
         connection.execute("RELEASE work")
 
@@ -242,40 +250,58 @@ class SqliteDatabase:
             newest = connection.execute("SELECT max(id) FROM events").fetchone()[0]
             if newest is not None:
                 self._clock.advance_past(moment_of(newest))
+            self._clock.advance_past(connection.execute("SELECT reached FROM kept_time").fetchone()[0])
 
-    def _give_up(self, group: list[_Job], error: Exception) -> None:
-        """Nothing of the group was committed: say so to all of it, and get the connection sound again."""
-        for job in group:
-            job.answer, job.error = None, StorageUnavailable(reason_of(error))
-        connection, self._writer = self._writer, None
+    def _give_up(self, group: list[Job], error: Exception) -> None:
+        """Get the connection sound again, and say to all of the group what became of it."""
+        committing = isinstance(error, _CommitFailed)
+        reason = error.reason if isinstance(error, _CommitFailed) else error
         self._seen_version = -1
-        if connection is not None:
-            connection.close()  # rolls back what is open
-        if code_of(error) != sqlite3.SQLITE_BUSY:
-            self._mend()
+        self._close_writer()
+        if code_of(reason) in LOCKED:
+            self._let_go_of_everything()
+            unknown = False
+        else:
+            unknown = not self._mend() and committing
+        for job in group:
+            job.answer, job.error = None, StorageUnavailable(reason_of(reason), unknown=unknown)
 
-    def _mend(self) -> None:
-        """Open the file anew and commit nothing.
+    def _mend(self) -> bool:
+        """Open the file anew and commit nothing; False when that fails.
 
         A commit that failed in its last moment may have left all its pages in the log. They do not count
         now, but after a crash they would, unless something is written over them.
         """
         try:
-            _touch(SqliteUnit(self._sound_writer(), self._clock, self._ids))
-            self._lost = False
-        except (sqlite3.Error, OSError):
-            if self._writer is not None:
-                self._writer.close()
-                self._writer = None
+            writer = self._sound_writer()
+            touch(SqliteUnit(writer, self._clock, self._ids))
+        except (sqlite3.Error, OSError, StorageUnavailable):
+            self._close_writer()
+            return False
+        self._look_for_space(writer)
+        return True
 
-    def _settle(self, jobs: list[_Job], topics: frozenset[str]) -> None:
-        by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+    def _look_for_space(self, writer: sqlite3.Connection) -> None:
+        self._lost = not has_space(writer)
+        if self._lost:
+            self._close_writer()
+
+    def _let_go_of_everything(self) -> None:
+        """Close all connections of this process; they are opened again as they are needed.
+
+        When the system fails to unlock a file, SQLite takes the lock for held until then.
+        """
+        self._file.let_go()
+        self._readers.let_go()
+
+    def _settle(self, jobs: list[Job], topics: frozenset[str]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
         for job in jobs:
             by_loop.setdefault(job.loop, []).append(job)
-        for loop, mine in by_loop.items():
-            _call_soon(loop, partial(self._tell, mine, topics))
+        for loop, of_loop in by_loop.items():
+            call_soon(loop, partial(self._publish, of_loop, topics))
 
-    def _tell(self, jobs: list[_Job], topics: frozenset[str]) -> None:
+    def _publish(self, jobs: list[Job], topics: frozenset[str]) -> None:
         try:
             if topics:
                 for listener in self._listeners:
@@ -283,29 +309,15 @@ class SqliteDatabase:
         finally:
             for job in jobs:
                 job.settle()
-            self._gathering(jobs[0].loop).done()
+            self._of_loop(jobs[0].loop).group_commit.done()
 
-    # The readers' threads
 
-    def _read_until_closed(self) -> None:
-        connection: sqlite3.Connection | None = None
-        while (job := self._reads.get()) is not None:
-            try:
-                if identity(self._path) != self._file:
-                    raise OSError(REPLACED)
-                if connection is None:
-                    connection = connect(self._path, checkpoints=False, query_only=True)
-                connection.execute("BEGIN")
-                job.answer = job.work(SqliteUnit(connection, self._clock, self._ids))
-                connection.execute("COMMIT")
-            except BaseException as error:
-                job.error = told(error)
-                if connection is not None and not _undone(connection, error):
-                    connection.close()
-                    connection = None
-            _call_soon(job.loop, job.settle)
-        if connection is not None:
-            connection.close()
+class _CommitFailed(Exception):
+    """A commit failed, though all of it may have come to the disk."""
+
+    def __init__(self, reason: sqlite3.Error) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class _WorkFailed(Exception):
@@ -323,17 +335,6 @@ def _require_sound(connection: sqlite3.Connection, error: BaseException) -> None
         raise sqlite3.OperationalError(str(error)) from error
 
 
-def _undone(connection: sqlite3.Connection, error: BaseException) -> bool:
-    """Whether the transaction in which this happened is over and the connection can be used again."""
-    if isinstance(error, sqlite3.Error):
-        return False
-    with contextlib.suppress(sqlite3.Error):
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        return True
-    return False
-
-
 def open_database(path: Path, clock: Clock, *, checkpoints: bool) -> SqliteDatabase:
     """Open the file, making and migrating it as needed; for its owner's eyes only (0600).
 
@@ -345,23 +346,3 @@ def open_database(path: Path, clock: Clock, *, checkpoints: bool) -> SqliteDatab
         return SqliteDatabase(path, clock, checkpoints=checkpoints)
     except (sqlite3.Error, OSError) as error:
         raise StorageUnavailable(f"{path}: {reason_of(error)}") from error
-
-
-def _identity_of_log(path: Path) -> Identity | None:
-    with contextlib.suppress(OSError):
-        return identity(companions(path)[0])
-    return None
-
-
-def _look(unit: Unit) -> None:
-    unit.execute("PRAGMA schema_version")
-
-
-def _touch(unit: Unit) -> None:
-    """Write a page without changing anything: nobody uses this number."""
-    unit.execute("PRAGMA user_version = 0")
-
-
-def _call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-        loop.call_soon_threadsafe(call)

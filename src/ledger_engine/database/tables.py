@@ -13,8 +13,8 @@ from sqlite_utils.migrations import Migrations
 ledger = Migrations("ledger")
 
 
-def _run(database: Database, script: str) -> None:
-    """One statement after the other: `executescript` would commit the transaction first."""
+def run(database: Database, script: str) -> None:
+    """Run one statement after the other: `executescript` would commit the transaction first."""
     for statement in script.split(";\n"):
         if statement.strip():
             database.execute(statement)
@@ -22,7 +22,7 @@ def _run(database: Database, script: str) -> None:
 
 @ledger()
 def m001_projects_and_credentials(database: Database) -> None:
-    _run(
+    run(
         database,
         """
 CREATE TABLE projects (
@@ -75,7 +75,7 @@ CREATE INDEX tokens_by_expiry ON tokens (expires)
 
 @ledger()
 def m002_accounts_and_transactions(database: Database) -> None:
-    _run(
+    run(
         database,
         """
 CREATE TABLE accounts (
@@ -141,7 +141,7 @@ CREATE INDEX events_by_project ON events (project, livemode, id)
 
 @ledger()
 def m003_invoices(database: Database) -> None:
-    _run(
+    run(
         database,
         """
 CREATE TABLE invoices (
@@ -175,7 +175,7 @@ CREATE UNIQUE INDEX invoices_by_number ON invoices (project, livemode, number) W
 
 @ledger()
 def m004_users_and_orders(database: Database) -> None:
-    _run(
+    run(
         database,
         """
 CREATE TABLE users (
@@ -219,7 +219,7 @@ CREATE INDEX orders_by_user ON orders (user_id)
 
 @ledger()
 def m005_views_for_people(database: Database) -> None:
-    _run(
+    run(
         database,
         """
 CREATE VIEW trial_balance AS
@@ -246,7 +246,7 @@ FROM transactions AS t JOIN accounts AS a ON a.id = t.account
 @ledger()
 def m006_webhooks(database: Database) -> None:
     # A delivery and its attempts outlive their endpoint until they are too old to keep: no foreign key.
-    _run(
+    run(
         database,
         """
 CREATE TABLE webhook_endpoints (
@@ -306,7 +306,7 @@ CREATE TABLE delivery_attempts (
 def m007_requests(database: Database) -> None:
     # One tree and no index beside it: each request is written, and few are ever looked for. A filter
     # looks at the newest entries one by one.
-    _run(
+    run(
         database,
         """
 CREATE TABLE requests (
@@ -335,7 +335,7 @@ CREATE TABLE requests (
 @ledger()
 def m008_oauth(database: Database) -> None:
     # A grant is what one user allowed one app once: it begins as a code and is the family of its tokens.
-    _run(
+    run(
         database,
         """
 CREATE TABLE apps (

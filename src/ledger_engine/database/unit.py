@@ -14,7 +14,7 @@ _NOTHING: Parameters = {}  # a dict: sqlite3 takes no read-only view of one
 
 
 class SqliteUnit:
-    """What the works of one group see of it, one after the other."""
+    """The `Unit` of the works of one group, one after the other."""
 
     __slots__ = ("_connection", "_clock", "_ids", "_now", "_topics")
 
@@ -48,10 +48,17 @@ class SqliteUnit:
             str(row[0]) for row in self.execute(f"PRAGMA integrity_check({FAULTS_MAX})") if row[0] != "ok"
         ]
         for row in self.execute("PRAGMA foreign_key_check"):
-            found.append(f"row {row[1]} of {row[0]} names a row of {row[2]} that is not there")
+            found.append(f"row {row[1]} of {row[0]} refers to a missing row of {row[2]}")
             if len(found) >= FAULTS_MAX:
                 break
         return found
+
+    def first_not_an_object(self, table: str, column: str) -> str | None:
+        row = self.first(
+            f"SELECT id FROM {table}"
+            f" WHERE CASE WHEN json_valid({column}) THEN json_type({column}) <> 'object' ELSE 1 END LIMIT 1"
+        )
+        return None if row is None else str(row["id"])
 
     def announce(self, topic: str) -> None:
         self._topics.add(topic)
@@ -62,5 +69,5 @@ class SqliteUnit:
         self._topics = set()
 
     def topics(self) -> set[str]:
-        """What the work announced."""
+        """Return the topics that the work announced."""
         return self._topics

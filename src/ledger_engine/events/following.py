@@ -14,7 +14,7 @@ from ledger_engine.events import outbox
 
 FOLLOWERS_MAX = 100
 FOLLOWERS_OF_ONE_MAX = 25  # of one project, so that it leaves room for the others
-LOOKS_EVERY_S = 1.0  # for what other processes wrote, which nobody tells us
+POLL_INTERVAL_S = 1.0  # for what other processes wrote, which nobody tells us
 
 
 class Followers:
@@ -34,21 +34,17 @@ class Followers:
             followers = _OF[engine] = Followers(engine)
         return followers
 
-    def require_room(self, project: str) -> None:
-        """Raise PermissionDenied when there are too many already, of this project or of all."""
+    @contextlib.contextmanager
+    def follow(self, project: str) -> Iterator[None]:
+        """Count as one of this project's; raises PermissionDenied if too many follow it, or any, already."""
         for count, most, whose in (
             (self._counts[project], FOLLOWERS_OF_ONE_MAX, "this project's events"),
             (self._counts.total(), FOLLOWERS_MAX, "events"),
         ):
             if count >= most:
                 raise PermissionDenied(
-                    "quota_exceeded", f"{most} listeners follow {whose} already; try again later."
+                    "quota_exceeded", f"{most} listeners already follow {whose}; try again later."
                 )
-
-    @contextlib.contextmanager
-    def one_more(self, project: str) -> Iterator[None]:
-        """Count as one of this project's; raises PermissionDenied as `require_room` does."""
-        self.require_room(project)
         self._counts[project] += 1
         try:
             yield
@@ -65,7 +61,7 @@ class Followers:
         """Until the change, or until it is time to look whether another process wrote something."""
         if not self.ended:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOKS_EVERY_S):
+                async with asyncio.timeout(POLL_INTERVAL_S):
                     await change.wait()
 
     def end(self) -> None:

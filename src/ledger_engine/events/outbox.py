@@ -1,9 +1,11 @@
-"""The outbox: what happened, recorded in the commit that made it happen (decisions.md 12)."""
+"""The outbox: what happened, recorded in the commit that made it happen.
+
+See docs/decisions.md#events-recorded.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, ClassVar
@@ -12,7 +14,7 @@ from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.records import Moment, Record, as_json, dumps
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Row, Unit
 from ledger_engine.database.pages import Listing, Page, PageRequest
 
@@ -43,7 +45,7 @@ _OF_USERS = f"type IN ({', '.join(map(repr, USER_KINDS))})"
 @dataclass(slots=True)
 class Event:
     """What happened. `data` holds the object as it was then; `request` is the id of the request that did
-    it, None for a command."""
+    it, None for a command. An event that is sent to a webhook endpoint goes without `request`."""
 
     OBJECT: ClassVar[str] = "event"
 
@@ -52,7 +54,7 @@ class Event:
     created: Moment
     livemode: bool
     data: dict[str, Any]
-    request: str | None
+    request: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class Message:
     body: str
 
 
-def record(unit: Unit, scope: Scope, kind: str, subject: Record) -> None:
+def record(unit: Unit, tenant: Tenant, kind: str, subject: Record) -> None:
     """Record that `kind` happened to `subject`, with the subject as it is now.
 
     The whole message is stored as the text that is sent, so that each delivery has the same bytes.
@@ -75,43 +77,43 @@ def record(unit: Unit, scope: Scope, kind: str, subject: Record) -> None:
         "object": "event",
         "type": kind,
         "created": iso(unit.now),
-        "livemode": scope.livemode,
+        "livemode": tenant.livemode,
         "data": {"object": as_json(subject)},
     }
     unit.execute(
         "INSERT INTO events (id, project, livemode, type, object, body, request, created)"
         " VALUES (:id, :project, :livemode, :type, :object, :body, :request, :now)",
-        scope.bind(
-            id=id, type=kind, object=subject.id, body=dumps(message), request=scope.request, now=unit.now
+        tenant.bind(
+            id=id, type=kind, object=subject.id, body=dumps(message), request=tenant.request, now=unit.now
         ),
     )
     unit.announce(TOPIC)
 
 
-def get(unit: Unit, scope: Scope, id: str) -> Event:
+def get(unit: Unit, tenant: Tenant, id: str) -> Event:
     """The event; raises NotFound, and PermissionDenied for a user's without the scope to read users."""
     row = unit.first(
         "SELECT * FROM events WHERE id = :id AND project = :project AND livemode = :livemode",
-        scope.bind(id=id),
+        tenant.bind(id=id),
     )
     if row is None:
         raise NotFound("event", id)
     if row["type"] in USER_KINDS:
-        scope.require_scope("read:users")
+        tenant.require_scope("read:users")
     return _read(row)
 
 
-def page(unit: Unit, scope: Scope, wanted: PageRequest) -> Page[Event]:
+def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[Event]:
     """Events, newest first; those of users for those who may read users."""
-    return _LISTING.page(unit, scope, wanted, {}, where=_shown_to(scope))
+    return _LISTING.page(unit, tenant, wanted, {}, where=_shown_to(tenant))
 
 
-def scope_of(unit: Unit, id: str) -> Scope:
+def tenant_of(unit: Unit, id: str) -> Tenant:
     """The local administrator's scope of an event's project and mode; raises NotFound."""
     row = unit.first("SELECT project, livemode FROM events WHERE id = :id", {"id": id})
     if row is None:
         raise NotFound("event", id)
-    return Scope(row["project"], bool(row["livemode"]))
+    return Tenant(row["project"], bool(row["livemode"]))
 
 
 def newest(unit: Unit) -> str:
@@ -120,7 +122,7 @@ def newest(unit: Unit) -> str:
     return (row and row["id"]) or ""
 
 
-def resume(unit: Unit, scope: Scope, last: str | None) -> str:
+def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:
     """From where a listener goes on that had the event `last`; from now on when it had none.
 
     Raises InvalidRequest `invalid_cursor` for what is no event of this project and mode.
@@ -128,7 +130,7 @@ def resume(unit: Unit, scope: Scope, last: str | None) -> str:
     if last is not None:
         known = last == _BEFORE_ALL or unit.first(
             "SELECT 1 FROM events WHERE id = :id AND project = :project AND livemode = :livemode",
-            scope.bind(id=last),
+            tenant.bind(id=last),
         )
         if not known:
             raise InvalidRequest(
@@ -137,50 +139,54 @@ def resume(unit: Unit, scope: Scope, last: str | None) -> str:
         return last
     row = unit.first(
         "SELECT id FROM events WHERE project = :project AND livemode = :livemode ORDER BY id DESC LIMIT 1",
-        scope.bind(),
+        tenant.bind(),
     )
     return row["id"] if row else _BEFORE_ALL
 
 
-def after(unit: Unit, scope: Scope, cursor: str, limit: int) -> list[Message]:
+def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> list[Message]:
     """The next events behind the cursor that the scope may see, in the order they happened."""
-    where = _shown_to(scope)
+    where = _shown_to(tenant)
     rows = unit.execute(
         "SELECT id, type, body FROM events WHERE project = :project AND livemode = :livemode"
         f" AND id > :cursor{'' if where is None else f' AND {where}'} ORDER BY id LIMIT :limit",
-        scope.bind(cursor=cursor, limit=limit),
+        tenant.bind(cursor=cursor, limit=limit),
     )
     return [Message(row["id"], row["type"], row["body"]) for row in rows]
 
 
-def between(unit: Unit, scope: Scope, first: str, end: str, request: str) -> list[str]:
+def between(unit: Unit, tenant: Tenant, first: str, end: str, request: str) -> list[str]:
     """The ids of the events that this request caused, among those from `first` to before `end`."""
     rows = unit.execute(
         "SELECT id FROM events WHERE project = :project AND livemode = :livemode"
         " AND id >= :first AND id < :end AND request = :request ORDER BY id",
-        scope.bind(first=first, end=end, request=request),
+        tenant.bind(first=first, end=end, request=request),
     )
     return [row["id"] for row in rows]
 
 
-def erase_users(unit: Unit, users: Sequence[str]) -> None:
-    """Erase name and address of these users from what was recorded of them."""
-    for user in users:
-        rows = unit.execute(
-            f"SELECT id, body FROM events WHERE object = :user AND {_OF_USERS}",
-            {"user": user},
+def erase_user(unit: Unit, user: str, after: str, limit: int) -> str | None:
+    """Erase the user's name and address from up to `limit` of their events behind `after`, in their order.
+
+    Gives the last of these, None when it was the last of all.
+    """
+    rows = unit.execute(
+        f"SELECT id, body FROM events WHERE object = :user AND {_OF_USERS} AND id > :after"
+        " ORDER BY id LIMIT :limit",
+        {"user": user, "after": after, "limit": limit},
+    )
+    for row in rows:
+        message = json.loads(row["body"])
+        message["data"]["object"].update(name=None, email=None)
+        unit.execute(
+            "UPDATE events SET body = :body WHERE id = :id", {"id": row["id"], "body": dumps(message)}
         )
-        for row in rows:
-            message = json.loads(row["body"])
-            message["data"]["object"].update(name=None, email=None)
-            unit.execute(
-                "UPDATE events SET body = :body WHERE id = :id", {"id": row["id"], "body": dumps(message)}
-            )
+    return rows[-1]["id"] if len(rows) == limit else None
 
 
-def _shown_to(scope: Scope) -> str | None:
+def _shown_to(tenant: Tenant) -> str | None:
     """The condition on what the scope may see; None for all."""
-    return None if scope.may_see_users() else f"NOT {_OF_USERS}"
+    return None if tenant.may_see_users() else f"NOT {_OF_USERS}"
 
 
 def _read(row: Row) -> Event:

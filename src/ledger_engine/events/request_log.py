@@ -1,4 +1,4 @@
-"""The request log: what was asked and answered, kept for 7 days (decisions.md 13)."""
+"""The request log: what was asked and answered, kept for 7 days (docs/decisions.md#request-log)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
 from typing import ClassVar
 
+from ledger_engine.access import projects
 from ledger_engine.core.errors import NotFound
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.records import Moment
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Row, Unit, Value
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
 
 # Between the ledger's clock, which dates an event, and the one a request's duration is taken with.
 _CLOCKS_DIFFER_MS = 50
+# A range, so that no character of the path has a meaning of its own, as `_` has in LIKE.
+_AT_OR_BELOW = "(path = :path OR (path >= :below AND path < :beyond))"
+_AFTER_SLASH = chr(ord("/") + 1)
 
 
 @dataclass(slots=True)
@@ -63,31 +67,54 @@ def add(unit: Unit, rows: Sequence[dict[str, Value]]) -> None:
     )
 
 
-def get(unit: Unit, scope: Scope, id: str) -> RequestWithEvents:
+def get(unit: Unit, tenant: Tenant, id: str) -> RequestWithEvents:
     """The request with the events it caused; raises NotFound, also for one that is not logged yet."""
     row = unit.first(
         "SELECT * FROM requests WHERE project = :project AND livemode = :livemode AND id = :id",
-        scope.bind(id=id),
+        tenant.bind(id=id),
     )
     if row is None:
         raise NotFound("request", id)
     ended = row["created"] + row["duration_us"] // 1000 + _CLOCKS_DIFFER_MS
-    caused = outbox.between(unit, scope, first_at("evt", row["created"]), first_at("evt", ended), id)
-    return RequestWithEvents(**asdict(_shown(scope, _read(row))), events=caused)
+    caused = outbox.between(unit, tenant, first_at("evt", row["created"]), first_at("evt", ended), id)
+    return RequestWithEvents(**asdict(_shown(tenant, _read(row))), events=caused)
 
 
 def page(
     unit: Unit,
-    scope: Scope,
+    tenant: Tenant,
     wanted: PageRequest,
     *,
     status: int | None = None,
     method: str | None = None,
     path: str | None = None,
 ) -> Page[LoggedRequest]:
-    """Requests, newest first; each filter takes what is equal."""
-    found = _LISTING.page(unit, scope, wanted, {"status": status, "method": method, "path": path})
-    return replace(found, items=[_shown(scope, item) for item in found.items])
+    """Requests, newest first, with this status and method, and of this path or of one below it.
+
+    `/v1/invoices` also finds `/v1/invoices/inv_…/finalize`; `/v1/invoices/` finds only what is below.
+    """
+    equal: dict[str, Value] = {"status": status, "method": method}
+    if path is None:
+        found = _LISTING.page(unit, tenant, wanted, equal)
+    else:
+        below = path.removesuffix("/") + "/"
+        given = {"path": path, "below": below, "beyond": below[:-1] + _AFTER_SLASH}
+        found = _LISTING.page(unit, tenant, wanted, equal, where=_AT_OR_BELOW, given=given)
+    return replace(found, items=[_shown(tenant, item) for item in found.items])
+
+
+def newest(unit: Unit) -> list[str]:
+    """The id of the last entry of each project and mode."""
+    found = []
+    for project in projects.every(unit):
+        for livemode in (False, True):
+            row = unit.first(
+                "SELECT max(id) AS id FROM requests WHERE project = :project AND livemode = :livemode",
+                {"project": project.id, "livemode": livemode},
+            )
+            if row is not None and row["id"] is not None:
+                found.append(row["id"])
+    return found
 
 
 def purge(unit: Unit, project: str, livemode: bool, before_id: str, limit: int) -> int:
@@ -101,9 +128,9 @@ def purge(unit: Unit, project: str, livemode: bool, before_id: str, limit: int) 
     return len(deleted)
 
 
-def _shown(scope: Scope, request: LoggedRequest) -> LoggedRequest:
+def _shown(tenant: Tenant, request: LoggedRequest) -> LoggedRequest:
     """The entry with its bodies only where all of them may be read."""
-    return request if scope.may_see_bodies() else replace(request, request_body=None, response_body=None)
+    return request if tenant.may_see_bodies() else replace(request, request_body=None, response_body=None)
 
 
 def _read(row: Row) -> LoggedRequest:

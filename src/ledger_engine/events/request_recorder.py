@@ -23,11 +23,11 @@ from ledger_engine.database import Value
 from ledger_engine.database.engine import Engine
 from ledger_engine.events import request_log
 
-BODY_KEPT_MAX = 4096  # bytes (decisions.md 13)
+BODY_KEPT_MAX = 4096  # bytes (docs/decisions.md#request-log-entries)
 WAITING_MAX = 10_000
 BATCH_MAX = 200
 EVERY_S = 0.1
-TRIES_AGAIN_S = 1.0
+RETRY_AFTER_S = 1.0
 PATH_MAX = 2048  # characters; a longer one is some mistake, and its beginning tells which
 KEY_MAX = 255  # of an idempotency key; a longer one was refused
 # The log itself, and where people send passwords and apps their codes.
@@ -64,7 +64,7 @@ class RequestRecorder:
         self._noted = asyncio.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._told = 0
+        self._logged = 0
         self.dropped = 0
 
     def note(self, note: Note) -> None:
@@ -100,10 +100,10 @@ class RequestRecorder:
                 if self._stopping.is_set():
                     self.dropped += len(self._waiting)
                     self._waiting.clear()
-                await self._pause(TRIES_AGAIN_S)
+                await self._pause(RETRY_AFTER_S)
             elif len(self._waiting) < BATCH_MAX:
                 await self._pause(EVERY_S)
-            self._tell_dropped()
+            self._log_dropped()
 
     async def _write_batch(self) -> bool:
         batch = list(islice(self._waiting, BATCH_MAX))
@@ -126,10 +126,10 @@ class RequestRecorder:
                 async with asyncio.timeout(seconds):
                     await self._stopping.wait()
 
-    def _tell_dropped(self) -> None:
-        if self.dropped > self._told:
-            log.warning("%d requests were not logged: too many at once", self.dropped - self._told)
-            self._told = self.dropped
+    def _log_dropped(self) -> None:
+        if self.dropped > self._logged:
+            log.warning("%d requests were not logged: too many at once", self.dropped - self._logged)
+            self._logged = self.dropped
 
 
 def _cut(note: Note) -> Note:

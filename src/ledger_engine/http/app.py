@@ -13,7 +13,7 @@ from ledger_engine.core.errors import LedgerError
 from ledger_engine.database.engine import Engine
 from ledger_engine.events.request_recorder import RequestRecorder
 from ledger_engine.http.bodies import BODY_MAX
-from ledger_engine.http.dispatch import Connection, HasMatcher
+from ledger_engine.http.dispatch import Dispatcher
 from ledger_engine.http.errors import InternalError, UnsupportedMethod, from_status, render
 from ledger_engine.http.operations import Routes, call_of
 from ledger_engine.http.protocol.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit, Gate
@@ -38,10 +38,11 @@ from ledger_engine.http.routes import (
     whoami,
 )
 from ledger_engine.http.sign_in import views
+from ledger_engine.http.sign_in.issuer import Issuer
 
 log = logging.getLogger("ledger_engine.http")
 
-ROOMS: list[Routes] = [
+RESOURCES: list[Routes] = [
     health.routes,
     accounts.routes,
     statements.routes,
@@ -61,38 +62,31 @@ ROOMS: list[Routes] = [
 ]
 
 
-class LedgerApp(HasMatcher):
-    """Quart behind the gate."""
-
-    asgi_http_class = Connection
-    gate: Gate
-
-    async def asgi_app(self, scope: Any, receive: Any, send: Any) -> None:
-        await self.gate(scope, receive, send)
-
-
 def create_app(
     engine: Engine,
     *,
+    issuer: Issuer | None = None,
     auth_rate_limit: AuthRateLimit = DEFAULT_AUTH_RATE_LIMIT,
     wall_clock: WallClock = time.time,
     recorder: RequestRecorder | None = None,
 ) -> Quart:
-    """The ASGI application that serves this engine; `recorder` writes the request log."""
-    app = LedgerApp(__name__, static_folder=None)
-    app.gate = Gate(super(LedgerApp, app).asgi_app, engine, auth_rate_limit, wall_clock, recorder)
+    """Return the ASGI application that serves this engine.
+
+    `issuer` is its address for apps, `recorder` writes the request log. A request comes first to the gate and
+    then to the dispatcher, which serves the operations; only pages and unknown paths reach Quart itself.
+    """
+    app = Quart(__name__, static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = BODY_MAX
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.merge_slashes = False
-    for room in ROOMS:
-        app.register_blueprint(room.blueprint)
-    app.register_blueprint(documentation.pages(ROOMS))
-    app.register_blueprint(views.SignInPages().blueprint())
-    app.matcher = app.url_map.bind("")
-    app.whole_paths = {}
+    app.register_blueprint(documentation.pages(RESOURCES))
+    app.register_blueprint(views.SignInPages(issuer or Issuer()).blueprint())
     app.register_error_handler(LedgerError, _show_error)
     app.register_error_handler(HTTPException, _show_http_error)
     app.register_error_handler(Exception, _show_failure)
+    dispatcher = Dispatcher(app.asgi_app, app.url_map, RESOURCES)
+    gate: Any = Gate(dispatcher, engine, auth_rate_limit, wall_clock, recorder)
+    app.asgi_app = gate
     return app
 
 

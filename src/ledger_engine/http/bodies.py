@@ -1,4 +1,4 @@
-"""Bodies: JSON objects, strictly read (decisions.md 1)."""
+"""Request bodies and queries: parsed strictly (docs/decisions.md#conventions-strict)."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from pydantic_core import ErrorDetails
 
 from ledger_engine.core.errors import InvalidRequest
 
-BODY_MAX = 1024 * 1024  # bytes (interface.md, Request size)
+BODY_MAX = 1024 * 1024  # bytes (docs/interface.md#request-size)
 DEPTH_MAX = 32
 FORM = "application/x-www-form-urlencoded"
-PARAMETERS_MAX = 100  # of a query or a form; none has as many
+PARAMETERS_MAX = 100  # of a query or a form; no operation has as many
 
 
 class Body(BaseModel):
-    """A request body: no field that is not declared, and no value taken for another type.
+    """A request body: undeclared fields are refused, and values are not converted to another type.
 
-    A field that may be left out may be null too, which is the same; in a change that clears it, so there
-    those which every object has must not be null.
+    A field that may be left out may also be null, which means the same. In a change, null clears the field;
+    so a change refuses null for the fields that every object has.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
 class FormOrJson(Body):
-    """A body that may come as a form too, as OAuth's do.
+    """A body that may be sent as a form too, as OAuth's are.
 
-    What is not declared is passed over, and what has no value is as if it were not there (RFC 6749, 3.2).
+    Undeclared fields are ignored, and empty ones count as missing (RFC 6749, 3.2).
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -45,24 +45,27 @@ class FormOrJson(Body):
 
 
 class Query(BaseModel):
-    """The query parameters of a list: text that must name a declared parameter."""
+    """The query parameters of a list; undeclared ones are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class NoBody(Body):
-    """Where no body is due, an empty object will do; a field would be lost, so it is refused."""
+    """The body of an operation that takes none: empty, or an empty object.
+
+    A field would be ignored without notice, so it is refused.
+    """
 
 
 class NoQuery(Query):
-    """Where no query is due."""
+    """The query of an operation that takes none."""
 
 
 M = TypeVar("M", bound=BaseModel)
 
 
 def parse_body(model: type[M], raw: bytes, content_type: str | None) -> M:
-    """The body as `model`; raises InvalidRequest naming the first field at fault."""
+    """Return the body as `model`; raises InvalidRequest naming the first field at fault."""
     if issubclass(model, FormOrJson) and _media_type(content_type) == FORM:
         return validate(model, parse_pairs(raw))
     _require_json(content_type, or_form=issubclass(model, FormOrJson))
@@ -70,12 +73,12 @@ def parse_body(model: type[M], raw: bytes, content_type: str | None) -> M:
 
 
 def parse_query(model: type[M], raw: bytes) -> M:
-    """The query string as `model`; raises InvalidRequest naming the first parameter at fault."""
+    """Return the query string as `model`; raises InvalidRequest naming the first parameter at fault."""
     return validate(model, parse_pairs(raw))
 
 
 def parse_pairs(raw: bytes) -> dict[str, str]:
-    """The parameters of a query string or a form; raises InvalidRequest for one that is given twice."""
+    """Return the parameters of a query string or a form; raises InvalidRequest for one given twice."""
     given: dict[str, str] = {}
     for name, value in pairs_of(raw):
         if name in given:
@@ -87,7 +90,7 @@ def parse_pairs(raw: bytes) -> dict[str, str]:
 
 
 def pairs_of(raw: bytes) -> list[tuple[str, str]]:
-    """Names and values of a query string or a form, in their order; raises InvalidRequest."""
+    """Return names and values of a query string or a form, in their order; raises InvalidRequest."""
     if not raw:
         return []
     try:
@@ -99,7 +102,10 @@ def pairs_of(raw: bytes) -> list[tuple[str, str]]:
 
 
 def parse_object(raw: bytes) -> dict[str, Any]:
-    """The JSON object in `raw`; raises InvalidRequest `invalid_json` for what decisions.md 1 forbids."""
+    """Return the JSON object in `raw`.
+
+    Raises InvalidRequest `invalid_json` for what docs/decisions.md#conventions-strict forbids.
+    """
     try:
         text = raw.decode("utf-8")
         value = _decode(text)
@@ -121,11 +127,11 @@ def parse_object(raw: bytes) -> dict[str, Any]:
 
 
 def validate(model: type[M], value: object) -> M:
-    """`value` as `model`; raises InvalidRequest naming the first field at fault."""
+    """Return `value` as `model`; raises InvalidRequest naming the first field at fault."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise _told(error.errors(include_url=False, include_input=False)[0]) from None
+        raise _error_of(error.errors(include_url=False, include_input=False)[0]) from None
 
 
 def _require_json(content_type: str | None, *, or_form: bool) -> None:
@@ -138,12 +144,12 @@ def _media_type(content_type: str | None) -> str | None:
     return None if content_type is None else content_type.partition(";")[0].strip().lower()
 
 
-def _told(detail: ErrorDetails) -> InvalidRequest:
+def _error_of(detail: ErrorDetails) -> InvalidRequest:
     param = ".".join(str(part) for part in detail["loc"]) or None
     if detail["type"] == "missing":
         return InvalidRequest("missing_field", f"{param} is required.", param)
     if detail["type"] == "extra_forbidden":
-        return InvalidRequest("unknown_field", f"{param or 'A name that is empty'} is not known here.", param)
+        return InvalidRequest("unknown_field", f"{param or 'An empty name'} is not a known parameter.", param)
     rule = _RULES.get(detail["type"])
     if rule is not None:
         given = {name: _plain(value) for name, value in detail.get("ctx", {}).items()}
@@ -152,13 +158,13 @@ def _told(detail: ErrorDetails) -> InvalidRequest:
     return InvalidRequest("invalid_value", f"{param}: {message}." if param else f"{message}.", param)
 
 
-# What a value must do or be, by the type of pydantic's error and with what its context tells.
+# The end of the message "… must …" by the type of pydantic's error, with values of the error's context.
 _RULES = {
     "dict_type": "be an object",
     "model_type": "be an object",
     "model_attributes_type": "be an object",
     "list_type": "be an array",
-    "string_type": "be text",
+    "string_type": "be a string",
     "int_type": "be an integer",
     "int_parsing": "be an integer",
     "int_parsing_size": "be an integer of fewer digits",
@@ -175,14 +181,14 @@ _RULES = {
 
 
 def _plain(value: Any) -> Any:
-    """Without the quotes that a list of words has around each."""
+    """Return the text without the quotes that pydantic writes around each literal."""
     return value.replace("'", "") if isinstance(value, str) else value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        _refuse("a member is given twice")
+        _refuse("a field occurs twice")
     return members
 
 
@@ -191,20 +197,20 @@ def _refuse(reason: str) -> NoReturn:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    _refuse(f"{name} is no JSON number")
+    _refuse(f"{name} is not a JSON number")
 
 
 def _kept(text: str) -> float:
-    """The number, if it can be given back as it was sent."""
+    """Return the number; raises InvalidRequest when a float cannot represent it exactly as it was sent."""
     number = float(text)
     if math.isinf(number):
         _refuse(f"{text[:32]} is too large a number")
     try:
         is_exact = Decimal(text) == Decimal(repr(number))
     except ArithmeticError:
-        is_exact = False  # its exponent is beyond what even a Decimal has
+        is_exact = False  # its exponent is out of the range of a Decimal
     if not is_exact:
-        _refuse(f"{text[:32]} has more digits than are kept")
+        _refuse(f"{text[:32]} has too many digits")
     return number
 
 
@@ -228,14 +234,14 @@ def _check_depth(value: object) -> None:
 
 
 def _check_characters(value: object) -> None:
-    """Refuse U+0000 and halves of surrogate pairs, which only an escape can bring in."""
+    """Raise InvalidRequest for U+0000 and lone surrogates, which only escapes can produce."""
     for text in _texts(value):
         if "\x00" in text:
-            _refuse("U+0000 is not allowed in text")
+            _refuse("a string has the character U+0000")
         try:
             text.encode("utf-8")
         except UnicodeEncodeError:
-            _refuse("a surrogate stands alone")
+            _refuse("a string has a lone surrogate")
 
 
 def _texts(value: object) -> Iterable[str]:

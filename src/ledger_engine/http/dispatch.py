@@ -1,106 +1,120 @@
-"""From ASGI to an operation and back, by the short way.
+"""The dispatcher: an ASGI application that serves the operations and hands all other requests to Quart.
 
-Quart would start two tasks for each request and set up a context, a session and signals around its
-handler. An operation needs none of them: the gate has read the body before, and a Call holds all the
-rest. So what Quart's URL map knows as an operation is served here in one coroutine, which takes a
-third off the time of a posting; pages, and paths that are none, take Quart's own way.
+For each request Quart starts two tasks and sets up a context, a session and signals. An operation needs none
+of them, since its `Call` holds all it needs, and without them a posting takes a third less time. So the
+operations have a URL map of their own; pages, and paths that do not exist, go on to Quart.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+import contextlib
+from collections.abc import Iterable
+from typing import Any
 
-from quart import Quart, Response
-from quart.asgi import ASGIHTTPConnection
-from quart.wrappers.response import DataBody
-from werkzeug.exceptions import HTTPException
-from werkzeug.routing import MapAdapter
+from werkzeug.exceptions import MethodNotAllowed, NotFound
+from werkzeug.routing import Map, Rule
 
 from ledger_engine.core.errors import LedgerError
-from ledger_engine.http.errors import Rendered, render
-from ledger_engine.http.operations import CALL, Route
-from ledger_engine.http.protocol.asgi import send_answer, until_gone
+from ledger_engine.http.errors import UnsupportedMethod, render
+from ledger_engine.http.operations import CALL, Call, Route, Routes, Streamed
+from ledger_engine.http.protocol.asgi import Asgi, Receive, Send, send_answer, until_gone
 from ledger_engine.http.protocol.gate import HEALTH
 
 
-class Connection(ASGIHTTPConnection):
-    """One HTTP request; Quart makes one for each (its `asgi_http_class`)."""
+class Dispatcher:
+    """Stands between the gate, which makes the `Call`, and Quart.
 
-    async def __call__(self, receive: Any, send: Any) -> None:
-        route, parts = self._match()
-        scope = cast(dict[str, Any], self.scope)
-        answer: Rendered | Response | None = None
+    `quart` is Quart's own ASGI application and `pages` the URL map of what it serves.
+    """
+
+    def __init__(self, quart: Asgi, pages: Map, resources: Iterable[Routes]) -> None:
+        self._quart = quart
+        self._pages = pages.bind("")  # no path depends on the host
+        rules = [
+            Rule(route.operation.path, endpoint=route, methods=[route.operation.method])
+            for routes in resources
+            for route in routes.routes
+        ]
+        self._operations = Map(rules, merge_slashes=False).bind("")
+        # The operations found so far whose path has no part that varies, by path and method.
+        self._found: dict[tuple[str, str], Route] = {}
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._quart(scope, receive, send)
+            return
+        call: Call = scope[CALL]
+        path, method = scope["path"], scope["method"]
         try:
+            route, parts = self._match(call, path, method)
             if route is not None:
-                answer = await route.serve(scope[CALL], parts, scope["query_string"])
-            elif _needs_credential(scope["path"]):
-                scope[CALL].authenticate()
+                answer = await route.serve(call, parts, scope["query_string"])
+            elif call.unread is not None and self._pages.test(path, method):
+                await call.receive_body()
         except LedgerError as error:
-            answer = render(error, scope["path"])
-        if answer is None:
-            await self._serve_by_quart(receive, send)
-        elif isinstance(answer, Response) and scope["method"] == "HEAD":
-            # A stream for nobody would never end.
-            headers = [(name.lower().encode(), value.encode()) for name, value in answer.headers.items()]
-            await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        elif isinstance(answer, Response):
-            await self._stream(answer, receive, send)
+            await send_answer(render(error, path), send)
+            return
+        if route is None:
+            await self._quart(scope, _with_body(call.body, receive), send)
+        elif isinstance(answer, Streamed):
+            await _send_stream(answer, method == "HEAD", receive, send)
         else:
             await send_answer(answer, send)
 
-    def _match(self) -> tuple[Route | None, dict[str, Any]]:
-        app, asked = cast(HasMatcher, self.app), (self.scope["path"], self.scope["method"])
-        known = app.whole_paths.get(asked)
+    def _match(self, call: Call, path: str, method: str) -> tuple[Route | None, dict[str, Any]]:
+        """Return the operation that is asked for, None if there is none, and the variable parts of its path.
+
+        Raises UnsupportedMethod where the path has other methods. Under /api a path or method that does not
+        exist needs a good credential, too (docs/interface.md#auth-directory).
+        """
+        known = self._found.get((path, method))
         if known is not None:
             return known, {}
         try:
-            endpoint, parts = app.matcher.match(*asked)
-        except HTTPException:
-            return None, {}
-        route = app.view_functions[endpoint]
-        if not isinstance(route, Route):
+            route, parts = self._operations.match(path, method)
+        except (NotFound, MethodNotAllowed) as error:
+            if path.startswith("/api/") and path != HEALTH:
+                call.authenticate()
+            if isinstance(error, MethodNotAllowed):
+                raise UnsupportedMethod(sorted(error.valid_methods or ())) from None
             return None, {}
         if not parts:
-            app.whole_paths[asked] = route
+            self._found[path, method] = route
         return route, dict(parts)
 
-    async def _serve_by_quart(self, receive: Any, send: Any) -> None:
-        request = self._create_request_from_scope(send)
-        request.body.append(cast(dict[str, Any], self.scope)[CALL].body)
-        request.body.set_complete()
-        response = cast(Response, await self.app.handle_request(request))
-        if isinstance(response.response, DataBody):
-            await self._send_response(send, response)
-        else:
-            await self._stream(response, receive, send)
 
-    async def _stream(self, response: Response, receive: Any, send: Any) -> None:
-        """Send piece by piece, and stop when the client goes away."""
-        sending = asyncio.ensure_future(self._send_response(send, response))
-        gone = asyncio.ensure_future(until_gone(receive))
-        try:
-            await asyncio.wait([sending, gone], return_when=asyncio.FIRST_COMPLETED)
-            if sending.done():
+def _with_body(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that gives the body, which has been read before, and then what else comes."""
+    messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def receive_after_body() -> dict[str, Any]:
+        return next(messages, None) or await receive()
+
+    return receive_after_body
+
+
+async def _send_stream(answer: Streamed, head_only: bool, receive: Receive, send: Send) -> None:
+    """Send piece by piece, and stop when the client goes away."""
+    # Closed here, since a stream whose first piece is never asked for would not end by itself.
+    async with contextlib.aclosing(answer.pieces):
+        headers = [(b"content-type", answer.content_type.encode()), *answer.headers]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        if not head_only:
+            sending = asyncio.ensure_future(_send_pieces(answer, send))
+            gone = asyncio.ensure_future(until_gone(receive))
+            try:
+                await asyncio.wait([sending, gone], return_when=asyncio.FIRST_COMPLETED)
+                if not sending.done():
+                    return
                 sending.result()
-        finally:
-            gone.cancel()
-            sending.cancel()
-            await asyncio.gather(sending, gone, return_exceptions=True)
+            finally:
+                gone.cancel()
+                sending.cancel()
+                await asyncio.gather(sending, gone, return_exceptions=True)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _needs_credential(path: str) -> bool:
-    """Whether a request is refused without one though there is no such path or method: to the directory every
-    request needs one but for the health check (interface.md, Authentication 9)."""
-    return path.startswith("/api/") and path != HEALTH
-
-
-class HasMatcher(Quart):
-    """An app that keeps its URL map bound: no route depends on the host.
-
-    `whole_paths` are the routes found so far whose path has no part that varies, by path and method.
-    """
-
-    matcher: MapAdapter
-    whole_paths: dict[tuple[str, str], Route]
+async def _send_pieces(answer: Streamed, send: Send) -> None:
+    async for piece in answer.pieces:
+        await send({"type": "http.response.body", "body": piece.encode(), "more_body": True})

@@ -1,4 +1,7 @@
-"""Errors as the wire shows them: the only place that knows statuses and body shapes (decisions.md 2)."""
+"""Errors in HTTP answers: the only module that knows statuses and the shapes of error bodies.
+
+See docs/decisions.md#errors.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,10 @@ from ledger_engine.core.records import dumps
 
 
 class UnsupportedMethod(InvalidRequest):
-    """405; `allowed` are the methods the path has."""
+    """405; `allowed` are the methods of the path."""
 
     def __init__(self, allowed: list[str]) -> None:
-        super().__init__("method_not_allowed", f"This path has {', '.join(allowed)} only.")
+        super().__init__("method_not_allowed", f"This path only accepts {', '.join(allowed)}.")
         self.allowed = allowed
 
 
@@ -32,7 +35,7 @@ class PayloadTooLarge(InvalidRequest):
 
 
 class BodyTimeout(InvalidRequest):
-    """408: what has not come cannot be read."""
+    """408: the body did not arrive in time."""
 
     def __init__(self, message: str) -> None:
         super().__init__("invalid_value", message)
@@ -49,13 +52,13 @@ class HeadersTooLarge(InvalidRequest):
 
 
 class InternalError(LedgerError):
-    """500: the caller learns the request's id and nothing of the inside."""
+    """500: the caller gets the id of the request and no details."""
 
     def __init__(self, request: str) -> None:
-        super().__init__("internal_error", f"Something went wrong on our side. Request {request}.")
+        super().__init__("internal_error", f"The server failed. The id of this request is {request}.")
 
 
-# The first class that fits counts, so the finer ones stand before the coarser.
+# The first class that matches counts, so subclasses come before their base.
 _STATUS: list[tuple[type[LedgerError], int]] = [
     (UnsupportedMethod, 405),
     (BodyTimeout, 408),
@@ -72,7 +75,7 @@ _STATUS: list[tuple[type[LedgerError], int]] = [
 ]
 
 
-# Every `type` and `code` that an answer can have, by its status.
+# Every `type` and `code` that an answer can have, by status.
 CODES: dict[int, tuple[str, tuple[str, ...]]] = {
     400: (
         "invalid_request",
@@ -94,7 +97,7 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
         "authentication_error",
         ("missing_credential", "invalid_credential", "expired_credential", "revoked_credential"),
     ),
-    403: ("permission_error", ("missing_scope", "missing_role", "quota_exceeded")),
+    403: ("permission_error", ("missing_scope", "missing_role", "missing_live_key", "quota_exceeded")),
     404: ("not_found", ("not_found",)),
     405: ("invalid_request", ("method_not_allowed",)),
     408: ("invalid_request", ("invalid_value",)),
@@ -119,7 +122,7 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
 }
 
 
-# What OAuth's endpoints can answer in `error` (RFC 6749, 5.2), by status.
+# The values of `error` in the answers of OAuth's endpoints (RFC 6749, 5.2), by status.
 OAUTH_CODES: dict[int, tuple[str, ...]] = {
     400: ("invalid_request", "invalid_grant", "invalid_scope", "unsupported_grant_type"),
     401: ("invalid_client",),
@@ -129,12 +132,12 @@ OAUTH_CODES: dict[int, tuple[str, ...]] = {
 
 
 def status_of(error: LedgerError) -> int:
-    """The status an error is answered with."""
+    """Return the status of the answer for an error."""
     return next(status for kind, status in _STATUS if isinstance(error, kind))
 
 
 def body_of(error: LedgerError, path: str) -> dict[str, Any]:
-    """The body in the shape of the surface that `path` belongs to: ledger, directory or OAuth."""
+    """Return the body in the shape of the surface that `path` belongs to: ledger, directory or OAuth."""
     if _is_under(path, "/api"):
         return {"error": error.code, "message": error.message}
     if _is_under(path, "/oauth"):
@@ -142,11 +145,12 @@ def body_of(error: LedgerError, path: str) -> dict[str, Any]:
     return {"error": {"type": error.type, "code": error.code, "message": error.message, "param": error.param}}
 
 
+JSON = (b"content-type", b"application/json")
 Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]  # status, headers, body
 
 
 def render(error: LedgerError, path: str) -> Rendered:
-    """Status, headers and body of the answer to a request for `path`."""
+    """Return status, headers and body of the answer to a request for `path`."""
     headers = [(b"content-type", b"application/json")]
     if isinstance(error, UnsupportedMethod):
         headers.append((b"allow", ", ".join(error.allowed).encode()))
@@ -159,20 +163,20 @@ def render(error: LedgerError, path: str) -> Rendered:
 
 
 def render_rate_limited(wait: int) -> bytes:
-    """The body of a 429, the same on every surface (interface.md, Errors)."""
+    """Return the body of a 429, the same on every surface (docs/interface.md#errors); `wait` in seconds."""
     seconds = "1 second" if wait == 1 else f"{wait} seconds"
     return dumps({"error": "rate_limited", "message": f"Too many requests. Try again in {seconds}."}).encode()
 
 
 def from_status(status: int, path: str) -> LedgerError:
-    """The error for a status that the web framework decided on its own."""
+    """Return the error for a status that the web framework chose by itself."""
     if status == HTTPStatus.NOT_FOUND:
         error: LedgerError = NotFound("path", path)
     elif status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         error = PayloadTooLarge("The body is larger than 1 MB.")
     else:
         phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "error"
-        error = InvalidRequest("invalid_value", f"The request cannot be taken: {phrase.lower()}.")
+        error = InvalidRequest("invalid_value", f"The request was refused: {phrase.lower()}.")
     return error
 
 
@@ -181,7 +185,7 @@ def _is_under(path: str, root: str) -> bool:
 
 
 def _oauth_code(error: LedgerError) -> str:
-    """The code of RFC 6749, 5.2; the nearest one for an error that is not OAuth's own."""
+    """Return the code of RFC 6749, 5.2, that is nearest to an error which is not one of OAuth's."""
     if isinstance(error, OAuthRefusal):
         return error.code
     if isinstance(error, AuthenticationError):

@@ -1,7 +1,11 @@
-"""Cursor lists on the wire: `limit` and a cursor in, the list envelope out (interface.md, Pagination)."""
+"""Cursor lists: `limit` and a cursor in the query, the list envelope in the answer.
+
+See docs/interface.md#pagination.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field
@@ -10,15 +14,18 @@ from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.database.pages import LIMIT_DEFAULT, LIMIT_MAX, PageRequest
 from ledger_engine.http.bodies import Query
 
+_WHOLE = re.compile(r"0|[1-9][0-9]*")
+
 
 def _digits(value: object) -> object:
-    """Refuse what Python would also take for a number, such as `1_0` or `5.0`: it is rather a mistake."""
-    if isinstance(value, str) and not (value.isascii() and value.isdigit()):
+    """Refuse text that only Python reads as a number, such as `1_0`, `05` or `5.0`: likely a mistake."""
+    if isinstance(value, str) and _WHOLE.fullmatch(value) is None:
         raise ValueError("must be a whole number")
     return value
 
 
-DIGITS = BeforeValidator(_digits)  # of a number in a query; stands after its bounds, which go for the number
+# for a number in a query; stands after its bounds, which apply to the number
+DIGITS = BeforeValidator(_digits)
 Limit = Annotated[int, Field(ge=1, le=LIMIT_MAX), DIGITS]
 
 
@@ -30,7 +37,7 @@ class LedgerList(Query):
     ending_before: str | None = None
 
     def page(self) -> PageRequest:
-        """The page that was asked for; raises InvalidRequest when both cursors are given."""
+        """Return the page that was asked for; raises InvalidRequest when both cursors are given."""
         if self.starting_after is not None and self.ending_before is not None:
             raise InvalidRequest(
                 "invalid_value", "Give starting_after or ending_before, not both.", "ending_before"
@@ -39,11 +46,11 @@ class LedgerList(Query):
 
 
 class GenericList(Query):
-    """The parameters of the generic list form."""
+    """The parameters of a list in the generic form."""
 
     limit: Limit = LIMIT_DEFAULT
     cursor: str | None = None
 
     def page(self) -> PageRequest:
-        """The page that was asked for."""
+        """Return the page that was asked for."""
         return PageRequest(self.limit, self.cursor, cursor="cursor")

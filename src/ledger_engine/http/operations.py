@@ -1,18 +1,18 @@
-"""Operations: each route with all that is declared of it, and the one way a request takes through it.
+"""Operations: what is declared of each route, and how a request is checked and answered by it.
 
-A route's declaration names its body, query, answer, status, and the scope and role it needs; the
-same declaration guards the route and writes its part of the OpenAPI document.
+A declaration names the route's body, query, answer and status, and the scope and role it needs. The same
+declaration guards the route and makes its part of the OpenAPI document.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from pydantic import BaseModel
 from pydantic_core import to_json
-from quart import Blueprint, Request, Response
+from quart import Request
 
 from ledger_engine.access import idempotency
 from ledger_engine.access.credentials import Credential
@@ -24,13 +24,12 @@ from ledger_engine.core.errors import (
     PermissionDenied,
 )
 from ledger_engine.core.records import Shown, as_json
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import T, Unit
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import Page
 from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, parse_query
-from ledger_engine.http.errors import Rendered
-from ledger_engine.http.protocol.asgi import JSON
+from ledger_engine.http.errors import JSON, Rendered
 
 P = ParamSpec("P")
 CALL = "ledger.call"  # where the gate leaves the Call in the ASGI scope
@@ -38,9 +37,10 @@ CALL = "ledger.call"  # where the gate leaves the Call in the ASGI scope
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One request on its way: who asks, and the engine that answers.
+    """One request: who asks, what was sent, and the engine that answers.
 
-    `caller` is the credential, or the error that refuses it; a public operation looks at neither.
+    `caller` is the credential, or the error that refuses it; a public operation uses neither. `unread` reads
+    the body, None once `body` holds it; `receive_body` calls it.
     """
 
     engine: Engine
@@ -48,56 +48,68 @@ class Call:
     caller: Credential | LedgerError
     body: bytes
     headers: dict[bytes, bytes]
-    scope: Scope | None = None
+    unread: Callable[[], Awaitable[bytes]] | None = None
+    tenant: Tenant | None = None
     idempotency_key: str | None = None
 
-    def authenticate(self) -> Scope:
-        """The caller's scope; raises AuthenticationError without a good credential."""
+    def authenticate(self) -> Tenant:
+        """Return the caller's tenant. Raises AuthenticationError without a good credential."""
         if isinstance(self.caller, LedgerError):
             raise self.caller
-        self.scope = self.caller.scope(self.request_id)
-        return self.scope
+        self.tenant = self.caller.tenant(self.request_id)
+        return self.tenant
+
+    def is_by_app(self) -> bool:
+        """Return whether an app asks on behalf of a user."""
+        return isinstance(self.caller, Credential) and self.caller.user is not None
+
+    async def receive_body(self) -> None:
+        """Read the body into `body`, unless that is done. Raises what `read_body` raises."""
+        if self.unread is not None:
+            unread, self.unread = self.unread, None
+            self.body = await unread()
 
     def require_no_app(self) -> None:
         """Raise PermissionDenied when an app asks on behalf of a user."""
-        if isinstance(self.caller, Credential) and self.caller.user is not None:
+        if self.is_by_app():
             raise PermissionDenied(
-                "missing_scope", "No scope allows this to an app: it would outlast what the user allowed."
+                "missing_scope",
+                "Apps cannot do this, whatever their scopes: it would outlast the user's permission.",
             )
 
     def header(self, name: bytes) -> str | None:
-        """The value of a header, named in lower case."""
+        """Return the value of the header with this lower-case name, None if it was not sent."""
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
 
     async def read(
-        self, work: Callable[Concatenate[Unit, Scope, P], T], *args: P.args, **kwargs: P.kwargs
+        self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a room's reading function for the caller's scope."""
-        scope = self._known_scope()
-        return await self.engine.read(lambda unit: work(unit, scope, *args, **kwargs))
+        """Run a work that reads, for the caller's tenant."""
+        tenant = self._known_tenant()
+        return await self.engine.read(lambda unit: work(unit, tenant, *args, **kwargs))
 
     async def write(
-        self, work: Callable[Concatenate[Unit, Scope, P], T], *args: P.args, **kwargs: P.kwargs
+        self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a room's changing function for the caller's scope, durably."""
-        scope = self._known_scope()
-        return await self.engine.write(lambda unit: work(unit, scope, *args, **kwargs))
+        """Run a work that writes, for the caller's tenant. Returns once it is durable."""
+        tenant = self._known_tenant()
+        return await self.engine.write(lambda unit: work(unit, tenant, *args, **kwargs))
 
-    def _known_scope(self) -> Scope:
-        assert self.scope is not None, "a public operation has no scope"
-        return self.scope
+    def _known_tenant(self) -> Tenant:
+        assert self.tenant is not None, "a public operation has no tenant"
+        return self.tenant
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What is declared of a route; `path` is Quart's form of it.
+    """What is declared of a route; `path` is in the form of werkzeug's rules (`/v1/accounts/<id>`).
 
-    `needs` is the scope a restricted credential must have, `role` the least role. A `public` operation
-    takes no credential. What a `lasting` one makes goes on by itself, so an app may not use it: it
-    would outlast what the user allowed. `answer` is the record's class, `paged` if it comes in the list
-    envelope, and `also_as` are the media types it can be had in besides JSON. `beyond_contract` marks
-    what interface.md does not have. `secret` is an answer that nothing on the way may keep (RFC 6749, 5.1).
+    `needs` is the scope a restricted credential must have, `role` the least role. A `public` operation takes
+    no credential. A `lasting` one makes something that goes on working, such as an API key, so an app may not
+    use it: it would outlast the user's permission. `answer` is the record's class, `paged` if it comes in the
+    list envelope, and `also_as` are further media types besides JSON. `beyond_contract` marks what
+    docs/interface.md does not have. An answer that is `secret` must not be cached (RFC 6749, 5.1).
     """
 
     method: str
@@ -118,35 +130,45 @@ class Operation:
     secret: bool = False
 
 
-Answer = Shown | Page[Any] | dict[str, Any] | BaseModel | Response
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """An answer that is sent piece by piece; its `pieces` are closed when the client goes away."""
+
+    content_type: str
+    pieces: AsyncGenerator[str, None]
+    headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Answer]])
+# A handler's answer; `Rendered` is one whose status and body the handler has made itself.
+Result = Shown | Page[Any] | dict[str, Any] | BaseModel | Streamed | Rendered
+
+Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Result]])
 
 
 class Routes:
-    """The operations of one room, declared one by one and put into the app together."""
+    """The operations of one resource, declared one by one. Their paths begin with `prefix`."""
 
     def __init__(self, name: str, prefix: str) -> None:
         self.name = name
-        self.blueprint = Blueprint(name, __name__, url_prefix=prefix)
         self.prefix = prefix
-        self.operations: list[Operation] = []
+        self.routes: list[Route] = []
+
+    @property
+    def operations(self) -> list[Operation]:
+        """The declarations, in their order."""
+        return [route.operation for route in self.routes]
 
     def add(self, method: str, path: str, **declared: Any) -> Callable[[Handler], Handler]:
         """Declare the decorated function as the handler of a route; see Operation for what can be declared.
 
-        The handler is called with the Call, the path's parts, and `body` and `query` where declared.
+        The handler is called with the Call, the variable parts of the path, and `body` and `query` where
+        these are declared.
         """
 
         def register(handler: Handler) -> Handler:
             summary = (handler.__doc__ or "").strip().partition("\n")[0].rstrip(".")
             operation = Operation(method, self.prefix + path, handler.__name__, summary, **declared)
-            self.operations.append(operation)
-
-            # Where Quart keeps its views stands the route itself: `Connection` serves it.
-            route = cast(Any, Route(operation, handler))
-            self.blueprint.add_url_rule(path, handler.__name__, route, methods=[method])
+            self.routes.append(Route(operation, handler))
             return handler
 
         return register
@@ -155,21 +177,23 @@ class Routes:
 class Route:
     """An operation with its handler."""
 
-    def __init__(self, operation: Operation, handler: Callable[..., Awaitable[Answer]]) -> None:
+    def __init__(self, operation: Operation, handler: Callable[..., Awaitable[Result]]) -> None:
         self.operation = operation
         self._handler = handler
 
-    async def serve(self, call: Call, parts: dict[str, str], query_string: bytes) -> Rendered | Response:
-        """Check and read the request as it was declared, and answer it. Raises LedgerError."""
+    async def serve(self, call: Call, parts: dict[str, str], query_string: bytes) -> Rendered | Streamed:
+        """Check the request against what is declared, and answer it. Raises LedgerError."""
         operation = self.operation
         arguments: dict[str, Any] = parts
         if not operation.public:
-            scope = call.authenticate()
-            scope.require_role(operation.role)
+            tenant = call.authenticate()
+            tenant.require_role(operation.role)
             if operation.needs is not None:
-                scope.require_scope(operation.needs)
+                tenant.require_scope(operation.needs)
             if operation.lasting:
                 call.require_no_app()
+        if call.unread is not None:
+            await call.receive_body()
         if operation.method == "POST":
             call.idempotency_key = idempotency.parse(call.header(b"idempotency-key"))
         try:
@@ -185,15 +209,18 @@ class Route:
         except (InvalidRequest, NotFound):
             await _refuse_second_use(call)
             raise
-        if isinstance(answer, Response):
+        if isinstance(answer, (Streamed, tuple)):
             return answer
         headers = [JSON, *_UNSTORED] if operation.secret else [JSON]
         return operation.status, headers, to_json(shown(answer))
 
 
 async def _refuse_second_use(call: Call) -> None:
-    """Raise DuplicateIdempotencyKey for a key that was used, whatever is wrong besides (decisions.md 5)."""
-    if call.idempotency_key is None or call.scope is None:
+    """Raise DuplicateIdempotencyKey for a key that was used, whatever is wrong besides.
+
+    See docs/decisions.md#idempotency.
+    """
+    if call.idempotency_key is None or call.tenant is None:
         return
     first = await call.read(idempotency.taken_for, call.idempotency_key)
     if first is not None:
@@ -204,13 +231,13 @@ _UNSTORED = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))
 
 
 def call_of(request: Request) -> Call:
-    """The Call that the gate made for this request."""
+    """Return the Call that the gate made for this request."""
     call: Call = cast(dict[str, Any], request.scope)[CALL]
     return call
 
 
 def shown(answer: Shown | Page[Any] | dict[str, Any] | BaseModel) -> dict[str, Any]:
-    """The JSON object of an answer; a page becomes the list envelope of interface.md."""
+    """Return the JSON object of an answer; a page becomes the list envelope (docs/interface.md)."""
     if isinstance(answer, dict):
         return answer
     if isinstance(answer, Page):

@@ -1,4 +1,4 @@
-"""Accounts: each holds a balance in one currency."""
+"""Accounts: named balances, each in one currency."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.money import MAX_AMOUNT, parse_currency
 from ledger_engine.core.records import Moment, dumps
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Row, Unit
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
@@ -23,7 +23,7 @@ NAME_MAX = 255
 
 @dataclass(slots=True)
 class Account:
-    """`balance` is in the currency's smallest unit and may be negative."""
+    """An account; its `balance` is in the currency's smallest unit and may be negative."""
 
     OBJECT: ClassVar[str] = "account"
 
@@ -45,14 +45,14 @@ class NewAccount:
 
 @dataclass(slots=True)
 class Balance:
-    """What the account held when the moment `at` was over."""
+    """The balance of an account at the end of the millisecond `at`."""
 
     balance: int
     currency: str
     at: Moment
 
 
-def create(unit: Unit, scope: Scope, new: NewAccount, key: str | None = None) -> Account:
+def create(unit: Unit, tenant: Tenant, new: NewAccount, key: str | None = None) -> Account:
     """Open an account with a balance of 0."""
     if not 1 <= len(new.name) <= NAME_MAX:
         raise InvalidRequest("invalid_value", f"name must have 1 to {NAME_MAX} characters.", "name")
@@ -62,15 +62,15 @@ def create(unit: Unit, scope: Scope, new: NewAccount, key: str | None = None) ->
         currency=parse_currency(new.currency),
         balance=0,
         created=Moment(unit.now),
-        livemode=scope.livemode,
+        livemode=tenant.livemode,
         metadata=parse_metadata(new.metadata),
     )
-    idempotency.take(unit, scope, key, account.id)
-    limits.count_stored(unit, scope)
+    idempotency.take(unit, tenant, key, account.id)
+    limits.count_stored(unit, tenant)
     unit.execute(
         "INSERT INTO accounts (id, project, livemode, name, currency, metadata, created)"
         " VALUES (:id, :project, :livemode, :name, :currency, :metadata, :created)",
-        scope.bind(
+        tenant.bind(
             id=account.id,
             name=account.name,
             currency=account.currency,
@@ -78,39 +78,39 @@ def create(unit: Unit, scope: Scope, new: NewAccount, key: str | None = None) ->
             created=account.created,
         ),
     )
-    outbox.record(unit, scope, "account.created", account)
+    outbox.record(unit, tenant, "account.created", account)
     return account
 
 
-def get(unit: Unit, scope: Scope, id: str, param: str | None = None) -> Account:
-    """The account; raises NotFound, naming `param` where the id came in a field."""
+def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Account:
+    """Return the account; raises NotFound, naming `param` if the id came in a field."""
     row = unit.first(
         "SELECT * FROM accounts WHERE id = :id AND project = :project AND livemode = :livemode",
-        scope.bind(id=id),
+        tenant.bind(id=id),
     )
     if row is None:
         raise NotFound("account", id, param)
     return _read(row)
 
 
-def page(unit: Unit, scope: Scope, wanted: PageRequest) -> Page[Account]:
-    """Accounts, newest first."""
-    return _LISTING.page(unit, scope, wanted, {})
+def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[Account]:
+    """Return a page of the accounts, newest first."""
+    return _LISTING.page(unit, tenant, wanted, {})
 
 
-def balance_at(unit: Unit, scope: Scope, id: str, at: int) -> Balance:
-    """The balance once every posting up to and with the millisecond `at` was made."""
-    account = get(unit, scope, id)
-    return Balance(balance_before(unit, scope, id, at + 1), account.currency, Moment(at))
+def balance_at(unit: Unit, tenant: Tenant, id: str, at: int) -> Balance:
+    """Return the balance with all transactions up to and including the millisecond `at`."""
+    account = get(unit, tenant, id)
+    return Balance(balance_before(unit, tenant, id, at + 1), account.currency, Moment(at))
 
 
-def balance_before(unit: Unit, scope: Scope, id: str, moment: int) -> int:
-    """What the account's postings before `moment` add up to: the last one says so."""
+def balance_before(unit: Unit, tenant: Tenant, id: str, moment: int) -> int:
+    """Return the account's balance before `moment` (milliseconds), after the last transaction until then."""
     row = unit.first(
         "SELECT balance_after FROM transactions"
         " WHERE project = :project AND livemode = :livemode AND account = :account AND id < :first"
         " ORDER BY id DESC LIMIT 1",
-        scope.bind(account=id, first=first_at("txn", moment)),
+        tenant.bind(account=id, first=first_at("txn", moment)),
     )
     return row["balance_after"] if row else 0
 
@@ -124,31 +124,31 @@ class Moved:
 
 
 def move_balance(
-    unit: Unit, scope: Scope, id: str, change: int, param: str | None, amount_param: str | None
+    unit: Unit, tenant: Tenant, id: str, change: int, param: str | None, amount_param: str | None
 ) -> Moved:
-    """Add `change` to the account's balance.
+    """Add `change` (smallest currency unit) to the account's balance.
 
-    Raises NotFound naming `param`, and InvalidRequest naming `amount_param`: `balance_out_of_range`
-    beyond ±(2^53 − 1), `insufficient_funds` when a debit would go below zero in a project that refuses
-    overdraft (decisions.md 3, 7).
+    Raises NotFound naming `param`, and InvalidRequest naming `amount_param`: `balance_out_of_range` beyond
+    ±(2^53 − 1), `insufficient_funds` when a debit would go below zero in a project that refuses overdraft
+    (docs/decisions.md#projects-overdraft, #transactions-range).
     """
-    floor = -MAX_AMOUNT if scope.may_overdraw or change > 0 else 0
+    floor = -MAX_AMOUNT if tenant.may_overdraw or change > 0 else 0
     moved = unit.first(
         "UPDATE accounts SET balance = balance + :change"
         " WHERE id = :id AND project = :project AND livemode = :livemode"
         " AND balance + :change BETWEEN :floor AND :ceiling RETURNING balance, currency",
-        scope.bind(id=id, change=change, floor=floor, ceiling=MAX_AMOUNT),
+        tenant.bind(id=id, change=change, floor=floor, ceiling=MAX_AMOUNT),
     )
     if moved is not None:
         return Moved(moved["balance"], moved["currency"])
-    account = get(unit, scope, id, param)
+    account = get(unit, tenant, id, param)
     if abs(account.balance + change) > MAX_AMOUNT:
         raise InvalidRequest(
-            "balance_out_of_range", f"The balance of {id} would leave ±{MAX_AMOUNT:,}.", amount_param
+            "balance_out_of_range", f"The balance of {id} would be beyond ±{MAX_AMOUNT:,}.", amount_param
         )
     raise InvalidRequest(
         "insufficient_funds",
-        f"{id} holds {account.balance}, and this project refuses overdraft.",
+        f"{id} holds {account.balance}, and this project does not allow overdrafts.",
         amount_param,
     )
 

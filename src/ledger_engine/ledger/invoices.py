@@ -1,4 +1,4 @@
-"""Invoices: each asks a customer for one payment, from draft to paid or void (decisions.md 8)."""
+"""Invoices: requests for one payment each, from draft to paid or void (docs/decisions.md#invoices)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ledger_engine.access import idempotency, limits
 from ledger_engine.core.clock import parse_date
 from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound
 from ledger_engine.core.money import MAX_AMOUNT
-from ledger_engine.core.records import Moment, OneOf, dumps
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.records import Format, Moment, OneOf, dumps
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Row, Unit, Value
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
@@ -27,7 +27,7 @@ LINES_MAX = 100
 
 
 class Line(TypedDict):
-    """`quantity` times `unit_amount`; the amount is in the smallest currency unit."""
+    """One line of an invoice: `quantity` times `unit_amount`, in the smallest currency unit."""
 
     description: str
     quantity: int
@@ -36,9 +36,12 @@ class Line(TypedDict):
 
 @dataclass(slots=True)
 class Invoice:
-    """`account` is credited when it is paid, and gives the `currency`; `amount` is the sum of `lines`,
-    which are None for an invoice made with an amount alone. `number` is given when it is finalized,
-    `transaction` is the payment."""
+    """An invoice for one payment.
+
+    `account` is credited when the invoice is paid, and its `currency` is the invoice's; `amount` is the sum
+    of `lines`, which are None for an invoice made with an amount alone. `number` is assigned when the invoice
+    is finalized; `transaction` is the payment.
+    """
 
     OBJECT: ClassVar[str] = "invoice"
 
@@ -48,7 +51,7 @@ class Invoice:
     currency: str
     amount: int
     lines: list[Line] | None
-    due_date: str | None
+    due_date: Annotated[str, Format("date")] | None
     description: str | None
     metadata: dict[str, str]
     status: Annotated[str, OneOf(*STATUSES)]
@@ -63,7 +66,7 @@ class Invoice:
 
 @dataclass(slots=True)
 class NewInvoice:
-    """Exactly one of `amount` and `lines` is given."""
+    """What to draft an invoice with: exactly one of `amount` and `lines`."""
 
     account: str
     customer: str
@@ -75,8 +78,11 @@ class NewInvoice:
 
 
 class InvoiceChanges(TypedDict, total=False):
-    """The fields to change. None clears the last three; `amount` takes the place of `lines` and the
-    other way round, so None for the one it is made of only goes with a value for the other."""
+    """The fields to change.
+
+    None clears the last three. `amount` replaces `lines` and the other way round, so None for the one that
+    the invoice has is only allowed together with a value for the other.
+    """
 
     account: str
     customer: str
@@ -87,36 +93,36 @@ class InvoiceChanges(TypedDict, total=False):
     metadata: dict[str, str] | None
 
 
-def create(unit: Unit, scope: Scope, new: NewInvoice, key: str | None = None) -> Invoice:
+def create(unit: Unit, tenant: Tenant, new: NewInvoice, key: str | None = None) -> Invoice:
     """Draft an invoice."""
     id = unit.new_id("inv")
-    idempotency.take(unit, scope, key, id)
+    idempotency.take(unit, tenant, key, id)
     values: dict[str, Value] = {
         "id": id,
         "created": unit.now,
-        **_account_columns(unit, scope, new.account),
+        **_account_columns(unit, tenant, new.account),
         **_customer_column(new.customer),
         **_amount_columns(new.amount, new.lines),
         **_due_date_column(new.due_date),
         **_description_column(new.description),
         **_metadata_column(new.metadata),
     }
-    limits.count_stored(unit, scope)
+    limits.count_stored(unit, tenant)
     row = unit.first(
         "INSERT INTO invoices (id, project, livemode, account, customer, currency, amount, lines, due_date,"
         " description, metadata, created)"
         " VALUES (:id, :project, :livemode, :account, :customer, :currency, :amount, :lines, :due_date,"
         " :description, :metadata, :created) RETURNING *",
-        scope.bind(**values),
+        tenant.bind(**values),
     )
-    return _recorded(unit, scope, "invoice.created", row)
+    return _recorded(unit, tenant, "invoice.created", row)
 
 
-def get(unit: Unit, scope: Scope, id: str) -> Invoice:
-    """The invoice; raises NotFound."""
+def get(unit: Unit, tenant: Tenant, id: str) -> Invoice:
+    """Return the invoice; raises NotFound."""
     row = unit.first(
         "SELECT * FROM invoices WHERE id = :id AND project = :project AND livemode = :livemode",
-        scope.bind(id=id),
+        tenant.bind(id=id),
     )
     if row is None:
         raise NotFound("invoice", id)
@@ -125,29 +131,29 @@ def get(unit: Unit, scope: Scope, id: str) -> Invoice:
 
 def page(
     unit: Unit,
-    scope: Scope,
+    tenant: Tenant,
     wanted: PageRequest,
     *,
     status: str | None = None,
     account: str | None = None,
 ) -> Page[Invoice]:
-    """Invoices, newest first."""
+    """Return a page of the invoices, newest first."""
     if status is not None and status not in STATUSES:
         raise InvalidRequest("invalid_value", f"status must be one of {', '.join(STATUSES)}.", "status")
-    return _LISTING.page(unit, scope, wanted, {"status": status, "account": account})
+    return _LISTING.page(unit, tenant, wanted, {"status": status, "account": account})
 
 
-def update(unit: Unit, scope: Scope, id: str, changes: InvoiceChanges) -> Invoice:
-    """Change the fields that are given, of a draft only; none given is no change and no event.
+def update(unit: Unit, tenant: Tenant, id: str, changes: InvoiceChanges) -> Invoice:
+    """Change the given fields of a draft; without any there is no change and no event.
 
     Another account brings its currency. Raises Conflict `invoice_not_draft`.
     """
-    invoice = get(unit, scope, id)
+    invoice = get(unit, tenant, id)
     if invoice.status != "draft":
         raise _not_draft(invoice)
     columns: dict[str, Value] = {}
     if "account" in changes:
-        columns |= _account_columns(unit, scope, changes["account"])
+        columns |= _account_columns(unit, tenant, changes["account"])
     if "customer" in changes:
         columns |= _customer_column(changes["customer"])
     if _changes_amount(invoice, changes):
@@ -164,49 +170,49 @@ def update(unit: Unit, scope: Scope, id: str, changes: InvoiceChanges) -> Invoic
     row = unit.first(
         f"UPDATE invoices SET {assignments} WHERE id = :id AND project = :project AND livemode = :livemode"
         " AND status = 'draft' RETURNING *",
-        scope.bind(id=id, **columns),
+        tenant.bind(id=id, **columns),
     )
-    return _recorded(unit, scope, "invoice.updated", row)
+    return _recorded(unit, tenant, "invoice.updated", row)
 
 
-def finalize(unit: Unit, scope: Scope, id: str, key: str | None = None) -> Invoice:
-    """Open a draft and give it the next number. Raises Conflict `invoice_not_draft`."""
-    idempotency.take(unit, scope, key, id)
-    # A number taken for an invoice that turns out to be no draft goes back with the whole work.
+def finalize(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Invoice:
+    """Open a draft and assign the next number. Raises Conflict `invoice_not_draft`."""
+    idempotency.take(unit, tenant, key, id)
+    # When the invoice turns out not to be a draft, the number is rolled back with the work.
     counted = unit.first(
         "INSERT INTO counters (project, livemode, invoice_numbers) VALUES (:project, :livemode, 1)"
         " ON CONFLICT (project, livemode) DO UPDATE SET invoice_numbers = counters.invoice_numbers + 1"
         " RETURNING invoice_numbers",
-        scope.bind(),
+        tenant.bind(),
     )
     assert counted is not None
     row = unit.first(
         "UPDATE invoices SET status = 'open', number = :number, opened_at = :now"
         " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'draft' RETURNING *",
-        scope.bind(id=id, number=f"INV-{counted['invoice_numbers']:06}", now=unit.now),
+        tenant.bind(id=id, number=f"INV-{counted['invoice_numbers']:06}", now=unit.now),
     )
     if row is None:
-        raise _not_draft(get(unit, scope, id))
-    return _recorded(unit, scope, "invoice.opened", row)
+        raise _not_draft(get(unit, tenant, id))
+    return _recorded(unit, tenant, "invoice.opened", row)
 
 
-def pay(unit: Unit, scope: Scope, id: str, key: str | None = None) -> Invoice:
+def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Invoice:
     """Pay an open invoice: its account is credited in the same commit.
 
     Raises Conflict `invoice_not_open`, and what posting a transaction raises.
     """
-    idempotency.take(unit, scope, key, id)
+    idempotency.take(unit, tenant, key, id)
     opened = unit.first(
         "UPDATE invoices SET status = 'paid', paid_at = :now"
         " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'open' RETURNING *",
-        scope.bind(id=id, now=unit.now),
+        tenant.bind(id=id, now=unit.now),
     )
     if opened is None:
-        raise _not_open(get(unit, scope, id))
+        raise _not_open(get(unit, tenant, id))
     invoice = _read(opened)
     payment = transactions.post_due(
         unit,
-        scope,
+        tenant,
         transactions.NewTransaction(
             account=invoice.account,
             amount=invoice.amount,
@@ -217,25 +223,25 @@ def pay(unit: Unit, scope: Scope, id: str, key: str | None = None) -> Invoice:
     row = unit.first(
         "UPDATE invoices SET payment = :payment"
         " WHERE id = :id AND project = :project AND livemode = :livemode RETURNING *",
-        scope.bind(id=id, payment=payment.id),
+        tenant.bind(id=id, payment=payment.id),
     )
-    return _recorded(unit, scope, "invoice.paid", row)
+    return _recorded(unit, tenant, "invoice.paid", row)
 
 
-def void(unit: Unit, scope: Scope, id: str) -> Invoice:
-    """Void an open invoice; it is kept. Raises Conflict `invoice_not_open`."""
+def void(unit: Unit, tenant: Tenant, id: str) -> Invoice:
+    """Void an open invoice; it stays stored. Raises Conflict `invoice_not_open`."""
     row = unit.first(
         "UPDATE invoices SET status = 'void', voided_at = :now"
         " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'open' RETURNING *",
-        scope.bind(id=id, now=unit.now),
+        tenant.bind(id=id, now=unit.now),
     )
     if row is None:
-        raise _not_open(get(unit, scope, id))
-    return _recorded(unit, scope, "invoice.voided", row)
+        raise _not_open(get(unit, tenant, id))
+    return _recorded(unit, tenant, "invoice.voided", row)
 
 
-def _account_columns(unit: Unit, scope: Scope, account: str) -> dict[str, Value]:
-    return {"account": account, "currency": accounts.get(unit, scope, account, "account").currency}
+def _account_columns(unit: Unit, tenant: Tenant, account: str) -> dict[str, Value]:
+    return {"account": account, "currency": accounts.get(unit, tenant, account, "account").currency}
 
 
 def _customer_column(customer: str) -> dict[str, Value]:
@@ -247,14 +253,17 @@ def _customer_column(customer: str) -> dict[str, Value]:
 
 
 def _changes_amount(invoice: Invoice, changes: InvoiceChanges) -> bool:
-    """Whether the sum is touched: clearing the one of `amount` and `lines` that it has not is no change."""
+    """Return whether the sum changes; clearing the one of `amount` and `lines` that is not set does not."""
     given = [name for name in ("amount", "lines") if name in changes]
     made_of_lines = invoice.lines is not None
     return any(changes.get(name) is not None or (name == "lines") is made_of_lines for name in given)
 
 
 def _amount_columns(amount: int | None, lines: Sequence[Line] | None) -> dict[str, Value]:
-    """The sum and the lines. A sum of 0 asks for nothing, so it is refused: what is paid is posted."""
+    """Return the columns for the sum and the lines.
+
+    Raises InvalidRequest for a sum of 0, which could not be posted when the invoice is paid.
+    """
     if amount is not None and lines is not None:
         raise InvalidRequest("invalid_value", "Give amount or lines, not both.", "lines")
     if lines is not None:
@@ -315,11 +324,11 @@ def _not_open(invoice: Invoice) -> Conflict:
     )
 
 
-def _recorded(unit: Unit, scope: Scope, kind: str, row: Row | None) -> Invoice:
-    """The invoice of the row a change gave back, with the event of the change recorded."""
+def _recorded(unit: Unit, tenant: Tenant, kind: str, row: Row | None) -> Invoice:
+    """Record the event of a change and return the invoice of the changed row."""
     assert row is not None, "the statement was guarded by what was read before it"
     invoice = _read(row)
-    outbox.record(unit, scope, kind, invoice)
+    outbox.record(unit, tenant, kind, invoice)
     return invoice
 
 

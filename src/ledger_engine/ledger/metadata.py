@@ -1,4 +1,4 @@
-"""Metadata: what callers keep with an object, up to 20 pairs of text (interface.md, Account)."""
+"""Metadata: up to 20 pairs of text that callers store with an object (docs/interface.md#account)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VALUE_MAX = 1024
 
 
 def parse_metadata(metadata: Mapping[str, str], param: str = "metadata") -> dict[str, str]:
-    """The pairs themselves; raises InvalidRequest when there are too many or one is too long."""
+    """Return the pairs; raises InvalidRequest naming `param` when there are too many or one is too long."""
     if len(metadata) > PAIRS_MAX:
         raise InvalidRequest("invalid_value", f"{param} holds at most {PAIRS_MAX} pairs.", param)
     for key, value in metadata.items():

@@ -1,4 +1,7 @@
-"""Orders: what a user of the directory asked for, from open over paid to shipped (decisions.md 9)."""
+"""Orders of a project's users, from open to paid to shipped.
+
+See docs/decisions.md#directory.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from ledger_engine.access import idempotency, limits
 from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import Moment, OneOf, dumps
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Row, Unit
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
@@ -21,12 +24,15 @@ from ledger_engine.ledger import users
 STATUSES = ("open", "paid", "shipped")
 ITEMS_MAX = 100
 
-Item = Mapping[str, Any]  # a JSON object of the caller's own shape
+Item = Mapping[str, Any]  # a JSON object; the caller chooses its fields
 
 
 @dataclass(slots=True)
 class Order:
-    """`items` are kept as they were sent; `total` is what those with a `unit_amount` add up to."""
+    """An order of one user.
+
+    `items` are stored as they were sent; `total` is the sum of those with a `unit_amount`.
+    """
 
     OBJECT: ClassVar[str] = "order"
 
@@ -47,7 +53,7 @@ class NewOrder:
     items: Sequence[Item]
 
 
-def create(unit: Unit, scope: Scope, new: NewOrder, key: str | None = None) -> Order:
+def create(unit: Unit, tenant: Tenant, new: NewOrder, key: str | None = None) -> Order:
     """Place an order for an active user."""
     total = _total(new.items)
     order = Order(
@@ -59,15 +65,15 @@ def create(unit: Unit, scope: Scope, new: NewOrder, key: str | None = None) -> O
         paid_at=None,
         shipped_at=None,
         created=Moment(unit.now),
-        livemode=scope.livemode,
+        livemode=tenant.livemode,
     )
-    idempotency.take(unit, scope, key, order.id)
-    users.require_active(unit, scope, new.user_id, "user_id")
-    limits.count_stored(unit, scope)
+    idempotency.take(unit, tenant, key, order.id)
+    users.require_active(unit, tenant, new.user_id, "user_id")
+    limits.count_stored(unit, tenant)
     unit.execute(
         "INSERT INTO orders (id, project, livemode, user_id, items, total, created)"
         " VALUES (:id, :project, :livemode, :user_id, :items, :total, :created)",
-        scope.bind(
+        tenant.bind(
             id=order.id,
             user_id=order.user_id,
             items=_items_text(order.items),
@@ -75,58 +81,58 @@ def create(unit: Unit, scope: Scope, new: NewOrder, key: str | None = None) -> O
             created=order.created,
         ),
     )
-    outbox.record(unit, scope, "order.created", order)
+    outbox.record(unit, tenant, "order.created", order)
     return order
 
 
-def get(unit: Unit, scope: Scope, id: str) -> Order:
-    """The order; raises NotFound."""
+def get(unit: Unit, tenant: Tenant, id: str) -> Order:
+    """Return the order; raises NotFound."""
     row = unit.first(
         "SELECT * FROM orders WHERE id = :id AND project = :project AND livemode = :livemode",
-        scope.bind(id=id),
+        tenant.bind(id=id),
     )
     if row is None:
         raise NotFound("order", id)
     return _read(row)
 
 
-def page(unit: Unit, scope: Scope, wanted: PageRequest, *, status: str | None = None) -> Page[Order]:
-    """Orders, newest first."""
+def page(unit: Unit, tenant: Tenant, wanted: PageRequest, *, status: str | None = None) -> Page[Order]:
+    """Return a page of the orders, newest first."""
     if status is not None and status not in STATUSES:
         raise InvalidRequest("invalid_value", f"status must be one of {', '.join(STATUSES)}.", "status")
-    return _LISTING.page(unit, scope, wanted, {"status": status})
+    return _LISTING.page(unit, tenant, wanted, {"status": status})
 
 
-def pay(unit: Unit, scope: Scope, id: str, key: str | None = None) -> Order:
+def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Order:
     """Mark an open order as paid. Raises Conflict `order_not_open`."""
-    idempotency.take(unit, scope, key, id)
+    idempotency.take(unit, tenant, key, id)
     row = unit.first(
         "UPDATE orders SET status = 'paid', paid_at = :now"
         " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'open' RETURNING *",
-        scope.bind(id=id, now=unit.now),
+        tenant.bind(id=id, now=unit.now),
     )
     if row is None:
-        status = get(unit, scope, id).status
+        status = get(unit, tenant, id).status
         raise Conflict("order_not_open", f"Only an open order can be paid; {id} is {status}.")
-    return _recorded(unit, scope, "order.paid", row)
+    return _recorded(unit, tenant, "order.paid", row)
 
 
-def ship(unit: Unit, scope: Scope, id: str, key: str | None = None) -> Order:
+def ship(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Order:
     """Mark a paid order as shipped. Raises Conflict `order_not_paid`."""
-    idempotency.take(unit, scope, key, id)
+    idempotency.take(unit, tenant, key, id)
     row = unit.first(
         "UPDATE orders SET status = 'shipped', shipped_at = :now"
         " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'paid' RETURNING *",
-        scope.bind(id=id, now=unit.now),
+        tenant.bind(id=id, now=unit.now),
     )
     if row is None:
-        status = get(unit, scope, id).status
+        status = get(unit, tenant, id).status
         raise Conflict("order_not_paid", f"Only a paid order can be shipped; {id} is {status}.")
-    return _recorded(unit, scope, "order.shipped", row)
+    return _recorded(unit, tenant, "order.shipped", row)
 
 
 def _total(items: Sequence[Item]) -> int:
-    """The sum of quantity × unit_amount; a missing quantity is 1, a missing unit_amount adds nothing."""
+    """Return the sum of quantity × unit_amount; a missing quantity is 1, a missing unit_amount is 0."""
     if not 1 <= len(items) <= ITEMS_MAX:
         raise InvalidRequest("invalid_value", f"items must have 1 to {ITEMS_MAX} objects.", "items")
     total = 0
@@ -140,7 +146,7 @@ def _total(items: Sequence[Item]) -> int:
 
 
 def _integer(value: object, least: int, param: str) -> int:
-    # A bool is an int to Python, but not to JSON.
+    # In Python a bool is an int, in JSON it is not.
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MAX_AMOUNT:
         raise InvalidRequest(
             "invalid_value", f"{param} must be an integer from {least} to {MAX_AMOUNT}.", param
@@ -152,14 +158,14 @@ def _items_text(items: list[Item]) -> str:
     try:
         return dumps(items)
     except ValueError:
-        # Such as 1e400, which was read as infinity: no JSON could give it back.
+        # For instance 1e400, which Python reads as infinity and JSON cannot represent.
         raise InvalidRequest("invalid_value", "A number in items is out of range.", "items") from None
 
 
-def _recorded(unit: Unit, scope: Scope, kind: str, row: Row) -> Order:
-    """The order of the row a change gave back, with the event of the change recorded."""
+def _recorded(unit: Unit, tenant: Tenant, kind: str, row: Row) -> Order:
+    """Record the event of a change and return the order of the changed row."""
     order = _read(row)
-    outbox.record(unit, scope, kind, order)
+    outbox.record(unit, tenant, kind, order)
     return order
 
 

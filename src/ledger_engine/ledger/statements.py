@@ -1,4 +1,7 @@
-"""Statements: what happened on an account over a time, between two balances (decisions.md 7)."""
+"""Statements: the transactions of an account over a period, between two balances.
+
+See docs/decisions.md#statements.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.records import Moment
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.ledger import accounts
 
@@ -16,7 +19,7 @@ LINES_AT_ONCE = 500
 
 @dataclass(slots=True)
 class Line:
-    """One transaction: `amount` is negative for a debit, `running_balance` what the account held after it."""
+    """One transaction: `amount` is negative for a debit; `running_balance` is the balance after it."""
 
     transaction: str
     date: Moment
@@ -29,8 +32,8 @@ class Line:
 class Statement:
     """The frame of a statement: opening balance + the lines' amounts = closing balance.
 
-    `last_transaction` is the id of the last line, None for a statement without one. It is fixed here,
-    so that lines read later never go beyond the closing balance.
+    `last_transaction` is the id of the last line, None for a statement without one. It is fixed here, so that
+    lines read later never go beyond the closing balance.
     """
 
     account: str
@@ -42,27 +45,27 @@ class Statement:
     last_transaction: str | None
 
 
-def draw_up(unit: Unit, scope: Scope, account: str, start: int | None, end: int | None) -> Statement:
-    """The statement of every posting from the millisecond `start` up to and with `end`.
+def draw_up(unit: Unit, tenant: Tenant, account: str, start: int | None, end: int | None) -> Statement:
+    """Return the statement of all transactions from the millisecond `start` to `end`, both included.
 
-    Without them it begins with the account and ends now. Raises NotFound for an unknown account and
+    By default it begins with the account and ends now. Raises NotFound for an unknown account and
     InvalidRequest when the start is later than the end.
     """
-    held = accounts.get(unit, scope, account)
+    record = accounts.get(unit, tenant, account)
     end = unit.now if end is None else end
-    start = min(held.created, end) if start is None else start
+    start = min(record.created, end) if start is None else start
     if start > end:
         raise InvalidRequest("invalid_value", "from must not be later than to.", "from")
-    opening_balance = accounts.balance_before(unit, scope, account, start)
+    opening_balance = accounts.balance_before(unit, tenant, account, start)
     last = unit.first(
         "SELECT id, balance_after FROM transactions"
         " WHERE project = :project AND livemode = :livemode AND account = :account"
         " AND id >= :first AND id < :beyond ORDER BY id DESC LIMIT 1",
-        scope.bind(account=account, first=first_at("txn", start), beyond=first_at("txn", end + 1)),
+        tenant.bind(account=account, first=first_at("txn", start), beyond=first_at("txn", end + 1)),
     )
     return Statement(
         account=account,
-        currency=held.currency,
+        currency=record.currency,
         period_start=Moment(start),
         period_end=Moment(end),
         opening_balance=opening_balance,
@@ -71,10 +74,10 @@ def draw_up(unit: Unit, scope: Scope, account: str, start: int | None, end: int 
     )
 
 
-def lines(unit: Unit, scope: Scope, statement: Statement, after: str | None = None) -> list[Line]:
-    """The statement's next lines after the transaction `after`, oldest first; none when it is at its end.
+def lines(unit: Unit, tenant: Tenant, statement: Statement, after: str | None = None) -> list[Line]:
+    """Return the next lines of the statement after the transaction `after`, oldest first, empty at the end.
 
-    Postings never change, so the parts fit together whatever is posted between two calls.
+    Transactions never change, so the parts fit together whatever is posted between two calls.
     """
     if statement.last_transaction is None:
         return []
@@ -82,7 +85,7 @@ def lines(unit: Unit, scope: Scope, statement: Statement, after: str | None = No
         "SELECT id, created, description, type, amount, balance_after FROM transactions"
         " WHERE project = :project AND livemode = :livemode AND account = :account"
         " AND id > :after AND id <= :last ORDER BY id LIMIT :rows",
-        scope.bind(
+        tenant.bind(
             account=statement.account,
             after=after or first_at("txn", statement.period_start),
             last=statement.last_transaction,

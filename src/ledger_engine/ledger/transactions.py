@@ -1,8 +1,8 @@
 """Transactions: each moves one amount on one account, and the books always sum to zero.
 
-A posting has two sides. Without a `destination` the other side is the project's *settlement* of that
-currency and mode, which is not listed; with one it is the destination, and both sides are transactions
-that share `transfer` (decisions.md 7).
+A transaction has two sides. Without a `destination` the other side is the project's *settlement* of that
+currency and mode, which is not listed; with one it is the destination, and both sides are transactions that
+share `transfer` (docs/decisions.md#transactions).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import Moment, OneOf
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Row, Unit
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
@@ -26,16 +26,17 @@ from ledger_engine.ledger import accounts
 TYPES = ("credit", "debit")
 DESCRIPTION_MAX = 500
 BATCH_MAX = 1000
-# A settlement holds the other side of many accounts. Up to here its sum stays within 64 bits.
+# A settlement is the other side of many accounts. With amounts up to this, its sum fits 64 bits.
 _SETTLEMENT_MAX = 2**62
 
 
 @dataclass(slots=True)
 class Transaction:
-    """One posting. `amount` is positive; `credit` adds it to the account, `debit` takes it away.
+    """One posted transaction.
 
-    `destination` is the account on the other side of a transfer, `transfer` the id both sides share,
-    `reverses` the transaction this one undoes.
+    `amount` is positive; `credit` adds it to the account, `debit` subtracts it. `destination` is the account
+    on the other side of a transfer, `transfer` the id that both sides share, `reverses` the transaction that
+    this one undoes.
     """
 
     OBJECT: ClassVar[str] = "transaction"
@@ -62,52 +63,56 @@ class NewTransaction:
     destination: str | None = None
 
 
-def post(unit: Unit, scope: Scope, new: NewTransaction, key: str | None = None) -> Transaction:
-    """Post one transaction, or both sides of a transfer; the answer is the side of `new.account`."""
+def post(unit: Unit, tenant: Tenant, new: NewTransaction, key: str | None = None) -> Transaction:
+    """Post a transaction, or both sides of a transfer; returns the side of `new.account`."""
     id = unit.new_id("txn")
-    idempotency.take(unit, scope, key, id)
-    return _post(unit, scope, id, new)
+    idempotency.take(unit, tenant, key, id)
+    return _post(unit, tenant, id, new)
 
 
-def post_due(unit: Unit, scope: Scope, due: NewTransaction) -> Transaction:
-    """Post what follows from a stored object; no field of the request is at fault if that cannot be."""
-    return _post(unit, scope, unit.new_id("txn"), due, None)
+def post_due(unit: Unit, tenant: Tenant, due: NewTransaction) -> Transaction:
+    """Post a transaction that follows from a stored object.
+
+    An error names no `param`, as no field of the request is at fault.
+    """
+    return _post(unit, tenant, unit.new_id("txn"), due, None)
 
 
 def post_batch(
-    unit: Unit, scope: Scope, batch: Sequence[NewTransaction], key: str | None = None
+    unit: Unit, tenant: Tenant, batch: Sequence[NewTransaction], key: str | None = None
 ) -> list[Transaction]:
-    """Post 1 to 1000 transactions, all or none; an error's `param` names the item at fault."""
+    """Post 1 to 1000 transactions, all or none; the `param` of an error names the item at fault."""
     if not 1 <= len(batch) <= BATCH_MAX:
         raise InvalidRequest(
             "invalid_value", f"transactions must have 1 to {BATCH_MAX} items.", "transactions"
         )
     ids = [unit.new_id("txn")]
-    idempotency.take(unit, scope, key, ids[0])
-    posted = [_post(unit, scope, ids[0], batch[0], "transactions.0.")]
+    idempotency.take(unit, tenant, key, ids[0])
+    posted = [_post(unit, tenant, ids[0], batch[0], "transactions.0.")]
     counted = _objects(batch[0])
     for number, new in enumerate(batch[1:], 1):
-        # Each id is made just before its posting: a transfer takes a second one in between.
+        # Each id is made just before its transaction is posted, because a transfer takes a second id in
+        # between.
         id = unit.new_id("txn")
-        posted.append(_post(unit, scope, id, new, f"transactions.{number}.", counted=counted))
+        posted.append(_post(unit, tenant, id, new, f"transactions.{number}.", counted=counted))
         counted += _objects(new)
     return posted
 
 
-def reverse(unit: Unit, scope: Scope, id: str, key: str | None = None) -> Transaction:
-    """Post the opposite of a transaction, of both its sides where it is a transfer.
+def reverse(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Transaction:
+    """Post the opposite of a transaction, on both sides of a transfer.
 
     Raises Conflict when it was reversed before.
     """
     new_id = unit.new_id("txn")
-    idempotency.take(unit, scope, key, new_id)
-    original = get(unit, scope, id)
+    idempotency.take(unit, tenant, key, new_id)
+    original = get(unit, tenant, id)
     done = unit.first(
         "SELECT id FROM transactions WHERE reverses = :id AND project = :project AND livemode = :livemode",
-        scope.bind(id=id),
+        tenant.bind(id=id),
     )
     if done is not None:
-        raise Conflict("not_recoverable", f"{id} was reversed before, by {done['id']}.")
+        raise Conflict("not_recoverable", f"{id} has already been reversed, by {done['id']}.")
     opposite = NewTransaction(
         account=original.account,
         amount=original.amount,
@@ -120,18 +125,18 @@ def reverse(unit: Unit, scope: Scope, id: str, key: str | None = None) -> Transa
         row = unit.first(
             "SELECT id FROM transactions WHERE transfer = :transfer AND id <> :id"
             " AND project = :project AND livemode = :livemode",
-            scope.bind(transfer=original.transfer, id=id),
+            tenant.bind(transfer=original.transfer, id=id),
         )
         assert row is not None, "a transfer has two sides"
         other_side = row["id"]
-    return _post(unit, scope, new_id, opposite, None, reverses=(id, other_side))
+    return _post(unit, tenant, new_id, opposite, None, reverses=(id, other_side))
 
 
-def get(unit: Unit, scope: Scope, id: str) -> Transaction:
-    """The transaction; raises NotFound."""
+def get(unit: Unit, tenant: Tenant, id: str) -> Transaction:
+    """Return the transaction; raises NotFound."""
     row = unit.first(
         "SELECT * FROM transactions WHERE id = :id AND project = :project AND livemode = :livemode",
-        scope.bind(id=id),
+        tenant.bind(id=id),
     )
     if row is None:
         raise NotFound("transaction", id)
@@ -140,23 +145,23 @@ def get(unit: Unit, scope: Scope, id: str) -> Transaction:
 
 def page(
     unit: Unit,
-    scope: Scope,
+    tenant: Tenant,
     wanted: PageRequest,
     *,
     account: str | None = None,
     type: str | None = None,
     created_after: int | None = None,
 ) -> Page[Transaction]:
-    """Transactions, newest first; those created strictly after the millisecond `created_after`."""
+    """Return a page of the transactions, newest first; with `created_after`, only those made later."""
     if type is not None and type not in TYPES:
         raise InvalidRequest("invalid_value", "type must be credit or debit.", "type")
     since = None if created_after is None else first_at("txn", created_after + 1)
-    return _LISTING.page(unit, scope, wanted, {"account": account, "type": type}, since=since)
+    return _LISTING.page(unit, tenant, wanted, {"account": account, "type": type}, since=since)
 
 
 def _post(
     unit: Unit,
-    scope: Scope,
+    tenant: Tenant,
     id: str,
     new: NewTransaction,
     at: str | None = "",
@@ -166,22 +171,22 @@ def _post(
 ) -> Transaction:
     """Move the balances and record the sides.
 
-    `at` leads the names of fields in errors; None where the request has none of them. `counted` is how many
-    objects of the same batch were stored before.
+    `at` is the prefix of field names in errors, None when the request has none of the fields. `counted` is
+    the number of objects that the same batch stored before.
     """
     account = destination = amount = None
     if at is not None:
         account, destination, amount = at + "account", at + "destination", at + "amount"
     _check(new, at or "")
     change = new.amount if new.type == "credit" else -new.amount
-    limits.count_stored(unit, scope, _objects(new), counted)
-    moved = accounts.move_balance(unit, scope, new.account, change, account, amount)
-    # Both balances move before a side is inserted: the sides refer to both accounts.
+    limits.count_stored(unit, tenant, _objects(new), counted)
+    moved = accounts.move_balance(unit, tenant, new.account, change, account, amount)
+    # Both balances move before a side is inserted, because each side refers to both accounts.
     other = None
     if new.destination is None:
-        _move_settlement(unit, scope, moved.currency, -change, amount)
+        _move_settlement(unit, tenant, moved.currency, -change, amount)
     else:
-        other = accounts.move_balance(unit, scope, new.destination, -change, destination, amount)
+        other = accounts.move_balance(unit, tenant, new.destination, -change, destination, amount)
         if other.currency != moved.currency:
             raise InvalidRequest(
                 "currency_mismatch",
@@ -196,12 +201,12 @@ def _post(
         description=new.description,
         balance_after=moved.balance,
         created=Moment(unit.now),
-        livemode=scope.livemode,
+        livemode=tenant.livemode,
         destination=new.destination,
         transfer=None if other is None else id,
         reverses=reverses[0],
     )
-    _insert(unit, scope, posted)
+    _insert(unit, tenant, posted)
     if new.destination is not None and other is not None:
         other_side = replace(
             posted,
@@ -212,7 +217,7 @@ def _post(
             destination=new.account,
             reverses=reverses[1],
         )
-        _insert(unit, scope, other_side)
+        _insert(unit, tenant, other_side)
     return posted
 
 
@@ -230,7 +235,7 @@ def _check(new: NewTransaction, at: str) -> None:
 
 
 def _objects(new: NewTransaction) -> int:
-    """How many it stores: a transfer has two sides."""
+    """Return the number of objects to be stored: two for a transfer, otherwise one."""
     return 1 if new.destination is None else 2
 
 
@@ -238,28 +243,28 @@ def _opposite(type: str) -> str:
     return "debit" if type == "credit" else "credit"
 
 
-def _move_settlement(unit: Unit, scope: Scope, currency: str, change: int, param: str | None) -> None:
+def _move_settlement(unit: Unit, tenant: Tenant, currency: str, change: int, param: str | None) -> None:
     moved = unit.first(
         "INSERT INTO settlements (project, livemode, currency, balance)"
         " VALUES (:project, :livemode, :currency, :change)"
         " ON CONFLICT (project, livemode, currency) DO UPDATE SET balance = settlements.balance + :change"
         " RETURNING balance",
-        scope.bind(currency=currency, change=change),
+        tenant.bind(currency=currency, change=change),
     )
     assert moved is not None
     if abs(moved["balance"]) > _SETTLEMENT_MAX:
         raise InvalidRequest(
-            "balance_out_of_range", f"The settlement in {currency} would leave its range.", param
+            "balance_out_of_range", f"The settlement in {currency} would be out of range.", param
         )
 
 
-def _insert(unit: Unit, scope: Scope, posted: Transaction) -> None:
+def _insert(unit: Unit, tenant: Tenant, posted: Transaction) -> None:
     unit.execute(
         "INSERT INTO transactions (id, project, livemode, account, amount, type, description, balance_after,"
         " destination, transfer, reverses, created)"
         " VALUES (:id, :project, :livemode, :account, :amount, :type, :description, :balance_after,"
         " :destination, :transfer, :reverses, :created)",
-        scope.bind(
+        tenant.bind(
             id=posted.id,
             account=posted.account,
             amount=posted.amount,
@@ -272,7 +277,7 @@ def _insert(unit: Unit, scope: Scope, posted: Transaction) -> None:
             created=posted.created,
         ),
     )
-    outbox.record(unit, scope, "transaction.created", posted)
+    outbox.record(unit, tenant, "transaction.created", posted)
 
 
 def _read(row: Row) -> Transaction:

@@ -1,35 +1,34 @@
-"""Users: the people of a project's directory (decisions.md 9)."""
+"""Users: the people in a project's directory (docs/decisions.md#directory)."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from ledger_engine.access import idempotency, limits
 from ledger_engine.access.oauth import grants
-from ledger_engine.core.clock import DAY
+from ledger_engine.core import emails
 from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound
 from ledger_engine.core.records import Moment, OneOf
-from ledger_engine.core.tenant import ROLES, Scope
+from ledger_engine.core.tenant import ROLES, Tenant
 from ledger_engine.database import Row, Unit
 from ledger_engine.events import outbox
 
 NAME_MAX = 255
-EMAIL_MAX = 254  # what fits a mail server's path (RFC 5321)
+EMAIL_MAX = 254  # characters: the limit of a mail server (RFC 5321)
 PER_PAGE_MAX = 100
 PER_PAGE_DEFAULT = 20
 PAGE_MAX = 10**12  # far beyond every list; the offset still fits 64 bits
-RECOVERABLE_FOR = 30 * DAY  # interface.md, Quotas and retention
+RECOVERABLE_FOR = limits.RECOVERABLE_FOR
 
-# Only the form: whether mail arrives is for a mail to find out.
+# Only the form is checked; whether mail arrives cannot be known here.
 _EMAIL = re.compile(r'[^\s@"(),:;<>\[\\\]]+@[^\s@"(),:;<>\[\\\].]+(\.[^\s@"(),:;<>\[\\\].]+)*')
 
 
 @dataclass(slots=True)
 class User:
-    """`name` and `email` are None once they are erased, 30 days after the user was deactivated."""
+    """A user; `name` and `email` are None once they are erased, 30 days after the user was deactivated."""
 
     OBJECT: ClassVar[str] = "user"
 
@@ -52,7 +51,7 @@ class NewUser:
 
 @dataclass(slots=True)
 class NumberedPage:
-    """One page of all users; `total` counts those of every page."""
+    """A page of users with its number; `total` counts the users of all pages."""
 
     items: list[User]
     page: int
@@ -61,15 +60,18 @@ class NumberedPage:
 
     @property
     def total_pages(self) -> int:
-        """How many pages hold them all."""
+        """Return the number of pages."""
         return -(-self.total // self.per_page)
 
 
-def create(unit: Unit, scope: Scope, new: NewUser, key: str | None = None) -> User:
-    """Add an active user. Raises PermissionDenied for a role above the credential's own, and Conflict
-    `email_taken` when an active user of the project and mode has the address in any case."""
+def create(unit: Unit, tenant: Tenant, new: NewUser, key: str | None = None) -> User:
+    """Add an active user.
+
+    Raises PermissionDenied for a role above the credential's own, and Conflict `email_taken` when an active
+    user of the project and mode has the same address, compared without case.
+    """
     _check(new)
-    scope.require_role(new.role)
+    tenant.require_role(new.role)
     user = User(
         id=unit.new_id("usr"),
         name=new.name,
@@ -78,38 +80,38 @@ def create(unit: Unit, scope: Scope, new: NewUser, key: str | None = None) -> Us
         status="active",
         deactivated_at=None,
         created=Moment(unit.now),
-        livemode=scope.livemode,
+        livemode=tenant.livemode,
     )
-    idempotency.take(unit, scope, key, user.id)
-    limits.count_stored(unit, scope)
+    idempotency.take(unit, tenant, key, user.id)
+    limits.count_stored(unit, tenant)
     added = unit.first(
         "INSERT INTO users (id, project, livemode, name, email, email_folded, role, created)"
         " VALUES (:id, :project, :livemode, :name, :email, :email_folded, :role, :created)"
         " ON CONFLICT (project, livemode, email_folded) WHERE status = 'active' DO NOTHING RETURNING id",
-        scope.bind(
+        tenant.bind(
             id=user.id,
             name=new.name,
             email=new.email,
-            email_folded=fold(new.email),
+            email_folded=emails.fold(new.email),
             role=new.role,
             created=user.created,
         ),
     )
     if added is None:
         raise _email_taken(new.email)
-    outbox.record(unit, scope, "user.created", user)
+    outbox.record(unit, tenant, "user.created", user)
     return user
 
 
-def get(unit: Unit, scope: Scope, id: str, param: str | None = None) -> User:
-    """The user, active or not; raises NotFound, naming `param` where the id came in a field."""
-    return _read(_row(unit, scope, id, param))
+def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> User:
+    """Return the user, active or not; raises NotFound, naming `param` if the id came in a field."""
+    return _read(_row(unit, tenant, id, param))
 
 
 def page(
-    unit: Unit, scope: Scope, page: int = 1, per_page: int = PER_PAGE_DEFAULT, *, role: str | None = None
+    unit: Unit, tenant: Tenant, page: int = 1, per_page: int = PER_PAGE_DEFAULT, *, role: str | None = None
 ) -> NumberedPage:
-    """Users, newest first, the deactivated ones too; a page after the last one is empty."""
+    """Return a page of the users, newest first, with the deactivated ones; pages after the last are empty."""
     for name, value, most in (("page", page, PAGE_MAX), ("per_page", per_page, PER_PAGE_MAX)):
         if not 1 <= value <= most:
             raise InvalidRequest("invalid_value", f"{name} must be 1 to {most}.", name)
@@ -117,7 +119,7 @@ def page(
     if role is not None:
         _check_role(role)
         where += " AND role = :role"
-    parameters = scope.bind(role=role, rows=per_page, offset=(page - 1) * per_page)
+    parameters = tenant.bind(role=role, rows=per_page, offset=(page - 1) * per_page)
     counted = unit.first(f"SELECT count(*) AS users FROM users WHERE {where}", parameters)
     assert counted is not None
     rows = unit.execute(
@@ -126,33 +128,38 @@ def page(
     return NumberedPage([_read(row) for row in rows], page, per_page, counted["users"])
 
 
-def deactivate(unit: Unit, scope: Scope, id: str) -> User:
-    """Deactivate the user; of one who is deactivated nothing changes. Needs the role admin.
+def deactivate(unit: Unit, tenant: Tenant, id: str) -> User:
+    """Deactivate the user; needs the role admin. Deactivating again changes nothing.
 
-    What the user allowed to apps ends with it, and does not come back with the user.
+    The user's grants to apps end, and stay ended when the user is restored.
     """
-    scope.require_role("admin")
+    tenant.require_role("admin")
     row = unit.first(
         "UPDATE users SET status = 'deactivated', deactivated_at = :now"
         " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'active' RETURNING *",
-        scope.bind(id=id, now=unit.now),
+        tenant.bind(id=id, now=unit.now),
     )
     if row is None:
-        return get(unit, scope, id)
+        return get(unit, tenant, id)
     user = _read(row)
     grants.revoke_all_of(unit, user.id)
-    outbox.record(unit, scope, "user.deactivated", user)
+    outbox.record(unit, tenant, "user.deactivated", user)
     return user
 
 
-def restore(unit: Unit, scope: Scope, id: str, key: str | None = None) -> User:
-    """Make a deactivated user active again; of an active one nothing changes. Needs the role admin.
+def restore(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> User:
+    """Make a deactivated user active again; needs the role admin. An active user is not changed.
 
-    Raises Conflict `not_recoverable` more than 30 days after the deactivation, whether or not the name
-    and address are erased yet, and `email_taken` when another active user has the address by now.
+    Raises PermissionDenied for a role above the credential's own, as `create` does. Raises Conflict
+    `not_recoverable` more than 30 days after the deactivation, whether or not the name and address are erased
+    yet, and `email_taken` when another active user has the address by now.
     """
-    scope.require_role("admin")
-    idempotency.take(unit, scope, key, id)
+    tenant.require_role("admin")
+    idempotency.take(unit, tenant, key, id)
+    kept = _row(unit, tenant, id)
+    if kept["status"] == "active":
+        return _read(kept)
+    tenant.require_role(kept["role"])
     row = unit.first(
         "UPDATE users SET status = 'active', deactivated_at = NULL"
         " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'deactivated'"
@@ -160,44 +167,50 @@ def restore(unit: Unit, scope: Scope, id: str, key: str | None = None) -> User:
         " AND NOT EXISTS (SELECT 1 FROM users AS other WHERE other.project = :project"
         " AND other.livemode = :livemode AND other.status = 'active'"
         " AND other.email_folded = users.email_folded) RETURNING *",
-        scope.bind(id=id, oldest=unit.now - RECOVERABLE_FOR),
+        tenant.bind(id=id, oldest=unit.now - RECOVERABLE_FOR),
     )
     if row is not None:
         user = _read(row)
-        outbox.record(unit, scope, "user.restored", user)
+        outbox.record(unit, tenant, "user.restored", user)
         return user
-    row = _row(unit, scope, id)
-    if row["status"] == "active":
-        return _read(row)
-    if row["erased_at"] is None and row["deactivated_at"] >= unit.now - RECOVERABLE_FOR:
-        raise _email_taken(row["email"])
+    if kept["erased_at"] is None and kept["deactivated_at"] >= unit.now - RECOVERABLE_FOR:
+        raise _email_taken(kept["email"])
     raise Conflict("not_recoverable", f"{id} was deactivated more than 30 days ago.")
 
 
-def require_active(unit: Unit, scope: Scope, id: str, param: str) -> User:
-    """The active user; raises NotFound naming `param`, and Conflict `user_deactivated`."""
-    user = get(unit, scope, id, param)
+def require_active(unit: Unit, tenant: Tenant, id: str, param: str) -> User:
+    """Return the active user; raises NotFound naming `param`, and Conflict `user_deactivated`."""
+    user = get(unit, tenant, id, param)
     if user.status != "active":
         raise Conflict("user_deactivated", f"{id} is deactivated.", param)
     return user
 
 
-def erase_expired(unit: Unit, before: int) -> list[str]:
-    """Erase name, address and password of those deactivated before that moment, in every project.
+def expired(unit: Unit, before: int) -> list[str]:
+    """Return the ids of users deactivated before `before` (milliseconds) and not erased yet, in all projects.
 
-    For the retention's work, with `before` 30 days ago. Gives the ids of the users erased.
+    For the retention's work, with `before` 30 days ago.
     """
-    erased = unit.execute(
+    rows = unit.execute(f"SELECT id FROM users WHERE {_EXPIRED} ORDER BY deactivated_at", {"before": before})
+    return [row["id"] for row in rows]
+
+
+def is_expired(unit: Unit, id: str, before: int) -> bool:
+    """Return whether the user is one of `expired`."""
+    found = unit.first(f"SELECT 1 FROM users WHERE id = :id AND {_EXPIRED}", {"id": id, "before": before})
+    return found is not None
+
+
+def erase(unit: Unit, id: str) -> None:
+    """Erase the user's name, address and password."""
+    unit.execute(
         "UPDATE users SET name = NULL, email = NULL, email_folded = NULL, password_hash = NULL,"
-        " erased_at = :now WHERE deactivated_at < :before AND erased_at IS NULL RETURNING id",
-        {"now": unit.now, "before": before},
+        " erased_at = :now WHERE id = :id",
+        {"id": id, "now": unit.now},
     )
-    return [row["id"] for row in erased]
 
 
-def fold(email: str) -> str:
-    """The address as it is compared: without regard to case and to how accents are encoded."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", email).casefold())
+_EXPIRED = "deactivated_at < :before AND erased_at IS NULL"
 
 
 def _check(new: NewUser) -> None:
@@ -218,13 +231,13 @@ def _check_role(role: str) -> None:
 
 
 def _email_taken(email: str) -> Conflict:
-    return Conflict("email_taken", f"An active user has the address {email} already.", "email")
+    return Conflict("email_taken", f"Another active user already has the address {email}.", "email")
 
 
-def _row(unit: Unit, scope: Scope, id: str, param: str | None = None) -> Row:
+def _row(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Row:
     row = unit.first(
         "SELECT * FROM users WHERE id = :id AND project = :project AND livemode = :livemode",
-        scope.bind(id=id),
+        tenant.bind(id=id),
     )
     if row is None:
         raise NotFound("user", id, param)

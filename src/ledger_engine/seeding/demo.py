@@ -17,7 +17,7 @@ from random import Random
 from ledger_engine.access import projects
 from ledger_engine.core.clock import DAY, iso
 from ledger_engine.core.errors import LedgerError
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import LIMIT_MAX, PageRequest
@@ -47,7 +47,7 @@ class Past:
     orders: list[Order]
 
 
-Act = Callable[[Unit, Scope, Past, Random], None]
+Act = Callable[[Unit, Tenant, Past, Random], None]
 
 
 async def make_past(engine: Engine) -> None:
@@ -69,8 +69,8 @@ async def play(engine: Engine, *, seed: int = 1, acts: int | None = None) -> Non
     random = Random(seed)
     try:
         project, _ = await engine.write(projects.first_or_new)
-        scope = Scope(project.id, livemode=False)
-        past = await engine.read(partial(recall, scope=scope))
+        tenant = Tenant(project.id, livemode=False)
+        past = await engine.read(partial(recall, tenant=tenant))
     except LedgerError as error:
         log.warning("the demo has no traffic: %s", error)
         return
@@ -80,7 +80,7 @@ async def play(engine: Engine, *, seed: int = 1, acts: int | None = None) -> Non
         # A work may be run again: each gets its own chance, drawn here once.
         chance = random.getrandbits(64)
         try:
-            await engine.write(partial(_run, act=act, scope=scope, past=past, chance=chance))
+            await engine.write(partial(_run, act=act, tenant=tenant, past=past, chance=chance))
         except LedgerError as error:
             log.info("the demo could not %s: %s", act.__name__, error)
         except Exception:
@@ -88,12 +88,12 @@ async def play(engine: Engine, *, seed: int = 1, acts: int | None = None) -> Non
         acts = None if acts is None else acts - 1
 
 
-def recall(unit: Unit, scope: Scope) -> Past:
+def recall(unit: Unit, tenant: Tenant) -> Past:
     """The project's recent past."""
     postings: list[Transaction] = []
     wanted: PageRequest | None = PageRequest(LIMIT_MAX)
     while wanted is not None and len(postings) < POSTINGS_MAX:
-        page = transactions.page(unit, scope, wanted)
+        page = transactions.page(unit, tenant, wanted)
         postings += page.items
         wanted = PageRequest(LIMIT_MAX, after=page.next_cursor) if page.next_cursor else None
     times = Counter(each.description for each in postings)
@@ -104,35 +104,35 @@ def recall(unit: Unit, scope: Scope) -> Past:
             for each in postings
             if each.reverses is None and each.transfer in (None, each.id) and times[each.description] >= OFTEN
         ],
-        invoices=invoices.page(unit, scope, PageRequest(LIMIT_MAX)).items,
-        orders=orders.page(unit, scope, PageRequest(LIMIT_MAX)).items,
+        invoices=invoices.page(unit, tenant, PageRequest(LIMIT_MAX)).items,
+        orders=orders.page(unit, tenant, PageRequest(LIMIT_MAX)).items,
     )
 
 
-def _run(unit: Unit, act: Act, scope: Scope, past: Past, chance: int) -> None:
-    act(unit, scope, past, Random(chance))
+def _run(unit: Unit, act: Act, tenant: Tenant, past: Past, chance: int) -> None:
+    act(unit, tenant, past, Random(chance))
 
 
-def post_again(unit: Unit, scope: Scope, past: Past, random: Random) -> None:
+def post_again(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
     """Something like an earlier posting, for about as much; a debit only where there is as much."""
     if not past.postings:
         return
     like = random.choice(past.postings)
     amount = _about(like.amount, random)
-    if like.type == "debit" and accounts.get(unit, scope, like.account).balance < amount:
+    if like.type == "debit" and accounts.get(unit, tenant, like.account).balance < amount:
         return
     new = NewTransaction(like.account, amount, like.type, like.description, like.destination)
-    transactions.post(unit, scope, new)
+    transactions.post(unit, tenant, new)
 
 
-def refund(unit: Unit, scope: Scope, past: Past, random: Random) -> None:
+def refund(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
     """One of the last payments goes back."""
-    recent = transactions.page(unit, scope, PageRequest(LIMIT_MAX), type="credit").items
+    recent = transactions.page(unit, tenant, PageRequest(LIMIT_MAX), type="credit").items
     if simple := [each for each in recent if each.transfer is None and each.reverses is None]:
-        transactions.reverse(unit, scope, random.choice(simple).id)
+        transactions.reverse(unit, tenant, random.choice(simple).id)
 
 
-def draft_invoice(unit: Unit, scope: Scope, past: Past, random: Random) -> None:
+def draft_invoice(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
     """A customer buys again."""
     if not past.invoices:
         return
@@ -148,39 +148,39 @@ def draft_invoice(unit: Unit, scope: Scope, past: Past, random: Random) -> None:
         due_date=iso(unit.now + 14 * DAY)[:10],
         metadata=like.metadata,
     )
-    invoices.create(unit, scope, new)
+    invoices.create(unit, tenant, new)
 
 
-def finalize_invoice(unit: Unit, scope: Scope, past: Past, random: Random) -> None:
+def finalize_invoice(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
     """A draft is sent."""
-    if invoice := _some_invoice(unit, scope, random, "draft"):
-        invoices.finalize(unit, scope, invoice)
+    if invoice := _some_invoice(unit, tenant, random, "draft"):
+        invoices.finalize(unit, tenant, invoice)
 
 
-def pay_invoice(unit: Unit, scope: Scope, past: Past, random: Random) -> None:
+def pay_invoice(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
     """A customer pays."""
-    if invoice := _some_invoice(unit, scope, random, "open"):
-        invoices.pay(unit, scope, invoice)
+    if invoice := _some_invoice(unit, tenant, random, "open"):
+        invoices.pay(unit, tenant, invoice)
 
 
-def place_order(unit: Unit, scope: Scope, past: Past, random: Random) -> None:
+def place_order(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
     """Someone of the directory orders what was ordered before."""
-    active = [user for user in users.page(unit, scope, per_page=LIMIT_MAX).items if user.status == "active"]
+    active = [user for user in users.page(unit, tenant, per_page=LIMIT_MAX).items if user.status == "active"]
     if past.orders and active:
         new = NewOrder(random.choice(active).id, random.choice(past.orders).items)
-        orders.create(unit, scope, new)
+        orders.create(unit, tenant, new)
 
 
-def pay_order(unit: Unit, scope: Scope, past: Past, random: Random) -> None:
+def pay_order(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
     """An order is paid."""
-    if order := _some_order(unit, scope, random, "open"):
-        orders.pay(unit, scope, order)
+    if order := _some_order(unit, tenant, random, "open"):
+        orders.pay(unit, tenant, order)
 
 
-def ship_order(unit: Unit, scope: Scope, past: Past, random: Random) -> None:
+def ship_order(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
     """An order leaves the house."""
-    if order := _some_order(unit, scope, random, "paid"):
-        orders.ship(unit, scope, order)
+    if order := _some_order(unit, tenant, random, "paid"):
+        orders.ship(unit, tenant, order)
 
 
 # What may happen, and how often in a hundred times. Each stage is left a little more often than it is
@@ -205,11 +205,11 @@ def _about(amount: int, random: Random) -> int:
     return max(grain, round(amount * random.uniform(0.8, 1.2) / grain) * grain)
 
 
-def _some_invoice(unit: Unit, scope: Scope, random: Random, status: str) -> str | None:
-    found = invoices.page(unit, scope, PageRequest(LIMIT_MAX), status=status).items
+def _some_invoice(unit: Unit, tenant: Tenant, random: Random, status: str) -> str | None:
+    found = invoices.page(unit, tenant, PageRequest(LIMIT_MAX), status=status).items
     return random.choice(found).id if found else None
 
 
-def _some_order(unit: Unit, scope: Scope, random: Random, status: str) -> str | None:
-    found = orders.page(unit, scope, PageRequest(LIMIT_MAX), status=status).items
+def _some_order(unit: Unit, tenant: Tenant, random: Random, status: str) -> str | None:
+    found = orders.page(unit, tenant, PageRequest(LIMIT_MAX), status=status).items
     return random.choice(found).id if found else None

@@ -37,12 +37,12 @@ class Fields:
 
     def end(self) -> None:
         for name in self._value:
-            self.fail(name, "is not known here.")
+            self.fail(name, "is not a known field.")
 
     def text(self, name: str, default: Any = _MISSING) -> Any:
         value = self.take(name, default)
         if value is not default and not isinstance(value, str):
-            self.fail(name, "must be a text.")
+            self.fail(name, "must be a string.")
         return value
 
     def texts(self, name: str, default: Any = _MISSING) -> Any:
@@ -51,7 +51,7 @@ class Fields:
             return value
         choices = value if isinstance(value, list) else [value]
         if not choices or not all(isinstance(each, str) for each in choices):
-            self.fail(name, "must be a text, or a list of some to choose from.")
+            self.fail(name, "must be a string, or a list of strings to choose from.")
         return Texts(tuple(choices))
 
     def whole(self, name: str, least: int, most: int, default: Any = _MISSING) -> Any:
@@ -89,7 +89,7 @@ class Fields:
     def metadata(self) -> dict[str, str]:
         value = self.take("metadata", {})
         if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-            self.fail("metadata", "must be an object of texts.")
+            self.fail("metadata", "must be an object with string values.")
         return value
 
     def when(self, days: int) -> When:

@@ -1,4 +1,4 @@
-"""Loading a data set: all of its history in one commit, dated into the past, or nothing of it."""
+"""Loading a data set: its history happens through the engine's own rules, dated into the past."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ledger_engine.access.projects import Project
 from ledger_engine.core.clock import DAY, iso
 from ledger_engine.core.errors import Conflict, DuplicateIdempotencyKey, LedgerError, StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Parameters, Row, Unit, Value
 from ledger_engine.seeding.entries import DataSet
 from ledger_engine.seeding.fields import BadDataSet
@@ -28,12 +28,12 @@ class Progress:
     done: int = 0
 
 
-class _UnitInThePast:
+class UnitInThePast:
     """A unit whose time is the history's and whose ids hold that time."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: Unit, ids: IdSource) -> None:
         self._unit = unit
-        self._ids = IdSource()
+        self._ids = ids
         self.now = 0
 
     def execute(self, sql: str, parameters: Parameters = _NOTHING, /) -> list[Row]:
@@ -51,6 +51,9 @@ class _UnitInThePast:
     def inspect(self) -> list[str]:
         return self._unit.inspect()
 
+    def first_not_an_object(self, table: str, column: str) -> str | None:
+        return self._unit.first_not_an_object(table, column)
+
     def announce(self, topic: str) -> None:
         self._unit.announce(topic)
 
@@ -58,27 +61,45 @@ class _UnitInThePast:
 def load(
     unit: Unit, project: Project, data_set: DataSet, steps: Sequence[Step], progress: Progress
 ) -> dict[str, int]:
-    """Let the history happen in the project's test mode; gives how many objects of each kind that made.
+    """Let the history happen in the project's test mode, in this one work; gives how many objects of each
+    kind that made.
 
     It ends at the last midnight (UTC). Raises BadDataSet where the engine's rules forbid a step, and
     Conflict when the data set was loaded before or the project has records from the history's time:
     lists and running balances follow the order of time, so nothing is put in front of what is there.
     """
-    scope = Scope(
+    tenant = tenant_of(project)
+    start = start_of(data_set, unit.now)
+    before = count(unit, tenant)
+    past = UnitInThePast(unit, IdSource())
+    past.now = start
+    take_once(past, tenant, data_set)
+    require_capacity(unit, tenant, start)
+    happen(History(past, tenant), past, steps, start, progress)
+    after = count(unit, tenant)
+    return {table: after[table] - before[table] for table in TABLES}
+
+
+def tenant_of(project: Project) -> Tenant:
+    """The scope of the project's test mode, where data sets are loaded."""
+    return Tenant(
         project.id,
         livemode=False,
         quota=project.limits.stored_objects,
         may_overdraw=project.overdraft == "allow",
     )
-    start = unit.now - unit.now % DAY - data_set.days * DAY
-    before = _count(unit, scope)
-    past = _UnitInThePast(unit)
-    past.now = start
-    _take_once(past, scope, data_set)
-    _require_room(unit, scope, start)
-    history = History(past, scope)
-    for done, step in enumerate(steps):
-        progress.done = done
+
+
+def start_of(data_set: DataSet, now: int) -> int:
+    """When the history begins that ends at the last midnight (UTC)."""
+    return now - now % DAY - data_set.days * DAY
+
+
+def happen(
+    history: History, past: UnitInThePast, steps: Sequence[Step], start: int, progress: Progress
+) -> None:
+    """Let the steps happen, each at its moment; raises BadDataSet where the engine's rules forbid one."""
+    for step in steps:
         past.now = start + step.at
         try:
             step.happen(history)
@@ -87,44 +108,49 @@ def load(
         except LedgerError as error:
             place = f"{step.place}.{error.param}" if error.param else step.place
             raise BadDataSet(place, error.message) from error
-    progress.done = len(steps)
-    after = _count(unit, scope)
-    return {table: after[table] - before[table] for table in TABLES}
+        progress.done += 1
 
 
-def _take_once(unit: Unit, scope: Scope, data_set: DataSet) -> None:
+def take_once(unit: Unit, tenant: Tenant, data_set: DataSet) -> None:
+    """Note that the data set is loaded into the project; raises Conflict when it was before."""
     try:
-        idempotency.take(unit, scope, f"seed/{quote(data_set.name)[:200]}", scope.project)
+        idempotency.take(unit, tenant, f"seed/{quote(data_set.name)[:200]}", tenant.project)
     except DuplicateIdempotencyKey:
-        raise Conflict(
-            "duplicate_idempotency_key",
-            f"The data set {data_set.name} was loaded into {scope.project} before.",
-        ) from None
+        raise loaded_before(tenant, data_set) from None
 
 
-def _require_room(unit: Unit, scope: Scope, start: int) -> None:
+def loaded_before(tenant: Tenant, data_set: DataSet) -> Conflict:
+    """The refusal to load a data set into a project a second time."""
+    return Conflict(
+        "duplicate_idempotency_key", f"The data set {data_set.name} was loaded into {tenant.project} before."
+    )
+
+
+def require_capacity(unit: Unit, tenant: Tenant, start: int) -> None:
+    """Raise Conflict when the project has records of that moment or later."""
     newest = 0
     for table in TABLES:
         row = unit.first(
             f"SELECT max(id) AS id FROM {table} WHERE project = :project AND livemode = :livemode",
-            scope.bind(),
+            tenant.bind(),
         )
         if row is not None and row["id"] is not None:
             newest = max(newest, moment_of(row["id"]))
     if newest >= start:
         raise Conflict(
             "not_recoverable",
-            f"{scope.project} has records up to {iso(newest)}, the data set begins before, at {iso(start)}."
+            f"{tenant.project} has records up to {iso(newest)}, the data set goes on before, at {iso(start)}."
             " Make a project for it (`ledger-engine projects create NAME`) and name that with --project.",
         )
 
 
-def _count(unit: Unit, scope: Scope) -> dict[str, int]:
+def count(unit: Unit, tenant: Tenant) -> dict[str, int]:
+    """How many objects of each kind the project and mode has."""
     counted = {}
     for table in TABLES:
         row = unit.first(
             f"SELECT count(*) AS rows FROM {table} WHERE project = :project AND livemode = :livemode",
-            scope.bind(),
+            tenant.bind(),
         )
         assert row is not None
         counted[table] = row["rows"]

@@ -195,7 +195,7 @@ def _check_references(entries: list[Entry]) -> None:
         if isinstance(entry, AccountEntry | UserEntry):
             known = accounts if isinstance(entry, AccountEntry) else users
             if entry.ref in known:
-                raise BadDataSet(f"{entry.place}.ref", f"{entry.ref!r} is used before.")
+                raise BadDataSet(f"{entry.place}.ref", f"{entry.ref!r} is already used.")
             known.add(entry.ref)
     for entry in entries:
         for name, refs, known in _references(entry, accounts, users):
@@ -225,5 +225,5 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the field {twice!r} stands twice in one object")
+        raise ValueError(f"the field {twice!r} occurs twice in one object")
     return value

@@ -20,7 +20,9 @@ def path(name_or_path: str) -> Path:
     file = Path(name_or_path).expanduser()
     if file.is_file():
         return file
-    raise FileNotFoundError(f"No data set {name_or_path!r}: give a JSON file or one of {', '.join(names())}.")
+    raise FileNotFoundError(
+        f"There is no data set {name_or_path!r}: give a JSON file or one of {', '.join(names())}."
+    )
 
 
 def _folder() -> Path:

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from ledger_engine.core.clock import DAY, iso
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.ledger import accounts, invoices, orders, transactions, users
 from ledger_engine.ledger.invoices import NewInvoice
@@ -45,7 +45,7 @@ class History:
     """What a step finds: where it happens, and the ids of what the steps before it made."""
 
     unit: Unit
-    scope: Scope
+    tenant: Tenant
     accounts: dict[str, str] = field(default_factory=dict)
     users: dict[str, str] = field(default_factory=dict)
     made: dict[str, str] = field(default_factory=dict)
@@ -106,16 +106,16 @@ def _later(at: int, days: Whole, random: Random) -> int:
 
 def _open_account(entry: AccountEntry, history: History) -> None:
     new = accounts.NewAccount(entry.name, entry.currency, entry.metadata)
-    history.accounts[entry.ref] = accounts.create(history.unit, history.scope, new).id
+    history.accounts[entry.ref] = accounts.create(history.unit, history.tenant, new).id
 
 
 def _user(entry: UserEntry, at: int, random: Random) -> Iterator[Step]:
     def join(history: History) -> None:
         new = users.NewUser(entry.name, entry.email, entry.role)
-        history.users[entry.ref] = users.create(history.unit, history.scope, new).id
+        history.users[entry.ref] = users.create(history.unit, history.tenant, new).id
 
     def leave(history: History) -> None:
-        users.deactivate(history.unit, history.scope, history.users[entry.ref])
+        users.deactivate(history.unit, history.tenant, history.users[entry.ref])
 
     yield Step(at, entry.place, join)
     if entry.deactivate_after is not None:
@@ -133,23 +133,23 @@ def _transaction(entry: TransactionEntry, at: int, number: int, random: Random) 
     key = f"{entry.place} {number}"
 
     def post(history: History) -> None:
-        unit, scope = history.unit, history.scope
+        unit, tenant = history.unit, history.tenant
         id = _opened(history, account, "account", entry.place)
         other = None if destination is None else _opened(history, destination, "destination", entry.place)
-        moved = accounts.get(unit, scope, id).balance if amount is None else amount
+        moved = accounts.get(unit, tenant, id).balance if amount is None else amount
         if amount is None and moved <= 0:
             return  # there is nothing to take
         text = _filled_in(description, number, unit.now)
-        posted = transactions.post(unit, scope, NewTransaction(id, moved, entry.type, text, other))
+        posted = transactions.post(unit, tenant, NewTransaction(id, moved, entry.type, text, other))
         history.made[key] = posted.id
         fee = 0 if entry.fee is None else (moved * entry.fee.percent + 50) // 100
         if entry.fee is not None and fee:
             to = _opened(history, entry.fee.to, "fee.to", entry.place)
-            transactions.post(unit, scope, NewTransaction(id, fee, "debit", entry.fee.description, to))
+            transactions.post(unit, tenant, NewTransaction(id, fee, "debit", entry.fee.description, to))
 
     def reverse(history: History) -> None:
         if key in history.made:
-            transactions.reverse(history.unit, history.scope, history.made[key])
+            transactions.reverse(history.unit, history.tenant, history.made[key])
 
     yield Step(at, entry.place, post)
     if entry.reverse_after is not None and random.random() * 100 < entry.reverse_share:
@@ -183,16 +183,16 @@ def _invoice(entry: InvoiceEntry, at: int, number: int, random: Random) -> Itera
             description=_filled_in(entry.description, number, history.unit.now),
             metadata=entry.metadata,
         )
-        history.made[key] = invoices.create(history.unit, history.scope, new).id
+        history.made[key] = invoices.create(history.unit, history.tenant, new).id
 
     def finalize(history: History) -> None:
-        invoices.finalize(history.unit, history.scope, history.made[key])
+        invoices.finalize(history.unit, history.tenant, history.made[key])
 
     def pay(history: History) -> None:
-        invoices.pay(history.unit, history.scope, history.made[key])
+        invoices.pay(history.unit, history.tenant, history.made[key])
 
     def void(history: History) -> None:
-        invoices.void(history.unit, history.scope, history.made[key])
+        invoices.void(history.unit, history.tenant, history.made[key])
 
     yield Step(at, entry.place, draft)
     if entry.finalize_after is None:
@@ -217,13 +217,13 @@ def _order(entry: OrderEntry, at: int, number: int, random: Random) -> Iterator[
         if user not in history.users:
             raise BadDataSet(f"{entry.place}.user", f"{user!r} has not joined yet.")
         new = NewOrder(history.users[user], items)
-        history.made[key] = orders.create(history.unit, history.scope, new).id
+        history.made[key] = orders.create(history.unit, history.tenant, new).id
 
     def pay(history: History) -> None:
-        orders.pay(history.unit, history.scope, history.made[key])
+        orders.pay(history.unit, history.tenant, history.made[key])
 
     def ship(history: History) -> None:
-        orders.ship(history.unit, history.scope, history.made[key])
+        orders.ship(history.unit, history.tenant, history.made[key])
 
     yield Step(at, entry.place, place)
     if entry.pay_after is None:

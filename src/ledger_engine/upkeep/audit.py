@@ -63,7 +63,7 @@ def verify(unit: Unit) -> Report:
 
 
 def unreadable(reason: str) -> Report:
-    """The report on a file that cannot be read at all."""
+    """Return the report on a file that cannot be read at all."""
     return Report(0, 0, 0, 0, Fault("the storage is sound", "", reason))
 
 
@@ -76,6 +76,10 @@ def _faults(unit: Unit) -> Iterator[Fault]:
             if "livemode" in named:
                 named["mode"] = mode_name(bool(named["livemode"]))
             yield Fault(check.name, str(row["id"]), check.message.format(**named))
+    for kind, table, column in _OBJECTS:
+        bad = unit.first_not_an_object(table, column)
+        if bad is not None:
+            yield Fault(OBJECTS_CHECK, bad, f"{kind} {bad} has text in {column} that is not a JSON object.")
     for check in SUMS:
         yield from _items_that_do_not_add_up(unit, check)
 
@@ -87,7 +91,9 @@ CHECKS = (
         "amounts and balances are in range",
         "{kind} {id} holds {amount}, which is out of range.",
         f"""
-SELECT 'transaction' AS kind, id, amount FROM transactions
+SELECT 'transaction' AS kind, id,
+       CASE WHEN amount BETWEEN 1 AND {MAX_AMOUNT} THEN balance_after ELSE amount END AS amount
+FROM transactions
 WHERE amount NOT BETWEEN 1 AND {MAX_AMOUNT} OR balance_after NOT BETWEEN -{MAX_AMOUNT} AND {MAX_AMOUNT}
 UNION ALL
 SELECT 'account', id, balance FROM accounts WHERE balance NOT BETWEEN -{MAX_AMOUNT} AND {MAX_AMOUNT}
@@ -96,14 +102,14 @@ SELECT 'settlement', project || ' ' || currency, balance FROM settlements WHERE 
     ),
     _Check(
         "a transaction belongs to its account's project and mode",
-        "transaction {id} is not in the project and mode of its account {account}.",
+        "transaction {id} belongs to another project or mode than its account {account}.",
         """
 SELECT t.id, t.account FROM transactions AS t JOIN accounts AS a ON a.id = t.account
 WHERE t.project <> a.project OR t.livemode <> a.livemode""",
     ),
     _Check(
         "each balance follows from the one before",
-        "transaction {id} says that {account} holds {said} after it; it holds {due}.",
+        "transaction {id} records {account} at {said} after it; the correct balance is {due}.",
         f"""
 SELECT id, account, balance_after AS said, due FROM (
     SELECT id, account, balance_after,
@@ -114,7 +120,7 @@ SELECT id, account, balance_after AS said, due FROM (
     ),
     _Check(
         "an account holds what its last transaction says",
-        "account {id} says that it holds {said}; its transactions say {due}.",
+        "account {id} has the balance {said}; its transactions add up to {due}.",
         """
 SELECT id, balance AS said, due FROM (
     SELECT a.id, a.balance, coalesce((
@@ -178,7 +184,7 @@ WHERE r.reverses IS NOT NULL AND (o.id IS NULL OR o.id >= r.id OR o.account <> r
     ),
     _Check(
         "an invoice has what its status says",
-        "invoice {id} is {status}, but its number, times or payment say otherwise.",
+        "invoice {id} is {status}, but its number, times or payment do not match that status.",
         """
 SELECT id, status FROM invoices
 WHERE (number IS NULL) <> (status = 'draft') OR (opened_at IS NULL) <> (status = 'draft')
@@ -187,7 +193,7 @@ WHERE (number IS NULL) <> (status = 'draft') OR (opened_at IS NULL) <> (status =
     ),
     _Check(
         "a paid invoice was paid once and in full",
-        "invoice {id} was not paid by {payment} in full, or by it alone.",
+        "invoice {id} was not paid once and in full by {payment}.",
         """
 SELECT i.id, i.payment FROM invoices AS i LEFT JOIN transactions AS t ON t.id = i.payment
 WHERE i.status = 'paid' AND (t.id IS NULL OR t.account <> i.account OR t.amount <> i.amount
@@ -204,7 +210,7 @@ WHERE i.currency <> a.currency OR i.project <> a.project OR i.livemode <> a.live
     ),
     _Check(
         "invoice numbers have no gaps",
-        "invoice {id} has the number {number}; without a gap it is {due}.",
+        "invoice {id} has the number {number}; the next number without a gap is {due}.",
         """
 SELECT id, number, due FROM (
     SELECT id, number, 'INV-' || printf('%06d', row_number() OVER (
@@ -214,7 +220,7 @@ SELECT id, number, due FROM (
     ),
     _Check(
         "an order or user has what its status says",
-        "{kind} {id} is {status}, but its times say otherwise.",
+        "{kind} {id} is {status}, but its times do not match that status.",
         """
 SELECT 'order' AS kind, id, status FROM orders
 WHERE (paid_at IS NULL) <> (status = 'open') OR (shipped_at IS NULL) = (status = 'shipped')
@@ -223,7 +229,7 @@ SELECT 'user', id, status FROM users WHERE (deactivated_at IS NULL) <> (status =
     ),
     _Check(
         "an order is in its user's project and mode",
-        "order {id} is not in the project and mode of its user {user_id}.",
+        "order {id} belongs to another project or mode than its user {user_id}.",
         """
 SELECT o.id, o.user_id FROM orders AS o JOIN users AS u ON u.id = o.user_id
 WHERE o.project <> u.project OR o.livemode <> u.livemode""",
@@ -250,16 +256,25 @@ FROM (
 )
 
 
+# What is stored as one JSON object: its kind, table and column. Each engine has a check of its own for that;
+# in Python it would take an eighth of the audit's time.
+OBJECTS_CHECK = "what is stored as JSON is a JSON object"
+_OBJECTS = (
+    ("account", "accounts", "metadata"),
+    ("invoice", "invoices", "metadata"),
+    ("event", "events", "body"),
+)
+
 # Each gives its rows, with `said` and the JSON `items` that have to add up to it, from `:after` on.
 SUMS = (
     _Check(
         "an invoice's lines add up to its amount",
-        "invoice {id} is over {said}; its lines add up to {due}.",
+        "invoice {id} has the amount {said}; its lines add up to {due}.",
         "SELECT id, amount AS said, lines AS items FROM invoices WHERE lines IS NOT NULL AND id > :after",
     ),
     _Check(
         "an order's items add up to its total",
-        "order {id} is over {said}; its items add up to {due}.",
+        "order {id} has the amount {said}; its items add up to {due}.",
         "SELECT id, total AS said, items FROM orders WHERE id > :after",
     ),
 )
@@ -271,11 +286,28 @@ def _items_that_do_not_add_up(unit: Unit, check: _Check) -> Iterator[Fault]:
         f"{check.sql} ORDER BY id LIMIT :rows", {"after": after, "rows": _ITEMS_AT_ONCE}
     ):
         for row in rows:
-            # An order's items may lack either, and are then one of something that costs nothing.
-            due = sum(
-                item.get("quantity", 1) * item.get("unit_amount", 0) for item in json.loads(row["items"])
-            )
+            due = _total(row["items"])
             if due != row["said"]:
-                message = check.message.format(id=row["id"], said=row["said"], due=due)
+                message = check.message.format(
+                    id=row["id"], said=row["said"], due="no whole number" if due is None else due
+                )
                 yield Fault(check.name, row["id"], message)
         after = rows[-1]["id"]
+
+
+def _total(items: str) -> int | None:
+    """Return the sum of quantity × unit_amount, or None when `items` is no JSON list of such objects.
+
+    Either may be missing: then it is one of something that costs nothing, as in `orders.create`.
+    """
+    try:
+        parsed = json.loads(items)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(parsed, list) or not all(isinstance(each, dict) for each in parsed):
+        return None
+    factors = [(each.get("quantity", 1), each.get("unit_amount", 0)) for each in parsed]
+    if not all(type(factor) is int for pair in factors for factor in pair):
+        return None
+    total: int = sum(quantity * amount for quantity, amount in factors)
+    return total

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import time
+from collections.abc import Callable, Sequence
 
 from ledger_engine.core.settings import WEBHOOK_RETRIES_S
 from ledger_engine.database.engine import Engine
@@ -11,21 +13,44 @@ from ledger_engine.events.request_recorder import RequestRecorder
 from ledger_engine.events.webhooks.deliver import Deliverer
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.upkeep.retention import Retention
+from ledger_engine.upkeep.timekeeping import Timekeeper
 
 
 class Background:
-    """Runs from `start` to `stop`, within the life of its engine."""
+    """Runs from `start` to `stop`, within the life of its engine.
 
-    def __init__(self, engine: Engine, seal: Seal, *, retries_s: Sequence[float] = WEBHOOK_RETRIES_S) -> None:
+    Retention, and the webhook retries that are pending at the start, wait until the timekeeper, which has
+    begun, believes the machine's clock.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        seal: Seal,
+        timekeeper: Timekeeper,
+        *,
+        retries_s: Sequence[float] = WEBHOOK_RETRIES_S,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.recorder = RequestRecorder(engine)
+        self._timekeeper = timekeeper
         self._followers = Followers.of(engine)
-        self._deliverer = Deliverer(engine, seal, retries_s=retries_s)
-        self._retention = Retention(engine)
+        self._deliverer = Deliverer(
+            engine, seal, retries_s=retries_s, monotonic=monotonic, real_time=timekeeper.now
+        )
+        self._retention = Retention(engine, timekeeper.now)
+        self._waiting: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin; needs a running event loop."""
         self.recorder.start()
-        self._deliverer.start()
+        self._timekeeper.start()
+        self._deliverer.start(hold_retries=not self._timekeeper.is_believed)
+        self._waiting = asyncio.create_task(self._go_on_when_clock_is_believed())
+
+    async def _go_on_when_clock_is_believed(self) -> None:
+        await self._timekeeper.wait_until_believed()
+        self._deliverer.release_retries()
         self._retention.start()
 
     def begin_stop(self) -> None:
@@ -35,6 +60,10 @@ class Background:
     async def stop(self) -> None:
         """Finish promptly and lose nothing; after the last request, before the engine closes."""
         self._followers.end()
+        if self._waiting is not None:
+            self._waiting.cancel()
+            await asyncio.gather(self._waiting, return_exceptions=True)
         await self._retention.stop()
         await self._deliverer.stop()
         await self.recorder.stop()
+        await self._timekeeper.stop()

@@ -12,6 +12,8 @@ from ledger_engine.database import backup
 from ledger_engine.database.connection import companions
 from ledger_engine.database.engine import open_engine
 from ledger_engine.database.lock import ServingLock, lock_file
+from ledger_engine.database.log import log_file, read_log, why_not_its_own
+from ledger_engine.database.work_folder import work_folder
 from ledger_engine.upkeep import audit
 from ledger_engine.upkeep.audit import Report
 
@@ -24,34 +26,31 @@ class Restored:
     aside: Path | None
 
 
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What was brought back from a log.
+
+    `doubt` is what speaks against the file the log was taken together with, if anything does. `damaged` is
+    how many of the log's last frames cannot be read, and are therefore not in it.
+    """
+
+    report: Report
+    doubt: str | None
+    damaged: int
+
+
 def back_up(database: Path, target: Path, *, overwrite: bool = False) -> Report:
     """Write the ledger as it is at one moment to the file `target`; a server may go on writing meanwhile.
 
     The copy is audited before it gets its name, so a file of that name is a good backup. Raises Conflict
     when `target` is there and may not be overwritten, and StorageUnavailable.
     """
-    if not target.parent.is_dir():
-        raise Conflict("not_recoverable", f"There is no folder {target.parent}.")
-    if target.is_dir():
-        raise Conflict("not_recoverable", f"{target} is a folder; name the file to write.")
-    if target.exists() and not target.is_file():
-        raise Conflict("not_recoverable", f"{target} is no file; name the file to write.")
-    if target.exists() and database.exists() and target.samefile(database):
-        raise Conflict("not_recoverable", f"{target} is the ledger itself; name another file to write.")
-    if target.resolve() in (*companions(database.resolve()), lock_file(database.resolve())):
-        raise Conflict("not_recoverable", f"{target} belongs to the ledger; name another file to write.")
-    if target.exists() and not overwrite:
-        raise Conflict("not_recoverable", f"{target} is there already; --overwrite replaces it.")
-    if any(file.exists() for file in companions(target)):
-        raise Conflict("not_recoverable", f"{target} is a database in use.")
-    with backup.copied_beside(database, target) as copy:
+    _require_target(database, target, overwrite=overwrite)
+    with work_folder(target.parent) as folder:
+        copy = folder / target.name
+        backup.copy(database, copy)
         report = _proven(database, backup.look(copy, audit.verify))
-        try:
-            backup.put_in_place(copy, target, overwrite=overwrite)
-        except FileExistsError:
-            raise Conflict(
-                "not_recoverable", f"{target} has come to be meanwhile; nothing was written."
-            ) from None
+        _put_in_place(copy, target, overwrite=overwrite)
     return report
 
 
@@ -63,18 +62,79 @@ def restore(source: Path, database: Path, now: int) -> Restored:
     """
     if database.exists() and source.exists() and source.samefile(database):
         raise Conflict("not_recoverable", f"{source} is the database itself.")
+    database = database.resolve()
     lock = ServingLock(database)
     try:
-        with backup.copied_beside(source, database) as copy:
+        with work_folder(database.parent) as folder:
+            copy = folder / database.name
+            backup.copy(source, copy)
             # Opened as a server would: a backup of an older version is brought up to date here.
             report = _proven(source, asyncio.run(_audited(copy)))
             aside = _name_aside(database, now)
             was_there = database.exists()
-            backup.set_aside(database, aside)
-            backup.put_in_place(copy, database, overwrite=True)
+            backup.replace(database, copy, aside, folder)
         return Restored(report, aside if was_there else None)
     finally:
         lock.release()
+
+
+def recover(database: Path, target: Path) -> Recovered:
+    """Write what the log of `database` holds to the new file `target`, and change nothing else.
+
+    A log that has every page needs no other file. Any other is taken together with the file that is there,
+    and what results must verify. Raises Conflict when there is nothing to recover, or too little to do it
+    with, and StorageUnavailable while a server uses the database, and when the result is not sound.
+    """
+    _require_target(database, target, overwrite=False)
+    lock = ServingLock(database)
+    try:
+        log = read_log(database)
+        if log is None:
+            raise Conflict("not_recoverable", f"{log_file(database)} holds nothing that could be recovered.")
+        alone = log.missing(0) == 0
+        if not alone and not (database.is_file() and database.stat().st_size):
+            raise Conflict(
+                "not_recoverable",
+                f"{log_file(database)} has {len(log.pages):,} of {log.page_count:,} pages, the others were in"
+                f" {database} alone. Put the newest copy of it there and try again, or restore a backup.",
+            )
+        with work_folder(target.parent) as folder:
+            copy = folder / target.name
+            doubt = None if alone else why_not_its_own(database, log)
+            frames = backup.fold(database, copy, alone=alone)
+            report = _proven(log_file(database), backup.look(copy, audit.verify))
+            _put_in_place(copy, target, overwrite=False)
+        return Recovered(report, doubt, max(0, log.frames - frames))
+    finally:
+        lock.release()
+
+
+def _require_target(database: Path, target: Path, *, overwrite: bool) -> None:
+    """Raise Conflict for a file that cannot or may not be written."""
+    if not target.parent.is_dir():
+        raise Conflict("not_recoverable", f"There is no folder {target.parent}.")
+    if target.is_dir():
+        raise Conflict("not_recoverable", f"{target} is a folder; name the file to write.")
+    if target.exists() and not target.is_file():
+        raise Conflict("not_recoverable", f"{target} is not a regular file; name the file to write.")
+    if target.exists() and database.exists() and target.samefile(database):
+        raise Conflict("not_recoverable", f"{target} is the ledger itself; name another file to write.")
+    own = database.resolve()
+    if target.resolve() in (own, *companions(own), lock_file(own)):
+        raise Conflict("not_recoverable", f"{target} belongs to the ledger; name another file to write.")
+    if target.exists() and not overwrite:
+        raise Conflict("not_recoverable", f"{target} already exists; use --overwrite to replace it.")
+    if any(file.exists() for file in companions(target)):
+        raise Conflict("not_recoverable", f"{target} is a database in use.")
+
+
+def _put_in_place(copy: Path, target: Path, *, overwrite: bool) -> None:
+    try:
+        backup.put_in_place(copy, target, overwrite=overwrite)
+    except FileExistsError:
+        raise Conflict(
+            "not_recoverable", f"{target} was created in the meantime; nothing was written."
+        ) from None
 
 
 async def _audited(database: Path) -> Report:

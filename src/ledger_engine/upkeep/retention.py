@@ -1,24 +1,26 @@
 """Retention: what is kept for a time only, and is deleted or erased when that is over.
 
-Request logs and deliveries are kept for 7 days, deactivated users can be restored for 30
-(interface.md, Quotas and retention).
+Request logs and deliveries are kept for 7 days, deleted objects and deactivated users can be restored for 30
+(docs/interface.md#quotas-and-retention).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
 
 from ledger_engine.access import projects
+from ledger_engine.access.limits import RECOVERABLE_FOR
+from ledger_engine.access.oauth import deleted as deleted_apps
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import first_at
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
 from ledger_engine.events import outbox, request_log
+from ledger_engine.events.webhooks import deleted as deleted_endpoints
 from ledger_engine.events.webhooks import deliveries
 from ledger_engine.ledger import users
 
@@ -34,13 +36,13 @@ log = logging.getLogger("ledger_engine.upkeep.retention")
 class Retention:
     """Cleans up soon after `start` and every hour until `stop`.
 
-    It goes by the time that passes while it runs: a clock that is set forward meanwhile deletes nothing.
+    It goes by the real time as far as is known (`timekeeping`), and not by the ledger's, which a wrong clock
+    may have set forward for good.
     """
 
-    def __init__(self, engine: Engine, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, engine: Engine, real_time: Callable[[], int]) -> None:
         self._engine = engine
-        self._monotonic = monotonic
-        self._began_at, self._began_monotonic = engine.clock.now(), monotonic()
+        self._real_time = real_time
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -55,7 +57,7 @@ class Retention:
 
     async def clean_up(self) -> None:
         """Delete and erase everything whose time is over, in small works. Raises StorageUnavailable."""
-        now = self._began_at + round((self._monotonic() - self._began_monotonic) * 1000)
+        now = self._real_time()
         oldest = now - LOGS_KEPT_FOR
         for project in await self._engine.read(projects.every):
             for livemode in (False, True):
@@ -64,7 +66,23 @@ class Retention:
                     partial(request_log.purge, project=project.id, livemode=livemode, before_id=before)
                 )
         await self._repeat(partial(deliveries.purge, before_id=first_at("dlv", oldest)))
-        await self._engine.write(partial(_erase_users, before=now - users.RECOVERABLE_FOR))
+        await self._forget_deleted(now - RECOVERABLE_FOR)
+        await self._erase_users(before=now - users.RECOVERABLE_FOR)
+
+    async def _erase_users(self, before: int) -> None:
+        """Erase the users whose time is over, and what was recorded of them: some events in each work."""
+        for user in await self._engine.read(partial(users.expired, before=before)):
+            event: str | None = ""
+            while event is not None:
+                event = await self._engine.write(
+                    partial(_erase_user, user=user, before=before, after_event=event)
+                )
+                await asyncio.sleep(BETWEEN_S)
+
+    async def _forget_deleted(self, before: int) -> None:
+        """Forget the webhook endpoints and apps that cannot be restored any more."""
+        for purge in (deleted_endpoints.purge, deleted_apps.purge):
+            await self._repeat(partial(purge, before=before))
 
     async def _repeat(self, purge: Callable[..., int]) -> None:
         purged = AT_ONCE
@@ -78,12 +96,20 @@ class Retention:
             try:
                 await self.clean_up()
             except StorageUnavailable as error:
-                log.warning("cleaning up waits: %s", error)
+                log.warning("cleaning up is postponed: %s", error)
             except Exception:
                 log.exception("cleaning up failed")
             await asyncio.sleep(EVERY_S)
 
 
-def _erase_users(unit: Unit, before: int) -> None:
-    """Erase the users whose time is over, and what was recorded of them, in one commit."""
-    outbox.erase_users(unit, users.erase_expired(unit, before))
+def _erase_user(unit: Unit, user: str, before: int, after_event: str) -> str | None:
+    """Erase the user from up to AT_ONCE of their events behind that one, and after the last the user itself.
+
+    Gives the event to go on behind, None when all is done.
+    """
+    if not users.is_expired(unit, user, before):
+        return None
+    last = outbox.erase_user(unit, user, after_event, AT_ONCE)
+    if last is None:
+        users.erase(unit, user)
+    return last

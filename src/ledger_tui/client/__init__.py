@@ -1,1 +1,1 @@
-"""The way to the server: the only part that speaks HTTP. Knows nothing of Textual."""
+"""The client of a ledger server: the only package that speaks HTTP. It does not import Textual."""

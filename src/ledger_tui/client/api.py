@@ -1,7 +1,7 @@
-"""Calls to a ledger server: one long-lived connection pool, every answer read the same way.
+"""Calls to a ledger server: one connection pool, and one way to read every answer.
 
-`call` tries once. `read` is patient: it waits out a rate limit and a lost connection, and says so in
-the session, so a list that wants a page simply gets it when the server is back.
+`call` tries once. `read` waits for the end of a rate limit or a lost connection, and notes that in the
+session, so a list gets its page when the server is back.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ import asyncio
 import itertools
 import json
 import secrets
-import socket
-import ssl
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ledger_tui.client.errors import (
+    CannotSend,
     ClientError,
     NoLedger,
     NotFound,
@@ -29,21 +28,24 @@ from ledger_tui.client.errors import (
     is_problem,
     refusal,
 )
+from ledger_tui.client.transport import decoded, is_address, make_client, transport_errors
 from ledger_tui.state.session import Session
 from ledger_tui.state.traffic import Exchange, Traffic, masked
 
 if TYPE_CHECKING:
     import httpx
+    from httpx_sse import ServerSentEvent
 
 TIMEOUT_SECONDS = 20.0
 _BACKOFF_SECONDS = (0.5, 1.0, 2.0, 4.0, 5.0)
 _MAX_CONNECTIONS = 8
 _CHANGES_NOTHING = frozenset({"GET", "HEAD"})
-_ASKS_FOR_TOKENS = frozenset({"/v1/auth/token", "/oauth/token"})  # a way to ask, not a change of the ledger
+# requests that do not change the ledger, though they are POSTs
+_ASKS_FOR_TOKENS = frozenset({"/v1/auth/token", "/oauth/token"})
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiResponse:
     """A 2xx answer: its status, its JSON body and its headers (lower-case names)."""
 
     status: int
@@ -52,7 +54,7 @@ class Answer:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The body as one object; an answer that is none is read as an empty one."""
+        """Return the body as one object; an empty one when it is not an object."""
         return self.body if isinstance(self.body, dict) else {}
 
 
@@ -67,16 +69,21 @@ class Api:
         self._probe: asyncio.Task[None] | None = None
 
     async def open(self, url: str, credential: str | None) -> None:
-        """Point at a server's root (a trailing `/v1` is its own prefix and not part of it)."""
-        # httpx takes a tenth of a second to import: off the event loop, after the first paint.
+        """Use the server at this root URL; a trailing `/v1` is removed, as it is part of each path.
+
+        Raises CannotSend when no client can be made for it.
+        """
+        # Importing httpx takes a tenth of a second, so it happens in a thread, after the first paint.
         await asyncio.to_thread(__import__, "httpx")
         import httpx
 
         from ledger_tui.client.auth import BearerKey
 
         root = server_root(url)
+        if not is_address(root):
+            raise CannotSend(f"{root} is not the address of a server.")
         before = self._client
-        self._client = httpx.AsyncClient(
+        self._client = make_client(
             base_url=root,
             auth=BearerKey(credential),
             timeout=TIMEOUT_SECONDS,
@@ -90,7 +97,7 @@ class Api:
             await before.aclose()
 
     def use(self, credential: str) -> None:
-        """Ask with another credential from now on."""
+        """Use another credential from now on."""
         from ledger_tui.client.auth import BearerKey
 
         assert self._client is not None
@@ -114,10 +121,11 @@ class Api:
         body: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
         part: str | None = None,
-    ) -> Answer:
-        """One try. `part` names a part beyond the interface: its absence is NotOffered, not NotFound.
+    ) -> ApiResponse:
+        """Send a request once. Raises ClientError.
 
-        Raises ClientError. While the server has asked to wait, the try is made after the wait.
+        `part` names a part beyond the contract: its absence is NotOffered, not NotFound. During the wait of a
+        rate limit the request is sent after it.
         """
         if self.session.read_only and method not in _CHANGES_NOTHING and path not in _ASKS_FOR_TOKENS:
             raise ReadOnly("This dashboard is read-only: nothing was sent.")
@@ -131,12 +139,12 @@ class Api:
         if not response.is_success:
             raise self._refused(response, part)
         answer_headers = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(response.status_code, _decoded(response.content), answer_headers)
+        return ApiResponse(response.status_code, decoded(response.content), answer_headers)
 
     async def read(
         self, path: str, params: Mapping[str, str] | None = None, *, part: str | None = None
-    ) -> Answer:
-        """GET until the server has said yes or no: a 429 and a lost connection are waited out."""
+    ) -> ApiResponse:
+        """GET until the server gives a definite answer, through rate limits and lost connections."""
         while True:
             try:
                 return await self.call("GET", path, params=params, part=part)
@@ -153,54 +161,55 @@ class Api:
         idempotency_key: str | None,
         *,
         part: str | None = None,
-    ) -> Answer:
-        """Change something, once. A rate limit is waited out, for what was refused was not done; a lost
-        connection is not, for nobody knows whether it was: that is Unreachable."""
+    ) -> ApiResponse:
+        """Send a change once.
+
+        After a 429 it waits and sends again, because a refused change was not made. A lost connection raises
+        Unreachable, because the change may have been made.
+        """
         while True:
             try:
                 return await self.call(method, path, body=body, idempotency_key=idempotency_key, part=part)
             except RateLimited:
                 continue  # call() waits before the next try
 
-    async def lines(
+    async def events(
         self, path: str, headers: Mapping[str, str], *, part: str, silence_seconds: float
-    ) -> AsyncIterator[bytes]:
-        """The lines of an answer without an end, without their line ends, as they come.
+    ) -> AsyncIterator[ServerSentEvent]:
+        """Yield the server-sent events that have data, as they arrive.
 
-        Raises ClientError for a no; Unreachable when the line breaks or is silent for too long.
+        Raises ClientError when the server refuses; Unreachable when the connection breaks or is silent for
+        too long.
         """
-        import httpx
-
         await self._opened.wait()
         await self._wait_for_leave()
+        import httpx
+        from httpx_sse import EventSource
+
         assert self._client is not None
         timeout = httpx.Timeout(TIMEOUT_SECONDS, read=silence_seconds)
-        try:
+        with transport_errors():
             async with self._client.stream("GET", path, headers=dict(headers), timeout=timeout) as response:
                 if not response.is_success:
                     await response.aread()
                     raise self._refused(response, part)
-                # Not httpx's own lines: it also cuts at characters that are lawful inside of a line.
-                rest = b""
-                async for chunk in response.aiter_bytes():
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    for line in lines:
-                        yield line.removesuffix(b"\r")
-        except (httpx.HTTPError, httpx.StreamError) as error:
-            raise Unreachable(_reason(error)) from error
-        raise Unreachable("the server ended it")
+                response.encoding = "utf-8"  # always, whatever the header says (WHATWG HTML, 9.2.5)
+                async for event in EventSource(response).aiter_sse():
+                    if event.data:
+                        yield event
+        raise Unreachable("the server closed the connection")
 
     # ------------------------------------------------------------------ inside
 
     def _refused(self, response: httpx.Response, part: str | None) -> ClientError:
-        """The exception for an answer that is not 2xx, noted in the session where it is a state."""
+        """Return the exception for an answer that is not 2xx, and note it in the session."""
         headers = {name.lower(): value for name, value in response.headers.items()}
-        body = _decoded(response.content)
+        body = decoded(response.content)
         error = refusal(response.status_code, body, headers)
         if isinstance(error, RateLimited):
             self.session.rate_limited(error.retry_after)
         if part is not None and (isinstance(error, NotFound) or error.status == 405):
-            self.session.lacks(part)
+            self.session.mark_missing(part)
             return NotOffered(error.problem)
         if part is None and isinstance(error, NotFound) and not is_problem(body):
             self.session.saw_no_ledger()
@@ -215,20 +224,19 @@ class Api:
         content: bytes | None,
         headers: Mapping[str, str],
     ) -> httpx.Response:
-        import httpx
-
         assert self._client is not None
-        request = self._client.build_request(
-            method, path, params=dict(params or {}), content=content, headers=dict(headers)
-        )
+        with transport_errors():
+            request = self._client.build_request(
+                method, path, params=dict(params or {}), content=content, headers=dict(headers)
+            )
         number = self.session.sent()
         try:
-            return await self._client.send(request)
-        except (httpx.HTTPError, httpx.StreamError) as error:
-            sentence = _reason(error)
-            self._note(request, None, sentence)
-            self.session.lost(sentence)
-            raise Unreachable(sentence) from error
+            with transport_errors():
+                return await self._client.send(request)
+        except Unreachable as error:
+            self._note(request, None, str(error))
+            self.session.lost(str(error))
+            raise
         finally:
             self.session.done(number)
 
@@ -237,7 +245,7 @@ class Api:
             await asyncio.sleep(seconds)
 
     async def _until_reachable(self) -> None:
-        # However many readers wait, one probe asks.
+        # One probe is sent at a time, however many readers wait.
         if self._probe is None or self._probe.done():
             self._probe = asyncio.create_task(self._probe_until_answered())
         await asyncio.shield(self._probe)
@@ -248,7 +256,7 @@ class Api:
             self.session.will_retry(attempt, seconds)
             await asyncio.sleep(seconds)
             try:
-                # The health check is public and never refused for its rate; any answer at all will do.
+                # The health check is public and has no rate limit; any answer proves that the server is back.
                 await self.call("GET", "/api/health")
             except Unreachable:
                 continue
@@ -278,51 +286,15 @@ class Api:
 
 
 def new_idempotency_key() -> str:
-    """A key for one intent; 128 random bits."""
+    """Return a new idempotency key: 128 random bits."""
     return f"tui-{secrets.token_hex(16)}"
 
 
 def server_root(url: str) -> str:
-    """`http://host:8700/v1/` as `http://host:8700`: the ledger's prefix is part of each path."""
+    """Return `http://host:8700` for `http://host:8700/v1/`: the ledger's prefix is part of each path."""
     root = url.rstrip("/")
     return root.removesuffix("/v1")
 
 
 async def _start_clock(request: httpx.Request) -> None:
     request.extensions["started"] = time.perf_counter()
-
-
-def _decoded(content: bytes) -> Any:
-    try:
-        return json.loads(content) if content else None
-    except (ValueError, RecursionError):  # not JSON, not UTF-8, nested without end: no ledger answered
-        return None
-
-
-def _reason(error: BaseException) -> str:
-    """Why there was no answer, in a few words."""
-    import httpx
-
-    if isinstance(error, httpx.TimeoutException):
-        return "no answer in time"
-    if isinstance(error, httpx.UnsupportedProtocol):
-        return "not an http(s) address"
-    causes = list(_causes(error))
-    for kind, words in (
-        (ConnectionRefusedError, "connection refused"),
-        (socket.gaierror, "no such host"),
-        (ssl.SSLError, "no trusted TLS connection"),
-    ):
-        if any(isinstance(cause, kind) for cause in causes):
-            return words
-    return "cannot connect" if isinstance(error, httpx.ConnectError) else "connection lost"
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An exception and all that led to it; connecting tries several addresses and fails with a group."""
-    while error is not None:
-        yield error
-        if isinstance(error, BaseExceptionGroup):
-            for inner in error.exceptions:
-                yield from _causes(inner)
-        error = error.__cause__ or error.__context__

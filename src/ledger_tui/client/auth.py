@@ -1,4 +1,4 @@
-"""How a request shows who asks."""
+"""Authentication of requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import httpx
 
 
 class BearerKey(httpx.Auth):
-    """A secret key or access token as a bearer: the scheme, exactly one space, no quotes."""
+    """An API key or access token as a bearer: the scheme, exactly one space, no quotes."""
 
     def __init__(self, credential: str | None) -> None:
         self._credential = credential

@@ -1,4 +1,4 @@
-"""A request as a curl command that can be pasted into a shell. The key itself is never written out."""
+"""Requests as curl commands that can be pasted into a shell, without the key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ KEY_VARIABLE = "LEDGER_API_KEY"
 
 
 def as_curl(exchange: Exchange) -> str:
-    """The command; the credential comes from the environment variable LEDGER_API_KEY."""
+    """Return the command; it takes the credential from the environment variable LEDGER_API_KEY."""
     parts = ["curl"]
     if exchange.method != "GET":
         parts += ["-X", exchange.method]

@@ -1,8 +1,9 @@
-"""What can go wrong on the way to the server, as a small tree.
+"""The errors of requests to a server.
 
     ClientError
     ├── Unreachable            no answer: refused, reset, timed out, not HTTP
-    ├── ReadOnly               a change was not sent: the dashboard was started to look only
+    ├── CannotSend             no request can be made: the address, key or proxy is not valid
+    ├── ReadOnly               a change was not sent: the dashboard is read-only
     └── Refusal                an answer that is not 2xx
         ├── Invalid            400, 409, 413, 414 …: `code`, `param`, `message` of the server
         │   └── AlreadyDone    409 duplicate idempotency key: `original` is the first object's id
@@ -12,9 +13,9 @@
         │   └── NoLedger       another program listens at this address
         ├── RateLimited        429: `retry_after` seconds
         ├── ServerError        5xx
-        └── NotOffered         a part beyond the interface that this server does not have
+        └── NotOffered         this server does not have this part beyond the contract
 
-The text of each is one sentence fit for the screen (after `literal`).
+The text of each is one sentence, to be shown on the screen (after `literal`).
 """
 
 from __future__ import annotations
@@ -24,25 +25,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-NO_LEDGER = "The answer is no ledger's. Is the address right?"
+NO_LEDGER = "This is not a ledger's answer. Is the address right?"
 _OBJECT_ID = re.compile(r"\b[a-z]{3}_[0-9a-zA-Z]{4,64}\b")
 
 
 class ClientError(Exception):
-    """Anything a call may raise."""
+    """The base of the errors that a call may raise."""
 
 
 class ReadOnly(ClientError):
-    """Nothing was sent."""
+    """The dashboard is read-only; nothing was sent."""
 
 
 class Unreachable(ClientError):
-    """No answer came."""
+    """No answer arrived."""
+
+
+class CannotSend(ClientError):
+    """Nothing was sent, and trying again will not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error body of any of the four shapes (ledger, directory, rate limit, OAuth), read the same way."""
+    """An error body of any of the four shapes (ledger, directory, rate limit, OAuth), in one form."""
 
     status: int
     code: str
@@ -66,7 +71,7 @@ class Invalid(Refusal):
 
 
 class AlreadyDone(Invalid):
-    """The idempotency key was used before: what it asked for exists as `original` (None if not told)."""
+    """The idempotency key was used before: the object it created is `original` (None if not known)."""
 
     @property
     def original(self) -> str | None:
@@ -105,7 +110,7 @@ class RateLimited(Refusal):
 
 
 def read_problem(status: int, body: Any, headers: Mapping[str, str]) -> Problem:
-    """The problem an error answer tells of; a body of no known shape tells its status alone."""
+    """Return the problem in an error answer; without a known shape it has only the status."""
     code, message, param = "", "", None
     if isinstance(body, dict):
         inner = body.get("error")
@@ -122,12 +127,12 @@ def read_problem(status: int, body: Any, headers: Mapping[str, str]) -> Problem:
 
 
 def is_problem(body: Any) -> bool:
-    """Whether an error body has one of the shapes that a ledger's have."""
+    """Return whether an error body has one of the shapes that a ledger sends."""
     return isinstance(body, dict) and isinstance(body.get("error"), dict | str)
 
 
 def refusal(status: int, body: Any, headers: Mapping[str, str]) -> Refusal:
-    """The exception for an answer that is not 2xx."""
+    """Return the exception for an answer that is not 2xx."""
     problem = read_problem(status, body, headers)
     if status == 429:
         return RateLimited(problem, _retry_after(headers))
@@ -138,6 +143,6 @@ def refusal(status: int, body: Any, headers: Mapping[str, str]) -> Refusal:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
-    """At least a second: a server that says 0 would be asked again without end."""
+    """Return the seconds to wait, at least one: with 0 the server would be asked again without end."""
     text = headers.get("retry-after", "")
     return max(1.0, float(text)) if text.isascii() and text.isdigit() else 1.0

@@ -1,4 +1,7 @@
-"""A list into a file, page by page: memory for one page, and no file under its name until it is whole."""
+"""Exports of lists to files, page by page.
+
+Memory is used for one page, and the file gets its name only when it is complete.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,8 @@ from ledger_tui.state.window import Record, Want
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """Which list, and where to."""
+class ExportRequest:
+    """Which list to export, and to which file."""
 
     path: str
     paging: Paging
@@ -30,54 +33,57 @@ class Asked:
     part: str | None
     file: Path
     format: Format
-    replace: bool = False  # whether a file that is there may be replaced
-    names: AccountNames = field(default_factory=AccountNames)  # what is known of accounts already
+    replace: bool = False  # whether an existing file may be replaced
+    names: AccountNames = field(default_factory=AccountNames)  # the accounts known already
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
     rows: int
-    total: int | None  # as the server tells it; a list paged by cursor does not
+    total: int | None  # from the server; lists paged by cursor have none
 
 
 class CannotWrite(ClientError):
-    """The file is at fault; the message is a sentence."""
+    """The file cannot be written; the message is a sentence."""
 
 
 class FileIsThere(CannotWrite):
-    """It exists, and replacing it was not asked for."""
+    """The file exists, and it must not be replaced."""
 
 
-async def export(api: Api, asked: Asked, tell: Callable[[Progress], None]) -> Progress:
-    """Write the list as it is now; `tell` after each page. Raises ClientError; cancelled, nothing is left.
+async def export(api: Api, wanted: ExportRequest, report: Callable[[Progress], None]) -> Progress:
+    """Write the list as it is now, calling `report` after each page. Raises ClientError.
 
-    The rows go to a file beside the wanted one, which takes its name at the end: 0600, and never over a
-    file that is there unless `replace`.
+    The rows go to a file beside the wanted one (mode 0600), which takes its name at the end, and replaces an
+    existing file only with `replace`. When cancelled, it leaves no file.
     """
     try:
-        if asked.file.is_dir():
-            raise CannotWrite(f"{asked.file.name} is a folder.")
-        if not asked.replace and asked.file.exists():
-            raise FileIsThere(f"{asked.file.name} is there already.")
-        draft = _Draft(asked.file, asked.format)
+        if wanted.file.is_dir():
+            raise CannotWrite(f"{wanted.file.name} is a folder.")
+        if not wanted.replace and wanted.file.exists():
+            raise FileIsThere(f"{wanted.file.name} already exists.")
+        draft = _Draft(wanted.file, wanted.format)
     except OSError as error:
         raise CannotWrite(f"Cannot write there: {error.strerror}.") from None
     try:
-        progress = await _write_pages(api, asked, draft, tell)
+        progress = await _write_pages(api, wanted, draft, report)
         await _in_thread(draft.seal)
-        draft.take_name(asked.replace)
+        draft.take_name(wanted.replace)
         return progress
     except FileExistsError:
-        raise FileIsThere(f"{asked.file.name} is there already.") from None
+        raise FileIsThere(f"{wanted.file.name} already exists.") from None
     except OSError as error:
-        raise CannotWrite(f"Cannot write on: {error.strerror}.") from None
+        raise CannotWrite(f"Cannot continue writing: {error.strerror}.") from None
     finally:
         draft.discard()
 
 
 async def _in_thread(step: Callable[..., None], *arguments: object) -> None:
-    """A step that blocks. A thread cannot be stopped, so one that is cancelled is waited for: nothing is
-    cleaned up while it still writes."""
+    """Run a blocking step in a thread.
+
+    A thread cannot be stopped, so when cancelled this waits for it: nothing is cleaned up while the step
+    still writes.
+    """
     running = asyncio.ensure_future(asyncio.to_thread(step, *arguments))
     try:
         await asyncio.shield(running)
@@ -86,23 +92,25 @@ async def _in_thread(step: Callable[..., None], *arguments: object) -> None:
         raise
 
 
-async def _write_pages(api: Api, asked: Asked, draft: _Draft, tell: Callable[[Progress], None]) -> Progress:
+async def _write_pages(
+    api: Api, wanted: ExportRequest, draft: _Draft, report: Callable[[Progress], None]
+) -> Progress:
     rows, cursor, first = 0, None, True
     met: set[str | None] = set()
     while first or cursor is not None:
         first = False
         want = Want(0, "page", 0, cursor, met=met)
-        page = await fetch_page(api, asked.path, asked.paging, asked.filters, want, asked.part)
-        await _in_thread(draft.add, await _with_currencies(api, asked.names, page.rows))
+        page = await fetch_page(api, wanted.path, wanted.paging, wanted.filters, want, wanted.part)
+        await _in_thread(draft.add, await _with_currencies(api, wanted.names, page.rows))
         rows += len(page.rows)
-        tell(Progress(rows, page.total))
+        report(Progress(rows, page.total))
         met.add(cursor)
         cursor = page.older
     return Progress(rows, rows)
 
 
 async def _with_currencies(api: Api, names: AccountNames, rows: Sequence[Record]) -> list[Record]:
-    """The rows, with their account's `currency` after an `amount` that goes without: it says no unit."""
+    """Return the rows, adding their account's `currency` after an `amount` that has none."""
     bare = [row for row in rows if "amount" in row and "account" in row and "currency" not in row]
     for account_id in names.unknown(row["account"] for row in bare):
         await learn_account(api, names, account_id)
@@ -112,17 +120,19 @@ async def _with_currencies(api: Api, names: AccountNames, rows: Sequence[Record]
 
 def _with_currency(row: Record, names: AccountNames) -> Record:
     currency = names.currency(row["account"])
-    told: Record = {}
+    complete: Record = {}
     for name, value in row.items():
-        told[name] = value
+        complete[name] = value
         if name == "amount":
-            told["currency"] = currency
-    return told
+            complete["currency"] = currency
+    return complete
 
 
 class _Draft:
-    """The file while it is being written. To `add` and to `seal` may take long; the rest is done at once, so
-    that nothing is cancelled half way through it."""
+    """The file while it is being written.
+
+    `add` and `seal` may take long; the other methods return at once, so they cannot be cancelled half way.
+    """
 
     def __init__(self, file: Path, format_: Format) -> None:
         self._file = file
@@ -131,7 +141,8 @@ class _Draft:
         self._path, self._stream = self._new()
 
     def _new(self) -> tuple[Path, TextIO]:
-        descriptor, name = tempfile.mkstemp(dir=self._file.parent, prefix=f".{self._file.name}.")  # 0600
+        # its mode is 0600
+        descriptor, name = tempfile.mkstemp(dir=self._file.parent, prefix=f".{self._file.name}.")
         return Path(name), os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="")
 
     def add(self, rows: Sequence[Record]) -> None:
@@ -144,7 +155,7 @@ class _Draft:
         self._stream.write(csv_lines(csv_row(record, columns) for record in rows))
 
     def _widen(self, columns: list[str]) -> None:
-        """Begin, or begin again with more columns: a later page has fields the first had not."""
+        """Write the head, or start the file again with more columns when a later page has new fields."""
         before, old_path, old_stream = self._columns, self._path, self._stream
         self._columns = columns
         if not before:
@@ -164,21 +175,21 @@ class _Draft:
             old_path.unlink(missing_ok=True)
 
     def seal(self) -> None:
-        """All is on the disk."""
+        """Sync the file to the disk."""
         self._stream.flush()
         os.fsync(self._stream.fileno())
         self._stream.close()
 
     def take_name(self, replace: bool) -> None:
-        """Take the wanted name. Raises FileExistsError where it was taken meanwhile."""
+        """Rename to the wanted name. Raises FileExistsError when it was taken meanwhile."""
         if replace:
             os.replace(self._path, self._file)
             return
         try:
-            os.link(self._path, self._file)  # a rename would replace
+            os.link(self._path, self._file)  # a rename would replace an existing file
         except FileExistsError:
             raise
-        except OSError:  # no hard links there: the name is taken with an empty file, and that replaced
+        except OSError:  # no hard links here: an empty file takes the name, and is then replaced
             os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             try:
                 os.replace(self._path, self._file)
@@ -187,7 +198,7 @@ class _Draft:
                 raise
 
     def discard(self) -> None:
-        """Leave nothing but what was finished."""
-        with suppress(OSError):  # a full disk: what it could not hold is thrown away anyway
+        """Remove the file, unless it is complete."""
+        with suppress(OSError):  # a full disk: the buffered rest is not needed any more
             self._stream.close()
         self._path.unlink(missing_ok=True)

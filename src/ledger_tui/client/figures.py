@@ -1,4 +1,4 @@
-"""Reads what the overview shows, in few requests: each function says how many at most."""
+"""Reads the figures of the overview in few requests; each function names its maximum."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENDPOINTS_READ = 5
 
 
 class Postings(NamedTuple):
-    """The newest postings; `reached` when there are no others; `now` is the server's time."""
+    """The newest transactions; `reached` when there are no others; `now` is the server's time."""
 
     rows: list[Record]
     reached: bool
@@ -25,13 +25,13 @@ class Postings(NamedTuple):
 
 
 async def read_balances(api: Api, pages: int) -> tuple[Balances, list[Record]]:
-    """Sums over the newest accounts, at most `pages` requests; with the accounts themselves."""
+    """Return the sums over the newest accounts and the accounts; at most `pages` requests."""
     accounts, whole = await _read_pages(api, "/v1/accounts", {}, pages, None)
     return Balances(sums_of(accounts, "balance"), len(accounts), not whole), accounts
 
 
 async def read_postings(api: Api, known: str | None, pages: int) -> Postings:
-    """The newest postings, back to the one that is known or for at most `pages` requests."""
+    """Return the newest transactions, back to the known one; at most `pages` requests."""
     rows: list[Record] = []
     cursor: str | None = None
     now = api.session.server_time
@@ -46,14 +46,17 @@ async def read_postings(api: Api, known: str | None, pages: int) -> Postings:
 
 
 async def read_open_invoices(api: Api, pages: int) -> OpenInvoices:
-    """Raises NotOffered where the server has no list of invoices."""
+    """Return the open invoices. Raises NotOffered when the server has no list of invoices."""
     rows, whole = await _read_pages(api, "/v1/invoices", {"status": "open"}, pages, "invoices.list")
     today = time.strftime("%Y-%m-%d", time.gmtime(api.session.server_time))
     return OpenInvoices(sums_of(rows, "amount"), len(rows), overdue(rows, today), not whole)
 
 
 async def read_health(api: Api) -> Health:
-    """At most 1 + ENDPOINTS_READ requests. Raises NotOffered where the server shows no endpoints."""
+    """Return the health of the endpoints; at most 1 + ENDPOINTS_READ requests.
+
+    Raises NotOffered where the server shows no endpoints.
+    """
     endpoints, deliveries = await read_deliveries(api)
     states = Counter[str]()
     newest_failure: tuple[str, str] | None = None
@@ -67,7 +70,10 @@ async def read_health(api: Api) -> Health:
 
 
 async def read_deliveries(api: Api) -> tuple[list[Record], list[Record]]:
-    """The endpoints, and the newest deliveries of the first ENDPOINTS_READ; raises as `read_health`."""
+    """Return the endpoints, and the newest deliveries of the first ENDPOINTS_READ.
+
+    Raises as `read_health` does.
+    """
     endpoints = (await _read_page(api, "/v1/webhook_endpoints", {}, part="webhook_endpoints")).rows
     deliveries: list[Record] = []
     for endpoint in endpoints[:ENDPOINTS_READ]:
@@ -77,7 +83,7 @@ async def read_deliveries(api: Api) -> tuple[list[Record], list[Record]]:
 
 
 def _failure(delivery: Record) -> tuple[str, str] | None:
-    """When the delivery's last attempt failed, and why; None if it did not."""
+    """Return when the delivery's last attempt failed and why; None if it did not."""
     attempts = delivery.get("attempts")
     last = attempts[-1] if isinstance(attempts, list) and attempts else None
     if not isinstance(last, dict) or last.get("error") is None:
@@ -88,7 +94,7 @@ def _failure(delivery: Record) -> tuple[str, str] | None:
 async def _read_pages(
     api: Api, path: str, filters: dict[str, str], pages: int, part: str | None
 ) -> tuple[list[Record], bool]:
-    """The newest objects of a ledger list, and whether those are all."""
+    """Return the newest objects of a ledger list, and whether those are all."""
     rows: list[Record] = []
     cursor: str | None = None
     for _ in range(pages):
@@ -103,5 +109,5 @@ async def _read_pages(
 async def _read_page(
     api: Api, path: str, filters: dict[str, str], cursor: str | None = None, part: str | None = None
 ) -> Page:
-    """A page as the lists read it, which also tells whether a ledger answered."""
+    """Return a page, as the lists read it; raises when the answer is not a ledger's."""
     return await fetch_page(api, path, "starting_after", filters, Want(0, "page", 0, cursor), part)

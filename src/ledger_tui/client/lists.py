@@ -1,6 +1,6 @@
-"""Lists as pages: the three ways this interface pages, and the statement, behind one call.
+"""Lists as pages: the interface's three kinds of paging, and the statement, behind one call.
 
-And the accounts that their rows name by id alone.
+Also reads the accounts that rows name only by id.
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ from collections.abc import Mapping
 from typing import Any, Literal
 from urllib.parse import quote
 
-from ledger_tui.client.api import Answer, Api
+from ledger_tui.client.api import Api, ApiResponse
 from ledger_tui.client.errors import NO_LEDGER, ClientError, NotFound
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.window import Page, Record, Want
 
+_PAGES_SEARCHED = 10
 Paging = Literal["starting_after", "cursor", "page", "statement"]
 
 
 class NotAList(ClientError):
-    """A 2xx answer that is no list: another program listens at this address."""
+    """A 2xx answer that is not a list: another program listens at this address."""
 
 
 async def learn_account(api: Api, names: AccountNames, account_id: str) -> bool:
-    """Look up what an account is called and counts in; whether there is one. Raises ClientError."""
+    """Read an account's name and currency; returns whether the account exists. Raises ClientError."""
     try:
         answer = await api.read(f"/v1/accounts/{quote(account_id, safe='')}")
     except NotFound:
@@ -32,13 +33,27 @@ async def learn_account(api: Api, names: AccountNames, account_id: str) -> bool:
     return True
 
 
+async def learn_accounts_until(api: Api, names: AccountNames, name: str) -> None:
+    """Read accounts, newest first, until one has `name` in its name, up to a maximum of pages.
+
+    The server has no search by name. Raises ClientError.
+    """
+    want = Want(0, "page", 0, None)
+    for _page in range(_PAGES_SEARCHED):
+        page = await fetch_page(api, "/v1/accounts", "starting_after", {}, want)
+        names.learn(page.rows)
+        if names.having(name) or page.older is None:
+            return
+        want = Want(0, "page", 0, page.older)
+
+
 async def fetch_page(
     api: Api, path: str, paging: Paging, filters: Mapping[str, str], want: Want, part: str | None = None
 ) -> Page:
-    """The page a window wants. Patient as `Api.read`; raises ClientError for a definite no."""
+    """Return the page that a window wants. Waits as `Api.read` does; raises ClientError for a refusal."""
     params = dict(filters)
     if paging == "page":
-        # The size must not vary between the pages of a numbered list, or their edges would not meet.
+        # The size must be the same for all pages of a numbered list, or they would overlap or leave gaps.
         params |= {"page": want.cursor or "1", "per_page": "100"}
     elif paging != "statement":
         params["limit"] = str(min(100, max(1, want.limit)))
@@ -55,11 +70,11 @@ async def fetch_page(
     return page
 
 
-def _page_of(answer: Answer, paging: Paging, want: Want) -> Page:
+def _page_of(answer: ApiResponse, paging: Paging, want: Want) -> Page:
     body = answer.body
     if paging == "statement":
         return Page(_statement_rows(answer.record), None)
-    if isinstance(body, list):  # a directory list's shape is not fixed by the interface
+    if isinstance(body, list):  # the interface does not fix the shape of a directory list
         return Page(_records(body), None)
     if not isinstance(body, dict) or not isinstance(body.get("data"), list):
         raise NotAList(NO_LEDGER)
@@ -76,16 +91,16 @@ def _page_of(answer: Answer, paging: Paging, want: Want) -> Page:
 
 
 def _require_progress(page: Page, want: Want) -> None:
-    """A cursor that was met before leads to the same pages again, without end."""
+    """Raise when the next cursor was met before, as it would lead to the same pages without end."""
     if page.older is not None and (page.older == want.cursor or page.older in want.met):
-        raise NotAList("The list goes round in a circle. Is it a ledger's?")
+        raise NotAList("The pages of this list repeat. Is this a ledger server?")
 
 
 def _statement_rows(body: Record) -> list[Record]:
-    """A statement's lines, oldest first, between its opening and its closing balance."""
+    """Return a statement's lines, oldest first, between its opening and its closing balance."""
     lines = body.get("lines")
     if not isinstance(lines, list):
-        raise NotAList("The answer is no statement.")
+        raise NotAList("The answer is not a statement.")
     currency = body.get("currency")
     ends = {
         name: {"id": name, "currency": currency, "date": body.get(date), "running_balance": body.get(name)}
@@ -96,10 +111,10 @@ def _statement_rows(body: Record) -> list[Record]:
 
 
 def _records(items: list[Any]) -> list[Record]:
-    """The objects of a list, each with its id as text: by it rows are told apart."""
+    """Return the objects of a list, each with its id as text, which identifies the row."""
     records: list[Record] = []
     for item in items:
         if not isinstance(item, dict) or not isinstance(item.get("id"), str | int):
-            raise NotAList("The list holds something that is no object with an id.")
+            raise NotAList("The list contains something without an id.")
         records.append(item if isinstance(item["id"], str) else {**item, "id": str(item["id"])})
     return records

@@ -2,7 +2,7 @@
 
     async with SignIn(app) as sign_in:
         open_in_a_browser(sign_in.url)
-        answer = await sign_in.answer()     # the token response (interface.md, Token response)
+        answer = await sign_in.answer()     # the token response (docs/interface.md#token-response)
 
 The app is registered with `http://127.0.0.1/callback`; the port is a free one each time.
 """
@@ -20,39 +20,38 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from ledger_tui.client.errors import ClientError, read_problem
+from ledger_tui.client.transport import decoded, is_confidential, make_client, transport_errors
 
 CALLBACK_PATH = "/callback"
 _HEAD_BYTES_MAX = 16_384
 _HEAD_SECONDS = 10.0
 _TOKEN_SECONDS = 20.0
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class SignInFailed(ClientError):
-    """It did not come to tokens; the message is a sentence."""
+    """The sign-in did not lead to tokens; the message is a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class OAuthApp:
-    """What the dashboard is registered as at `auth_url`, and the scopes it asks for."""
+    """The app that the dashboard is registered as at `auth_url`, and the scopes it asks for."""
 
     auth_url: str
     client_id: str
     scope: str
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.auth_url)
-        if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
-            raise SignInFailed("Signing in beyond this machine needs https.")
+        if not is_confidential(self.auth_url):
+            raise SignInFailed("Signing in on another machine needs https.")
 
 
 def code_challenge(verifier: str) -> str:
-    """The S256 challenge of a verifier (RFC 7636, 4.2)."""
+    """Return the S256 challenge of a verifier (RFC 7636, 4.2)."""
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
 
 
 class SignIn:
-    """One try: a verifier, a state and a listener of its own. What comes without its state is not for it."""
+    """One sign-in with its own verifier, state and listener; redirects without its state are ignored."""
 
     def __init__(self, app: OAuthApp) -> None:
         self._app = app
@@ -75,7 +74,7 @@ class SignIn:
 
     @property
     def url(self) -> str:
-        """Where the user signs in and decides."""
+        """Return the address where the user signs in and decides."""
         query = {
             "response_type": "code",
             "client_id": self._app.client_id,
@@ -105,7 +104,7 @@ class SignIn:
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _HEAD_SECONDS)
-            status, sentence = self._hear(head.split(b"\r\n", 1)[0].decode("ascii", "replace"))
+            status, sentence = self._receive(head.split(b"\r\n", 1)[0].decode("ascii", "replace"))
             content = _PAGE.format(sentence=sentence).encode()
             writer.write(
                 f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\n"
@@ -116,21 +115,21 @@ class SignIn:
             )
             await writer.drain()
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError, ValueError):
-            pass  # not a browser that comes back
+            pass  # the connection is not a browser's redirect
         finally:
             writer.close()
 
-    def _hear(self, request_line: str) -> tuple[str, str]:
-        """Take the redirect's query in; the status and the sentence to show in the browser."""
+    def _receive(self, request_line: str) -> tuple[str, str]:
+        """Read the query of the redirect; returns the status and the sentence to show in the browser."""
         method, _, rest = request_line.partition(" ")
         target = urlsplit(rest.partition(" ")[0])
         if target.path != CALLBACK_PATH:
             return "404 Not Found", "There is nothing here."
         if method != "GET":
-            return "405 Method Not Allowed", "This is not how a sign-in comes back."
+            return "405 Method Not Allowed", "This address is not a sign-in's answer."
         query = parse_qs(target.query, keep_blank_values=True)
         state = query.get("state", [""])
-        # Anything on this machine can call here: only what knows the state may end the waiting.
+        # Any program on this machine can call this address: only a request with the state ends the waiting.
         if len(state) != 1 or not hmac.compare_digest(state[0].encode(), self._state.encode()):
             return "400 Bad Request", "This answer belongs to another sign-in."
         if self._code.done():
@@ -145,42 +144,39 @@ class SignIn:
     def _code_of(self, query: dict[str, list[str]]) -> str:
         issuer = query.get("iss")
         if issuer is not None and (len(issuer) != 1 or issuer[0].rstrip("/") != self._issuer):
-            raise SignInFailed("The answer came from another server than the one asked (iss).")
+            raise SignInFailed("The answer came from another server than expected (iss).")
         if error := query.get("error"):
-            told = query.get("error_description", error)[0]
-            raise SignInFailed(f"The server did not let us in: {told[:200]}")
+            description = query.get("error_description", error)[0]
+            raise SignInFailed(f"The server refused the sign-in: {description[:200]}")
         code = query.get("code", [])
         if len(code) != 1 or not code[0]:
-            raise SignInFailed("The answer carries no code.")
+            raise SignInFailed("The answer has no code.")
         return code[0]
 
 
 async def ask_for_tokens(app: OAuthApp, fields: dict[str, str]) -> dict[str, Any]:
-    """POST /oauth/token as the app. Raises SignInFailed, and Refused for a definite no."""
+    """POST /oauth/token as the app. Raises SignInFailed, and Refused for a final refusal."""
     await asyncio.to_thread(__import__, "httpx")
-    import httpx
-
     url = f"{app.auth_url.rstrip('/')}/oauth/token"
     try:
-        async with httpx.AsyncClient(timeout=_TOKEN_SECONDS, follow_redirects=False) as client:
-            response = await client.post(
-                url, data={**fields, "client_id": app.client_id}, headers={"Accept": "application/json"}
-            )
-        body = response.json() if response.content else None
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise SignInFailed(f"The server did not answer the exchange ({type(error).__name__}).") from None
-    except ValueError:
-        body = None
+        async with make_client(timeout=_TOKEN_SECONDS, follow_redirects=False) as client:
+            with transport_errors():
+                response = await client.post(
+                    url, data={**fields, "client_id": app.client_id}, headers={"Accept": "application/json"}
+                )
+    except ClientError as error:
+        raise SignInFailed(f"The server did not answer the exchange: {error}.") from None
+    body = decoded(response.content)
     if response.is_success and isinstance(body, dict) and isinstance(body.get("access_token"), str):
         return body
     problem = read_problem(response.status_code, body, {})
     sentence = f"The server gave no tokens: {problem.message}"
-    # A 400 or 401 is about what was sent and stays a no; everything else may pass.
+    # A 400 or 401 is about what was sent, so it is final; every other error may pass.
     raise Refused(sentence) if response.status_code in (400, 401) else SignInFailed(sentence)
 
 
 class Refused(SignInFailed):
-    """The code or the refresh token is not accepted, now or ever: sign in again."""
+    """The code or the refresh token is not valid, now or later: the user has to sign in again."""
 
 
 _PAGE = """<!doctype html><meta charset="utf-8"><title>Ledger</title>

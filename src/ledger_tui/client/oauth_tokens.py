@@ -1,4 +1,4 @@
-"""Keeps the tokens of an OAuth sign-in fresh and in the profile's secrets."""
+"""Keeps the tokens of an OAuth sign-in fresh, and stores them with the profile's secrets."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Protocol
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ClientError
 from ledger_tui.client.oauth import OAuthApp, Refused, ask_for_tokens
-from ledger_tui.client.tokens import NoTokens, TokenKeeper
+from ledger_tui.client.tokens import NoTokens, TokenManager
+from ledger_tui.client.transport import is_key
 from ledger_tui.state.tokens import EARLY_SECONDS, Tokens
 from ledger_tui.state.window import Record
 
 
-class KeptPair(Protocol):
-    """Tokens as they are kept between two runs; `expires_at` is Unix time."""
+class StoredPair(Protocol):
+    """Tokens as they are stored between two runs; `expires_at` is Unix time in seconds."""
 
     @property
     def access_token(self) -> str | None: ...
@@ -28,42 +29,38 @@ class KeptPair(Protocol):
     def expires_at(self) -> float | None: ...
 
 
-class ShelfFailed(ClientError):
-    """Tokens cannot be kept or read; the message says why."""
+class TokenStoreFailed(ClientError):
+    """Tokens cannot be stored or read; the message says why."""
 
 
-class Shelf(Protocol):
-    """Where a pair is kept. The calls may block; `read` and `keep` raise ShelfFailed."""
+class TokenStore(Protocol):
+    """Storage for a pair of tokens. The calls may block; `read` and `keep` raise TokenStoreFailed."""
 
-    def read(self) -> KeptPair | None: ...
+    def read(self) -> StoredPair | None: ...
     def keep(self, access: str, refresh: str | None, expires_at: float) -> None: ...
 
-    def take_turn(self) -> Closeable:
-        """Wait for the other dashboards of this profile; the turn ends when what this gives is closed."""
+    def acquire_lock(self) -> AbstractContextManager[object]:
+        """Wait for the lock of this profile, which other dashboards may hold; the context releases it."""
         ...
 
 
-class Closeable(Protocol):
-    def close(self) -> object: ...
+class OAuthTokenManager(TokenManager):
+    """Like TokenManager, with the user's grant in place of the exchange of a key."""
 
-
-class OAuthKeeper(TokenKeeper):
-    """As its parent, with the grant of a user in place of the exchange of a key."""
-
-    def __init__(self, api: Api, tokens: Tokens, app: OAuthApp, shelf: Shelf) -> None:
+    def __init__(self, api: Api, tokens: Tokens, app: OAuthApp, store: TokenStore) -> None:
         super().__init__(api, tokens)
         self.app = app
-        self._shelf = shelf
-        self._refused: str | None = None  # a refresh token that is kept still and good no more
+        self._store = store
+        self._refused: str | None = None  # a refresh token that is still stored and no longer valid
 
     async def resume(self) -> str | None:
-        """The access token of an earlier run, made anew if it is about to end; None: sign in first.
+        """Return the stored access token, refreshed if it is about to expire; None: the user has to sign in.
 
-        Raises ShelfFailed, and SignInFailed where there are tokens but the server does not answer.
+        Raises TokenStoreFailed, and SignInFailed when tokens are stored but the server does not answer.
         """
         async with self._lock, self._turn():
-            kept = await asyncio.to_thread(self._shelf.read)
-            if kept is None or kept.access_token is None:
+            kept = await asyncio.to_thread(self._store.read)
+            if kept is None or not is_key(kept.access_token or ""):
                 return None
             if self._take_kept(kept) < EARLY_SECONDS:
                 try:
@@ -73,36 +70,38 @@ class OAuthKeeper(TokenKeeper):
             return self.tokens.pair.access if self.tokens.pair is not None else None
 
     async def signed_in(self, answer: Record) -> None:
-        """A sign-in gave these tokens: keep them. They are used when the server is opened with them."""
+        """Store the tokens of a sign-in. They are used once the server is opened with them."""
         async with self._lock, self._turn():
             await self._take_and_keep(answer)
             self.tokens.rotations = 0
 
     def use_key(self) -> None:
-        """There is no key to go back to."""
+        """Do nothing: an OAuth session has no key to return to."""
 
     async def exchange(self) -> None:
         raise NoTokens("This profile signs in through the browser; it has no key to exchange.")
 
     async def refresh(self) -> None:
-        """Rotate, once at a time. Raises SignInFailed; after `Refused`, sign in again."""
+        """Rotate the tokens, one call at a time. Raises SignInFailed; after `Refused`, sign in again."""
         async with self._lock, self._turn():
-            # Another dashboard of this profile may have rotated: a token used twice would end them all.
+            # Another dashboard of this profile may have rotated: using a token a second time would end the
+            # grant.
             kept = None
             with contextlib.suppress(
-                ShelfFailed
-            ):  # what is in memory is good; keeping it tells what is wrong
-                kept = await asyncio.to_thread(self._shelf.read)
+                TokenStoreFailed
+            ):  # the tokens in memory are valid; storing reports the problem
+                kept = await asyncio.to_thread(self._store.read)
             pair = self.tokens.pair
             worthless = (None, self._refused, pair.refresh if pair is not None else None)
-            if kept is not None and pair is not None and kept.refresh_token not in worthless:
+            usable = kept is not None and is_key(kept.access_token or "")
+            if kept is not None and usable and pair is not None and kept.refresh_token not in worthless:
                 self._take_kept(kept)
                 self._use()
                 return
             try:
                 await self._rotate()
             except Refused as error:
-                # Sent again it would be refused again, so nothing is until somebody signs in.
+                # It would be refused again, so it is not sent until somebody signs in.
                 self._refused = pair.refresh if pair is not None else None
                 self.tokens.lose_refresh()
                 self.tokens.problem = f"Sign in again. {error}"
@@ -125,21 +124,18 @@ class OAuthKeeper(TokenKeeper):
             pair = self.tokens.take(answer)
         except ValueError as error:
             raise NoTokens(str(error)) from None
-        try:  # first kept, then used: what was rotated away is good no more
-            await asyncio.to_thread(self._shelf.keep, pair.access, pair.refresh, time.time() + pair.lasts)
-        except ShelfFailed as error:
-            self.tokens.problem = f"The tokens could not be kept: {error}"
+        try:  # first stored, then used, because the former token is no longer valid
+            await asyncio.to_thread(self._store.keep, pair.access, pair.refresh, time.time() + pair.lasts)
+        except TokenStoreFailed as error:
+            self.tokens.problem = f"The tokens could not be stored: {error}"
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        turn = await asyncio.to_thread(self._shelf.take_turn)
-        try:
+        with await asyncio.to_thread(self._store.acquire_lock):
             yield
-        finally:
-            turn.close()
 
-    def _take_kept(self, kept: KeptPair) -> int:
-        """Use what an earlier run, or another dashboard, has kept; the seconds it still lasts."""
+    def _take_kept(self, kept: StoredPair) -> int:
+        """Use the tokens that an earlier run or another dashboard stored; returns their seconds left."""
         left = max(1, int((kept.expires_at or 0) - time.time()))
         answer = {"access_token": kept.access_token, "refresh_token": kept.refresh_token, "expires_in": left}
         self.tokens.take(answer)

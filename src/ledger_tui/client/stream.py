@@ -1,7 +1,7 @@
 """Events as they happen, over server-sent events: a listener that needs no address of its own.
 
-The first message of a session carries its secret; each later one a raw body and the signature of that
-body by the secret, which is checked here.
+The first message of a session contains its secret; each later one a raw body and its signature with the
+secret, which is checked here.
 """
 
 from __future__ import annotations
@@ -16,53 +16,50 @@ from ledger_tui.state.window import Record
 
 PATH = "/v1/events/stream"
 PART = "events.stream"
-# The server says something every 15 seconds, if only that nothing happened.
+# The server sends something every 15 seconds, at least a keep-alive.
 SILENCE_SECONDS = 40.0
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """One event: its record, and whether its signature was right."""
+class ReceivedEvent:
+    """One event: its record, and whether its signature was valid."""
 
     event: Record
     right: bool
 
 
-@dataclass(slots=True)
-class _Message:
-    kind: str = "message"
-    id: str | None = None
-    data: str = ""
-
-
 class EventLine:
-    """`listen` until the line breaks, and again: it goes on behind the last event that was heard."""
+    """A connection to the stream; each call of `listen` resumes after the last event received."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
         self._secret: str | None = None
         self._last_id: str | None = None
 
-    async def listen(self) -> AsyncIterator[Heard | None]:
-        """The events; None each time a session begins. Raises ClientError when the line breaks."""
+    async def listen(self) -> AsyncIterator[ReceivedEvent | None]:
+        """Yield the events, and None each time a session begins.
+
+        Raises ClientError when the connection breaks.
+        """
         headers = {"Accept": "text/event-stream"}
         if self._last_id is not None:
             headers["Last-Event-ID"] = self._last_id
-        lines = self._api.lines(PATH, headers, part=PART, silence_seconds=SILENCE_SECONDS)
-        async for message in _messages(lines):
-            self._last_id = message.id or self._last_id
-            if message.kind == "session":
+        messages = self._api.events(PATH, headers, part=PART, silence_seconds=SILENCE_SECONDS)
+        async for message in messages:
+            if message.id and message.id.isascii():  # it is sent back in a header
+                self._last_id = message.id
+            if message.event == "session":
                 secret = _object(message.data).get("secret")
-                self._secret = secret if isinstance(secret, str) else None
+                self._secret = secret if isinstance(secret, str) and secret.isascii() else None
                 yield None
-            elif message.kind == "event":
-                yield self._check(_object(message.data), message)
+            elif message.event == "event":
+                yield self._check(_object(message.data), message.id)
 
     def forget(self) -> None:
-        """Begin anew: the server does not know the last event (any more)."""
+        """Start anew: the server does not know the last event, or no longer."""
         self._last_id = None
 
-    def _check(self, sent: Record, message: _Message) -> Heard:
+    def _check(self, sent: Record, id: str) -> ReceivedEvent:
         body, signature = sent.get("body"), sent.get("signature")
         text = body if isinstance(body, str) else ""
         event = _object(text)
@@ -72,29 +69,8 @@ class EventLine:
             signature if isinstance(signature, str) else None,
         )
         if not isinstance(event.get("id"), str):
-            event = {**event, "id": message.id or "?"}
-        return Heard(event, right)
-
-
-async def _messages(lines: AsyncIterator[bytes]) -> AsyncIterator[_Message]:
-    """Server-sent events from their lines (WHATWG HTML, 9.2.6), those with data."""
-    message, data = _Message(), list[str]()
-    async for raw in lines:
-        line = raw.decode("utf-8", "replace")
-        if not line:
-            if data:
-                message.data = "\n".join(data)
-                yield message
-            message, data = _Message(), []
-            continue
-        name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if name == "data":
-            data.append(value)
-        elif name == "event":
-            message.kind = value
-        elif name == "id" and "\0" not in value:
-            message.id = value or None
+            event = {**event, "id": id or "?"}
+        return ReceivedEvent(event, right)
 
 
 def _object(text: str) -> Record:

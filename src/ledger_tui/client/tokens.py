@@ -1,4 +1,4 @@
-"""Keeps the session's tokens fresh: exchange of the key, rotation of the refresh token, one at a time."""
+"""Keeps the session's tokens fresh: exchanging the key and rotating the refresh token."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _AGAIN_SECONDS = 15.0  # after a refresh that failed for a reason that may pass
 
 
 class NoTokens(ClientError):
-    """There is nothing to exchange or refresh with; the message says what."""
+    """No key or refresh token can be exchanged; the message says why."""
 
 
-class TokenKeeper:
-    """One lock around all of it: a refresh token is good once, so two refreshes at a time would lose one."""
+class TokenManager:
+    """Exchanges and refreshes under one lock: a refresh token works once, so two refreshes would lose one."""
 
     def __init__(self, api: Api, tokens: Tokens) -> None:
         self._api = api
@@ -39,7 +39,7 @@ class TokenKeeper:
     async def refresh(self) -> None:
         """Exchange the refresh token for the next pair. Raises ClientError.
 
-        When the server refuses it, it is used up or revoked: with a key at hand we go back to the key.
+        When the server refuses it, it is used up or revoked, and the API key, if there is one, is used again.
         """
         async with self._lock:
             pair = self.tokens.pair
@@ -56,7 +56,7 @@ class TokenKeeper:
             self.tokens.rotations += 1
 
     async def refresh_when_due(self) -> bool:
-        """Refresh if it is time; True if that was done. A failure is told in `tokens.problem`."""
+        """Refresh if it is time; returns whether it did. A failure is noted in `tokens.problem`."""
         due = self.tokens.due_in
         if due is None or due > 0 or self._lock.locked() or self.tokens.clock() < self._try_at:
             return False
@@ -69,18 +69,18 @@ class TokenKeeper:
         return True
 
     def use_key(self) -> None:
-        """Show the API key itself again; the tokens are forgotten."""
+        """Use the API key itself again; the tokens are forgotten."""
         self.tokens.drop()
         if self.key:
             self._api.use(self.key)
 
     def is_own(self, api_key: Record) -> bool:
-        """Whether a key's record is of the key in use here, as far as its last characters tell."""
+        """Return whether a key's record has the last characters of the key in use here."""
         last = api_key.get("last4")
         return bool(self.key and isinstance(last, str) and last and self.key.endswith(last))
 
     def replace_key(self, key: str) -> None:
-        """The key was rolled: use the new one."""
+        """Use the new key after the former one was rolled."""
         self.key = key
         self.use_key()
 
@@ -93,7 +93,7 @@ class TokenKeeper:
 
 
 def refusal_of(error: ClientError) -> str:
-    """Why tokens were not given, where the server's own words would mislead."""
+    """Return why no tokens were issued, where the server's own message would mislead."""
     if isinstance(error, Refusal) and error.status in (404, 405):
         return "This server issues no tokens."
     return str(error)

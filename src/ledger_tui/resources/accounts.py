@@ -1,4 +1,4 @@
-"""Accounts: balances, and what moved them."""
+"""The screen of accounts: balances, and the transactions that moved them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ ACCOUNTS = Resource(
         ),
     ),
     more=More(read_balance_points, balance_sections),
-    ways=(TO_STATEMENT,),
+    related=(TO_STATEMENT,),
     changes=True,
     empty="No accounts yet. Press n to create the first.",
 )

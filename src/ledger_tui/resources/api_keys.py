@@ -1,4 +1,7 @@
-"""API keys of the project in this mode: made, replaced, revoked. A value is shown once and never kept."""
+"""The screen of the API keys of the project and mode: create, roll, revoke.
+
+A value is shown once and never stored.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def _status(record: Record) -> Cell:
 
 
 def _value(record: Record) -> Cell:
-    """What may be shown of a key: its kind and its last four characters."""
+    """Return what may be shown of a key: its kind and its last four characters."""
     last = record.get("last4")
     if not isinstance(last, str):
         return Cell("–", "dim")
@@ -42,7 +45,7 @@ def _value(record: Record) -> Cell:
 
 
 def scopes_of(record: Record) -> Cell:
-    """The scopes a credential is limited to, or that it is not."""
+    """Return the scopes that a credential is limited to, or that it is not restricted."""
     scopes = record.get("scopes")
     if scopes is None:
         return Cell("all", "dim")
@@ -116,6 +119,6 @@ API_KEYS = Resource(
     changes=True,
     has_object_path=False,
     part="api_keys",
-    lacks="This server does not show its API keys; they are managed in its own dashboard.",
+    missing_text="This server does not show its API keys; they are managed in its own dashboard.",
     empty="No API keys here. Press n to create one.",
 )

@@ -1,4 +1,4 @@
-"""An account's balance over its latest postings, as a line in the account's detail."""
+"""A plot of an account's balance over its latest transactions, in the account's detail."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POSTINGS = 100
 
 @dataclass(frozen=True)
 class BalancePoints:
-    """Balances after each of the latest postings, oldest first, and when each was (None: not told)."""
+    """The balances after each of the latest transactions, oldest first, and their times (None: not known)."""
 
     balances: tuple[int, ...]
     times: tuple[float, ...] | None
@@ -30,7 +30,10 @@ class BalancePoints:
 
 
 async def read_balance_points(api: Api, account: Record) -> BalancePoints:
-    """One request. Where postings do not tell the balance after them it is counted back from today's."""
+    """Return the latest balances, with one request.
+
+    Where transactions have no `balance_after`, they are computed back from today's balance.
+    """
     params = {"account": str(account.get("id")), "limit": str(_POSTINGS)}
     data = (await api.read("/v1/transactions", params)).record.get("data")
     rows = [row for row in data if isinstance(row, dict)] if isinstance(data, list) else []
@@ -38,13 +41,13 @@ async def read_balance_points(api: Api, account: Record) -> BalancePoints:
 
 
 def balance_points(account: Record, newest_first: Sequence[Record]) -> BalancePoints:
-    """The points of an account and its newest postings."""
+    """Return the points of an account from its newest transactions."""
     balance = account.get("balance")
     running = balance if isinstance(balance, int) else 0
     balances: list[int] = []
     for row in newest_first:
-        told, amount = row.get("balance_after"), row.get("amount")
-        running = told if isinstance(told, int) else running
+        balance_after, amount = row.get("balance_after"), row.get("amount")
+        running = balance_after if isinstance(balance_after, int) else running
         balances.append(running)
         step = amount if isinstance(amount, int) else 0
         running -= step if row.get("type") == "credit" else -step
@@ -52,7 +55,7 @@ def balance_points(account: Record, newest_first: Sequence[Record]) -> BalancePo
     times = tuple(at for at in reversed(moments) if at is not None)
     ends = [time_of(row, "created").text[:16] for row in newest_first]
     return BalancePoints(
-        # What it was before the first of them it was not in the time that is drawn.
+        # The balance before the first of them was not within the plotted time.
         balances=tuple(reversed(balances)),
         times=times if times and len(times) == len(newest_first) else None,
         first=ends[-1] if ends else "",
@@ -68,7 +71,7 @@ class _BalancePlot:
     def __call__(self, width: int) -> Sequence[Sequence[Cell]]:
         points = self.points
         high, low = (format_amount(end(points.balances), self.currency) for end in (max, min))
-        # A balance that never changed runs in the middle, and so does its figure.
+        # A balance that never changed runs in the middle, and its label is there too.
         labels = {0: high, _HEIGHT - 1: low} if high != low else {_HEIGHT // 2: high}
         margin = max(len(high), len(low))
         columns = max(8, width - margin - 2)
@@ -79,14 +82,14 @@ class _BalancePlot:
         if points.times is None:
             foot = f"its last {len(points.balances)} postings"
             return [*lines, (Cell(" " * (margin + 2) + foot, "dim"),)]
-        # Where both ends are of one day, the day is said once.
+        # When both ends are on one day, the day is shown once.
         last = points.last[11:] if points.last[:10] == points.first[:10] else points.last
-        room = max(1, columns - len(points.first) - len(last))
-        return [*lines, (Cell(" " * (margin + 2) + points.first + " " * room + last, "dim"),)]
+        width_left = max(1, columns - len(points.first) - len(last))
+        return [*lines, (Cell(" " * (margin + 2) + points.first + " " * width_left + last, "dim"),)]
 
 
 def balance_sections(account: Record, points: object, _names: AccountNames) -> tuple[Section, ...]:
-    """The plot; or why there is none."""
+    """Return the plot, or why there is none."""
     if isinstance(points, ClientError):
         return (Section("balance", (Fact("", Cell(literal(points), "minus")),)),)
     if not isinstance(points, BalancePoints):

@@ -1,4 +1,4 @@
-"""What a screen is declared with. A resource file fills these in; one generic view draws them all."""
+"""The declarations of a screen. A resource file fills these in; one generic view draws them all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Filters = Mapping[str, str]
 
 
 class Cell(NamedTuple):
-    """A piece of text, already safe to draw, and how it is toned."""
+    """A piece of text, already safe to draw, and its tone."""
 
     text: str
     tone: Tone = "plain"
@@ -27,9 +27,9 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a list. When the room is short the column of the highest `rank` goes first.
+    """A column of a list. When space is short, the column with the highest `rank` is hidden first.
 
-    `width` is in cells; a column with `grow` shares what is left over.
+    `width` is in cells; columns with `grow` share what is left over.
     """
 
     title: str
@@ -41,7 +41,7 @@ class Column:
 
 
 class Link(NamedTuple):
-    """A way from a record to another screen: one object, or a filtered list."""
+    """A link from a record to another screen: to one object, or to a filtered list."""
 
     label: str
     resource: str
@@ -59,9 +59,9 @@ Drawing = Callable[[int], Sequence[Sequence[Cell]]]
 
 @dataclass(frozen=True)
 class Section:
-    """Facts in aligned lines, under a drawing if there is one: lines of cells for a width.
+    """Facts in aligned lines, under a drawing if there is one: a function from a width to lines of cells.
 
-    A drawing is compared with the one before, to see whether anything is to be drawn: give it an `__eq__`.
+    A drawing is compared with the one before, to decide whether to draw again: give it an `__eq__`.
     """
 
     title: str
@@ -80,8 +80,11 @@ class Detail:
 
 @dataclass(frozen=True)
 class Filter:
-    """A filter the server runs, typed as `name:value`. `check` says what is wrong with a value, or None;
-    where it takes an `account`, its name does in place of the id."""
+    """A filter that the server applies, typed as `name:value`.
+
+    `check` returns what is wrong with a value, or None. A filter with `account` accepts a name in place of
+    the id.
+    """
 
     name: str
     param: str
@@ -90,12 +93,14 @@ class Filter:
     account: bool = False
 
 
-FieldKind = Literal["text", "currency", "account", "amount", "choice", "metadata", "items", "words"]
+FieldKind = Literal[
+    "text", "currency", "account", "user", "amount", "lines", "choice", "metadata", "items", "words"
+]
 
 
 @dataclass(frozen=True)
 class Field:
-    """One entry of a form. `name` is the field's name on the wire, by which the server's `param` finds it."""
+    """One field of a form. `name` is the field's name on the wire, which the server's `param` refers to."""
 
     name: str
     label: str
@@ -107,40 +112,44 @@ class Field:
 
 @dataclass(frozen=True)
 class Form:
-    """How an object of this kind is created, or one is edited (PATCH: only what was changed is sent)."""
+    """A form to create an object of this kind, or to edit one (PATCH: only changed fields are sent)."""
 
     title: str
     verb: str
-    done: str  # what is said after, e.g. "Posted"
+    done: str  # shown after it, e.g. "Posted"
     path: str
     fields: tuple[Field, ...]
     prefill: Callable[[Record | None, Filters], Mapping[str, str]] = lambda _record, _filters: {}
     method: Literal["POST", "PATCH"] = "POST"
-    shows_once: str | None = None  # the field of the answer that holds a secret, shown this once
+    shows_once: str | None = None  # the field of the answer with a secret, shown only once
+    either: tuple[str, ...] = ()  # fields of which exactly one is given
+    moves_money: bool = False  # in live mode the amount must be typed once more before it is sent
 
 
 @dataclass(frozen=True)
 class Action:
-    """Something that can be done with an object in the right state: a request to `path/{id}` + `suffix`,
-    or to where `target` says."""
+    """An action on an object in the right state.
+
+    It is a request to `path/{id}` + `suffix`, or to what `target` returns.
+    """
 
     name: str
     key: str
     label: str
-    done: str  # what is said after, e.g. "Paid"
+    done: str  # shown after it, e.g. "Paid"
     allowed: Callable[[Record], bool]
     method: Literal["POST", "DELETE"] = "POST"
     suffix: str = ""
-    final: bool = False  # it cannot be taken back, so it asks first, and in live mode for the id
-    asks: str = ""  # how the question begins, where the label does not do
-    creates: bool = False  # it makes an object, so it carries an idempotency key
+    final: bool = False  # it cannot be undone, so it asks first, and in live mode for the id
+    asks: str = ""  # the beginning of the question, where the label does not fit
+    creates: bool = False  # it creates an object, so it sends an idempotency key
     target: Callable[[Record], str] | None = None
-    shows_once: str | None = None  # the field of the answer that holds a secret, shown this once
-    part: str | None = None  # set when it goes beyond the interface
+    shows_once: str | None = None  # the field of the answer with a secret, shown only once
+    part: str | None = None  # set when it goes beyond the contract
 
 
-class Way(NamedTuple):
-    """A key that leads to another list: `link` is where to, from the selected object and the filters."""
+class RelatedView(NamedTuple):
+    """A key that leads to another list; `link` returns the link for the selected object and the filters."""
 
     name: str
     key: str
@@ -149,13 +158,14 @@ class Way(NamedTuple):
 
 
 class More(NamedTuple):
-    """What a detail shows beyond the record itself: read when the eye rests on the object, then drawn.
+    """What a detail shows beyond the record: read when the cursor stays on the object, then drawn.
 
-    `load` gives anything `sections` understands, and may raise ClientError.
+    `load` returns anything that `sections` and `links` understand; they get the ClientError that it raises.
     """
 
     load: Callable[[Api, Record], Awaitable[Any]]
     sections: Callable[[Record, Any, AccountNames], tuple[Section, ...]]
+    links: Callable[[Record, Any], tuple[Link, ...]] = lambda _record, _more: ()
 
 
 @dataclass(frozen=True)
@@ -170,9 +180,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Resource(Place):
-    """A kind of object: where its list is, how it looks, what can be done with it.
+    """A kind of object: where its list is, how it is shown, what can be done with it.
 
-    A name between braces in `path` stands for the filter of that name.
+    A name in braces in `path` stands for the filter of that name.
     """
 
     singular: str
@@ -183,31 +193,41 @@ class Resource(Place):
     paging: Paging = "starting_after"
     filters: tuple[Filter, ...] = ()
     form: Form | None = None
-    # None where its state forbids it.
+    # None when the object's state does not allow it.
     edit: Callable[[Record, AccountNames], Form | None] = lambda _record, _names: None
     edits: bool = False  # whether objects of this kind can be edited at all
     actions: tuple[Action, ...] = ()
-    ways: tuple[Way, ...] = ()
+    related: tuple[RelatedView, ...] = ()
     more: More | None = None
-    under: str | None = None  # the kind of the screen it belongs to, where it has no key of its own
-    changes: bool = False  # whether a record changes after it was made, so that it is worth reading again
+    under: str | None = None  # the kind of the screen that it belongs to, when it has no key of its own
+    # whether records change after they were created, so that they are worth reading again
+    changes: bool = False
     has_object_path: bool = True  # whether one object can be read at `path/{id}`
-    part: str | None = None  # set when the list itself goes beyond the interface
-    lacks: str = ""  # what is said where the server has no such list
+    object_part: str | None = None  # set when reading one object goes beyond the contract
+    part: str | None = None  # set when the list itself goes beyond the contract
+    missing_text: str = ""  # shown when the server has no such list
     empty: str = "Nothing here yet."
     account_ids: Callable[[Record], tuple[object, ...]] = field(default=lambda _record: ())
 
     @property
     def still(self) -> bool:
-        """Whether the list is as it is: nothing comes in on top."""
+        """Return whether the list cannot grow: no new rows come in on top."""
         return self.paging == "statement"
 
+    def action(self, name: str) -> Action | None:
+        """Return the action of this name, if objects of this kind have it."""
+        return next((action for action in self.actions if action.name == name), None)
+
+    def related_view(self, name: str) -> RelatedView | None:
+        """Return the screen of this name, if one of this kind leads there."""
+        return next((view for view in self.related if view.name == name), None)
+
     def object_path(self, record_id: object) -> str:
-        """Where one object is read and changed."""
+        """Return the path where one object is read and changed."""
         return f"{self.path}/{quote(str(record_id), safe='')}"
 
     def list_path(self, filters: Filters) -> tuple[str, dict[str, str]] | None:
-        """The list's path and its query; None while a filter that the path needs is not chosen."""
+        """Return the list's path and query; None while a filter that the path needs is missing."""
         params = dict(filters)
         path = self.path
         for name in _PATH_NAME.findall(path):
@@ -225,39 +245,39 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)")
 
 
 def currency_of(record: Record, names: AccountNames) -> str | None:
-    """A record's own currency, else that of its account; None when neither is known."""
+    """Return a record's own currency, else its account's; None when neither is known."""
     own = record.get("currency")
     return own if isinstance(own, str) else names.currency(record.get("account"))
 
 
 def text_of(record: Record, name: str, tone: Tone = "plain") -> Cell:
-    """A field as text; an absent or null one is a dim dash."""
+    """Return a field as text; an absent or null one is a dim dash."""
     value: Any = record.get(name)
     return Cell("–", "dim") if value is None else Cell(literal(value), tone)
 
 
 def time_of(record: Record, name: str) -> Cell:
-    """An ISO 8601 UTC time as `2026-11-20 04:31:00`."""
+    """Return an ISO 8601 UTC time as `2026-11-20 04:31:00`."""
     value = record.get(name)
     found = _TIME.match(value) if isinstance(value, str) else None
     return Cell(f"{found[1]} {found[2]}", "dim") if found else text_of(record, name, "dim")
 
 
 def clock_of(record: Record, name: str) -> Cell:
-    """A time as `11-20 04:31:00`, for logs: what is in them is of these days."""
+    """Return a time as `11-20 04:31:00`, for logs, which only cover recent days."""
     time = time_of(record, name)
     return Cell(time.text[5:], time.tone) if len(time.text) == 19 else time
 
 
 def status_of(record: Record, looks: Mapping[str, tuple[str, Tone]]) -> Cell:
-    """A status with its glyph, so that its colour is never needed."""
+    """Return a status with its glyph, so that it can be read without the colour."""
     status = str(record.get("status"))
     glyph, tone = looks.get(status, ("·", "plain"))
     return Cell(f"{glyph} {literal(status)}", tone) if "status" in record else Cell("–", "dim")
 
 
 def mode_of(record: Record) -> Cell:
-    """LIVE is a word, not only a colour."""
+    """Return the mode; LIVE is a word, so that it can be read without the colour."""
     livemode = record.get("livemode")
     if not isinstance(livemode, bool):
         return Cell("–", "dim")

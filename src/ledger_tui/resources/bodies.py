@@ -1,4 +1,4 @@
-"""JSON and other bodies as they are shown in a detail: indented, cut to the width by wrapping, literal."""
+"""Bodies as they are shown in a detail, JSON and others: indented, wrapped to the width, literal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LINES_MAX = 400
 
 
 def body_section(title: str, body: object) -> Section:
-    """A body as text or as decoded JSON; none at all is no section that is drawn."""
+    """Return a body, text or decoded JSON, as a section; without a body the section is not drawn."""
     if body is None or body == "":
         return Section(title)
     if not isinstance(body, str):
@@ -24,14 +24,14 @@ def body_section(title: str, body: object) -> Section:
     else:
         try:
             text = json.dumps(json.loads(body), indent=_INDENT, ensure_ascii=False)
-        except (ValueError, RecursionError):  # cut off after 4 KB, or no JSON at all
+        except (ValueError, RecursionError):  # cut off after 4 KB, or not JSON
             text = body
     lines = tuple(("", literal(line)) for line in text.split("\n")[:_LINES_MAX])
     return Section(title, drawing=_Lines(lines))
 
 
 def header_section(title: str, headers: object) -> Section:
-    """The headers of a request or an answer, one a line."""
+    """Return the headers of a request or an answer, one per line."""
     if not isinstance(headers, Mapping):
         return Section(title)
     lines = tuple((f"{literal(name)}: ", literal(value)) for name, value in headers.items())
@@ -40,7 +40,7 @@ def header_section(title: str, headers: object) -> Section:
 
 @dataclass(frozen=True)
 class _Lines:
-    """Lines of a dim beginning and a text. Two of the same lines are equal, and then nothing is redrawn."""
+    """Lines of a dim prefix and a text. Equal lines compare equal, so nothing is drawn again."""
 
     lines: tuple[tuple[str, str], ...]
 
@@ -54,7 +54,7 @@ class _Lines:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """A line in parts that fit, those after the first indented as it is."""
+    """Return a line in parts that fit; the later ones are indented as it is."""
     indent = " " * min(len(line) - len(line.lstrip()), width // 2)
     parts = list(_chopped(line, width, indent))
     return parts or [""]

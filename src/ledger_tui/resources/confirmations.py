@@ -1,22 +1,26 @@
-"""What is asked before something is done that cannot be taken back."""
+"""The questions before an action that cannot be undone, and in live mode before every change."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from ledger_tui.resources.base import Action, Resource
+from ledger_tui.resources.base import Action, Field, Form, Resource
 from ledger_tui.resources.events import known_by, subject
+from ledger_tui.resources.invoice_lines import load_lines, sum_as_typed
+from ledger_tui.state.money import editable_amount, format_amount
 from ledger_tui.state.names import AccountNames
+from ledger_tui.state.session import Mode
 from ledger_tui.state.text import literal
 from ledger_tui.state.window import Record
 
 
 def question(resource: Resource, action: Action, record: Record, names: AccountNames) -> str:
-    """`Void invoice inv_…?`, and under it what people know the object by."""
+    """Return `Void invoice inv_…?`, and under it what people know the object by."""
     begins = action.asks or action.label.capitalize()
-    asked = f"{begins} {resource.singular} {literal(record.get('id'))}?"
-    told = " · ".join([*known_by(subject(record) or record, names), *_beside(record, names)])
-    return f"{asked}\n\n{told}" if told else asked
+    text = f"{begins} {resource.singular} {literal(record.get('id'))}?"
+    facts = " · ".join([*known_by(subject(record) or record, names), *_beside(record, names)])
+    return f"{text}\n\n{facts}" if facts else text
 
 
 def _beside(record: Record, names: AccountNames) -> Iterator[str]:
@@ -29,3 +33,44 @@ def _beside(record: Record, names: AccountNames) -> Iterator[str]:
         yield literal(account.name)
     if user := names.user(record.get("user_id")):
         yield literal(user)
+
+
+_LABEL_WIDTH = 15
+_WHERE = {Mode.LIVE: "in LIVE mode", Mode.UNKNOWN: "in an unknown mode (the server does not say which)"}
+
+
+def question_of_form(
+    form: Form,
+    typed: Mapping[str, str],
+    body: Mapping[str, Any],
+    currency: str | None,
+    names: AccountNames,
+    mode: Mode,
+) -> tuple[str, str | None] | None:
+    """Return what to ask before a form is sent, and what to type to confirm; None in test mode.
+
+    `body` is what would be sent. A form that moves money asks for its amount; others for `y`.
+    """
+    if mode is Mode.TEST:
+        return None
+    facts = [
+        f"{field.label:{_LABEL_WIDTH}}{_shown_value(field, typed, body, currency, names)}"
+        for field in form.fields
+        if body.get(field.name) is not None
+    ]
+    text = "\n".join([f"{form.title}, {_WHERE[mode]}?", "", *facts])
+    return text, (editable_amount(body["amount"], str(currency)) if form.moves_money else None)
+
+
+def _shown_value(
+    field: Field, typed: Mapping[str, str], body: Mapping[str, Any], currency: str | None, names: AccountNames
+) -> str:
+    value = typed.get(field.name, "").strip()
+    if field.kind == "amount":
+        return f"{format_amount(body[field.name], currency)} {literal(currency)}"
+    if field.kind == "lines":
+        return f"{len(body[field.name])}, {sum_as_typed(load_lines(value), currency)}"
+    if field.kind == "choice":
+        return dict(field.choices).get(value, value)
+    known = {"account": names.get, "user": names.users.get}.get(field.kind, lambda _id: None)(value)
+    return literal(known.name if known else value)

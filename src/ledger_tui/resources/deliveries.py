@@ -1,4 +1,4 @@
-"""Deliveries: events on their way to an endpoint, with every attempt."""
+"""The screen of deliveries: events sent to an endpoint, with every attempt."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _BODIES_SHOWN = 3  # attempts whose answers are shown in full
 
 
 def attempts_of(delivery: Record) -> list[Record]:
-    """The attempts that were made, in their order."""
+    """Return the attempts that were made, in their order."""
     attempts = delivery.get("attempts")
     return [each for each in attempts if isinstance(each, dict)] if isinstance(attempts, list) else []
 
 
 def _attempt_fact(attempt: Record) -> Fact:
-    """`2026-11-20 06:37:26  ✓ 200  in 12 ms`, or why there was no answer."""
+    """Return `2026-11-20 06:37:26  ✓ 200  in 12 ms`, or why there was no answer."""
     status, error = attempt.get("status"), attempt.get("error")
     went = f"✕ {literal(error)}" if error is not None else f"✓ {literal(status)}"
     if error is not None and status is not None and literal(status) not in went:
@@ -52,7 +52,7 @@ def _attempt_fact(attempt: Record) -> Fact:
 
 
 def attempt_facts(delivery: Record) -> list[Fact]:
-    """One line an attempt, and when the next one is due."""
+    """Return one line per attempt, and when the next one is due."""
     facts = [_attempt_fact(attempt) for attempt in attempts_of(delivery)]
     if delivery.get("status") == "pending":
         due = delivery.get("next_attempt_at")
@@ -66,7 +66,7 @@ def _part(attempt: Record, name: str) -> Mapping[str, Any]:
 
 
 def body_sections(delivery: Record) -> list[Section]:
-    """What was sent, once, and the answers to the latest attempts."""
+    """Return what was sent, once, and the answers to the latest attempts."""
     attempts = attempts_of(delivery)
     if not attempts:
         return []
@@ -148,7 +148,7 @@ DELIVERIES = Resource(
     changes=True,
     has_object_path=False,
     part="deliveries",
-    lacks="This server does not show its deliveries.",
+    missing_text="This server does not show its deliveries.",
     empty="Nothing was sent to this endpoint yet.",
     under="events",
 )

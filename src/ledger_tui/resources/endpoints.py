@@ -1,4 +1,4 @@
-"""Webhook endpoints: where the events are sent to."""
+"""The screen of webhook endpoints, to which events are sent."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ledger_tui.resources.base import (
     Filters,
     Form,
     Link,
+    RelatedView,
     Resource,
     Section,
     Tone,
-    Way,
     mode_of,
     status_of,
     text_of,
@@ -31,7 +31,7 @@ _LOOKS: Mapping[str, tuple[str, Tone]] = {"enabled": ("●", "plus"), "disabled"
 _REASONS = {
     "asked": "by hand",
     "gone": "the receiver answered 410 Gone",
-    "failing": "nothing but failures for five days",
+    "failing": "every attempt failed for five days",
 }
 
 
@@ -120,10 +120,10 @@ ENDPOINTS = Resource(
         Action("enable", "u", "enable", "Enabled", lambda r: r.get("status") == "disabled", suffix="/enable"),
         Action("delete_endpoint", "v", "delete", "Deleted", lambda _r: True, "DELETE", final=True),
     ),
-    ways=(Way("deliveries", "s", "deliveries", _to_deliveries),),
+    related=(RelatedView("deliveries", "s", "deliveries", _to_deliveries),),
     changes=True,
     part="webhook_endpoints",
-    lacks="This server does not show its webhook endpoints.",
+    missing_text="This server does not show its webhook endpoints.",
     empty="No webhook endpoints. Press n to register one.",
     under="events",
 )

@@ -1,4 +1,4 @@
-"""The webhook log: events as they happen, their signatures checked, where they went and what came back."""
+"""The webhook log: events as they happen, their signatures checked, with their deliveries."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ledger_tui.resources.base import (
     Detail,
     Fact,
     Link,
+    RelatedView,
     Resource,
     Section,
     Tone,
-    Way,
     clock_of,
     mode_of,
     text_of,
@@ -28,7 +28,7 @@ from ledger_tui.state.text import literal
 from ledger_tui.state.webhook_log import WebhookLog
 from ledger_tui.state.window import Record
 
-# The part of a kind before the dot is the kind of object; the ids of each lead to its screen.
+# The part of an event's type before the dot is the kind of object; the ids of each link to its screen.
 _SCREENS = {
     "account": "accounts",
     "transaction": "transactions",
@@ -40,7 +40,7 @@ _KINDS: Mapping[str, Tone] = {"paid": "plus", "voided": "minus", "deactivated": 
 
 
 def subject(record: Record) -> Record:
-    """The object the event is about, as it was then."""
+    """Return the object of the event, as it was then."""
     data = record.get("data")
     inner = data.get("object") if isinstance(data, dict) else None
     return inner if isinstance(inner, dict) else {}
@@ -52,13 +52,13 @@ def _type(record: Record) -> Cell:
 
 
 def summary(about: Record, names: AccountNames) -> Cell:
-    """The object of an event in a few words, whatever kind it is."""
+    """Return the object of an event in a few words, whatever kind it is."""
     parts = known_by(about, names)
     return Cell("  ".join(parts)) if parts else text_of(about, "id", "dim")
 
 
 def known_by(about: Record, names: AccountNames) -> list[str]:
-    """What people know an object by: its amount, its names, how much is in it."""
+    """Return what people know an object by: its amount, its names, the number of its items."""
     parts: list[str] = []
     amount = next((about[name] for name in ("amount", "total") if isinstance(about.get(name), int)), None)
     currency = about.get("currency") or names.currency(about.get("account"))
@@ -81,14 +81,14 @@ def known_by(about: Record, names: AccountNames) -> list[str]:
 def _signature(record: Record, log: WebhookLog, *, long: bool = False) -> Cell:
     right = log.signed(record.get("id"))
     if right is None:
-        return Cell("– not heard, read from the list" if long else "–", "dim")
+        return Cell("– not checked: read from the list" if long else "–", "dim")
     if right:
         return Cell("✓ right" if long else "✓", "plus")
-    return Cell("✗ WRONG: not signed with this line's secret" if long else "✗ BAD", "bad")
+    return Cell("✗ WRONG: not signed with this stream's secret" if long else "✗ BAD", "bad")
 
 
 def _delivered(record: Record, log: WebhookLog) -> Cell:
-    """`✓ 2/2`, `◔ 0/1`: how many endpoints have it; a dash where none is known to want it."""
+    """Return `✓ 2/2` or `◔ 0/1`: how many endpoints received it; a dash when none is known to get it."""
     deliveries = log.deliveries(record.get("id"))
     if not deliveries:
         return Cell("–", "dim")
@@ -113,7 +113,7 @@ def _delivery_sections(record: Record, log: WebhookLog) -> list[Section]:
 
 
 def events_resource(log: WebhookLog) -> Resource:
-    """The list of events with what a log knows of them."""
+    """Return the screen of events, with what `log` knows of them."""
 
     def detail(record: Record, names: AccountNames) -> Detail:
         about = subject(record)
@@ -162,10 +162,10 @@ def events_resource(log: WebhookLog) -> Resource:
         actions=(
             Action("resend", "s", "resend", "Sending again", lambda _r: True, suffix="/resend", creates=True),
         ),
-        ways=(Way("endpoints", "e", "endpoints", lambda _r, _f: Link("", "webhook_endpoints")),),
+        related=(RelatedView("endpoints", "e", "endpoints", lambda _r, _f: Link("", "webhook_endpoints")),),
         part="events",
         account_ids=lambda record: (subject(record).get("account"),),
-        lacks="This server shows no events.",
+        missing_text="This server shows no events.",
         empty="No events yet.",
     )
 

@@ -1,4 +1,4 @@
-"""The filter line: `type:credit after:"2026-11-01 07:18"`, checked here, run by the server."""
+"""The filter line: `type:credit after:"2026-11-01 07:18"`, checked here, applied by the server."""
 
 from __future__ import annotations
 
@@ -8,23 +8,33 @@ from collections.abc import Sequence
 from ledger_tui.resources.base import Filter
 from ledger_tui.state.names import AccountNames
 
+_NAMES_SAID = 3
 _WORD = re.compile(r'(?:[^\s"]|"[^"]*")+')
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
 
 
 class BadFilter(ValueError):
-    """The line cannot be run; the message says why."""
+    """The line is not valid; the message says why."""
+
+
+class UnknownAccount(BadFilter):
+    """No known account has this in its name; an account that was not read yet may."""
+
+    def __init__(self, sentence: str, name: str) -> None:
+        super().__init__(sentence)
+        self.name = name
 
 
 def is_filter_line(line: str, filters: Sequence[Filter]) -> bool:
-    """Whether a line is meant for the server: any of its words is written as a filter is."""
+    """Return whether a line is a filter for the server: any of its words has the form of a filter."""
     return not line.strip() or (bool(filters) and any(":" in word for word in line.split()))
 
 
 def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> dict[str, str]:
-    """Query parameters by name; a value with a space stands between quotes. Raises BadFilter with a sentence.
+    """Return the query parameters by name; a value with a space is in quotes.
 
-    An account is given by its id, or by its name where `names` knows exactly one of that name.
+    An account is given by its id, its name, or a part that only one name has. Raises BadFilter with a
+    sentence, and UnknownAccount for a name that `names` does not have.
     """
     if line.count('"') % 2:
         raise BadFilter("A quote is not closed.")
@@ -34,32 +44,36 @@ def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> 
         name, colon, value = word.replace('"', "").partition(":")
         known = by_name.get(name)
         if known is None or not colon:
-            raise BadFilter(f"“{word}” is none of {usage(filters)}.")
+            raise BadFilter(f"“{word}” is not one of {usage(filters)}.")
         if not value:
             raise BadFilter(f"{name}: needs a value, like {known.name}:{known.example}.")
         if (problem := known.check(value)) is not None:
             raise BadFilter(problem)
         if known.param in params:
-            raise BadFilter(f"{name}: is there twice.")
+            raise BadFilter(f"{name}: is given twice.")
         params[known.param] = _account_id(value, names) if known.account else value
     return params
 
 
 def _account_id(value: str, names: AccountNames) -> str:
-    """The id of the account that is meant. Raises BadFilter."""
+    """Return the id of the account that is meant. Raises BadFilter."""
     if value.startswith("acc_"):
         return value
-    match names.called(value):
-        case [only]:
-            return only.id
-        case []:
-            raise BadFilter(f"No account met so far is called “{value}”; give its id, acc_….")
-        case several:
-            raise BadFilter(f"{len(several)} accounts are called “{value}”; give the id, acc_….")
+    exact = names.with_name(value)
+    found = exact or names.having(value)
+    if not found:
+        raise UnknownAccount(f"No account is called “{value}”; give its id, acc_….", value)
+    if len(found) == 1:
+        return found[0].id
+    if exact:
+        raise BadFilter(f"{len(found)} accounts are called “{value}”; give the id, acc_….")
+    some = ", ".join(known.name for known in found[:_NAMES_SAID])
+    more = f" and {len(found) - _NAMES_SAID} more" if len(found) > _NAMES_SAID else ""
+    raise BadFilter(f"“{value}” may be {some}{more}; write more of it.")
 
 
 def filter_line(params: dict[str, str], filters: Sequence[Filter]) -> str:
-    """The line that gives these parameters."""
+    """Return the line for these parameters."""
     return " ".join(f"{f.name}:{_quoted(params[f.param])}" for f in filters if f.param in params)
 
 
@@ -68,17 +82,17 @@ def _quoted(value: str) -> str:
 
 
 def usage(filters: Sequence[Filter]) -> str:
-    """How the filters are written, for the hint under the line."""
+    """Return how the filters are written, for the hint under the line."""
     return "  ".join(f"{filter_.name}:{filter_.example}" for filter_ in filters)
 
 
 def one_of(value: str, *values: str) -> str | None:
-    """What is wrong with a value of a filter that takes only these."""
+    """Return a check that allows only these values."""
     return None if value in values else f"Only {' or '.join(values)}."
 
 
 def check_date(value: str) -> str | None:
-    """What is wrong with a date or time, in form; whether it exists is the server's to say."""
+    """Return what is wrong with the form of a date or time; whether it exists is for the server to check."""
     if _DATE.fullmatch(value):
         return None
     return 'Write a date like 2026-11-20, or a time like 2026-11-20T07:18 or "2026-11-20 07:18".'

@@ -1,4 +1,4 @@
-"""From what was typed into a form to the body of a request. Pure; every refusal names its field."""
+"""Building a request's body from what was typed into a form. Pure; every error names its field."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 from ledger_tui.resources.base import Field, Form
+from ledger_tui.resources.invoice_lines import parse_lines
 from ledger_tui.state.money import BadAmount, parse_amount
 
 _MOST_PAIRS = 20
 _ITEM = re.compile(r"(?:(\d{1,9})(?:\s*[xX]\s+|\s*×\s*))?([^@;\s][^@;]*?)(?:\s*@\s*(\d{1,15}))?")
-# `2xl shirt` may be a name, and `2,000 x Mug` is not one: neither is guessed at.
+# `2xl shirt` may be a name, and `2,000 x Mug` cannot be read with certainty: neither is guessed at.
 _LIKE_A_QUANTITY = re.compile(r"[-+]?\d[\d.,']*\s*[xX×*]")
 
 
 class FieldErrors(ValueError):
-    """What is wrong, by the field's name."""
+    """The errors of a form, by the field's name."""
 
     def __init__(self, errors: Mapping[str, str]) -> None:
         super().__init__("; ".join(errors.values()))
@@ -25,7 +26,7 @@ class FieldErrors(ValueError):
 
 
 def body_of(form: Form, typed: Mapping[str, str], currency: str | None = None) -> dict[str, Any]:
-    """The body to send; empty optional fields are left out.
+    """Return the body to send; empty optional fields are left out.
 
     `currency` is that of the form's account, for its amount. Raises FieldErrors.
     """
@@ -34,8 +35,8 @@ def body_of(form: Form, typed: Mapping[str, str], currency: str | None = None) -
     for field in form.fields:
         text = typed.get(field.name, "").strip()
         if not text:
-            if field.required:
-                errors[field.name] = f"{field.label} is needed."
+            if field.required and not _given_otherwise(field, form, typed):
+                errors[field.name] = _missing(field, form)
             continue
         try:
             body[field.name] = _value(field, text, currency)
@@ -46,25 +47,38 @@ def body_of(form: Form, typed: Mapping[str, str], currency: str | None = None) -
     return body
 
 
+def _given_otherwise(field: Field, form: Form, typed: Mapping[str, str]) -> bool:
+    """Return whether another field was given in place of this one."""
+    return field.name in form.either and any(typed.get(name, "").strip() for name in form.either)
+
+
+def _missing(field: Field, form: Form) -> str:
+    if field.name in form.either:
+        return f"Give {' or '.join(form.either)}."
+    return f"{field.label} is required."
+
+
 def changes_of(
     form: Form, typed: Mapping[str, str], before: Mapping[str, str], currency: str | None = None
 ) -> dict[str, Any]:
-    """The body of an edit: only the fields that say something else than before; an emptied optional one
-    is null. Raises FieldErrors, also when nothing was changed."""
+    """Return the body of an edit: only the fields that changed; an emptied optional one is null.
+
+    Raises FieldErrors, also when nothing was changed.
+    """
     changed = [f for f in form.fields if typed.get(f.name, "").strip() != before.get(f.name, "").strip()]
     if not changed:
         raise FieldErrors({"": "Nothing was changed."})
-    if any(f.kind == "account" for f in changed):  # the same text says another amount in its currency
-        changed = [f for f in form.fields if f in changed or f.kind == "amount"]
-    body: dict[str, Any] = {f.name: None for f in changed if not f.required}
+    if any(f.kind == "account" for f in changed):  # in its currency the same text is another amount
+        changed = [f for f in form.fields if f in changed or f.kind in ("amount", "lines")]
+    body: dict[str, Any] = {f.name: None for f in changed if not f.required and f.name not in form.either}
     return body | body_of(replace(form, fields=tuple(changed)), typed, currency)
 
 
 def _value(field: Field, text: str, currency: str | None) -> Any:
-    if field.kind == "amount":
+    if field.kind in ("amount", "lines"):
         if currency is None:
             raise BadAmount("Choose an account first: its currency decides how the amount is read.")
-        return parse_amount(text, currency)
+        return parse_amount(text, currency) if field.kind == "amount" else parse_lines(text, currency)
     if field.kind == "currency":
         return text.upper()
     if field.kind == "metadata":
@@ -83,7 +97,7 @@ def _pairs(text: str) -> dict[str, str]:
         if not equals or not key.strip():
             raise ValueError("Write pairs like team=north; region=eu.")
         if key.strip() in pairs:
-            raise ValueError(f"{key.strip()} is there twice.")
+            raise ValueError(f"{key.strip()} is given twice.")
         pairs[key.strip()] = value.strip()
     if len(pairs) > _MOST_PAIRS:
         raise ValueError(f"At most {_MOST_PAIRS} pairs.")
@@ -91,8 +105,10 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def _items(text: str) -> list[dict[str, Any]]:
-    """`2 x Beans @ 1250; 3 × Mug; Filter` as an order's items; without a currency, prices are in the smallest
-    unit."""
+    """Return an order's items for `2 x Beans @ 1250; 3 × Mug; Filter`.
+
+    An order has no currency, so prices are in the smallest unit.
+    """
     items: list[dict[str, Any]] = []
     for part in filter(None, (piece.strip() for piece in text.split(";"))):
         found = _ITEM.fullmatch(part)

@@ -1,4 +1,4 @@
-"""Invoices: from draft over open to paid or void."""
+"""The screen of invoices, from draft to open to paid or void."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from ledger_tui.resources.base import (
     time_of,
 )
 from ledger_tui.resources.filtering import one_of
-from ledger_tui.state.money import format_amount
+from ledger_tui.resources.invoice_lines import lines_as_typed
+from ledger_tui.state.money import editable_amount, format_amount
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.text import literal
 from ledger_tui.state.window import Record
@@ -49,7 +50,7 @@ def _amount(record: Record, names: AccountNames) -> Cell:
 
 @dataclass(frozen=True)
 class _Lifecycle:
-    """The ways an invoice can go, with the state it is in between brackets and when it came to each."""
+    """The states that an invoice can go through, its present one in brackets, and the time of each."""
 
     status: str
     times: tuple[tuple[str, str], ...]
@@ -59,13 +60,13 @@ class _Lifecycle:
 
     def _side_by_side(self) -> list[list[Cell]]:
         went = dict(self.times)
-        way: list[Cell] = []
+        path: list[Cell] = []
         for state, to in (("draft", "open"), ("open", "paid")):
             cell = self._state(state)
-            way += [cell, self._arrow("", _STEP - len(cell.text), to)]
+            path += [cell, self._arrow("", _STEP - len(cell.text), to)]
         times = "".join(f" {went.get(state, '')}".ljust(_STEP) for state in ("draft", "open", "paid"))
         down = [Cell(" " * (_STEP + 2)), self._arrow("└", _STEP - 2, "void"), self._state("void")]
-        lines = [[*way, self._state("paid")], [Cell(times.rstrip(), "dim")], down]
+        lines = [[*path, self._state("paid")], [Cell(times.rstrip(), "dim")], down]
         if "void" in went:
             lines.append([Cell(" " * (2 * _STEP + 1) + went["void"], "dim")])
         return lines
@@ -90,7 +91,7 @@ class _Lifecycle:
         return Cell(begins + "─" * (length - len(begins) - 1) + "▶", "plain" if reached else "dim")
 
 
-_STEP = 15  # from one state to the next: a time fits in between
+_STEP = 15  # cells from one state to the next, so that a time fits in between
 _STATE_TIMES = {"draft": "created", "open": "opened_at", "paid": "paid_at", "void": "voided_at"}
 
 
@@ -105,7 +106,7 @@ def _lifecycle(record: Record) -> Section:
 
 
 def _lines(record: Record, names: AccountNames) -> tuple[Fact, ...]:
-    """`11 × 22.00    Espresso, kg`: the figures where labels stand, for a description may be long."""
+    """Return `11 × 22.00    Espresso, kg`: the figures come first, because a description may be long."""
     lines = record.get("lines")
     facts = []
     for line in lines if isinstance(lines, list) else ():
@@ -143,21 +144,16 @@ def _detail(record: Record, names: AccountNames) -> Detail:
 
 
 def _edit(record: Record, names: AccountNames) -> Form | None:
-    """Only drafts are edited (interface.md, States and transitions)."""
+    """Return the form to edit a draft, else None (docs/interface.md#invoice-patch-draft-only)."""
     if record.get("status") != "draft":
         return None
-    currency, amount = currency_of(record, names), record.get("amount")
-    fields = [field for field in _FIELDS if field.name != "amount"]
-    # The amount of an invoice with lines is their sum; without a currency it cannot be written.
-    if isinstance(currency, str) and isinstance(amount, int) and not record.get("lines"):
-        fields.insert(2, _AMOUNT)
+    sums = _sums_as_typed(record, currency_of(record, names))
+    # Without a currency the amount cannot be written.
+    fields = [field for field in _FIELDS if field.name not in _SUMS or sums is not None]
 
     def prefill(_record: Record | None, _filters: Filters) -> Mapping[str, str]:
-        told = {field.name: record.get(field.name) for field in fields if field.name != "amount"}
-        written = {name: value for name, value in told.items() if isinstance(value, str)}
-        if isinstance(amount, int) and isinstance(currency, str):
-            written["amount"] = format_amount(amount, currency).replace(",", "")
-        return written
+        values = {field.name: record.get(field.name) for field in fields if field.name not in _SUMS}
+        return {name: value for name, value in values.items() if isinstance(value, str)} | (sums or {})
 
     return Form(
         title="Edit the draft",
@@ -167,14 +163,30 @@ def _edit(record: Record, names: AccountNames) -> Form | None:
         fields=tuple(fields),
         prefill=prefill,
         method="PATCH",
+        either=_SUMS if sums is not None else (),
     )
 
 
-_AMOUNT = Field("amount", "Amount", "amount", hint="12.50")
+def _sums_as_typed(record: Record, currency: str | None) -> dict[str, str] | None:
+    """Return the amount as its fields show it: the lines, or the sum where there are none.
+
+    None when neither can be written.
+    """
+    amount = record.get("amount")
+    if currency is None or not isinstance(amount, int):
+        return None
+    lines = lines_as_typed(record.get("lines"), currency)
+    if lines is None:
+        return None
+    return {"lines": lines} if lines else {"amount": editable_amount(amount, currency)}
+
+
+_SUMS = ("amount", "lines")
 _FIELDS = (
     Field("account", "Account", "account", hint="credited when it is paid"),
     Field("customer", "Customer", hint="who is to pay"),
-    _AMOUNT,
+    Field("amount", "Amount", "amount", hint="12.50"),
+    Field("lines", "Lines", "lines", required=False, hint="instead of an amount: ^n adds a line"),
     Field("due_date", "Due", required=False, hint="2026-12-31"),
     Field("description", "Description", required=False),
 )
@@ -208,6 +220,7 @@ INVOICES = Resource(
         done="Drafted",
         path="/v1/invoices",
         fields=_FIELDS,
+        either=_SUMS,
     ),
     edit=_edit,
     edits=True,

@@ -1,4 +1,4 @@
-"""Orders of the directory's users: open, paid, shipped."""
+"""The screen of the orders of users: open, paid, shipped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from ledger_tui.resources.base import (
     Fact,
     Field,
     Filter,
-    Filters,
     Form,
     Link,
     Resource,
@@ -36,7 +35,7 @@ _LOOKS: Mapping[str, tuple[str, Tone]] = {
 
 
 def _total(record: Record, _names: AccountNames) -> Cell:
-    # An order names no currency, so its total stays in the smallest unit.
+    # An order has no currency, so its total stays in the smallest unit.
     total = record.get("total")
     return Cell(f"{total:,}") if isinstance(total, int) else text_of(record, "total")
 
@@ -47,7 +46,7 @@ def _items(record: Record) -> list[object]:
 
 
 def _item_facts(number: int, item: object) -> list[Fact]:
-    """`2 × 1,250     Beans`, as on an invoice; what else an item tells stands under it, a line each."""
+    """Return `2 × 1,250     Beans`, as on an invoice, with the item's other fields below, one per line."""
     if not isinstance(item, dict):
         return [Fact(f"{number}", Cell(literal(item)))]
     known = {name: item[name] for name in ("quantity", "unit_amount") if isinstance(item.get(name), int)}
@@ -80,11 +79,6 @@ def _detail(record: Record, names: AccountNames) -> Detail:
     )
 
 
-def _prefill(record: Record | None, _filters: Filters) -> Mapping[str, str]:
-    user = (record or {}).get("user_id")
-    return {"user_id": user} if isinstance(user, str) else {}
-
-
 ORDERS = Resource(
     kind="orders",
     key="5",
@@ -110,10 +104,9 @@ ORDERS = Resource(
         done="Placed",
         path="/api/orders",
         fields=(
-            Field("user_id", "User", hint="usr_…"),
+            Field("user_id", "User", "user", hint="part of a name or email, or an id"),
             Field("items", "Items", "items", hint="2 x Beans @ 1250; Filter"),
         ),
-        prefill=_prefill,
     ),
     actions=(
         Action(
@@ -124,6 +117,6 @@ ORDERS = Resource(
         ),
     ),
     changes=True,
-    has_object_path=False,
+    object_part="orders.one",
     empty="No orders here. Press n to place one.",
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.api_keys import API_KEYS
 from ledger_tui.resources.base import Place, Resource
@@ -18,7 +20,7 @@ from ledger_tui.resources.users import USERS
 TOKEN = Place("token", "6", "Token", "Token")
 OVERVIEW = Place("overview", "0", "Overview", "Home")
 
-# With a number key each, as they stand on the line of tabs …
+# Those with a number key, in the order of the tabs …
 PLACES: tuple[Place, ...] = (
     ACCOUNTS,
     TRANSACTIONS,
@@ -42,8 +44,21 @@ BY_KIND = {resource.kind: resource for resource in RESOURCES}
 PLACE_OF_KIND: dict[str, Place] = {place.kind: place for place in (*PLACES, *RESOURCES)}
 
 
+# The digit distinguishes an id from a word such as `key_id`.
+_OTHER_PREFIXES = ("prj_", "app_")  # objects that no screen shows
+_IDS = re.compile(
+    rf"(?<!\w)(?:{'|'.join([*filter(None, (each.id_prefix for each in RESOURCES)), *_OTHER_PREFIXES])})"
+    r"(?=[a-z]*\d)[0-9a-z]+(?!\w)"
+)
+
+
+def ids_within(text: str) -> list[str]:
+    """Return every id in a text, in its order."""
+    return _IDS.findall(text)
+
+
 def resource_of_id(object_id: str) -> Resource | None:
-    """The kind of object an id belongs to, by its prefix."""
+    """Return the resource that an id belongs to, by its prefix."""
     return next(
         (r for r in RESOURCES if r.id_prefix and object_id.startswith(r.id_prefix)),
         None,

@@ -1,5 +1,7 @@
-"""The request log: what was asked of the server and what it answered. Where the server keeps none, it is
-what this dashboard asked itself."""
+"""The request log: requests to the server and its answers.
+
+Where the server has no request log, it shows the dashboard's own requests.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ _EVENTS_SHOWN = 10
 
 
 def _status(record: Record) -> Cell:
-    """The status with a glyph for how it went."""
+    """Return the status with a glyph for success or failure."""
     status = record.get("status")
     if not isinstance(status, int):
         return Cell("✕ none", "bad")
@@ -67,16 +69,15 @@ def _detail(record: Record, _names: AccountNames) -> Detail:
         body_section("request", record.get("request_body")),
         body_section("answer", record.get("response_body")),
     ]
-    events = record.get("events")
-    found = events[:_EVENTS_SHOWN] if isinstance(events, list) else []
-    links = tuple(Link(f"Its event {literal(event)}", "events", record_id=str(event)) for event in found)
     return Detail(
-        Cell(f"{literal(record.get('method', ''))} {_path(record).text}", "strong"), tuple(sections), links
+        Cell(f"{literal(record.get('method', ''))} {_path(record).text}", "strong"),
+        tuple(sections),
+        _to_events(record, record.get("events")),
     )
 
 
 async def _read_events(api: Api, record: Record) -> Any:
-    """The ids of the events the request caused; they are told with the one request alone."""
+    """Return the ids of the events that the request caused; only reading the one request includes them."""
     if str(record.get("id", "")).startswith(OWN_PREFIX):
         return []
     path = f"/v1/requests/{quote(str(record.get('id')), safe='')}"
@@ -94,11 +95,16 @@ def _events_section(_record: Record, events: Any, _names: AccountNames) -> tuple
     return (Section("", tuple(facts[:_EVENTS_SHOWN])),)
 
 
+def _to_events(_record: Record, events: Any) -> tuple[Link, ...]:
+    found = events[:_EVENTS_SHOWN] if isinstance(events, list) else []
+    return tuple(Link(f"Its event {literal(event)}", "events", record_id=str(event)) for event in found)
+
+
 OWN_PREFIX = "own_"
 
 
 def own_request(number: int, exchange: Exchange) -> Record:
-    """A request of the dashboard's own as a row of the log."""
+    """Return a request of the dashboard's own as a row of the log."""
     path, _, query = exchange.url.partition("?")
     return {
         "id": f"{OWN_PREFIX}{number:08d}",
@@ -115,7 +121,7 @@ def own_request(number: int, exchange: Exchange) -> Record:
 
 
 def as_exchange(record: Record, root: str) -> Exchange:
-    """A logged request as one that can be copied as curl. What was masked in it stays masked."""
+    """Return a logged request in a form that can be copied as curl. What was masked in it stays masked."""
     query = record.get("query")
     url = f"{root}{record.get('path', '')}" + (f"?{query}" if query else "")
     body, key = record.get("request_body"), record.get("idempotency_key")
@@ -155,8 +161,8 @@ REQUESTS = Resource(
         Filter("method", "method", "POST"),
         Filter("path", "path", "/v1/accounts"),
     ),
-    more=More(_read_events, _events_section),
+    more=More(_read_events, _events_section, _to_events),
     part="requests",
-    lacks="This server keeps no request log; these are this dashboard's own requests.",
+    missing_text="This server keeps no request log; these are this dashboard's own requests.",
     empty="No requests yet.",
 )

@@ -1,4 +1,4 @@
-"""A statement: what happened on one account over a time, between two balances."""
+"""The screen of a statement: the transactions of one account over a period, between two balances."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from ledger_tui.resources.base import (
     Filter,
     Filters,
     Link,
+    RelatedView,
     Resource,
     Section,
     Tone,
-    Way,
     text_of,
     time_of,
 )
 from ledger_tui.resources.filtering import check_date
+from ledger_tui.resources.transactions import TRANSACTIONS
 from ledger_tui.state.money import format_amount
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.window import Record
@@ -65,7 +66,7 @@ def _to_statement(record: Record | None, _filters: Filters) -> Link | None:
     return Link("Its statement", "statement", filters={"account": str(record.get("id")), "from": first_day})
 
 
-TO_STATEMENT = Way("statement", "s", "statement", _to_statement)
+TO_STATEMENT = RelatedView("statement", "s", "statement", _to_statement)
 
 STATEMENT = Resource(
     kind="statement",
@@ -90,9 +91,10 @@ STATEMENT = Resource(
         Filter("from", "from", "2026-11-01", check_date),
         Filter("to", "to", "2026-11-20", check_date),
     ),
+    form=TRANSACTIONS.form,
     has_object_path=False,
     part="statements",
-    lacks="This server draws up no statements; an account's transactions are a list.",
+    missing_text="This server has no statements; see the account's transactions instead.",
     empty="Choose an account first: s on an account.",
     under="accounts",
 )

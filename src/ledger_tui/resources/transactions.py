@@ -1,9 +1,14 @@
-"""Transactions: every posting, newest first."""
+"""The screen of transactions, newest first."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import Any
 
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import ClientError, NotOffered
+from ledger_tui.client.lists import fetch_page
 from ledger_tui.resources.base import (
     Action,
     Cell,
@@ -15,6 +20,7 @@ from ledger_tui.resources.base import (
     Filters,
     Form,
     Link,
+    More,
     Resource,
     Section,
     Tone,
@@ -27,9 +33,11 @@ from ledger_tui.resources.filtering import check_date, one_of
 from ledger_tui.state.money import MINUS, format_amount
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.text import literal
-from ledger_tui.state.window import Record
+from ledger_tui.state.window import Record, Want
 
-# A glyph and a word each, so that the colour is never needed.
+_PAYMENT = re.compile(r"Invoice (\S+): ")
+_PAGES_OF_INVOICES = 5
+# Each has a glyph and a word, so that it can be read without the colour.
 _TYPES: dict[str, tuple[str, Tone]] = {"credit": ("▲ credit", "plus"), "debit": ("▼ debit", "minus")}
 
 
@@ -98,6 +106,44 @@ def _prefill(record: Record | None, filters: Filters) -> Mapping[str, str]:
     return {"account": account} if isinstance(account, str) else {}
 
 
+async def _read_invoice(api: Api, record: Record) -> Record | str | None:
+    """Return the invoice that a transaction is the payment of, or why it is not known; None for others.
+
+    A payment does not name its invoice, but its description begins with the number. The account's paid
+    invoices are read, newest first, up to a maximum of pages.
+    """
+    number = _PAYMENT.match(str(record.get("description")))
+    if number is None or record.get("type") != "credit":
+        return None
+    params = {"account": str(record.get("account")), "status": "paid"}
+    want = Want(0, "page", 0, None)
+    for _page in range(_PAGES_OF_INVOICES):
+        page = await fetch_page(api, "/v1/invoices", "starting_after", params, want, "invoices.list")
+        for invoice in page.rows:
+            if invoice.get("transaction") == record.get("id"):
+                return invoice
+        if page.older is None:
+            return None
+        want = Want(0, "page", 0, page.older)
+    return f"{number[1]}, not among the newest paid ones"
+
+
+def _invoice_section(_record: Record, invoice: Any, _names: AccountNames) -> tuple[Section, ...]:
+    if invoice is None or isinstance(invoice, NotOffered):
+        return ()
+    if isinstance(invoice, ClientError | str):
+        said = Cell(literal(invoice), "minus" if isinstance(invoice, ClientError) else "dim")
+    else:
+        said = Cell(f"{text_of(invoice, 'number').text}  {text_of(invoice, 'customer').text}")
+    return (Section("", (Fact("pays invoice", said),)),)
+
+
+def _to_invoice(_record: Record, invoice: Any) -> tuple[Link, ...]:
+    if not isinstance(invoice, dict):
+        return ()
+    return (Link("The invoice it pays", "invoices", record_id=str(invoice.get("id"))),)
+
+
 TRANSACTIONS = Resource(
     kind="transactions",
     key="2",
@@ -135,6 +181,7 @@ TRANSACTIONS = Resource(
             Field("destination", "To account", "account", required=False, hint="a transfer, if given"),
         ),
         prefill=_prefill,
+        moves_money=True,
     ),
     actions=(
         Action(
@@ -149,6 +196,7 @@ TRANSACTIONS = Resource(
             part="transactions.reverse",
         ),
     ),
+    more=More(_read_invoice, _invoice_section, _to_invoice),
     empty="No transactions here. Press n to post one.",
     account_ids=lambda record: (record.get("account"), record.get("destination")),
 )

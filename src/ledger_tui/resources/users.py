@@ -1,9 +1,13 @@
-"""Users of the directory."""
+"""The screen of the directory's users."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import ClientError
+from ledger_tui.client.lists import fetch_page
 from ledger_tui.resources.base import (
     Action,
     Cell,
@@ -13,6 +17,8 @@ from ledger_tui.resources.base import (
     Field,
     Filter,
     Form,
+    Link,
+    More,
     Resource,
     Section,
     Tone,
@@ -23,9 +29,11 @@ from ledger_tui.resources.base import (
 )
 from ledger_tui.resources.filtering import one_of
 from ledger_tui.state.names import AccountNames
-from ledger_tui.state.window import Record
+from ledger_tui.state.text import literal
+from ledger_tui.state.window import Record, Want
 
 _LOOKS: Mapping[str, tuple[str, Tone]] = {"active": ("●", "plus"), "deactivated": ("✕", "minus")}
+_ORDERS_READ, _ORDERS_SHOWN = 100, 10
 _ROLES = ("member", "admin", "owner")
 
 
@@ -41,6 +49,32 @@ def _detail(record: Record, _names: AccountNames) -> Detail:
         Fact("id", text_of(record, "id", "dim")),
     ]
     return Detail(headline=Cell(name.text, "strong"), sections=(Section("", tuple(facts)),))
+
+
+async def _read_orders(api: Api, user: Record) -> Sequence[Record]:
+    """Return the user's orders among the newest ones; one request, as no server lists orders by user."""
+    page = await fetch_page(api, "/api/orders", "cursor", {}, Want(0, "page", 0, None, _ORDERS_READ))
+    return [order for order in page.rows if order.get("user_id") == user.get("id")]
+
+
+def _orders_section(_user: Record, orders: Any, _names: AccountNames) -> tuple[Section, ...]:
+    if isinstance(orders, ClientError):
+        return (Section("", (Fact("orders", Cell(literal(orders), "minus")),)),)
+    found = f"{len(orders) or 'none'} among the newest {_ORDERS_READ}"
+    return (Section("", (Fact("orders", Cell(found, "plain" if orders else "dim")),)),)
+
+
+def _to_orders(_user: Record, orders: Any) -> tuple[Link, ...]:
+    if isinstance(orders, ClientError):
+        return ()
+    return tuple(
+        Link(
+            f"Order of {time_of(order, 'created').text[:16]}, {literal(order.get('status', '?'))}",
+            "orders",
+            record_id=str(order.get("id")),
+        )
+        for order in orders[:_ORDERS_SHOWN]
+    )
 
 
 USERS = Resource(
@@ -92,6 +126,7 @@ USERS = Resource(
             suffix="/restore",
         ),
     ),
+    more=More(_read_orders, _orders_section, _to_orders),
     changes=True,
     empty="No users here. Press n to create one.",
 )

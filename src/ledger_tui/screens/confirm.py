@@ -1,4 +1,4 @@
-"""Asking before what cannot be taken back. In live mode the object's id is typed."""
+"""Asking before what cannot be taken back. In live mode the object's id is typed, or the amount."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from ledger_tui.screens.dialog import Dialog
+from ledger_tui.state.session import Mode
 from ledger_tui.widgets.key_bar import KeyBar
 
 
@@ -21,14 +22,16 @@ class ConfirmScreen(Dialog[bool]):
         Binding("escape,n", "no", "no", show=True),
     ]
 
-    def __init__(self, question: str, typed: str | None) -> None:
+    def __init__(self, question: str, typed: str | None, mode: Mode, *, what: str = "id") -> None:
         super().__init__()
+        self._mode = mode
         self._question = question
         self._typed = typed
+        self._what = what  # is to be typed
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog", id="confirm") as box:
-            box.border_title = "◆ LIVE · sure?" if self._typed else "Sure?"
+            box.border_title = "◆ LIVE · sure?" if self._mode is Mode.LIVE else "Sure?"
             yield Static(Content(self._question))
             if self._typed is not None:
                 yield Static(Content.assemble("\nType ", (self._typed, "bold"), " to do it, then enter."))
@@ -37,7 +40,7 @@ class ConfirmScreen(Dialog[bool]):
             yield KeyBar()
 
     def on_mount(self) -> None:
-        self.set_class(self._typed is not None, "-live")
+        self.set_class(self._mode is Mode.LIVE, "-live")
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
         return action != "yes" or self._typed is None
@@ -48,7 +51,7 @@ class ConfirmScreen(Dialog[bool]):
             self.dismiss(True)
         else:
             self.query_one("#confirm-note", Static).update(
-                Content.styled("✕ That is another id.", "bold $error")
+                Content.styled(f"✕ That is not the {self._what}.", "bold $error")
             )
 
     def action_yes(self) -> None:

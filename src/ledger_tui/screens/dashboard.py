@@ -2,70 +2,95 @@
 
 from __future__ import annotations
 
-from textual import work
+from pathlib import Path
+
+from textual import events, work
 from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.content import Content
+from textual.screen import Screen
 
 from ledger_tui.actions import GLOBAL_KEYS
 from ledger_tui.client.api import new_idempotency_key
 from ledger_tui.client.curl import KEY_VARIABLE, as_curl
 from ledger_tui.client.errors import ClientError, NotOffered, Unreachable
-from ledger_tui.handlers import hears, while_running
+from ledger_tui.config import BadConfig, config_file
+from ledger_tui.handlers import handles, while_running
 from ledger_tui.messages import (
-    Acted,
-    ActFailed,
-    ActWanted,
+    ActionDone,
+    ActionFailed,
+    ActionRequested,
     Created,
-    CreateWanted,
-    EditWanted,
-    NamesCame,
+    CreateRequested,
+    EditRequested,
+    NamesLoaded,
     TokensChanged,
 )
 from ledger_tui.resources.base import Form
 from ledger_tui.resources.confirmations import question
-from ledger_tui.resources.registry import PLACES
+from ledger_tui.resources.filtering import filter_line
+from ledger_tui.resources.registry import PLACES, ids_within, resource_of_id
+from ledger_tui.screens.choose import ChooseScreen
 from ledger_tui.screens.confirm import ConfirmScreen
 from ledger_tui.screens.form import FormScreen
 from ledger_tui.screens.help import HelpScreen
+from ledger_tui.screens.raw import RawScreen
 from ledger_tui.screens.shown_once import ShownOnceScreen
 from ledger_tui.screens.submission import Submission
+from ledger_tui.state.raw import FoundId, ids_in
 from ledger_tui.state.session import Link, Mode
 from ledger_tui.state.text import literal
 from ledger_tui.state.window import Record
-from ledger_tui.widgets.blank import Switcher
+from ledger_tui.styles import ABOUT, THEMES
 from ledger_tui.widgets.key_bar import KeyBar
-from ledger_tui.widgets.navigation import Exploring
+from ledger_tui.widgets.navigation import Navigation
 from ledger_tui.widgets.resource_view import ResourceView
 from ledger_tui.widgets.status_bar import StatusBar
 from ledger_tui.widgets.tabs import ScreenTabs
-from ledger_tui.widgets.view import Desk
-from ledger_tui.widgets.views import load_rarer_views, make_view
+from ledger_tui.widgets.view import Context, View
+from ledger_tui.widgets.views import load_rarer_views
 
+_CHANGES = ("create", "edit", "act(")  # the actions that change something
 _TICK_SECONDS = 0.5
 _LOAD_SECONDS = 1.0  # after the start, when its own work is done
 
 
-class Dashboard(Exploring):
-    """Holds one view per screen and shows one of them."""
+class Dashboard(Screen[None]):
+    """The screen under every dialog: the views, what is common to them, and the dialogs they ask for."""
 
-    BINDINGS = GLOBAL_KEYS
+    # The last is for the screens on which `n` makes nothing; it is named in no list of keys.
+    BINDINGS = [*GLOBAL_KEYS, Binding("n", "nothing_to_create", show=False)]
     BLANK = True
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
-        self._api = desk.api
-        self._session = desk.session
-        self._names = desk.names
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self._view_context = context
+        self._tabs = ScreenTabs()
+        self.navigation = Navigation(PLACES[0], self._tabs, context)
+        self._api = context.api
+        self._session = context.session
+        self._names = context.names
 
     def compose(self) -> ComposeResult:
         yield StatusBar(self._session)
-        yield ScreenTabs()
-        with Switcher(initial=PLACES[0].kind):
-            yield make_view(PLACES[0], self._desk)
+        yield self._tabs
+        yield self.navigation
         yield KeyBar()
+
+    @property
+    def view(self) -> View:
+        """The view on screen."""
+        return self.navigation.view
+
+    async def action_show(self, kind: str) -> None:
+        await self.navigation.go(kind)
+
+    async def action_travel(self, step: int) -> None:
+        await self.navigation.travel(step)
 
     async def on_mount(self) -> None:
         self.set_interval(_TICK_SECONDS, self._tick)
-        await self.action_show(PLACES[0].kind)
+        await self.navigation.go(PLACES[0].kind)
         self.set_timer(_LOAD_SECONDS, self._load_rarer_views)
 
     @work(group="load", thread=True, exit_on_error=False)
@@ -80,15 +105,15 @@ class Dashboard(Exploring):
             self.view.session_changed()
         if session.link not in (Link.STARTING, Link.CONNECTING):
             self.view.tick()
-        if self._desk.tokens.tokens.due_in == 0:
+        if self._view_context.tokens.tokens.due_in == 0:
             self._refresh_tokens()
 
     @work(group="tokens", exit_on_error=False)
     async def _refresh_tokens(self) -> None:
-        if await self._desk.tokens.refresh_when_due():
+        if await self._view_context.tokens.refresh_when_due():
             self.post_message(TokensChanged())
 
-    @hears(TokensChanged)
+    @handles(TokensChanged)
     def tokens_changed(self) -> None:
         self.view.changed()
 
@@ -98,9 +123,9 @@ class Dashboard(Exploring):
         self.query_one(StatusBar).refresh()
         self.view.session_changed()
 
-    @hears(NamesCame)
-    def names_came(self) -> None:
-        self.view.names_came()
+    @handles(NamesLoaded)
+    def names_loaded(self) -> None:
+        self.view.names_loaded()
 
     # ------------------------------------------------------------------ dialogs
 
@@ -111,21 +136,35 @@ class Dashboard(Exploring):
         assert isinstance(view, ResourceView)
         return view
 
-    @hears(CreateWanted)
+    @handles(CreateRequested)
     def open_form(self) -> None:
         view = self.resource_view
         if view.resource.form is not None:
             self._open_form(view.resource.form, view.selected)
 
-    @hears(EditWanted)
-    def open_edit_form(self, message: EditWanted) -> None:
+    def on_key(self, event: events.Key) -> None:
+        """Say why a change is greyed, when its key is pressed, where this credential may make none."""
+        why = self._session.forbids_changes
+        pressed = self.active_bindings.get(event.key) if why else None
+        if pressed and not pressed.enabled and pressed.binding.action.startswith(_CHANGES):
+            self.notify(why, markup=False)
+
+    def action_nothing_to_create(self) -> None:
+        view = self.view
+        if not isinstance(view, ResourceView) or view.resource.form is None:
+            self.notify("Nothing on this screen is made by hand.")
+
+    @handles(EditRequested)
+    def open_edit_form(self, message: EditRequested) -> None:
         form = self.resource_view.resource.edit(message.record, self._names)
         if form is not None:
             self._open_form(form, message.record)
 
     def _open_form(self, form: Form, record: Record | None) -> None:
         view = self.resource_view
-        prefill = form.prefill(record, view.filters)
+        prefill = dict(form.prefill(record, view.record_list.filters))
+        if form.method == "POST" and self._names.get(prefill.get("account")) is None:
+            prefill.pop("account", None)  # nothing is filled in that cannot be shown by its name
         submission = Submission(view.resource, form, prefill, self._api, self._session, self._names)
         self.app.push_screen(FormScreen(submission, self._session, self._names), self._form_closed)
 
@@ -137,32 +176,31 @@ class Dashboard(Exploring):
         if created.edited and created.record is not None:
             view.show_changed(created.record)
         else:
-            view.action_follow()
-            if created.record is not None:
-                view.remember(created.record)
+            view.show_created(created.record)
         if created.secret is not None:
             self.app.push_screen(ShownOnceScreen(created.sentence, created.secret))
 
-    @hears(ActWanted)
-    def ask_before_acting(self, message: ActWanted) -> None:
-        action, record = message.action, message.record
-        if not action.final:
+    @handles(ActionRequested)
+    def ask_before_acting(self, message: ActionRequested) -> None:
+        action, record, mode = message.action, message.record, self._session.mode
+        if not action.final and mode is Mode.TEST:
             self._act(message)
             return
         record_id = literal(record.get("id"))
-        asked = question(message.resource, action, record, self._names)
-        if action.name == "revoke" and self._desk.tokens.is_own(record):
-            asked += "\n\nIt is the key of this dashboard: it will see nothing more."
-        typed = record_id if self._session.mode is not Mode.TEST else None
+        text = question(message.resource, action, record, self._names)
+        if action.name == "revoke" and self._view_context.tokens.is_own(record):
+            text += "\n\nIt is the key of this dashboard, which will lose access."
+        # What can be taken back is confirmed in live mode too, but nothing has to be typed for it.
+        typed = record_id if action.final and mode is not Mode.TEST else None
 
         def answered(yes: bool | None) -> None:
             if yes:
                 self._act(message)
 
-        self.app.push_screen(ConfirmScreen(asked, typed), answered)
+        self.app.push_screen(ConfirmScreen(text, typed, mode), answered)
 
     @work(group="act", exit_on_error=False)
-    async def _act(self, wanted: ActWanted) -> None:
+    async def _act(self, wanted: ActionRequested) -> None:
         action = wanted.action
         path = wanted.resource.object_path(wanted.record.get("id")) + action.suffix
         if action.target is not None:
@@ -172,41 +210,48 @@ class Dashboard(Exploring):
             answer = await self._api.write(action.method, path, None, key, part=action.part)
         except NotOffered as error:
             sentence = f"this server does not offer it, or has no such object ({literal(error)})"
-            self.post_message(ActFailed(wanted, sentence))
+            self.post_message(ActionFailed(wanted, sentence))
         except ClientError as error:
             lost = isinstance(error, Unreachable)
-            self.post_message(ActFailed(wanted, literal(error), unanswered=lost))
+            self.post_message(ActionFailed(wanted, literal(error), unanswered=lost))
         else:
             # A secret is taken out of the record at once: it is shown in one dialog and kept nowhere.
             record = dict(answer.record)
             secret = record.pop(action.shows_once, None) if action.shows_once else None
-            self.post_message(Acted(wanted, record, secret if isinstance(secret, str) else None))
+            self.post_message(ActionDone(wanted, record, secret if isinstance(secret, str) else None))
 
-    @hears(Acted)
-    def acted(self, message: Acted) -> None:
+    @handles(ActionDone)
+    def acted(self, message: ActionDone) -> None:
         wanted = message.wanted
+        answered_id = message.record.get("id")
+        another = answered_id not in (None, wanted.record.get("id"))
+        made = another and str(answered_id).startswith(wanted.resource.id_prefix)
         sentence = f"{wanted.action.done} {literal(wanted.record.get('id'))}"
+        if made:
+            sentence += f": {literal(answered_id)}"
         self.notify(sentence, markup=False)
         view = self.query_one(f"#{wanted.resource.kind}", ResourceView)
         if message.record.get("id") == wanted.record.get("id"):
             view.show_changed(message.record)
-        if message.record.get("id") not in (None, wanted.record.get("id")):
-            view.action_follow()  # another object was made, and it is on top
+        if made:
+            view.show_created(message.record)
+        elif another:
+            view.action_follow()
         elif view is self.view:
             view.look_soon()
         if message.secret is not None:
             note = ""
-            if wanted.action.name == "roll" and self._desk.tokens.is_own(wanted.record):
-                self._desk.tokens.replace_key(message.secret)
+            if wanted.action.name == "roll" and self._view_context.tokens.is_own(wanted.record):
+                self._view_context.tokens.replace_key(message.secret)
                 note = "It was this dashboard's own key: the new one is in use already."
             self.app.push_screen(ShownOnceScreen(sentence, message.secret, note))
 
-    @hears(ActFailed)
-    def act_failed(self, message: ActFailed) -> None:
-        said = f"Could not {message.wanted.action.label}: {message.sentence}"
+    @handles(ActionFailed)
+    def act_failed(self, message: ActionFailed) -> None:
+        text = f"Could not {message.wanted.action.label}: {message.sentence}"
         if message.unanswered:
-            said = f"No answer ({message.sentence}): it may have been done. Look before you do it again."
-        self.notify(said, severity="error", markup=False)
+            text = f"No answer ({message.sentence}): it may have been done. Check before you do it again."
+        self.notify(text, severity="error", markup=False)
 
     def action_copy_id(self) -> None:
         record = self.view.selected
@@ -222,3 +267,110 @@ class Dashboard(Exploring):
 
     def action_help(self) -> None:
         self.app.push_screen(HelpScreen(self.active_bindings))
+
+    # ------------------------------------------------------------------ what is shown
+
+    def action_raw(self) -> None:
+        record = self.view.selected
+        if record is not None:
+            self.app.push_screen(RawScreen("JSON", record))
+
+    def action_ids(self) -> None:
+        """Choose among the ids in the object, and go there; one without a screen is copied."""
+        found = self._ids()
+        if not found:
+            self.notify("There is no other id in this record.")
+            return
+        lines = [
+            Content.assemble(
+                (literal(each.where), "$muted"),
+                "  ",
+                literal(each.record_id),
+                ("" if _has_screen(each.record_id) else "  no screen: ⏎ copies it", "$muted"),
+            )
+            for each in found
+        ]
+
+        async def chosen(number: int | None) -> None:
+            if number is None:
+                return
+            record_id = found[number].record_id
+            if _has_screen(record_id):
+                await self.navigation.open_object(record_id)
+            else:
+                self.app.copy_to_clipboard(record_id)
+                self.notify(f"Copied {literal(record_id)}", markup=False)
+
+        self.app.push_screen(ChooseScreen("Jump to", lines), chosen)
+
+    def _ids(self) -> list[FoundId]:
+        """Each id in the selected record and in what is shown of it, but its own."""
+        record = self.view.selected
+        found = {each.record_id: each for each in ids_in(record, _has_screen)}
+        for label, text in self.view.shown_texts():
+            for record_id in ids_within(text):
+                found.setdefault(record_id, FoundId(label, record_id))
+        found.pop(str((record or {}).get("id")), None)
+        return [*found.values()]
+
+    def action_export(self) -> None:
+        view = self.view
+        listed = view.resource.list_path(view.record_list.filters) if isinstance(view, ResourceView) else None
+        if not isinstance(view, ResourceView) or listed is None:
+            self.notify("There is no list here to export.")
+            return
+        # Rarely wanted, and not on the way to the first paint; so are the others below.
+        from ledger_tui.client.export import ExportRequest
+        from ledger_tui.screens.export import ExportScreen
+
+        path, params = listed
+        resource = view.resource
+        file = Path(f"{resource.kind}.csv")
+        names = self._view_context.names
+        wanted = ExportRequest(path, resource.paging, params, resource.part, file, "csv", names=names)
+        narrowed = filter_line(view.record_list.filters, resource.filters)
+        what = f"{resource.title}, {literal(narrowed)}" if narrowed else f"All {resource.title.lower()}"
+        total = len(view.window) if view.window.complete else view.window.total
+        self.app.push_screen(ExportScreen(self._view_context.api, wanted, what, total), self._exported)
+
+    def _exported(self, sentence: str | None) -> None:
+        if sentence is not None:
+            self.notify(sentence, markup=False)
+
+    # ------------------------------------------------------------------ themes
+
+    def action_themes(self) -> None:
+        """Each theme as the eye rests on it; esc puts the old one back, enter keeps the new."""
+        before = self.app.theme
+        names = [theme.name for theme in THEMES]
+        lines = [Content.assemble(theme.name.ljust(18), (ABOUT[theme.name], "$muted")) for theme in THEMES]
+
+        def preview(number: int) -> None:
+            self.app.theme = names[number]
+
+        def chosen(number: int | None) -> None:
+            if number is None:
+                self.app.theme = before
+            else:
+                self._keep_theme(names[number])
+
+        at = names.index(before) if before in names else 0
+        self.app.push_screen(ChooseScreen("Themes", lines, at, preview), chosen)
+
+    def _keep_theme(self, name: str) -> None:
+        self.app.theme = name
+        from ledger_tui.config_edit import set_theme
+
+        try:
+            set_theme(config_file(), name)
+        except (BadConfig, OSError) as error:
+            self.notify(
+                f"The theme could not be saved and lasts until you quit: {literal(error)}",
+                severity="warning",
+                markup=False,
+            )
+
+
+def _has_screen(text: str) -> bool:
+    resource = resource_of_id(text)
+    return resource is not None and resource.has_object_path and " " not in text

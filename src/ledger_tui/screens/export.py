@@ -15,9 +15,9 @@ from textual.worker import Worker, WorkerState
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ClientError
-from ledger_tui.client.export import Asked, FileIsThere, Progress, export
-from ledger_tui.handlers import hears
-from ledger_tui.messages import ExportEnded, ExportWent
+from ledger_tui.client.export import ExportRequest, FileIsThere, Progress, export
+from ledger_tui.handlers import handles
+from ledger_tui.messages import ExportEnded, ExportProgressed
 from ledger_tui.screens.dialog import Dialog
 from ledger_tui.state.export_formats import format_of
 from ledger_tui.state.text import literal
@@ -33,10 +33,10 @@ class ExportScreen(Dialog[str | None]):
         Binding("escape", "cancel", "cancel", show=True),
     ]
 
-    def __init__(self, api: Api, asked: Asked, what: str, known_total: int | None) -> None:
+    def __init__(self, api: Api, wanted: ExportRequest, what: str, known_total: int | None) -> None:
         super().__init__()
         self._api = api
-        self._asked = asked
+        self._wanted = wanted
         self._what = what
         self._known_total = known_total
         self._at_work: Worker[None] | None = None
@@ -46,14 +46,14 @@ class ExportScreen(Dialog[str | None]):
         with Vertical(classes="dialog", id="export") as box:
             box.border_title = "Export to CSV or JSONL"
             yield Static(Content(self._what), id="export-what")
-            yield Input(str(self._asked.file), compact=True)
+            yield Input(str(self._wanted.file), compact=True)
             yield ProgressBar(show_eta=False)
             yield Static(id="export-note")
             yield KeyBar()
 
     def on_mount(self) -> None:
         self.query_one(ProgressBar).display = False
-        self._note("The name's end decides: .csv for spreadsheets, .jsonl for programs.")
+        self._note("The ending decides the format: .csv for spreadsheets, .jsonl for programs.")
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
         if action == "replace":
@@ -79,7 +79,7 @@ class ExportScreen(Dialog[str | None]):
         name = self.query_one(Input).value.strip()
         format_ = format_of(name)
         if format_ is None:
-            self._note("✕ Let the name end in .csv or .jsonl.", "bold $error")
+            self._note("✕ The name must end in .csv or .jsonl.", "bold $error")
             return
         try:
             file = Path(name).expanduser()
@@ -87,28 +87,28 @@ class ExportScreen(Dialog[str | None]):
             self._note(f"✕ There is no home folder {literal(name.partition('/')[0])}.", "bold $error")
             return
         self._there = False
-        asked = replace(self._asked, file=file, format=format_, replace=replace_it)
+        wanted = replace(self._wanted, file=file, format=format_, replace=replace_it)
         bar = self.query_one(ProgressBar)
         bar.display = True
         bar.update(total=self._known_total, progress=0)
         self._note("Asking for the first page…")
-        self._at_work = self._export(asked)
+        self._at_work = self._export(wanted)
         self.refresh_bindings()
 
     @work(group="export", exit_on_error=False)
-    async def _export(self, asked: Asked) -> None:
+    async def _export(self, wanted: ExportRequest) -> None:
         try:
-            done = await export(self._api, asked, lambda went: self._tell(went))
+            done = await export(self._api, wanted, lambda progress: self._post_progress(progress))
         except ClientError as error:
             self.post_message(ExportEnded(None, literal(error), there=isinstance(error, FileIsThere)))
         else:
-            self.post_message(ExportEnded(done.rows, literal(asked.file)))
+            self.post_message(ExportEnded(done.rows, literal(wanted.file)))
 
-    def _tell(self, went: Progress) -> None:
-        self.post_message(ExportWent(went.rows, went.total))
+    def _post_progress(self, progress: Progress) -> None:
+        self.post_message(ExportProgressed(progress.rows, progress.total))
 
-    @hears(ExportWent)
-    def show_progress(self, message: ExportWent) -> None:
+    @handles(ExportProgressed)
+    def show_progress(self, message: ExportProgressed) -> None:
         total = message.total or self._known_total
         if total is not None:
             total = max(total, message.rows)
@@ -116,7 +116,7 @@ class ExportScreen(Dialog[str | None]):
         of = f" of {total:,}" if total is not None else ""
         self._note(f"{message.rows:,}{of} written; esc stops and leaves nothing behind.")
 
-    @hears(ExportEnded)
+    @handles(ExportEnded)
     def end(self, message: ExportEnded) -> None:
         if message.rows is not None:
             self.dismiss(f"Exported {message.rows:,} to {message.sentence}")

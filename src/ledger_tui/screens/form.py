@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
-from textual import events, on, work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -13,46 +14,37 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 from textual.widgets.input import Selection
 
-from ledger_tui.handlers import hears
+from ledger_tui.client.errors import ClientError
+from ledger_tui.handlers import handles
 from ledger_tui.messages import (
     Created,
     FieldChanged,
-    FormOnItsWay,
+    FormAlreadySent,
+    FormHeldBack,
+    FormInFlight,
     FormRefused,
     FormSent,
     FormUnanswered,
-    FormWasSentBefore,
+    NamesLoaded,
 )
 from ledger_tui.resources.base import Field
+from ledger_tui.resources.confirmations import question_of_form
+from ledger_tui.screens.confirm import ConfirmScreen
 from ledger_tui.screens.dialog import Dialog
+from ledger_tui.screens.discard import DiscardScreen
 from ledger_tui.screens.submission import Submission
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.session import Mode, Session
 from ledger_tui.state.text import literal
 from ledger_tui.widgets.choice_field import ChoiceField
 from ledger_tui.widgets.key_bar import KeyBar
-from ledger_tui.widgets.picker_field import AccountField
+from ledger_tui.widgets.lines_field import LinesField
+from ledger_tui.widgets.picker_field import PickerField
 
 _DISCARD = "Discard what you typed?"
-_LEAVE_UNANSWERED = "No answer came: it may have been done. Leave it?"
-_LEAVE_ON_ITS_WAY = "It is on its way and may be done all the same. Leave without the answer?"
-_LOOK_FIRST = "It may have been done: look for it before you type it again."
-
-
-class DiscardScreen(Dialog[bool]):
-    """Asks before a form is left: True on a second esc, False on any other key."""
-
-    def __init__(self, question: str) -> None:
-        super().__init__()
-        self._question = question
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog", id="discard"):
-            yield Static(Content(f"{self._question}  esc again / any other key to go on"))
-
-    def on_key(self, event: events.Key) -> None:
-        event.stop()
-        self.dismiss(event.key == "escape")
+_LEAVE_UNANSWERED = "No answer came: it may have been done. Leave the form?"
+_LEAVE_IN_FLIGHT = "It has been sent and may be done all the same. Leave without the answer?"
+_LOOK_FIRST = "It may have been done: look for it before you send it again."
 
 
 class FormScreen(Dialog[Created | None]):
@@ -66,6 +58,8 @@ class FormScreen(Dialog[Created | None]):
         Binding("tab", "go(1)", "next field", show=False, priority=True),
         Binding("shift+tab", "go(-1)", "previous field", show=False, priority=True),
         Binding("ctrl+s", "send", "send", show=True, priority=True),
+        Binding("ctrl+n", "add_line", "add a line", show=True, priority=True),
+        Binding("ctrl+r", "remove_line", "remove it", show=True, priority=True),
         Binding("escape", "cancel", "cancel", show=True),
     ]
 
@@ -89,9 +83,10 @@ class FormScreen(Dialog[Created | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog", id="form") as box:
             box.border_title = self._title()
+            box.set_class(self._has_lines, "-dense")
             with VerticalScroll(id="fields", can_focus=False):
                 for field in self._form.fields:
-                    with Horizontal(classes="field"):
+                    with Horizontal(classes="field", id=f"row-{field.name}"):
                         yield Static(Content(field.label + (" *" if field.required else "")), classes="label")
                         with Vertical(classes="entry"):
                             yield self._entry(field)
@@ -109,7 +104,11 @@ class FormScreen(Dialog[Created | None]):
         if field.kind == "choice":
             return ChoiceField(field.choices, value, id=f"field-{field.name}")
         if field.kind == "account":
-            return AccountField(self._names, value, field.hint, id=f"field-{field.name}")
+            return PickerField(self._names, value, field.hint, id=f"field-{field.name}")
+        if field.kind == "user":
+            return PickerField(self._names.users, value, field.hint, id=f"field-{field.name}")
+        if field.kind == "lines":
+            return LinesField(value, field.hint, self._currency, id=f"field-{field.name}")
         return Input(value, placeholder=field.hint, compact=True, id=f"field-{field.name}")
 
     def on_mount(self) -> None:
@@ -117,8 +116,22 @@ class FormScreen(Dialog[Created | None]):
         self._typed_at_first = self.typed()
         edits = self._form.method == "PATCH"  # what is edited is what stands there
         empty = next((f for f in self._form.fields if edits or not self._prefill.get(f.name)), None)
+        self._show_amount_or_lines()
         if empty is not None:
             self._focus_field(empty.name)
+        if any(field.kind == "user" for field in self._form.fields):
+            self._learn_users()
+
+    @work(group="names", exit_on_error=False)
+    async def _learn_users(self) -> None:
+        with suppress(ClientError):  # then they are known by their ids alone
+            if await self.submission.learn_users():
+                self.post_message(NamesLoaded())
+
+    @handles(NamesLoaded)
+    def names_loaded(self) -> None:
+        for picker in self.query(PickerField):
+            picker.directory_changed()
 
     def typed(self) -> dict[str, str]:
         """What stands in each field."""
@@ -126,12 +139,46 @@ class FormScreen(Dialog[Created | None]):
 
     def _value(self, field: Field) -> str:
         entry = self.query_one(f"#field-{field.name}")
-        assert isinstance(entry, Input | ChoiceField | AccountField)
+        assert isinstance(entry, Input | ChoiceField | PickerField | LinesField)
+        if field.kind == "amount" and self._lines_are_given:
+            return ""  # their sum stands in its place
         return entry.value
 
     def _focus_field(self, name: str) -> None:
         entry = self.query_one(f"#field-{name}")
-        (entry.query_one(Input) if isinstance(entry, AccountField) else entry).focus()
+        if isinstance(entry, LinesField) and entry.focus_fault():
+            return
+        inputs = entry.query(Input)
+        (inputs.first() if inputs else entry).focus()
+
+    def _currency(self) -> str | None:
+        """The currency of the account that is chosen."""
+        return self._names.currency(self.query_one("#field-account", PickerField).value)
+
+    # ------------------------------------------------------------------ lines
+
+    @property
+    def _has_lines(self) -> bool:
+        return any(field.kind == "lines" for field in self._form.fields)
+
+    @property
+    def _lines_are_given(self) -> bool:
+        return any(lines.has_rows for lines in self.query(LinesField))
+
+    def _show_amount_or_lines(self) -> None:
+        """Exactly one of them is sent, so only one of them can be typed."""
+        if self._has_lines:
+            self.query_one("#row-amount").display = not self._lines_are_given
+
+    async def action_add_line(self) -> None:
+        await self.query_one(LinesField).add_row()
+        self._show_amount_or_lines()
+
+    async def action_remove_line(self) -> None:
+        await self.query_one(LinesField).remove_row()
+        self._show_amount_or_lines()
+        if not self._lines_are_given:
+            self._focus_field("amount")
 
     def _note(self, text: str, style: str = "$muted") -> None:
         self.query_one("#form-note", Static).update(Content.styled(text, style))
@@ -139,14 +186,24 @@ class FormScreen(Dialog[Created | None]):
     # ------------------------------------------------------------------ sending
 
     def action_next(self) -> None:
-        """Enter takes the account offered, else goes on; in the last field it sends."""
-        entry = self._focused_entry()
-        if isinstance(entry, AccountField) and entry.take_offered():
-            self.focus_next()
-        elif entry is not None and entry.id == f"field-{self._form.fields[-1].name}":
+        """Enter takes what a picker offers, else goes on; in the last field it sends."""
+        picker, last = self._focused_picker(), self._in_last_field()
+        if picker is not None and picker.take_offered():
+            if not last:  # there the choice is seen before it is sent
+                self.focus_next()
+        elif last:
             self.action_send()
         else:
             self.focus_next()
+
+    def key_text(self, binding: Binding) -> str:
+        """Say what enter does here."""
+        if binding.action != "next":
+            return binding.description
+        picker = self._focused_picker()
+        if picker is not None and picker.offers:
+            return "choose"
+        return "send" if self._in_last_field() else "next"
 
     def action_go(self, step: int) -> None:
         if step > 0:
@@ -154,15 +211,14 @@ class FormScreen(Dialog[Created | None]):
         else:
             self.focus_previous()
 
-    def _focused_entry(self) -> Widget | None:
-        focused = self.focused
-        for node in focused.ancestors_with_self if focused is not None else ():
-            if isinstance(node, Widget) and (node.id or "").startswith("field-"):
-                return node
-        return None
+    def _focused_picker(self) -> PickerField | None:
+        return next((picker for picker in self.query(PickerField) if picker.has_focus_within), None)
+
+    def _in_last_field(self) -> bool:
+        return self.focused is not None and self.focused is self.focus_chain[-1]
 
     def action_send(self) -> None:
-        for entry in self.query(AccountField):
+        for entry in self.query(PickerField):
             entry.take_only()
         self._show_errors({})
         self._note("Sending…")
@@ -175,7 +231,12 @@ class FormScreen(Dialog[Created | None]):
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
         locked = self.sending or self._done is not None
-        return None if locked and action in ("next", "go", "send") else True
+        if action in ("add_line", "remove_line") and not self._has_lines:
+            return False
+        if action == "remove_line":
+            in_a_line = any(lines.has_focus_within for lines in self.query(LinesField))
+            return True if in_a_line and not locked else None
+        return None if locked and action in ("next", "go", "send", "add_line") else True
 
     def _lock(self, *, sending: bool) -> None:
         """Nothing can be changed: it is being sent, or it is done."""
@@ -194,17 +255,33 @@ class FormScreen(Dialog[Created | None]):
 
     @work(group="form", exclusive=True, exit_on_error=False)
     async def _send(self, typed: Mapping[str, str]) -> None:
-        self.post_message(await self.submission.send(typed, self.post_message))
+        prepared = await self.submission.prepare(typed)
+        if isinstance(prepared, FormRefused):
+            self.post_message(prepared)
+            return
+        mode = self._session.mode
+        question = question_of_form(self._form, typed, prepared.body, prepared.currency, self._names, mode)
+        if question is not None:
+            confirm = ConfirmScreen(*question, mode, what="amount")
+            if not await self.app.push_screen_wait(confirm):
+                self.post_message(FormHeldBack())
+                return
+        self.post_message(await self.submission.send(prepared, self.post_message))
+
+    @handles(FormHeldBack)
+    def held_back(self) -> None:
+        self._unlock()
+        self._note("Nothing was sent.")
 
     # ------------------------------------------------------------------ leaving
 
     def action_cancel(self) -> None:
-        if self.sending and not self.submission.on_its_way:
+        if self.sending and not self.submission.in_flight:
             self.workers.cancel_group(self, "form")
             self._unlock()
             self._note("Nothing was sent.")
         elif self.sending:
-            self._ask_to_leave(_LEAVE_ON_ITS_WAY)
+            self._ask_to_leave(_LEAVE_IN_FLIGHT)
         elif self._done is not None:
             self.dismiss(self._done)
         elif self.submission.unanswered:
@@ -221,7 +298,7 @@ class FormScreen(Dialog[Created | None]):
     def _leave_answered(self, leave: bool | None) -> None:
         self._question = None
         if leave:
-            if self.submission.unanswered or (self.sending and self.submission.on_its_way):
+            if self.submission.unanswered or (self.sending and self.submission.in_flight):
                 self.notify(_LOOK_FIRST, severity="warning")
             self.dismiss(None)
 
@@ -232,7 +309,7 @@ class FormScreen(Dialog[Created | None]):
 
     # ------------------------------------------------------------------ the answer
 
-    @hears(FormSent)
+    @handles(FormSent)
     def sent(self, message: FormSent) -> None:
         # A secret is taken out of the record at once: it is shown in one dialog and kept nowhere.
         record = dict(message.record)
@@ -246,35 +323,33 @@ class FormScreen(Dialog[Created | None]):
             )
         )
 
-    @hears(FormOnItsWay)
-    def tell_whether_it_left(self, message: FormOnItsWay) -> None:
+    @handles(FormInFlight)
+    def show_in_flight(self, message: FormInFlight) -> None:
         if self.sending:
-            self._note(
-                "Sending…" if message.on_its_way else "The rate limit holds it back; esc takes it back."
-            )
+            self._note("Sending…" if message.in_flight else "Waiting for the rate limit; esc cancels.")
 
-    @hears(FormWasSentBefore)
-    def sent_before(self, message: FormWasSentBefore) -> None:
+    @handles(FormAlreadySent)
+    def sent_before(self, message: FormAlreadySent) -> None:
         """An earlier try went through. It stays to be read where that is not all there is to say."""
         done = f"Already done: {literal(message.original or 'an earlier try went through')}"
-        told = [message.otherwise] if message.otherwise else []
+        notes = [message.otherwise] if message.otherwise else []
         if self._form.shows_once:
-            told.append(f"Nobody has seen its {self._form.shows_once}: roll it to get another.")
+            notes.append(f"Nobody has seen its {self._form.shows_once}: roll it to get another.")
         self._done = Created(None, done)
-        if not told:
+        if not notes:
             self.dismiss(self._done)
             return
         self._answered()
         self._lock(sending=False)
-        self._note(f"✕ {done}. {' '.join(told)}", "bold $error")
+        self._note(f"✕ {done}. {' '.join(notes)}", "bold $error")
 
-    @hears(FormUnanswered)
+    @handles(FormUnanswered)
     def unanswered(self, message: FormUnanswered) -> None:
         self._answered()
         self._unlock()
         self._note(f"✕ {message.sentence} Sending again is safe: it cannot be done twice.", "bold $error")
 
-    @hears(FormRefused)
+    @handles(FormRefused)
     def refused(self, message: FormRefused) -> None:
         self._answered()
         self._unlock()
@@ -289,10 +364,13 @@ class FormScreen(Dialog[Created | None]):
     def text_changed(self, event: Input.Changed) -> None:
         self.post_message(FieldChanged(event.input.id))
 
-    @hears(FieldChanged)
+    @handles(FieldChanged)
     def field_changed(self, message: FieldChanged) -> None:
         """What was said of a field was said of what was sent, and goes when something else stands there."""
         message.stop()
+        self.refresh_bindings()  # what enter does here may be something else
+        for lines in self.query(LinesField):
+            lines.show_sum()
         for field in self._form.fields:
             as_sent = self._typed_as_sent.get(field.name)
             if message.entry == f"field-{field.name}" and self._value(field) != as_sent:

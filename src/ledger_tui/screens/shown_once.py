@@ -32,8 +32,8 @@ class ShownOnceScreen(Dialog[None]):
             box.border_title = "Shown once"
             yield Static(Content(self._sentence))
             yield Static(Content.styled(f"\n{literal(self._secret)}\n", "bold $accent"))
-            told = "Keep it now: nobody can show it again. Keep it on a server, never in public code."
-            yield Static(Content.styled(f"{self._note}\n{told}".strip() + "\n", "$muted"))
+            advice = "Store it now: it cannot be shown again. Keep it on a server, never in public code."
+            yield Static(Content.styled(f"{self._note}\n{advice}".strip() + "\n", "$muted"))
             yield KeyBar()
 
     def action_copy(self) -> None:

@@ -17,7 +17,7 @@ from textual.widgets import Static
 
 from ledger_tui.client.errors import ClientError
 from ledger_tui.client.oauth import OAuthApp, SignIn
-from ledger_tui.handlers import hears
+from ledger_tui.handlers import handles
 from ledger_tui.messages import SignInEnded
 from ledger_tui.screens.dialog import Dialog
 from ledger_tui.state.text import literal
@@ -81,12 +81,13 @@ class SignInScreen(Dialog[dict[str, Any] | None]):
 
     def _show_link(self) -> None:
         text = Content.assemble(
-            "Your browser opens this page; else open it yourself:\n\n", (literal(self.link), "$accent")
+            "Your browser opens this page; if it does not, open it yourself:\n\n",
+            (literal(self.link), "$accent"),
         )
         self.query_one("#sign-in-link", Static).update(text)
         self._note("\nWaiting for you to come back from there…")
 
-    @hears(SignInEnded)
+    @handles(SignInEnded)
     def end(self, message: SignInEnded) -> None:
         if message.answer is not None:
             self.dismiss(message.answer)

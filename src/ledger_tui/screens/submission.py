@@ -4,30 +4,43 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from textual.message import Message
 
-from ledger_tui.client.api import Answer, Api, new_idempotency_key
+from ledger_tui.client.api import Api, ApiResponse, new_idempotency_key
 from ledger_tui.client.errors import (
     NO_LEDGER,
     AlreadyDone,
     ClientError,
+    Forbidden,
     NotFound,
     RateLimited,
     Refusal,
     ServerError,
     Unreachable,
 )
-from ledger_tui.messages import FormOnItsWay, FormRefused, FormSent, FormUnanswered, FormWasSentBefore
+from ledger_tui.client.lists import fetch_page
+from ledger_tui.messages import FormAlreadySent, FormInFlight, FormRefused, FormSent, FormUnanswered
 from ledger_tui.resources.base import Form, Resource
 from ledger_tui.resources.forms import FieldErrors, body_of, changes_of
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.session import Session
 from ledger_tui.state.text import literal
+from ledger_tui.state.window import Want
 
 _NO_ACCOUNT = "There is no such account. Type part of its name."
+_SEVERAL = "Several accounts match: choose one."
+
+
+class Prepared(NamedTuple):
+    """A request that is about to be sent, and what it was made of."""
+
+    typed: Mapping[str, str]
+    body: Mapping[str, Any]
+    idempotency_key: str | None
+    currency: str | None
 
 
 class Submission:
@@ -49,13 +62,14 @@ class Submission:
         self._session = session
         self._names = names
         self.idempotency_key = new_idempotency_key()
-        self.on_its_way = False  # whether what is sent has left: before, it can still be taken back
+        self.in_flight = False  # whether what is sent has left: before, it can still be taken back
         self.unanswered: list[Mapping[str, Any]] = []  # each body that may have been done or not
 
-    async def send(self, typed: Mapping[str, str], tell: Callable[[Message], object]) -> Message:
-        """What came of it; `tell` is told when it leaves, and when it is held back."""
-        self.on_its_way = False
+    async def prepare(self, typed: Mapping[str, str]) -> Prepared | FormRefused:
+        """What would be sent, read from what was typed; or what is wrong with it."""
+        self.in_flight = False
         try:
+            await self._require_user(typed)
             currency = await self._currency(typed)
             if self.form.method == "PATCH":
                 body, key = changes_of(self.form, typed, self.prefill, currency), None
@@ -65,10 +79,15 @@ class Submission:
             return FormRefused(error.errors)
         except ClientError as error:
             return FormRefused({"": literal(error)})
+        return Prepared(typed, body, key, currency)
+
+    async def send(self, prepared: Prepared, post: Callable[[Message], object]) -> Message:
+        """What came of it; `tell` is told when it leaves, and when it is held back."""
+        typed, body, key = prepared.typed, prepared.body, prepared.idempotency_key
         try:
-            answer = await self._write(body, key, tell)
+            answer = await self._write(body, key, post)
         except AlreadyDone as error:
-            return FormWasSentBefore(error.original, self._what_was_done(body))
+            return FormAlreadySent(error.original, self._what_was_done(body))
         except Unreachable as error:
             return self._no_answer(f"No answer ({literal(error)}).", body)
         except ServerError as error:
@@ -83,19 +102,19 @@ class Submission:
         return self._no_answer(NO_LEDGER, body)
 
     async def _write(
-        self, body: Mapping[str, Any], key: str | None, tell: Callable[[Message], object]
-    ) -> Answer:
+        self, body: Mapping[str, Any], key: str | None, post: Callable[[Message], object]
+    ) -> ApiResponse:
         """As `Api.write`, but it is known whether it has left: what a rate limit holds back was not sent."""
         while True:
             while (seconds := self._session.waiting_seconds) > 0:
-                tell(FormOnItsWay(False))
+                post(FormInFlight(False))
                 await asyncio.sleep(seconds)
-            self.on_its_way = True
-            tell(FormOnItsWay(True))
+            self.in_flight = True
+            post(FormInFlight(True))
             try:
                 return await self._api.call(self.form.method, self.form.path, body=body, idempotency_key=key)
             except RateLimited:
-                self.on_its_way = False
+                self.in_flight = False
 
     def _no_answer(self, sentence: str, body: Mapping[str, Any]) -> FormUnanswered:
         if body not in self.unanswered:
@@ -105,9 +124,9 @@ class Submission:
     def _what_was_done(self, body: Mapping[str, Any]) -> str:
         """What an earlier try may have done otherwise than `body` says; "" where that is what was done."""
         if self.unanswered and body not in self.unanswered:
-            return "That is what you sent before: what you have changed since was not done."
+            return "This was sent earlier: the changes you made since were not sent."
         if len(self.unanswered) > 1:
-            return "You changed it between two tries: look which of them was done."
+            return "You changed it between two attempts: check which one was done."
         return ""
 
     async def _currency(self, typed: Mapping[str, str]) -> str | None:
@@ -122,10 +141,30 @@ class Submission:
                 answer = await self._api.read(f"/v1/accounts/{quote(account_id, safe='')}")
             except NotFound:
                 several = self._names.search(account_id)
-                said = "Several have that in their name: choose one." if several else _NO_ACCOUNT
-                raise FieldErrors({"account": said}) from None
+                raise FieldErrors({"account": _SEVERAL if several else _NO_ACCOUNT}) from None
             self._names.learn([answer.record])
         return self._names.currency(account_id)
+
+    async def learn_users(self) -> bool:
+        """Read the newest users, for one to be chosen by name; True if any is new. Raises ClientError."""
+        page = await fetch_page(self._api, "/api/users", "page", {}, Want(0, "page", 0, None))
+        return self._names.learn_users(page.rows)
+
+    async def _require_user(self, typed: Mapping[str, str]) -> None:
+        """Raise FieldErrors for a user there is not."""
+        for field in self.form.fields:
+            user_id = typed.get(field.name, "").strip()
+            if field.kind != "user" or not user_id or self._names.users.get(user_id) is not None:
+                continue
+            try:
+                answer = await self._api.read(f"/api/users/{quote(user_id, safe='')}")
+            except NotFound as error:
+                several = self._names.users.search(user_id)
+                text = _SEVERAL if several else f"{literal(error)} Type part of the name or email."
+                raise FieldErrors({field.name: text}) from None
+            except Forbidden:  # who may place orders need not be one who may read users
+                continue
+            self._names.learn_users([answer.record])
 
     def _field_of(self, refusal: Refusal, typed: Mapping[str, str]) -> str:
         """The field a refusal is about: what its `param` begins with; without one (the directory tells none)

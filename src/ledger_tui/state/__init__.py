@@ -1,1 +1,1 @@
-"""What the dashboard knows: plain values and rules, without Textual and without HTTP."""
+"""The state of the dashboard: plain values and rules, without Textual and without HTTP."""

@@ -1,4 +1,4 @@
-"""The figures of the overview, counted from what lists hold. Pure."""
+"""The figures of the overview, computed from lists of records. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEPT_BUCKETS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """What there is of one currency: the amount in its smallest unit, and in how many objects."""
+    """The total of one currency: the amount in its smallest unit, and the number of objects."""
 
     currency: str
     amount: int
@@ -24,7 +24,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Balances:
-    """Sums of accounts by currency, of `accounts` in all; `partial` when there are more than were read."""
+    """Sums of `accounts` accounts by currency; `partial` when there are more accounts than were read."""
 
     sums: Sequence[Sum]
     accounts: int
@@ -41,7 +41,7 @@ class OpenInvoices:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How the newest deliveries of each endpoint stand."""
+    """The state of the newest deliveries of each endpoint."""
 
     endpoints: int
     disabled: int
@@ -50,7 +50,7 @@ class Health:
 
 
 def sums_of(records: Iterable[Record], amount: str) -> list[Sum]:
-    """Sums by currency, the currency with the most objects first."""
+    """Return the sums by currency, the currency with the most objects first."""
     amounts, counts = Counter[str](), Counter[str]()
     for record in records:
         value, currency = record.get(amount), record.get("currency")
@@ -61,27 +61,27 @@ def sums_of(records: Iterable[Record], amount: str) -> list[Sum]:
 
 
 def overdue(invoices: Iterable[Record], today: str) -> int:
-    """How many are due before a date, `2026-11-20`."""
+    """Return how many invoices are due before a date such as `2026-11-20`."""
     dues = (record.get("due_date") for record in invoices)
     return sum(1 for due in dues if isinstance(due, str) and due < today)
 
 
 class PostingRate:
-    """How many postings there were in each stretch of `BUCKET_SECONDS`.
+    """The number of transactions in each interval of `BUCKET_SECONDS`.
 
-    Times are the server's, in seconds. Where its records have no time, a posting counts when it was first
-    seen. Where more came at once than was read there is a gap; how many came in it is a guess.
+    Times are the server's, in seconds. A transaction without a time counts when it was first seen. When more
+    were posted at once than were read there is a gap, and their number is an estimate.
     """
 
     def __init__(self) -> None:
         self.newest: str | None = None
         self._counts = Counter[int]()
-        self._guesses: dict[int, int] = {}  # in stretches that were not read in full: what is missing
+        self._guesses: dict[int, int] = {}  # the missing number in intervals that were not read completely
         self._complete_from: float | None = None
         self._newest_at: float | None = None
 
     def take(self, rows: Sequence[Record], *, now: float, reached: bool) -> None:
-        """Postings newest first. `reached`: behind the last of them nothing is missing."""
+        """Count transactions, newest first; with `reached` none is missing before the last of them."""
         first = self.newest is None
         known = self.newest
         new: list[Record] = []
@@ -92,7 +92,7 @@ class PostingRate:
             new.append(row)
         times = [at for row in new if (at := moment(row.get("created"))) is not None]
         if new and not times and first:
-            self._complete_from = now  # without a time only what comes from now on can be counted
+            self._complete_from = now  # without times only transactions from now on can be counted
         else:
             times += [now] * (len(new) - len(times))
             self._counts.update(int(at // BUCKET_SECONDS) for at in times)
@@ -110,7 +110,7 @@ class PostingRate:
             self._complete_from = float("-inf") if reached else min(times, default=now)
         elif not reached and times and self._newest_at is not None:
             oldest, newest = min(times), max(times)
-            # What was seen all at once, as where no times are told, tells of no rate.
+            # Transactions all seen at one moment, as without times, give no rate.
             rate = len(times) / max(1.0, newest - oldest) if newest > oldest else 0.0
             for bucket in range(int(self._newest_at // BUCKET_SECONDS), int(oldest // BUCKET_SECONDS) + 1):
                 start, end = bucket * BUCKET_SECONDS, (bucket + 1) * BUCKET_SECONDS
@@ -118,7 +118,7 @@ class PostingRate:
                 self._guesses[bucket] = self._guesses.get(bucket, 0) + round(seconds * rate)
 
     def per_minute(self, now: float, buckets: int) -> list[float | None]:
-        """The rate in each of the last whole buckets, oldest first; None where not all was read."""
+        """Return the rate in each of the last complete buckets, oldest first; None where not all was read."""
         return [
             self._counts[bucket] * 60 / BUCKET_SECONDS
             if self._reaches(bucket) and bucket not in self._guesses
@@ -127,7 +127,7 @@ class PostingRate:
         ]
 
     def last_minute(self, now: float) -> tuple[float, bool] | None:
-        """The rate over the last minute's whole buckets, and whether some of it is a guess."""
+        """Return the rate over the last minute's complete buckets, and whether part of it is an estimate."""
         buckets = [bucket for bucket in self._last(now, 60 // BUCKET_SECONDS) if self._reaches(bucket)]
         if not buckets:
             return None
@@ -140,12 +140,12 @@ class PostingRate:
         return range(last - buckets, last)
 
     def _reaches(self, bucket: int) -> bool:
-        """Whether it is after the beginning of what was read."""
+        """Return whether the bucket is after the beginning of what was read."""
         return self._complete_from is not None and bucket * BUCKET_SECONDS >= self._complete_from
 
 
 def moment(time: object) -> float | None:
-    """An ISO 8601 time as seconds since 1970; None for what is none."""
+    """Return an ISO 8601 time as seconds since 1970; None when it is not a time."""
     if not isinstance(time, str):
         return None
     try:

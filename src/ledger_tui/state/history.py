@@ -1,4 +1,4 @@
-"""Where one has been: places to go back to and forward again, and the objects met on the way. Pure."""
+"""The navigation history: places to go back and forward to, and the objects opened. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ RECENT_KEPT = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
-    """A screen, its filters, and the object that was open there, if one was, as it was then."""
+class Location:
+    """A screen, its filters, and the object that was open there, as it was then, or None."""
 
     kind: str
     filters: Mapping[str, str] = field(default_factory=dict)
@@ -23,40 +23,40 @@ class Spot:
 
 
 class History:
-    """As a browser's: going somewhere new forgets what was ahead."""
+    """A history like a browser's: going to a new place forgets the places ahead."""
 
     def __init__(self) -> None:
-        self._behind: list[Spot] = []
-        self._ahead: list[Spot] = []
+        self._behind: list[Location] = []
+        self._ahead: list[Location] = []
 
-    def leave(self, spot: Spot) -> None:
-        """Go somewhere new from here."""
-        if not self._behind or self._behind[-1] != spot:
-            self._behind.append(spot)
+    def leave(self, location: Location) -> None:
+        """Leave this place for a new one."""
+        if not self._behind or self._behind[-1] != location:
+            self._behind.append(location)
             del self._behind[:-KEPT]
         self._ahead.clear()
 
-    def back(self, here: Spot) -> Spot | None:
-        """Where one was before; None at the beginning."""
+    def back(self, here: Location) -> Location | None:
+        """Return the place before this one; None at the beginning."""
         return self._step(self._behind, self._ahead, here)
 
-    def forward(self, here: Spot) -> Spot | None:
-        """Where one went back from; None if nowhere."""
+    def forward(self, here: Location) -> Location | None:
+        """Return the place that `back` left; None if there is none."""
         return self._step(self._ahead, self._behind, here)
 
     @staticmethod
-    def _step(source: list[Spot], target: list[Spot], here: Spot) -> Spot | None:
+    def _step(source: list[Location], target: list[Location], here: Location) -> Location | None:
         while source:
-            spot = source.pop()
-            if spot != here:
+            location = source.pop()
+            if location != here:
                 target.append(here)
-                return spot
+                return location
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """An object that was looked at, and what it was called."""
+    """An object that was opened, and its name."""
 
     kind: str
     record_id: str
@@ -64,14 +64,14 @@ class Recent:
 
 
 def recent_of(kind: str, record: Mapping[str, Any]) -> Recent:
-    """An object by what people call it: a name, a number, else its id alone."""
+    """Return an object under the name people use: a name, a number, or its id."""
     names = (record.get(field) for field in ("name", "number", "customer", "description", "email"))
     label = next((name for name in names if isinstance(name, str) and name), "")
     return Recent(kind, str(record.get("id", "")), label)
 
 
 class RecentObjects:
-    """The latest objects that were opened, the latest first."""
+    """The objects opened last, the latest first."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[str, Recent] = OrderedDict()

@@ -12,13 +12,13 @@ MINUS = "−"  # U+2212, as wide as a plus
 
 
 class BadAmount(ValueError):
-    """The text is no amount of its currency; the message is a sentence for the person who typed it."""
+    """The text is not an amount of its currency; the message is a sentence for the person who typed it."""
 
 
 @lru_cache(maxsize=512)
 def decimals(currency: str) -> int | None:
-    """How many decimals a currency has (JPY 0, EUR 2, KWD 3), or None for one ISO 4217 does not list."""
-    import iso4217  # reads a table of 100 KB: not on the way to the first paint
+    """Return a currency's number of decimals (JPY 0, EUR 2, KWD 3); None if ISO 4217 does not list it."""
+    import iso4217  # it reads a table of 100 KB, so it is imported after the first paint
 
     entry = iso4217.raw_table.get(currency.upper())
     units = str(entry["CcyMnrUnts"]) if entry else ""
@@ -26,7 +26,10 @@ def decimals(currency: str) -> int | None:
 
 
 def format_amount(minor: int, currency: str | None, *, sign: bool = False) -> str:
-    """`1250` EUR as `12.50`; an amount of an unknown currency stays in its smallest unit, marked `u`."""
+    """Return `12.50` for `1250` EUR.
+
+    The amount of an unknown currency stays in its smallest unit, marked `u`.
+    """
     places = decimals(currency) if currency else None
     digits = str(abs(minor)).rjust((places or 0) + 1, "0")
     whole = digits[: len(digits) - places] if places else digits
@@ -38,22 +41,27 @@ def format_amount(minor: int, currency: str | None, *, sign: bool = False) -> st
     return "+" + text if sign else text
 
 
-def parse_amount(text: str, currency: str) -> int:
-    """`12.50` EUR as `1250`, exactly. Raises BadAmount for anything else than a positive amount."""
+def parse_amount(text: str, currency: str, *, least: int = 1) -> int:
+    """Return `1250` for `12.50` EUR, exactly. Raises BadAmount unless it is an amount of `least` or more."""
     written = text.strip()
     places = decimals(currency)
     if places is None:
         raise BadAmount(f"The number of decimals of {currency} is not known.")
     if not _AMOUNT.fullmatch(written) or not written.isascii():
-        raise BadAmount(f"Write an amount like {_example(places)}, without separators.")
+        raise BadAmount(f"Write an amount like {_example(places)}, without thousands separators.")
     if len(written.partition(".")[2]) > places:
         raise BadAmount(f"{currency} has {_count(places)}.")
     minor = int(Decimal(written).scaleb(places))
-    if minor < 1:
+    if minor < least:
         raise BadAmount("The amount must be more than zero.")
     if minor > LARGEST_AMOUNT:
         raise BadAmount(f"The largest amount is {format_amount(LARGEST_AMOUNT, currency)}.")
     return minor
+
+
+def editable_amount(minor: int, currency: str) -> str:
+    """Return `1234.50` for `123450` EUR: an amount as it is typed, which `parse_amount` reads."""
+    return format_amount(minor, currency).replace(",", "")
 
 
 def _example(places: int) -> str:

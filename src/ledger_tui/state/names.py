@@ -1,9 +1,9 @@
-"""What is known of accounts and users by their id: a transaction names its account, but not its currency."""
+"""The accounts and users known by id: a transaction names its account, but not its currency."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 
 class AccountName(NamedTuple):
@@ -12,76 +12,118 @@ class AccountName(NamedTuple):
     currency: str
 
 
-class AccountNames:
-    """Accounts seen so far, and users. Name and currency of an account never change: an entry stays true."""
+class UserName(NamedTuple):
+    id: str
+    name: str
+    email: str
+
+
+Named = TypeVar("Named", AccountName, UserName)
+
+
+class Directory(Generic[Named]):
+    """Objects seen so far, found by id, by name or by a part of either."""
 
     def __init__(self) -> None:
-        self._known: dict[str, AccountName] = {}
-        self._absent: set[str] = set()
-        self._users: dict[str, str] = {}
+        self._known: dict[str, Named] = {}
+
+    def _learn(self, found: Iterable[Named]) -> bool:
+        """Add objects; returns whether any is new or has another name."""
+        before = dict(self._known)
+        self._known.update({named.id: named for named in found})
+        return self._known != before
+
+    def get(self, object_id: object) -> Named | None:
+        return self._known.get(object_id) if isinstance(object_id, str) else None
+
+    def with_name(self, name: str) -> list[Named]:
+        """Return the known objects with exactly this name, in any case."""
+        wanted = name.strip().casefold()
+        return [known for known in self._known.values() if known.name.casefold() == wanted]
+
+    def having(self, text: str) -> list[Named]:
+        """Return the known objects with `text` in their name, in any case."""
+        wanted = text.strip().casefold()
+        return [known for known in self._known.values() if wanted in known.name.casefold()]
+
+    def resolve(self, text: str) -> Named | None:
+        """Return the object with this name or a part of it; None when there is none or may be several."""
+        found = self.with_name(text) or self.having(text)
+        return found[0] if text.strip() and len(found) == 1 else None
+
+    def search(self, text: str, limit: int = 5) -> list[Named]:
+        """Return known objects with `text` in their name, id or email, in any case.
+
+        Objects whose names begin with it come first.
+        """
+        wanted = text.strip().casefold()
+        found = [
+            known
+            for known in self._known.values()
+            if any(wanted in field.casefold() for field in _searched(known))
+        ]
+        found.sort(key=lambda known: (not known.name.casefold().startswith(wanted), known.name.casefold()))
+        return found[:limit]
+
+
+def _searched(known: AccountName | UserName) -> tuple[str, ...]:
+    return (known.name, known.id) if isinstance(known, AccountName) else (known.name, known.id, known.email)
+
+
+class UserNames(Directory[UserName]):
+    """The users seen so far."""
 
     def learn(self, records: Iterable[dict[str, Any]]) -> bool:
-        """Take in account records; True if any was new."""
-        before = len(self._known)
-        for record in records:
-            account_id, currency = record.get("id"), record.get("currency")
-            if isinstance(account_id, str) and isinstance(currency, str):
-                self._known[account_id] = AccountName(account_id, str(record.get("name", "")), currency)
-        return len(self._known) != before
+        """Add user records; returns whether any name was new. An erased user has none."""
+        return self._learn(
+            UserName(record["id"], record["name"], str(record.get("email") or ""))
+            for record in records
+            if isinstance(record.get("id"), str) and isinstance(record.get("name"), str) and record["name"]
+        )
+
+
+class AccountNames(Directory[AccountName]):
+    """The accounts and users seen so far.
+
+    An account's name and currency never change, so entries stay valid.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._absent: set[str] = set()
+        self.users = UserNames()
+
+    def learn(self, records: Iterable[dict[str, Any]]) -> bool:
+        """Add account records; returns whether any was new."""
+        return self._learn(
+            AccountName(record["id"], str(record.get("name", "")), record["currency"])
+            for record in records
+            if isinstance(record.get("id"), str) and isinstance(record.get("currency"), str)
+        )
 
     def learn_users(self, records: Iterable[dict[str, Any]]) -> bool:
-        """Take in user records; True if any name was new."""
-        before = dict(self._users)
-        for record in records:
-            user_id, name = record.get("id"), record.get("name")
-            if isinstance(user_id, str) and isinstance(name, str) and name:
-                self._users[user_id] = name
-        return self._users != before
+        """Add user records; returns whether any name was new."""
+        return self.users.learn(records)
 
     def user(self, user_id: object) -> str | None:
-        """A user's name, where the user was seen."""
-        return self._users.get(user_id) if isinstance(user_id, str) else None
+        """Return a user's name, None if the user was not seen."""
+        known = self.users.get(user_id)
+        return known.name if known else None
 
     def mark_absent(self, account_id: str) -> None:
-        """The server has no such account (any more): do not ask again."""
+        """Note that the server does not have this account, so that it is not asked again."""
         self._absent.add(account_id)
-
-    def get(self, account_id: object) -> AccountName | None:
-        return self._known.get(account_id) if isinstance(account_id, str) else None
 
     def currency(self, account_id: object) -> str | None:
         known = self.get(account_id)
         return known.currency if known else None
 
     def name(self, account_id: str) -> str:
-        """The account's name where it is known, else what was given."""
+        """Return the account's name if it is known, else the id."""
         known = self._known.get(account_id)
         return known.name if known else account_id
 
     def unknown(self, account_ids: Iterable[object]) -> list[str]:
-        """The ids worth asking the server for, each once, in order."""
-        asked = dict.fromkeys(id_ for id_ in account_ids if isinstance(id_, str))
-        return [id_ for id_ in asked if id_ not in self._known and id_ not in self._absent]
-
-    def called(self, name: str) -> list[AccountName]:
-        """Known accounts of exactly this name, but for its case."""
-        wanted = name.strip().casefold()
-        return [known for known in self._known.values() if known.name.casefold() == wanted]
-
-    def meant(self, text: str) -> AccountName | None:
-        """The account a name or a part of it leads to; None where it is none, or may be several."""
-        wanted = text.strip().casefold()
-        exact = self.called(text)
-        found = exact or [known for known in self._known.values() if wanted in known.name.casefold()]
-        return found[0] if wanted and len(found) == 1 else None
-
-    def search(self, text: str, limit: int = 5) -> list[AccountName]:
-        """Known accounts whose name or id contains `text`, case-insensitively, names that begin so first."""
-        wanted = text.strip().casefold()
-        found = [
-            known
-            for known in self._known.values()
-            if wanted in known.name.casefold() or wanted in known.id.casefold()
-        ]
-        found.sort(key=lambda known: (not known.name.casefold().startswith(wanted), known.name.casefold()))
-        return found[:limit]
+        """Return the ids to ask the server for, each once, in order."""
+        wanted = dict.fromkeys(id_ for id_ in account_ids if isinstance(id_, str))
+        return [id_ for id_ in wanted if id_ not in self._known and id_ not in self._absent]

@@ -1,11 +1,11 @@
-"""Small pictures of numbers in text cells: a line in Braille dots, bars, a meter. Pure."""
+"""Plots of numbers in text cells: a line in Braille dots, bars, a meter. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 _BRAILLE = 0x2800
-# The bit of a dot in its cell, by column and by row from above.
+# The bit of a dot in its cell, by column, and by row from the top.
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _LEFT_EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -13,11 +13,11 @@ UNKNOWN = "·"
 
 
 def line(values: Sequence[float], width: int, height: int, times: Sequence[float] | None = None) -> list[str]:
-    """The values from left to right as a stepped line, `height` lines of `width` cells.
+    """Return the values from left to right as a stepped line: `height` lines of `width` cells.
 
-    Each stands from its time to the next one's; without times they are evenly spaced. A column of dots
-    shows every value there was in its time, so none is lost. The lowest value is on the lowest dots, the
-    highest on the highest; equal values run in the middle.
+    Each value lasts from its time to the next one's; without times they are evenly spaced. A column of dots
+    shows every value in its time, so none is lost. The lowest value is on the lowest dots, the highest on the
+    highest; equal values run in the middle.
     """
     columns, rows = width * 2, height * 4
     cells = [[0] * width for _ in range(height)]
@@ -39,7 +39,7 @@ def line(values: Sequence[float], width: int, height: int, times: Sequence[float
 
 
 def _by_column(values: Sequence[float], columns: int, times: Sequence[float] | None) -> list[list[float]]:
-    """The values that begin in each column."""
+    """Return the values that begin in each column."""
     beginning: list[list[float]] = [[] for _ in range(columns)]
     lasts = times[-1] - times[0] if times else 0.0
     for number, value in enumerate(values):
@@ -49,11 +49,11 @@ def _by_column(values: Sequence[float], columns: int, times: Sequence[float] | N
 
 
 def bars(values: Sequence[float | None], height: int, top: float) -> list[str]:
-    """One bar a cell, `height` lines high at the value `top`; a value that is not known is a dot."""
+    """Return one bar per cell, `height` lines high at the value `top`; an unknown value is a dot."""
     eighths = [
         None if value is None else round(max(0.0, value) / (top or 1) * height * 8) for value in values
     ]
-    # What happened at all is seen, however little it is beside the highest.
+    # A value above 0 is always visible, however small it is beside the highest.
     eighths = [max(1, n) if n is not None and value else n for n, value in zip(eighths, values, strict=True)]
     lines = []
     for row in range(height - 1, -1, -1):
@@ -68,7 +68,7 @@ def bars(values: Sequence[float | None], height: int, top: float) -> list[str]:
 
 
 def meter(share: float, width: int) -> tuple[str, str]:
-    """A bar lying on its side, as its filled and its empty part."""
+    """Return a horizontal bar as its filled and its empty part."""
     eighths = round(max(0.0, min(1.0, share)) * width * 8)
     full, rest = divmod(eighths, 8)
     filled = "█" * full + (_LEFT_EIGHTHS[rest] if rest else "")
@@ -76,7 +76,7 @@ def meter(share: float, width: int) -> tuple[str, str]:
 
 
 def nice_top(value: float) -> float:
-    """The nearest round number not below the value, to be the top of an axis."""
+    """Return the nearest round number not below the value, for the top of an axis."""
     if value <= 0:
         return 1.0
     power: float = 1.0

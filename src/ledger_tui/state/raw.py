@@ -11,31 +11,31 @@ from ledger_tui.state.traffic import masked
 
 
 def json_text(value: Any) -> str:
-    """Indented JSON, secrets masked. It is JSON again when copied."""
+    """Return indented JSON with secrets masked; it is still JSON when copied."""
     try:
         text = json.dumps(value, indent=2, ensure_ascii=False)
         text.encode()
     except RecursionError:
         return "nested too deep to be shown"
-    except UnicodeEncodeError:  # a lone surrogate is text to JSON, but to nobody else
+    except UnicodeEncodeError:  # JSON allows a lone surrogate, but it cannot be encoded
         text = json.dumps(value, indent=2)
     return masked(text)
 
 
 def literal_lines(text: str) -> list[str]:
-    """Its lines, safe to draw."""
+    """Return its lines, safe to draw."""
     return [literal(line) for line in text.split("\n")]
 
 
 class FoundId(NamedTuple):
-    """An id somewhere in a record; `where` is its dotted path."""
+    """An id in a record; `where` is its dotted path."""
 
     where: str
     record_id: str
 
 
 def ids_in(value: Any, is_id: Callable[[str], bool], where: str = "") -> Iterator[FoundId]:
-    """Every id in a record, in its order, each once, the record's own last."""
+    """Yield every id in a record, in its order, each once, the record's own last."""
     seen: dict[str, FoundId] = {}
     for path, text in _texts(value, where):
         if is_id(text):
@@ -48,7 +48,7 @@ def ids_in(value: Any, is_id: Callable[[str], bool], where: str = "") -> Iterato
 
 def _texts(value: Any, where: str) -> Iterator[tuple[str, str]]:
     stack = [(where, value)]
-    while stack:  # by hand: how deep a server's answer goes is not ours to say
+    while stack:  # without recursion, because the server decides how deeply an answer is nested
         path, inner = stack.pop()
         if isinstance(inner, str):
             yield path, inner

@@ -1,4 +1,4 @@
-"""The state of the connection: whose ledger this is, in which mode, and whether it answers."""
+"""The state of the connection: which ledger this is, in which mode, and whether it answers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any
 
-# A reader must not eat the plan it looks at: polling takes at most this share of the requests a minute.
+# Reading must not use up the plan: polling takes at most this share of the requests a minute.
 _POLL_SHARE = 0.25
 _FASTEST_POLL_SECONDS = 2.0
-# A request is under way so long before it is said that the server lets us wait.
+# Seconds that a request is unanswered before the screen says that the server is slow.
 PATIENT_SECONDS = 2.5
 _WRITES = "write:projects"
 _LIVE_PREFIX, _TEST_PREFIX = "sk_live_", "sk_test_"
@@ -25,27 +25,27 @@ class Mode(Enum):
 
 
 class Link(Enum):
-    """What is known of the way to the server."""
+    """The state of the connection to the server."""
 
-    STARTING = "starting"  # the embedded server is on its way up
+    STARTING = "starting"  # the embedded server is starting
     CONNECTING = "connecting"  # nothing answered yet
     ONLINE = "online"
     LOST = "lost"  # no answer; tried again by itself
-    REFUSED = "refused"  # 401: it answers, but not to this credential
-    FAILING = "failing"  # 5xx: it answers that it cannot
-    FOREIGN = "foreign"  # something answers, and it is no ledger
-    ENDED = "ended"  # the dashboard's own server is gone
+    REFUSED = "refused"  # 401: it answers, but refuses this credential
+    FAILING = "failing"  # 5xx: it answers that it cannot work
+    FOREIGN = "foreign"  # something answers, and it is not a ledger
+    ENDED = "ended"  # the dashboard's own server has ended
     SIGNED_OUT = "signed out"  # nobody has signed in yet
 
 
 class Session:
-    """One server seen with one credential. Every change calls `on_change`."""
+    """One server with one credential. Every change calls `on_change`."""
 
     def __init__(self, *, read_only: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self.read_only = read_only
         self.clock = clock
         self.url = ""
-        self.profile = ""  # what its user calls this server
+        self.profile = ""  # the user's name for this server
         self.link = Link.CONNECTING
         self.sentence = ""
         self.retries = 0
@@ -54,14 +54,14 @@ class Session:
         self.limit: int | None = None
         self.remaining: int | None = None
         self.reset_at: int | None = None
-        self._server_ahead = 0.0  # seconds that the server's clock, by its Date header, is before ours
-        self._under_way: dict[int, float] = {}  # when each request was sent that has no answer yet
+        self._server_ahead = 0.0  # seconds that the server's clock, by its Date header, is ahead of this one
+        self._under_way: dict[int, float] = {}  # when each unanswered request was sent
         self._sent = 0
         self._answered_at = 0.0
         self.known_ledger = False
         self._foreign = False
-        self.credentials = 0  # how many were used: what one was refused the next may be allowed
-        self.lacking: set[str] = set()
+        self.credentials = 0  # how many credentials were used: what one was refused the next may be allowed
+        self.missing_parts: set[str] = set()
         self._lacks_scope = False
         self._key_mode = Mode.UNKNOWN
         self._seen_mode = Mode.UNKNOWN
@@ -71,14 +71,14 @@ class Session:
 
     @property
     def mode(self) -> Mode:
-        """LIVE if either the key or any record of the server says so: never call live money a test."""
+        """Return LIVE if either the key or any record says so: live money must never look like a test."""
         modes = {self._key_mode, self._seen_mode}
         if Mode.LIVE in modes:
             return Mode.LIVE
         return Mode.TEST if Mode.TEST in modes else Mode.UNKNOWN
 
     def begin(self, url: str, credential: str | None) -> None:
-        """A server and a credential were chosen; nothing is known of them yet but the key's prefix."""
+        """Start with a server and a credential, of which only the key's prefix is known."""
         self.url = url
         self.known_ledger = self._foreign = False
         self.credential_changed()
@@ -89,14 +89,14 @@ class Session:
         self._to(Link.CONNECTING)
 
     def credential_changed(self) -> None:
-        """Another credential is used from now on."""
+        """Note that another credential is used from now on."""
         self.credentials += 1
 
     def starting(self) -> None:
         self._to(Link.STARTING)
 
     def ended(self, sentence: str) -> None:
-        """The dashboard's own server ended by itself."""
+        """Note that the dashboard's own server ended by itself."""
         self.link, self.sentence = Link.ENDED, sentence
         self.on_change()
 
@@ -104,24 +104,24 @@ class Session:
         self._to(Link.SIGNED_OUT)
 
     def saw_livemode(self, livemode: object) -> None:
-        """A record carried its mode."""
+        """Note the mode of a record."""
         seen = {True: Mode.LIVE, False: Mode.TEST}.get(livemode) if isinstance(livemode, bool) else None
         if seen is not None and self._seen_mode is not seen:
             self._seen_mode = seen
             self.on_change()
 
-    # ------------------------------------------------------------------ what may be done
+    # ------------------------------------------------------------------ rights
 
     def saw_scopes(self, scopes: object) -> None:
-        """What the server says the credential is limited to; None for no limit."""
-        lacks = isinstance(scopes, list) and _WRITES not in scopes
-        if lacks != self._lacks_scope:
-            self._lacks_scope = lacks
+        """Note the scopes that the server limits the credential to; None for no limit."""
+        mark_missing = isinstance(scopes, list) and _WRITES not in scopes
+        if mark_missing != self._lacks_scope:
+            self._lacks_scope = mark_missing
             self.on_change()
 
     @property
     def forbids_changes(self) -> str:
-        """Why nothing can be changed from here; "" where it can."""
+        """Return why nothing can be changed from here; "" if it can."""
         if self.read_only:
             return "read-only: this dashboard changes nothing"
         return f"read-only: this credential lacks {_WRITES}" if self._lacks_scope else ""
@@ -129,18 +129,18 @@ class Session:
     # ------------------------------------------------------------------ connection
 
     def sent(self) -> int:
-        """A request is under way; the number ends it."""
+        """Note that a request was sent; returns the number to pass to `done`."""
         self._sent += 1
         self._under_way[self._sent] = self.clock()
         return self._sent
 
     def done(self, number: int) -> None:
-        """A request has its answer, or will have none."""
+        """Note that a request has its answer, or will have none."""
         self._under_way.pop(number, None)
 
     @property
     def unanswered_seconds(self) -> float:
-        """How long the server has let a request wait and said nothing at all; 0 while that is no news."""
+        """Return how long the server has left a request unanswered; 0 while that is not worth showing."""
         if not self._under_way:
             return 0.0
         since = max(min(self._under_way.values()), self._answered_at)
@@ -149,24 +149,27 @@ class Session:
 
     @property
     def answers(self) -> bool:
-        """Whether what is shown is how things are: the server answers, and it does so now."""
+        """Return whether the screen shows the present state: the server answers, and does so now."""
         return self.link is Link.ONLINE and not self.unanswered_seconds
 
     def saw_ledger(self) -> None:
-        """An answer was one that a ledger gives."""
+        """Note that an answer had the form of a ledger's."""
         self.known_ledger = True
         if self._foreign:
             self._foreign = False
             self._to(Link.ONLINE)
 
     def saw_no_ledger(self) -> None:
-        """An answer was none that a ledger gives; where one has been, that is a fault and no proof."""
+        """Note an answer that is not a ledger's.
+
+        When this was a ledger before, the answer is a fault and proves nothing.
+        """
         if not self.known_ledger:
             self._foreign = True
             self._to(Link.FOREIGN)
 
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
-        """The server gave any answer at all."""
+        """Note that the server gave an answer, of any kind."""
         self._answered_at = self.clock()
         self._note_limits(headers)
         if status == 401:
@@ -177,58 +180,58 @@ class Session:
             self._to(Link.FOREIGN if self._foreign else Link.ONLINE)
 
     def lost(self, sentence: str) -> None:
-        """A try got no answer."""
-        if self.link is Link.ENDED:  # which says why
+        """Note that a request got no answer."""
+        if self.link is Link.ENDED:  # its sentence already says why
             return
         self.link, self.sentence = Link.LOST, sentence
         self.on_change()
 
     def will_retry(self, attempt: int, seconds: float) -> None:
-        """The next try comes by itself, the `attempt`th since the connection was lost."""
+        """Note that the next try follows by itself, the `attempt`th since the connection was lost."""
         self.retries = attempt
         self.next_try_at = self.clock() + seconds
         self.on_change()
 
     @property
     def retry_seconds(self) -> float:
-        """How long until the next try."""
+        """Return the seconds until the next try."""
         return max(0.0, self.next_try_at - self.clock())
 
     def rate_limited(self, retry_after_seconds: float) -> None:
-        """The server asked to wait; nothing is sent until then."""
+        """Note that the server asked to wait; nothing is sent until then."""
         self.wait_until = max(self.wait_until, self.clock() + retry_after_seconds)
         self.on_change()
 
-    def lacks(self, part: str) -> None:
-        """This server does not offer a part that goes beyond the interface."""
-        if part not in self.lacking:
-            self.lacking.add(part)
+    def mark_missing(self, part: str) -> None:
+        """Note that this server does not offer a part that goes beyond the contract."""
+        if part not in self.missing_parts:
+            self.missing_parts.add(part)
             self.on_change()
 
     @property
     def waiting_seconds(self) -> float:
-        """How long the rate limit still asks to wait; 0 if it does not."""
+        """Return the seconds that the rate limit still asks to wait; 0 if it does not."""
         return max(0.0, self.wait_until - self.clock())
 
     @property
     def poll_seconds(self) -> float:
-        """How often a list may be looked at again."""
+        """Return the seconds between two reads of a list."""
         return self.pause_after(1)
 
     def pause_after(self, requests: int) -> float:
-        """How long to wait after a look that took so many requests."""
+        """Return the seconds to wait after a read that took this many requests."""
         if not self.limit:
             return _FASTEST_POLL_SECONDS
         return max(_FASTEST_POLL_SECONDS, requests * 60 / (self.limit * _POLL_SHARE))
 
     @property
     def server_time(self) -> float:
-        """Unix time by the server's clock, which its figures and limits go by."""
+        """Return Unix time by the server's clock, which its figures and limits use."""
         return time.time() + self._server_ahead
 
     @property
     def reset_seconds(self) -> int:
-        """How long until the rate limit's next window."""
+        """Return the seconds until the rate limit's next window."""
         return max(0, (self.reset_at or 0) - int(self.server_time))
 
     def _to(self, link: Link) -> None:

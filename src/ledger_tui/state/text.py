@@ -1,7 +1,7 @@
 """Text of the server made safe to draw.
 
-A terminal obeys control characters wherever they come from, and Textual passes them on even with
-markup off. So everything that came over the wire goes through `literal` on its way to the screen.
+A terminal obeys control characters wherever they come from, and Textual passes them on even with markup off.
+So everything that came over the wire goes through `literal` on its way to the screen.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import unicodedata
 from rich.cells import cell_len, set_cell_size
 
 # Cc: control (ESC, C1 …), Cf: format (bidi overrides, zero width …), Cs: lone surrogates, Zl/Zp: separators.
-# The joiner of emoji is among them: terminals draw what it joins in two cells or in four, so that with it a
-# text of the server could move all that stands after it.
+# The joiner of emoji is among them: terminals draw what it joins in two cells or in four, so a text of the
+# server could use it to move everything after it.
 _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _CONTROL_PICTURES = 0x2400
@@ -21,7 +21,7 @@ ELLIPSIS = "…"
 
 
 def literal(value: object) -> str:
-    """The text of `value` with each character a terminal would obey replaced by one that shows it."""
+    """Return the text of `value` with each character a terminal would obey replaced by a visible one."""
     text = value if isinstance(value, str) else str(value)
     if text.isprintable():
         return text
@@ -40,7 +40,7 @@ def _visible(character: str) -> str:
 
 
 def fit(text: str, width: int, align: str = "left") -> str:
-    """`text` in exactly `width` cells: padded, or cut with an ellipsis (wide characters counted as two)."""
+    """Return `text` in exactly `width` cells, padded or cut with an ellipsis; wide characters are two."""
     length = cell_len(text)
     if length > width:
         return set_cell_size(text, width - 1) + ELLIPSIS if width > 0 else ""

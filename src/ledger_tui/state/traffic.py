@@ -1,4 +1,4 @@
-"""What went over the wire lately, for the traffic log and copy as curl. Secrets are masked on the way in."""
+"""The latest requests and answers, for the traffic log and copy as curl, stored with secrets masked."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _SECRET = re.compile(r"\b(sk_test|sk_live|at|rt|whsec)_[A-Za-z0-9]{4,}")
 
 
 def masked(text: str) -> str:
-    """The text with every key, token and signing secret in it cut to its prefix."""
+    """Return the text with every key, token and signing secret in it cut to its prefix."""
     return _SECRET.sub(r"\1_••••", text)
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request and what came of it; `status` is None when no answer came."""
+    """One request and its answer; `status` is None when no answer came."""
 
     method: str
     url: str

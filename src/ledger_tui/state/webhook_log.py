@@ -1,4 +1,4 @@
-"""What is known of events beside their records: whether each was signed rightly, and where it was sent to."""
+"""What is known of events beyond their records: whether the signature was valid, and their deliveries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KEPT = 5_000
 
 
 class Listening(Enum):
-    """How the line stands on which events are heard as they happen."""
+    """The state of the connection to the stream of events."""
 
     OFF = "off"
     CONNECTING = "connecting"
@@ -21,32 +21,32 @@ class Listening(Enum):
 
 
 class WebhookLog:
-    """Filled by who listens and by who reads deliveries; looked at by the list of events."""
+    """The log that the stream and the reader of deliveries fill, and the list of events shows."""
 
     def __init__(self) -> None:
         self.listening = Listening.OFF
-        self.heard = 0
+        self.received = 0
         self.wrong = 0
         self.endpoints: dict[str, Record] = {}
         self._signed: dict[str, bool] = {}
         self._deliveries: dict[str, dict[str, Record]] = {}
 
     def note_signature(self, event_id: str, right: bool) -> bool:
-        """An event was heard, and its signature checked; False if it was heard before."""
+        """Note that an event was received and its signature checked; False if it was received before."""
         if event_id in self._signed:
             return False
-        self.heard += 1
+        self.received += 1
         self.wrong += not right
         self._signed[event_id] = right
         _trim(self._signed)
         return True
 
     def signed(self, event_id: object) -> bool | None:
-        """Whether the event's signature was right; None if it was not heard but read from the list."""
+        """Return whether the event's signature was valid; None if it was read from the list."""
         return self._signed.get(event_id) if isinstance(event_id, str) else None
 
     def note_deliveries(self, deliveries: Iterable[Record]) -> None:
-        """How deliveries stand now."""
+        """Note the present state of deliveries."""
         for delivery in deliveries:
             event, endpoint = delivery.get("event"), delivery.get("endpoint")
             if isinstance(event, str) and isinstance(endpoint, str):
@@ -54,11 +54,11 @@ class WebhookLog:
         _trim(self._deliveries)
 
     def deliveries(self, event_id: object) -> list[Record]:
-        """Where the event was sent to, as far as is known."""
+        """Return the known deliveries of the event."""
         return [*self._deliveries.get(event_id, {}).values()] if isinstance(event_id, str) else []
 
 
 def _trim(known: dict[str, object] | dict[str, bool] | dict[str, dict[str, Record]]) -> None:
-    """Forget the oldest: a dictionary keeps the order in which its keys came."""
+    """Forget the oldest entries: a dictionary keeps its keys in the order they were added."""
     while len(known) > KEPT:
         del known[next(iter(known))]

@@ -1,13 +1,12 @@
 """A list of any length seen through a window of limited size.
 
-The server hands out a list newest first, page by page: each page is fetched with a cursor the page
-before it gave. The window remembers every page it met as a `Slot` (its cursor and how many rows it
-had), and keeps the rows of those near the eye. Rows far away are dropped and fetched again with the
-slot's cursor when the eye comes back, in either direction, on any server that has cursors. The
-first page is always kept: new rows join it on top, and it needs no cursor of its own.
+The server returns a list newest first; each page is fetched with a cursor from the page before it. The window
+remembers every page as a `Slot` (its cursor and number of rows), and keeps the rows near the screen. Other
+rows are dropped and fetched again with the slot's cursor when they are scrolled to, in either direction, on
+any server that has cursors. The first page needs no cursor and is always kept: new rows are added above it.
 
-A window may also open in the middle (`open_at`): then row 0 is the newest row known, and the pages
-above it are fetched with `ending_before` until the newest of all is met.
+A window may also open in the middle (`open_at`): then row 0 is the newest row known, and the pages above it
+are fetched with `ending_before` until the newest row is met.
 
 Row numbers are absolute: 0 is the newest row shown. Pure: no clock, no network, no widget.
 """
@@ -24,13 +23,13 @@ Record = dict[str, Any]
 
 PAGE_SIZE = 100
 CAP = 5_000
-# A first page swollen by this many pages of followed news is taken anew rather than dragged along.
+# A first page with this many pages of pushed rows is read again, to keep it small.
 _HEAD_PAGES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One answer of the server: rows newest first, and the cursor that goes on (None on the last page)."""
+    """One answer of the server: rows newest first, and the cursor for older ones (None on the last page)."""
 
     rows: Sequence[Record]
     older: str | None
@@ -39,14 +38,14 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """A page to fetch. `slot` is the place it fills; `generation` tells answers to older questions apart."""
+    """A page to fetch. `slot` is the place it fills; `generation` distinguishes answers to older requests."""
 
     generation: int
     kind: Literal["page", "news", "newer"]
     slot: int
     cursor: str | None
     limit: int = PAGE_SIZE
-    met: Set[str | None] = frozenset()  # the cursors before it: one of them again leads in a circle
+    met: Set[str | None] = frozenset()  # the cursors before it: meeting one of them again would be a circle
 
 
 @dataclass(slots=True)
@@ -59,8 +58,8 @@ class Slot:
 class Window:
     """The rows known of one list, the row the cursor is on, and what to fetch next.
 
-    `following` means the cursor stays on the newest row and new ones are shown at once; otherwise the
-    cursor stays on its object and new rows are counted in `waiting`.
+    `following` means the cursor stays on the newest row and new ones are shown at once; otherwise the cursor
+    stays on its object and new rows are counted in `waiting`.
     """
 
     def __init__(self, *, page_size: int = PAGE_SIZE, cap: int = CAP) -> None:
@@ -73,57 +72,58 @@ class Window:
         """Forget everything; answers still on their way become stale."""
         self.generation += 1
         self.slots: list[Slot] = []
-        self._at_hand: set[int] = set()  # numbers of the slots whose rows are kept: few, whatever the length
+        # numbers of the slots whose rows are kept: few, however long the list
+        self._at_hand: set[int] = set()
         self._starts: list[int] = [0]  # _starts[i] is the first row of slot i; the last entry is len(self)
         self.frontier: str | None = None
         self.newer_refused = False
-        self.newer: str | None = None  # the id above which there are rows not met yet; None at the newest
+        self.newer: str | None = None  # the id above which there are unknown rows; None at the newest
         self.loaded = False
         self.total: int | None = None
         self.cursor = 0
         self.following = True
-        self._waits: set[object] = set()  # ids of rows that are new on top and not shown
-        self._pushed: set[object] = set()  # those of them that were told of and not read
+        self._waits: set[object] = set()  # ids of new rows on top that are not shown
+        self._pushed: set[object] = set()  # those of them that were pushed and not read
         self.waiting_is_least = False
         self.in_flight: Want | None = None
 
     def open_at(self, record: Record) -> None:
-        """Begin anew with one object in the middle of its list; what is above and below is fetched."""
+        """Start anew with one object in the middle of its list; the rows above and below it are fetched."""
         self.reset()
         record_id = str(record.get("id"))
         self._append(Want(self.generation, "page", 0, None), Page([record], record_id))
         self.newer = record_id
         self.following = False
 
-    # ------------------------------------------------------------------ looking
+    # ------------------------------------------------------------------ rows
 
     def __len__(self) -> int:
         return self._starts[-1]
 
     @property
     def waiting(self) -> int:
-        """How many new rows are on top and not shown."""
+        """Return how many new rows are on top and not shown."""
         return len(self._waits)
 
     @property
     def complete(self) -> bool:
-        """Whether both ends of the list are known."""
+        """Return whether both ends of the list are known."""
         return self.loaded and self.frontier is None and self.newer is None
 
     @property
     def at_the_end(self) -> bool:
-        """Whether nothing follows below the last row."""
+        """Return whether nothing follows below the last row."""
         return self.loaded and self.frontier is None
 
     def row(self, index: int) -> Record | None:
-        """The record at an absolute row number; None if it is not at hand (or there is none)."""
+        """Return the record at an absolute row number; None if it is not kept or does not exist."""
         if not 0 <= index < len(self):
             return None
         rows = self.slots[slot := self._slot_at(index)].rows
         return rows[index - self._starts[slot]] if rows is not None else None
 
     def rows_between(self, start: int, stop: int) -> Iterator[Record]:
-        """The records at hand in a range of row numbers."""
+        """Yield the kept records in a range of row numbers."""
         for index in range(max(0, start), min(stop, len(self))):
             record = self.row(index)
             if record is not None:
@@ -131,31 +131,31 @@ class Window:
 
     @property
     def current(self) -> Record | None:
-        """The record under the cursor."""
+        """Return the record under the cursor."""
         return self.row(self.cursor)
 
     def index_of(self, record_id: object) -> int | None:
-        """Where an object stands, if its row is at hand."""
+        """Return the row number of an object, if its row is kept."""
         return next((index for index, record in self.at_hand() if record.get("id") == record_id), None)
 
     def at_hand(self) -> Iterator[tuple[int, Record]]:
-        """The rows that are kept, from the top, each with where it stands."""
+        """Yield the kept rows from the top, each with its row number."""
         for n in sorted(self._at_hand):
             yield from enumerate(self.slots[n].rows or (), self._starts[n])
 
     @property
     def resident(self) -> int:
-        """How many rows are kept."""
+        """Return how many rows are kept."""
         return sum(self.slots[number].count for number in self._at_hand)
 
     def position(self, top: int, height: int) -> str:
-        """The rows on screen out of how many, claiming no more than is known: `41–60 of > 200`."""
+        """Return which rows are on screen and how many there are, as far as known: `41–60 of > 200`."""
         if not self.loaded:
             return ""
         if not len(self):
             return "0"
         last = min(top + height, len(self))
-        if self.newer is not None:  # nobody knows how many are above
+        if self.newer is not None:  # the number of rows above is not known
             return f"in the middle, {len(self):,} met"
         if self.complete:
             of = f"{len(self):,}"
@@ -169,7 +169,7 @@ class Window:
     # ------------------------------------------------------------------ moving
 
     def move(self, index: int) -> None:
-        """Put the cursor on a row. On the newest it follows what comes in; elsewhere it holds its object."""
+        """Put the cursor on a row. On the newest it follows new rows; elsewhere it stays on its object."""
         self.cursor = max(0, min(index, len(self) - 1))
         self.following = self.cursor == 0 and self.newer is None
 
@@ -180,13 +180,13 @@ class Window:
         self.move(0)
 
     def hold(self) -> None:
-        """Stay with the object under the cursor, whatever comes in on top."""
+        """Stay on the object under the cursor, whatever comes in on top."""
         self.following = False
 
     # ------------------------------------------------------------------ fetching
 
     def want(self, top: int, height: int) -> Want | None:
-        """The next page to fetch for an eye on rows `top … top+height`, or None. One at a time."""
+        """Return the next page to fetch for the rows `top … top+height` on screen, or None. One at a time."""
         if self.in_flight is not None:
             return None
         if not self.loaded:
@@ -208,13 +208,13 @@ class Window:
         return None
 
     def want_news(self) -> Want | None:
-        """Ask for the newest page again: what is new on top, and what changed in it."""
+        """Return the first page to fetch again, for new rows on top and changes in it."""
         if self.in_flight is not None or not self.loaded or self.newer is not None:
             return None
         return self._send(Want(self.generation, "news", 0, None, self.page_size))
 
     def want_again(self, top: int, height: int) -> Want | None:
-        """Ask again for the page in the middle of the screen (its rows may have changed since)."""
+        """Return the page in the middle of the screen, to fetch it again; its rows may have changed."""
         if self.in_flight is not None or not len(self):
             return None
         number = self._slot_at(min(top + height // 2, len(self) - 1))
@@ -229,12 +229,12 @@ class Window:
         return want
 
     def failed(self, want: Want) -> None:
-        """The page did not come; it may be wanted again."""
+        """Note that the page did not arrive; it may be wanted again."""
         if self.in_flight == want:
             self.in_flight = None
 
     def apply(self, want: Want, page: Page, top: int = 0) -> int | None:
-        """Take an answer in. Returns by how many rows the cursor's object moved, or None if it was stale."""
+        """Add an answer. Returns by how many rows the cursor's object moved, None if it was stale."""
         if want != self.in_flight:
             return None
         self.in_flight = None
@@ -254,7 +254,7 @@ class Window:
         return self.cursor - before
 
     def replace(self, record: Record) -> bool:
-        """Show a newer state of one object where it stands; False if it is not at hand."""
+        """Show a newer state of one object in its row; False if its row is not kept."""
         index = self.index_of(record.get("id"))
         if index is None:
             return False
@@ -265,7 +265,7 @@ class Window:
         return True
 
     def push(self, records: Sequence[Record]) -> list[Record]:
-        """New rows were told of as they came, newest first. Returns those shown: none unless it follows.
+        """Add pushed rows, newest first. Returns those shown: none unless it follows.
 
         For lists whose cursor is an id: the head is kept short, and what is cut off is fetched again.
         """
@@ -308,9 +308,9 @@ class Window:
         self._starts.append(len(self) + len(rows))
 
     def _prepend(self, page: Page) -> None:
-        """Rows above the first. The page below them can from now on be fetched by the last of them."""
+        """Add rows above the first. The page below them can then be fetched after the last of them."""
         rows = self._without_known(page.rows)
-        self.newer = page.older  # here "older" is what the server says goes on in the direction asked for
+        self.newer = page.older  # here "older" is the cursor for more in the direction asked for
         if not rows:
             self.newer = None
             return
@@ -320,7 +320,7 @@ class Window:
         self._starts = [0, *accumulate(slot.count for slot in self.slots)]
 
     def no_newer(self) -> None:
-        """This server cannot go upwards from the middle: `follow` starts at the newest instead."""
+        """Note that this server has no newer pages from the middle: `follow` starts at the newest instead."""
         self.in_flight = None
         self.newer_refused = True
 
@@ -329,7 +329,7 @@ class Window:
         self._fill(number, self._without_known(page.rows))
 
     def _without_known(self, rows: Sequence[Record]) -> list[Record]:
-        # A list paged by number moves under the reader: a row pushed down comes a second time.
+        # The rows of a list paged by number shift as others are added: a row may arrive a second time.
         known = {record.get("id") for n in self._at_hand for record in self.slots[n].rows or ()}
         return [record for record in rows if record.get("id") not in known]
 
@@ -340,14 +340,14 @@ class Window:
             return
         fresh = {record.get("id"): record for record in page.rows}
         meets = next((n for n, r in enumerate(page.rows) if r.get("id") in self._ids(head)), None)
-        if meets is None:  # a page and more of new rows: the two do not touch
+        if meets is None:  # a page or more of new rows: the two do not touch
             if self.following or not page.older:
                 self._begin_with(page)
             else:
                 self._waits, self.waiting_is_least = {r.get("id") for r in page.rows} | self._pushed, True
             return
         new = list(page.rows[:meets])
-        # Within the reach of the answer a known row that is missing has left the list.
+        # A known row that is missing within the range of the answer has left the list.
         reach = max(n for n, r in enumerate(head.rows) if r.get("id") in fresh)
         kept = [
             _unless_same(record, fresh.get(record.get("id"), record))
@@ -357,8 +357,8 @@ class Window:
         if self.following and len(new) + len(kept) > _HEAD_PAGES * self.page_size:
             self._begin_with(page)
             return
-        told = set() if self.following else {record.get("id") for record in new} | self._pushed
-        self._waits, self._pushed, self.waiting_is_least = told, told & self._pushed, False
+        waiting = set() if self.following else {record.get("id") for record in new} | self._pushed
+        self._waits, self._pushed, self.waiting_is_least = waiting, waiting & self._pushed, False
         self._fill(0, new + kept if self.following else kept)
 
     @staticmethod
@@ -381,7 +381,7 @@ class Window:
         self.cursor = max(0, min(before if found is None else found, len(self) - 1))
 
     def _evict(self, top: int) -> None:
-        """Drop the rows of the pages farthest from the eye, never the first page nor the eye's own."""
+        """Drop the rows of the pages farthest from the screen, never those of the first page or on screen."""
         surplus = self.resident - self.cap
         if surplus <= 0:
             return
@@ -396,5 +396,5 @@ class Window:
 
 
 def _unless_same(old: Record, new: Record) -> Record:
-    """The newer state of an object; the very same dict where nothing changed, so that nothing is redrawn."""
+    """Return the newer state of an object; the very same dict if nothing changed, so nothing is redrawn."""
     return old if old == new else new

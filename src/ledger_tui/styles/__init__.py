@@ -89,5 +89,5 @@ THEMES = (
 def theme_named(name: str, file: str) -> str:
     """The name, if there is such a theme; raises BadConfig."""
     if name not in ABOUT:
-        raise BadConfig(f"{file}: theme: there is no “{name}”; there is {', '.join(ABOUT)}.")
+        raise BadConfig(f'{file}: theme: there is no "{name}"; there is {", ".join(ABOUT)}.')
     return name

@@ -1,24 +1,38 @@
-"""One record in full: facts in aligned lines, and links to what belongs to it."""
+"""One record in full: facts in aligned lines, and links to what belongs to it.
+
+What a resource shows beyond the record (an account's balance over time) is read here too.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
+from textual.worker import Worker, WorkerState
 
 from ledger_tui.actions import TABLE_KEYS
-from ledger_tui.messages import LinkFollowed
-from ledger_tui.resources.base import Detail, Section
-from ledger_tui.state.text import fit
+from ledger_tui.client.errors import ClientError, NotOffered
+from ledger_tui.handlers import handles
+from ledger_tui.messages import LinkFollowed, MoreLoaded, PartFailed, RecordFailed, RecordLoaded
+from ledger_tui.resources.base import Detail, Resource, Section
+from ledger_tui.state.text import fit, literal
+from ledger_tui.state.window import Record
 from ledger_tui.widgets.toned import toned, toned_line
+from ledger_tui.widgets.view import Context
 
 _LABEL_WIDTH = 14
+_MORE_KEPT = 50
+# Below this limit what there is beyond a record is read only when its detail is opened.
+_GENEROUS_LIMIT = 600
+_ON_ONE_LINE = 100_000  # columns: no line of a drawing is wrapped
 _HERE = {"newest": "its beginning", "oldest": "its end"}
 
 
@@ -36,12 +50,16 @@ class _Links(OptionList, inherit_bindings=False):
 
 
 class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
-    """Shows a `Detail`. Its links are a list to walk; enter follows one."""
+    """Shows a record of one resource. Its links are a list to walk; enter follows one."""
 
     BINDINGS = [_as_here(binding) for binding in TABLE_KEYS]
 
-    def __init__(self) -> None:
+    def __init__(self, resource: Resource, context: Context) -> None:
         super().__init__()
+        self._resource = resource
+        self._view_context = context
+        self._record: Record | None = None
+        self._more: dict[str, tuple[Record, Any]] = {}  # what was read beyond each record, by its id
         self._about = ""
         self._detail: Detail | None = None
         self._note = ""
@@ -51,19 +69,31 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         yield Static(id="facts")
         yield _Links(id="links", markup=False, compact=True)
 
-    def show(self, detail: Detail | None, note: str = "", about: str = "") -> None:
-        """Draw a record, or a sentence in place of one; of another one than before from its beginning."""
+    def show(self, record: Record | None, note: str = "") -> None:
+        """Show a record, another one than before from its beginning; without one, a sentence instead."""
+        self._record = record
+        if record is None:
+            self._show_detail(None, note, "")
+        else:
+            self._show_detail(self._detail_of(record), "", str(record.get("id")))
+
+    def _show_detail(self, detail: Detail | None, note: str, about: str) -> None:
         links_before = self._detail.links if self._detail else ()
         self._detail, self._note = detail, note
         self._draw()
         links = detail.links if detail else ()
         options = self.query_one("#links", OptionList)
+        highlighted = options.highlighted
         if links != links_before:
             options.clear_options()
             options.add_options(Option(Content(f"→ {link.label}")) for link in links)
             options.display = bool(links)
         if links != links_before or about != self._about:
-            options.highlighted = 0 if links else None
+            # Links that come later, read from the server, do not move the one that was walked to.
+            came_later = about == self._about and links[: len(links_before)] == links_before
+            options.highlighted = (came_later and highlighted) or 0 if links else None
+            if links and self.has_focus:
+                self.focus_content()
         if about != self._about:
             self._about = about
             self._look_at(0)
@@ -85,6 +115,89 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         has_links = self._detail is not None and self._detail.links
         # What is focused is not scrolled to: the eye begins at the beginning.
         (self.query_one("#links", OptionList) if has_links else self).focus(scroll_visible=False)
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def can_read_objects(self) -> bool:
+        """Whether the server shows single objects of this kind, as far as is known."""
+        missing = self._resource.object_part in self._view_context.session.missing_parts
+        return self._resource.has_object_path and not missing
+
+    @work(group="record", exclusive=True, exit_on_error=False)
+    async def read(self, record_id: str, *, required: bool = False) -> None:
+        """Read one object and post `RecordLoaded` or `RecordFailed`.
+
+        A server that shows no single objects is a failure only if the object is `required`: a row is
+        otherwise shown as it was listed.
+        """
+        path, part = self._resource.object_path(record_id), self._resource.object_part
+        try:
+            answer = await self._view_context.api.read(path, part=part)
+        except ClientError as error:
+            if required or not isinstance(error, NotOffered):
+                self.post_message(RecordFailed(record_id, literal(error)))
+        else:
+            self.post_message(RecordLoaded(answer.record))
+
+    # ------------------------------------------------------------------ beyond the record
+
+    def _detail_of(self, record: Record) -> Detail:
+        detail = self._resource.detail(record, self._view_context.names)
+        more = self._resource.more
+        known = self._more.get(str(record.get("id")))
+        if more is None or known is None:
+            return detail
+        sections = more.sections(record, known[1], self._view_context.names)
+        links = [*detail.links, *(link for link in more.links(record, known[1]) if link not in detail.links)]
+        sections = (detail.sections[0], *sections, *detail.sections[1:])
+        return replace(detail, sections=sections, links=tuple(links))
+
+    def shown_texts(self, record: Record) -> Iterator[tuple[str, str]]:
+        """Yield the label and the text of each line that a record is shown with."""
+        for section in self._detail_of(record).sections:
+            label = section.title
+            for line in section.drawing(_ON_ONE_LINE) if section.drawing is not None else ():
+                yield label, "".join(cell.text for cell in line)
+            for each in section.facts:
+                label = each.label or label
+                yield label, each.value.text
+
+    def read_more(self, *, opened: bool) -> None:
+        """Read what this resource shows beyond the record, unless that was read."""
+        record = self._record
+        if record is None or self._resource.more is None:
+            return
+        known = self._more.get(str(record.get("id")))
+        if known is not None and known[0] == record:
+            return
+        limit = self._view_context.session.limit
+        if opened or limit is None or limit >= _GENEROUS_LIMIT:
+            self._load_more(record)
+
+    @work(group="more", exclusive=True, exit_on_error=False)
+    async def _load_more(self, record: Record) -> None:
+        assert self._resource.more is not None
+        try:
+            more = await self._resource.more.load(self._view_context.api, record)
+        except ClientError as error:
+            more = error
+        self.post_message(MoreLoaded(record, more))
+
+    @handles(MoreLoaded)
+    def take_more(self, message: MoreLoaded) -> None:
+        message.stop()
+        self._more[str(message.record.get("id"))] = (message.record, message.more)
+        while len(self._more) > _MORE_KEPT:
+            del self._more[next(iter(self._more))]
+        if self._record is not None:
+            self.show(self._record)
+
+    @handles(Worker.StateChanged)
+    def worker_ended(self, event: Worker.StateChanged) -> None:
+        event.stop()
+        if event.state is WorkerState.ERROR:
+            self.post_message(PartFailed(event.worker.error))
 
     # ------------------------------------------------------------------ keys
 

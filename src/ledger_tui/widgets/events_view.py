@@ -11,14 +11,14 @@ from textual.content import Content
 from ledger_tui.actions import EVENTS_KEYS, RESOURCE_KEYS
 from ledger_tui.client.errors import ClientError, Invalid, NotOffered
 from ledger_tui.client.figures import ENDPOINTS_READ, read_deliveries
-from ledger_tui.client.stream import EventLine, Heard
-from ledger_tui.handlers import hears
-from ledger_tui.messages import DeliveriesCame, EventsHeard, ListeningChanged
+from ledger_tui.client.stream import EventLine, ReceivedEvent
+from ledger_tui.handlers import handles
+from ledger_tui.messages import DeliveriesLoaded, EventsReceived, ListeningChanged
 from ledger_tui.resources.events import events_resource
 from ledger_tui.state.text import literal
 from ledger_tui.state.webhook_log import Listening, WebhookLog
 from ledger_tui.widgets.resource_view import ResourceView
-from ledger_tui.widgets.view import Desk
+from ledger_tui.widgets.view import Context
 
 _AGAIN_SECONDS = (0.5, 1.0, 2.0, 5.0)
 _GATHER_SECONDS = 0.1  # events that come together are drawn together
@@ -30,10 +30,10 @@ class EventsView(ResourceView):
 
     BINDINGS = [*EVENTS_KEYS, *RESOURCE_KEYS]
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, context: Context) -> None:
         self.webhooks = WebhookLog()
-        super().__init__(events_resource(self.webhooks), desk)
-        self._heard: list[Heard] = []
+        super().__init__(events_resource(self.webhooks), context)
+        self._received: list[ReceivedEvent] = []
         self._delivery_problem = ""
         self._paused = False
 
@@ -47,13 +47,13 @@ class EventsView(ResourceView):
 
     @work(group="listen", exit_on_error=False)
     async def _listen(self) -> None:
-        line = EventLine(self.desk.api)
+        line = EventLine(self.context.api)
         failures = 0
         while True:
             try:
-                async for heard in line.listen():
+                async for received in line.listen():
                     failures = 0
-                    self._gather(heard)
+                    self._gather(received)
             except NotOffered:
                 self.post_message(ListeningChanged(Listening.NOT_OFFERED))
                 return
@@ -65,58 +65,58 @@ class EventsView(ResourceView):
             await asyncio.sleep(_AGAIN_SECONDS[min(failures, len(_AGAIN_SECONDS) - 1)])
             failures += 1
 
-    def _gather(self, heard: Heard | None) -> None:
+    def _gather(self, received: ReceivedEvent | None) -> None:
         """Put into the mailbox what was heard; one message a moment tells of it, however much it is."""
-        if heard is None:
+        if received is None:
             self.post_message(ListeningChanged(Listening.ON))
             return
-        self._heard.append(heard)
-        if len(self._heard) == 1:
-            self.set_timer(_GATHER_SECONDS, self._tell_heard)
+        self._received.append(received)
+        if len(self._received) == 1:
+            self.set_timer(_GATHER_SECONDS, self._post_received)
 
-    def _tell_heard(self) -> None:
-        heard, self._heard = self._heard, []
-        self.post_message(EventsHeard(heard))
+    def _post_received(self) -> None:
+        received, self._received = self._received, []
+        self.post_message(EventsReceived(received))
 
-    @hears(ListeningChanged)
+    @handles(ListeningChanged)
     def listening_changed(self, message: ListeningChanged) -> None:
         message.stop()
         self.webhooks.listening = message.listening
         self.changed()
 
-    @hears(EventsHeard)
-    def take_heard(self, message: EventsHeard) -> None:
+    @handles(EventsReceived)
+    def take_received(self, message: EventsReceived) -> None:
         message.stop()
-        new = [h.event for h in message.heard if self.webhooks.note_signature(str(h.event["id"]), h.right)]
+        new = [h.event for h in message.received if self.webhooks.note_signature(str(h.event["id"]), h.right)]
         # Where they are seen already, read from the list, their signatures are news.
         self.table.redraw()
         self.window.push(new[::-1])
-        self.show_rows()
+        self.record_list.show_rows()
 
     # ------------------------------------------------------------------ deliveries
 
     def look(self) -> float:
         super().look()
         self._read_deliveries()
-        pause = self.desk.session.pause_after(2 + min(ENDPOINTS_READ, len(self.webhooks.endpoints)))
+        pause = self.context.session.pause_after(2 + min(ENDPOINTS_READ, len(self.webhooks.endpoints)))
         # Everything is heard, and nothing is sent to anyone: there is little to ask for.
         quiet = self.webhooks.listening is Listening.ON and not self.webhooks.endpoints
         return max(pause, _QUIET_SECONDS) if quiet else pause
 
     @work(group="deliveries", exclusive=True, exit_on_error=False)
     async def _read_deliveries(self) -> None:
-        session = self.desk.session
-        if "webhook_endpoints" in session.lacking:
+        session = self.context.session
+        if "webhook_endpoints" in session.missing_parts:
             return
         try:
-            endpoints, found = await read_deliveries(self.desk.api)
+            endpoints, found = await read_deliveries(self.context.api)
         except ClientError as error:
-            self.post_message(DeliveriesCame([], [], literal(error)))
+            self.post_message(DeliveriesLoaded([], [], literal(error)))
         else:
-            self.post_message(DeliveriesCame(endpoints, found))
+            self.post_message(DeliveriesLoaded(endpoints, found))
 
-    @hears(DeliveriesCame)
-    def take_deliveries(self, message: DeliveriesCame) -> None:
+    @handles(DeliveriesLoaded)
+    def take_deliveries(self, message: DeliveriesLoaded) -> None:
         message.stop()
         self._delivery_problem = message.problem
         if not message.problem:
@@ -159,15 +159,17 @@ class EventsView(ResourceView):
     def news(self) -> Content:
         log = self.webhooks
         if log.wrong:
-            wrong = f"✗ {log.wrong} signed wrongly   "
+            wrong = f"✗ {log.wrong} with a wrong signature   "
             return Content.styled(wrong, "bold $error")
         match log.listening:
             case Listening.ON:
-                heard = f"{log.heard:,} heard   " if log.heard else "listening   "
-                return Content.assemble(("◉ ", "$plus"), (heard, "$muted"))
+                received = f"{log.received:,} heard   " if log.received else "listening   "
+                return Content.assemble(("◉ ", "$plus"), (received, "$muted"))
             case Listening.LOST:
                 return Content.styled("✕ not listening, trying again   ", "bold $error")
             case Listening.NOT_OFFERED:
-                return Content.styled("no live stream here; looked at now and then   ", "$muted")
+                return Content.styled(
+                    "no live stream on this server; the list is read now and then   ", "$muted"
+                )
             case _:
                 return Content.styled("◌ connecting…   ", "$muted")

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from contextlib import suppress
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
+from textual.worker import Worker, WorkerState
 
-from ledger_tui.resources.base import Filter
-from ledger_tui.resources.filtering import BadFilter, filter_line, is_filter_line, parse_filters, usage
-from ledger_tui.state.names import AccountNames
+from ledger_tui.client.errors import ClientError
+from ledger_tui.client.lists import learn_accounts_until
+from ledger_tui.handlers import handles
+from ledger_tui.messages import AccountsRead, PartFailed
+from ledger_tui.resources.filtering import (
+    BadFilter,
+    UnknownAccount,
+    filter_line,
+    is_filter_line,
+    parse_filters,
+    usage,
+)
 from ledger_tui.state.text import literal
+from ledger_tui.widgets.record_list import RecordList
 
 
 class FilterBar(Vertical):
-    """Hidden until asked for. Says `Applied` with query parameters, `OpenId`, `Find`, or `Closed`.
+    """Hidden until asked for. Posts `Applied` with query parameters, `OpenId` or `Closed`; finds text itself.
 
-    It stays open, with what was typed, until whoever hears it closes it.
+    It stays open, with what was typed, until the view closes it.
     """
 
     BINDINGS = [Binding("escape", "close", "close", show=True, key_display="esc", id="filter.close")]
@@ -36,42 +47,35 @@ class FilterBar(Vertical):
             super().__init__()
             self.record_id = record_id
 
-    class Find(Message):
-        """Look for a text in the rows at hand; `again` when it was looked for just before."""
-
-        def __init__(self, text: str, *, again: bool) -> None:
-            super().__init__()
-            self.text = text
-            self.again = again
-
     class Closed(Message):
         pass
 
-    def __init__(self, filters: Sequence[Filter], id_prefix: str, names: AccountNames) -> None:
+    def __init__(self, record_list: RecordList) -> None:
         super().__init__()
-        self._filters = filters
-        self._id_prefix = id_prefix
-        self._names = names
+        self._list = record_list
+        self._filters = record_list.resource.filters
+        self._id_prefix = record_list.resource.id_prefix
+        self._looking_up = ""  # the line that waits for accounts to be read
         self._found = ""  # the text looked for last: `/` and enter go on with it
 
     def compose(self) -> ComposeResult:
         yield Input(compact=True, select_on_focus=False)
         yield Static(id="filter-hint")
 
-    def open(self, params: dict[str, str]) -> None:
+    def open(self) -> None:
         """Show the line with the filter there is, or with the text looked for last."""
         self.display = True
         line = self.query_one(Input)
-        there = filter_line(params, self._filters)
+        there = filter_line(self._list.filters, self._filters)
         line.value = f"{there} " if there else self._found  # what is typed next is another word
         line.focus()
         if line.value == self._found:
             line.action_select_all()
         else:
             line.cursor_position = len(line.value)
-        self.tell()
+        self.show()
 
-    def tell(self, sentence: str = "", *, problem: bool = False) -> None:
+    def show(self, sentence: str = "", *, problem: bool = False) -> None:
         """Say something under the line; with nothing to say, how the line is written."""
         text = f"✕ {sentence}" if problem else sentence or self._usage()
         style = "bold $error" if problem else "$muted"
@@ -87,26 +91,61 @@ class FilterBar(Vertical):
 
     @on(Input.Changed)
     def clear_problem(self) -> None:
-        self.tell()
+        self.show()
 
     @on(Input.Submitted)
     def apply(self, event: Input.Submitted) -> None:
         event.stop()
         line = event.value.strip()
         if self._id_prefix and line.startswith(self._id_prefix) and " " not in line:
-            self.tell("Opening…")
+            self.show("Opening…")
             self.post_message(self.OpenId(line))
         elif is_filter_line(line, self._filters):
             self._filter(line)
         else:
             again, self._found = line == self._found, line
-            self.post_message(self.Find(line, again=again))
+            self._find(line, again=again)
 
-    def _filter(self, line: str) -> None:
+    def _find(self, line: str, *, again: bool) -> None:
+        found, text = self._list.find(line, again=again), literal(line)
+        if not found:
+            self.show(f"No loaded row matches “{text}”.", problem=True)
+            return
+        more = "; enter goes to the next" if found > 1 else ""
+        self.show(f"{found:,} of {self._list.window.resident:,} loaded rows match “{text}”{more}")
+
+    @work(group="accounts", exclusive=True, exit_on_error=False)
+    async def _read_accounts_until(self, name: str) -> None:
+        with suppress(ClientError):
+            await learn_accounts_until(self._list.context.api, self._list.context.names, name)
+        self.post_message(AccountsRead())
+
+    @handles(Worker.StateChanged)
+    def worker_ended(self, event: Worker.StateChanged) -> None:
+        event.stop()
+        if event.state is WorkerState.ERROR:
+            self.post_message(PartFailed(event.worker.error))
+
+    @handles(AccountsRead)
+    def accounts_read(self, message: AccountsRead) -> None:
+        """Filter as typed with the accounts that are known now."""
+        message.stop()
+        line = self.query_one(Input).value.strip()
+        if self.display and line == self._looking_up:  # else something else is being typed
+            self._filter(line, looked_up=True)
+
+    def _filter(self, line: str, *, looked_up: bool = False) -> None:
         try:
-            params = parse_filters(line, self._filters, self._names)
+            params = parse_filters(line, self._filters, self._list.context.names)
+        except UnknownAccount as error:
+            if looked_up:
+                self.show(literal(error), problem=True)
+            else:
+                self._looking_up = line
+                self.show("Looking the account up…")
+                self._read_accounts_until(error.name)
         except BadFilter as error:
-            self.tell(literal(error), problem=True)
+            self.show(literal(error), problem=True)
         else:
             self._found = ""
             self.post_message(self.Applied(params))

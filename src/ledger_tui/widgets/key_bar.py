@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Protocol, runtime_checkable
+
+from textual.binding import Binding
 from textual.content import Content
 from textual.widget import Widget
 
 from ledger_tui.actions import MOST_KEYS_IN_BAR, importance
-from ledger_tui.widgets.view import View
 
 _GAP = "   "
+
+
+@runtime_checkable
+class NamesItsKeys(Protocol):
+    """A part whose keys do something else as things are."""
+
+    def key_text(self, binding: Binding) -> str:
+        """Return what the key bar calls a key of this part now."""
 
 
 class KeyBar(Widget):
@@ -24,10 +34,10 @@ class KeyBar(Widget):
             if not binding.show or binding.action in shown:
                 continue
             key = self.app.get_key_display(binding)
-            said = node.key_text(binding) if isinstance(node, View) else binding.description
+            caption = node.key_text(binding) if isinstance(node, NamesItsKeys) else binding.description
             style = "bold $accent" if enabled else "$faint"
             text = "$muted" if enabled else "$faint"
-            shown[binding.action] = Content.assemble((key, style), (f" {said}", text))
+            shown[binding.action] = Content.assemble((key, style), (f" {caption}", text))
             # What is not possible now goes first, then what matters least.
             ranks[binding.action] = (not enabled, importance(binding.action))
         while len(shown) > MOST_KEYS_IN_BAR or (len(shown) > 1 and self._width(shown) > self.size.width):

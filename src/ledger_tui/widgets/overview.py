@@ -16,8 +16,8 @@ from textual.widgets import Static
 from ledger_tui.actions import VIEW_KEYS
 from ledger_tui.client import figures
 from ledger_tui.client.errors import ClientError, NotOffered
-from ledger_tui.handlers import hears
-from ledger_tui.messages import FigureCame, NamesCame
+from ledger_tui.handlers import handles
+from ledger_tui.messages import FigureLoaded, NamesLoaded
 from ledger_tui.resources.base import Cell, Place, Tone
 from ledger_tui.resources.transactions import TRANSACTIONS
 from ledger_tui.state import plot
@@ -28,7 +28,7 @@ from ledger_tui.state.window import Record
 from ledger_tui.widgets.columns import GAP, MARGIN, fit_columns
 from ledger_tui.widgets.panel import Lines, Panel
 from ledger_tui.widgets.status_bar import awaited
-from ledger_tui.widgets.view import Desk, View
+from ledger_tui.widgets.view import Context, View
 
 _PAGES = 10  # read at most for one figure on a server with a generous limit
 _GENEROUS_LIMIT = 600
@@ -48,11 +48,12 @@ class Overview(View, can_focus=True):
 
     BINDINGS = VIEW_KEYS
 
-    def __init__(self, place: Place, desk: Desk) -> None:
-        super().__init__(place, desk)
+    def __init__(self, place: Place, context: Context) -> None:
+        super().__init__(place, context)
         self.rate = PostingRate()
         self.figures: dict[str, Any] = {}
         self.latest: list[Record] = []
+        self.problem = ""
         self._requests = 1
         self._reading = False
 
@@ -78,17 +79,17 @@ class Overview(View, can_focus=True):
     def look(self) -> float:
         self._reading = True
         self._read()
-        return self.desk.session.pause_after(self._requests)
+        return self.context.session.pause_after(self._requests)
 
     @work(group="figures", exclusive=True, exit_on_error=False)
     async def _read(self) -> None:
-        api, session = self.desk.api, self.desk.session
+        api, session = self.context.api, self.context.session
         generous = session.limit is None or session.limit >= _GENEROUS_LIMIT
         pages = _PAGES if generous else 1
-        before = self.desk.traffic.count
+        before = self.context.traffic.count
         for name in ("rate", "balances", "invoices", "health"):
-            if _PARTS.get(name) in session.lacking:
-                self.post_message(FigureCame(name, _LACKS[name]))
+            if _PARTS.get(name) in session.missing_parts:
+                self.post_message(FigureLoaded(name, _LACKS[name]))
                 continue
             try:
                 match name:
@@ -104,20 +105,20 @@ class Overview(View, can_focus=True):
                 figure = _LACKS.get(name, "This server does not have it.")
             except ClientError as error:
                 figure = literal(error)
-            self.post_message(FigureCame(name, figure))
+            self.post_message(FigureLoaded(name, figure))
             if not generous:
                 await asyncio.sleep(_PACE_SECONDS)
-        self.post_message(FigureCame("done", max(1, self.desk.traffic.count - before)))
+        self.post_message(FigureLoaded("done", max(1, self.context.traffic.count - before)))
 
-    @hears(FigureCame)
-    def take_figure(self, message: FigureCame) -> None:
+    @handles(FigureLoaded)
+    def take_figure(self, message: FigureLoaded) -> None:
         """A sentence in place of a figure says why there is none."""
         message.stop()
         name, figure = message.name, message.figure
         if name == "done":
             self._reading = False
             self._requests = figure
-            session = self.desk.session
+            session = self.context.session
             self.next_look_at = session.clock() + session.pause_after(figure)
         elif isinstance(figure, figures.Postings):
             self.rate.take(figure.rows, now=figure.now, reached=figure.reached)
@@ -127,14 +128,15 @@ class Overview(View, can_focus=True):
             balances, accounts = figure
             self.figures["balances"] = balances
             if accounts:
-                self.desk.session.saw_livemode(accounts[0].get("livemode"))
-            if self.desk.names.learn(accounts):
-                self.post_message(NamesCame())
+                self.context.session.saw_livemode(accounts[0].get("livemode"))
+            if self.context.names.learn(accounts):
+                self.post_message(NamesLoaded())
         else:
             self.figures[name] = figure
         self._draw()
 
-    def worker_failed(self, group: str) -> None:
+    def failed(self, problem: str) -> None:
+        self.problem = problem
         self._reading = False
         self._draw()
 
@@ -148,18 +150,18 @@ class Overview(View, can_focus=True):
             self._draw()
 
     def _draw(self) -> None:
-        now = time.strftime("%H:%M:%S", time.gmtime(self.desk.session.server_time))
+        now = time.strftime("%H:%M:%S", time.gmtime(self.context.session.server_time))
         right = f"✕ {self.problem} " if self.problem else f"{now} UTC "
         left = " Overview"
-        room = max(1, self.size.width - len(left) - len(right))
+        width_left = max(1, self.size.width - len(left) - len(right))
         style = "bold $error" if self.problem else "$muted"
         self.query_one("#overview-caption", Static).update(
-            Content.assemble((left, "bold"), " " * room, (right, style))
+            Content.assemble((left, "bold"), " " * width_left, (right, style))
         )
         for panel in self.query(Panel):
             panel.refresh()
 
-    def names_came(self) -> None:
+    def names_loaded(self) -> None:
         self._draw()
 
     def shown_path(self) -> str:
@@ -171,7 +173,7 @@ class Overview(View, can_focus=True):
         """A figure, or None and the lines that stand in for it."""
         figure = self.figures.get(name)
         if figure is None:
-            return None, [[Cell(awaited(self.desk.session).plain, "dim")]]
+            return None, [[Cell(awaited(self.context.session).plain, "dim")]]
         if isinstance(figure, str):
             return None, [[Cell(figure, "dim")]]
         return figure, []
@@ -183,14 +185,14 @@ class Overview(View, can_focus=True):
         if not balances.accounts:
             return [[Cell("No accounts yet.", "dim")]]
         lines = _sum_lines(balances.sums, height - 1, "account")
-        told = f"{balances.accounts:,} account{'s' if balances.accounts != 1 else ''}"
-        told = f"of the newest {told}" if balances.partial else f"{told} in all"
-        return [*lines, [Cell(told, "dim")]]
+        text = f"{balances.accounts:,} account{'s' if balances.accounts != 1 else ''}"
+        text = f"of the newest {text}" if balances.partial else f"{text} in all"
+        return [*lines, [Cell(text, "dim")]]
 
     def _draw_limit(self, width: int, _height: int) -> Lines:
-        session = self.desk.session
+        session = self.context.session
         if not session.limit or session.remaining is None:
-            return [[Cell("This server names no rate limit.", "dim")]]
+            return [[Cell("This server sends no rate limit.", "dim")]]
         share = session.remaining / session.limit
         filled, empty = plot.meter(share, max(4, min(24, width - 22)))
         tone: Tone = "warn" if share < 0.1 else "accent"
@@ -203,7 +205,7 @@ class Overview(View, can_focus=True):
         if not isinstance(invoices, OpenInvoices):
             return instead
         if not invoices.count:
-            return [[Cell("None is open.", "dim")]]
+            return [[Cell("No open invoices.", "dim")]]
         more = "+" if invoices.partial else ""
         late: list[Cell] = [Cell(f" · {invoices.overdue} overdue", "warn")] if invoices.overdue else []
         sums = [f"{literal(one.currency)} {format_amount(one.amount, one.currency)}" for one in invoices.sums]
@@ -234,7 +236,7 @@ class Overview(View, can_focus=True):
         if not isinstance(rate, PostingRate):
             return instead
         columns, rows = width - _AXIS, max(1, height - 2)
-        now = self.desk.session.server_time
+        now = self.context.session.server_time
         values = rate.per_minute(now, columns)
         known = [value for value in values if value is not None]
         top = plot.nice_top(max(known, default=0.0))
@@ -245,25 +247,25 @@ class Overview(View, can_focus=True):
             label = f"{labels[number]:,.0f}" if number in labels else ""
             lines.append([Cell(fit(label, _AXIS - 2, "right") + " ┤", "dim"), *_bar_cells(bars)])
         minute = rate.last_minute(now)
-        said = "counting…"
+        summary = "counting…"
         if minute is not None:
             mean, guessed = minute
-            said = f"{'≈ ' if guessed else ''}{mean:,.0f} in the last minute"
+            summary = f"{'≈ ' if guessed else ''}{mean:,.0f} in the last minute"
         span = f"each bar is {BUCKET_SECONDS} s, {columns * BUCKET_SECONDS / 60:.0f} minutes"
         if None in values:
             span += f", {plot.UNKNOWN} not read"
-        room = max(1, width - _AXIS - len(said) - len(span))
-        return [*lines, [Cell(" " * _AXIS), Cell(span, "dim"), Cell(" " * room), Cell(said)]]
+        width_left = max(1, width - _AXIS - len(summary) - len(span))
+        return [*lines, [Cell(" " * _AXIS), Cell(span, "dim"), Cell(" " * width_left), Cell(summary)]]
 
     def _draw_latest(self, width: int, height: int) -> Lines:
         columns = fit_columns(TRANSACTIONS.columns[:-1], width + MARGIN)  # all but the id
         lines = []
         for record in self.latest[:height]:
             cells: list[Cell] = []
-            for number, (column, room) in enumerate(columns):
-                cell = column.cell(record, self.desk.names)
+            for number, (column, width_left) in enumerate(columns):
+                cell = column.cell(record, self.context.names)
                 gap = " " * GAP if number else ""
-                cells.append(Cell(gap + fit(cell.text, room, column.align), cell.tone))
+                cells.append(Cell(gap + fit(cell.text, width_left, column.align), cell.tone))
             lines.append(cells)
         return lines or [[Cell("None yet.", "dim")]]
 

@@ -99,7 +99,7 @@ class PagedTable(ScrollView, can_focus=True):
             self._look_at(0)
         elif moved_by:
             self._look_at(self.top + moved_by)
-        self.make_room()
+        self.widen_columns()
         self._draw_what_changed()
 
     def redraw(self) -> None:
@@ -119,7 +119,7 @@ class PagedTable(ScrollView, can_focus=True):
         if not same:
             self.refresh()
 
-    def make_room(self) -> None:
+    def widen_columns(self) -> None:
         """Let the columns of numbers grow so that no number in view is cut. They do not shrink while a
         list is looked through, or the columns would jump with every row."""
         before = dict(self._widest)
@@ -163,7 +163,7 @@ class PagedTable(ScrollView, can_focus=True):
         if dragged:
             self.window.move(held)
             self.refresh()
-        self.make_room()
+        self.widen_columns()
         self.post_message(self.Moved(by_hand=dragged))
 
     def _look_at(self, row: int) -> None:

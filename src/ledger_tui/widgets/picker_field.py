@@ -1,6 +1,8 @@
-"""An account chosen by typing part of its name, or given by its id."""
+"""An account or a user, chosen by typing part of its name, or given by its id."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from textual import on
 from textual.app import ComposeResult
@@ -11,26 +13,26 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from ledger_tui.messages import FieldChanged
-from ledger_tui.state.names import AccountName, AccountNames
+from ledger_tui.state.names import AccountName, Directory, UserName
 from ledger_tui.state.text import fit, literal
 
 _MOST_SHOWN = 5
 
 
-class AccountField(Vertical):
-    """An input with the matching accounts under it while it is being typed in."""
+class PickerField(Vertical):
+    """An input with the matching objects under it while it is being typed in, or the one that is chosen."""
 
     BINDINGS = [
         Binding("down", "pick(1)", "next match", show=False),
         Binding("up", "pick(-1)", "previous match", show=False),
     ]
 
-    def __init__(self, names: AccountNames, value: str, hint: str, *, id: str) -> None:
+    def __init__(self, directory: Directory[Any], value: str, hint: str, *, id: str) -> None:
         super().__init__(id=id)
-        self._names = names
+        self._directory = directory
         self._value = value
         self._hint = hint
-        self._matches: list[AccountName] = []
+        self._matches: list[AccountName | UserName] = []
 
     def compose(self) -> ComposeResult:
         yield Input(self._value, placeholder=self._hint, compact=True, select_on_focus=True)
@@ -44,11 +46,21 @@ class AccountField(Vertical):
         self._say_chosen()
 
     def _say_chosen(self) -> None:
-        chosen = self._names.get(self.value)
+        chosen = self._directory.get(self.value)
         line = self.query_one(".chosen", Static)
         line.display = chosen is not None
         if chosen is not None:
-            line.update(Content.styled(f"{literal(chosen.name)} · {literal(chosen.currency)}", "$muted"))
+            line.update(Content.styled(f"{literal(chosen.name)} · {literal(_beside(chosen))}", "$muted"))
+
+    def directory_changed(self) -> None:
+        """More objects are known than before."""
+        self._offer(self.value if self.has_focus_within else "")
+        self._say_chosen()
+
+    @property
+    def offers(self) -> bool:
+        """Whether one of the objects under the input can be chosen."""
+        return bool(self._matches)
 
     @property
     def value(self) -> str:
@@ -58,13 +70,12 @@ class AccountField(Vertical):
     @on(Input.Changed)
     def search(self, event: Input.Changed) -> None:
         event.stop()
-        self._offer(self.value if self.has_focus_within else "")
-        self._say_chosen()
+        self.directory_changed()
         self.post_message(FieldChanged(self.id))
 
     def _offer(self, text: str) -> None:
-        known = self._names.get(text)
-        matches = self._names.search(text, _MOST_SHOWN) if text and not known else []
+        known = self._directory.get(text)
+        matches = self._directory.search(text, _MOST_SHOWN) if text and not known else []
         if matches == self._matches:
             return  # the highlight stays where it was moved to
         self._matches = matches
@@ -76,7 +87,7 @@ class AccountField(Vertical):
             options.highlighted = 0
 
     def take_offered(self) -> bool:
-        """Choose the account that is highlighted; False if none is offered."""
+        """Choose the object that is highlighted; False if none is offered."""
         self._offer(self.value)  # for what was typed last
         highlighted = self.query_one(OptionList).highlighted
         if not self._matches or highlighted is None:
@@ -85,10 +96,10 @@ class AccountField(Vertical):
         return True
 
     def take_only(self) -> None:
-        """Choose the account that was typed by its name, or by a part that only its name has."""
-        meant = self._names.meant(self.value)
-        if meant is not None and self._names.get(self.value) is None:
-            self.query_one(Input).value = meant.id
+        """Choose the object that was typed by its name, or by a part that only its name has."""
+        found = self._directory.resolve(self.value)
+        if found is not None and self._directory.get(self.value) is None:
+            self.query_one(Input).value = found.id
             self._offer("")
 
     def action_pick(self, step: int) -> None:
@@ -107,7 +118,12 @@ class AccountField(Vertical):
         self._offer("")
 
 
-def _line(match: AccountName) -> Content:
+def _beside(named: AccountName | UserName) -> str:
+    """What tells two of the same name apart: an account's currency, a user's email."""
+    return named.currency if isinstance(named, AccountName) else named.email
+
+
+def _line(match: AccountName | UserName) -> Content:
     return Content.assemble(
-        fit(literal(match.name), 24), " ", literal(match.currency), "  ", (literal(match.id), "$muted")
+        fit(literal(match.name), 24), " ", literal(_beside(match)), "  ", (literal(match.id), "$muted")
     )

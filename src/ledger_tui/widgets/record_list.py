@@ -1,65 +1,97 @@
-"""A screen with a list: its filter, its window, and what fetches for it.
+"""The list of a screen: a table over a window of rows, and the workers that fetch its pages.
 
-It knows the `Resource` it was given and nothing of accounts or transactions. Keys become actions,
-actions become wants, a worker fetches, its message comes back, one handler changes the state.
+It knows the `Resource` it was given and nothing of accounts or transactions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from urllib.parse import quote, urlencode
 
 from textual import work
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.widgets import Static
+from textual.worker import Worker, WorkerState
 
 from ledger_tui.client.errors import ClientError, Forbidden, Invalid, NotOffered
 from ledger_tui.client.lists import fetch_page, learn_account
-from ledger_tui.handlers import hears
-from ledger_tui.messages import NamesCame, PageCame, PageFailed
+from ledger_tui.handlers import handles
+from ledger_tui.messages import NamesLoaded, PageFailed, PageLoaded, PartFailed
 from ledger_tui.resources.base import Resource
 from ledger_tui.state.text import literal
 from ledger_tui.state.window import Page, Record, Want, Window
-from ledger_tui.widgets.filter_bar import FilterBar
+from ledger_tui.widgets.blank import Stack
 from ledger_tui.widgets.paged_table import PagedTable, TableHeader
-from ledger_tui.widgets.view import Desk, View
-
-_REFUSED_PAUSES = 4  # what is refused is asked for again in so many of the usual pauses
+from ledger_tui.widgets.view import Context
 
 
-class ListView(View):
-    """Fetches the pages of one list as the eye moves over it."""
+class RecordList(Stack):
+    """The rows of one resource. Fetches their pages as the user moves over them.
 
-    def __init__(self, resource: Resource, desk: Desk) -> None:
-        super().__init__(resource, desk)
+    Calls `changed` whenever what it shows, or `problem`, is different. On a server without the list it
+    shows what `stand_in_rows` returns.
+    """
+
+    def __init__(
+        self,
+        resource: Resource,
+        window: Window,
+        context: Context,
+        changed: Callable[[], None],
+        stand_in_rows: Callable[[], list[Record]],
+    ) -> None:
+        super().__init__(id="list")
         self.resource = resource
-        self.window = Window()
+        self.window = window
+        self.context = context
         self.filters: dict[str, str] = {}
-        self.remembered: list[Record] = []  # objects met one by one, shown where the server has no list
+        self.problem = ""  # a sentence that says what is wrong
+        self.remembered: list[Record] = []  # objects read one by one, shown where the server has no list
+        self._changed = changed
+        self._stand_in_rows = stand_in_rows
+        self._created: object = None  # the id of what was created and is not listed yet
         self._poll_rows_next = False
         self._refused_as: int | None = None  # the credential that may not read this list
+
+    def compose(self) -> ComposeResult:
+        yield Static(classes="lacks")
+        yield TableHeader()
+        yield PagedTable(self.window, self.resource.columns, self.context.names)
+
+    def on_mount(self) -> None:
+        self.show_missing()
 
     @property
     def table(self) -> PagedTable:
         return self.query_one(PagedTable)
 
     @property
-    def lacks_list(self) -> bool:
-        """Whether the server was found not to have this list."""
-        return self.resource.part in self.desk.session.lacking
+    def list_is_missing(self) -> bool:
+        """Whether this server has no such list."""
+        return self.resource.part in self.context.session.missing_parts
+
+    def show_missing(self) -> None:
+        """Show above the rows why the server has no such list, where it has none."""
+        lacks = self.query_one(".lacks", Static)
+        lacks.display = self.list_is_missing and bool(self.problem)
+        if lacks.display:
+            lacks.update(Content(self.problem))
 
     # ------------------------------------------------------------------ fetching
 
-    def tick(self) -> None:
-        if self._refused_as not in (None, self.desk.session.credentials):
-            self._refused_as = None
-            self.next_look_at = 0.0
-        super().tick()
+    def may_ask_again(self) -> bool:
+        """Return True once after the credential that was refused this list was replaced by another."""
+        if self._refused_as in (None, self.context.session.credentials):
+            return False
+        self._refused_as = None
+        return True
 
-    def may_look(self) -> bool:
-        return self.window.in_flight is None
-
-    def look(self) -> float:
-        if self.lacks_list:
+    def look(self) -> None:
+        """Fetch what may be new: newer rows, the rows on the screen, or the page that is waited for."""
+        if self.list_is_missing:
             self.stand_in()
-            return self.desk.session.poll_seconds
+            return
         want = None
         if self._poll_rows_next and self.resource.changes:
             want = self.window.want_again(self.table.top, self.table.height_in_rows)
@@ -67,13 +99,12 @@ class ListView(View):
         want = want or (None if self.resource.still else self.window.want_news()) or self._wanted_page()
         if want is not None:
             self._load(want)
-        return self.desk.session.poll_seconds
 
     def _wanted_page(self) -> Want | None:
         return self.window.want(self.table.top, self.table.height_in_rows)
 
     def fetch(self) -> None:
-        """Ask for the page the eye is waiting for, if there is one."""
+        """Fetch the page that the table waits for, if there is one."""
         # A server that just said no is asked again in its time, not at every key.
         want = None if self.problem else self._wanted_page()
         if want is not None:
@@ -88,68 +119,66 @@ class ListView(View):
             return
         path, params = listed
         try:
-            page = await fetch_page(self.desk.api, path, resource.paging, params, want, resource.part)
+            page = await fetch_page(self.context.api, path, resource.paging, params, want, resource.part)
         except NotOffered as error:
             # With an object's id in the path, 404 may be about the object.
             gone = literal(error) if path != resource.path else ""
-            lacks = (
-                resource.lacks
+            sentence = (
+                resource.missing_text
                 or f"This server has no list of {resource.title.lower()}; / opens one by its id."
             )
-            self.post_message(PageFailed(want, f"{lacks} ({gone})" if gone else lacks))
+            self.post_message(PageFailed(want, f"{sentence} ({gone})" if gone else sentence))
         except Invalid as error:
             refused = want.kind == "newer"  # `ending_before` is beyond the interface
             self.post_message(PageFailed(want, literal(error), newer_refused=refused))
         except ClientError as error:
             self.post_message(PageFailed(want, literal(error), forbidden=isinstance(error, Forbidden)))
         else:
-            self.post_message(PageCame(want, page))
+            self.post_message(PageLoaded(want, page))
 
-    @hears(PageCame)
-    def take_page(self, message: PageCame) -> None:
+    @handles(PageLoaded)
+    def take_page(self, message: PageLoaded) -> None:
         message.stop()
         moved_by = self.window.apply(message.want, message.page, self.table.top)
         if moved_by is None:
             return
         self.problem = ""
         if message.page.rows:
-            self.desk.session.saw_livemode(message.page.rows[0].get("livemode"))
-        if self.resource.kind == "accounts" and self.desk.names.learn(message.page.rows):
-            self.post_message(NamesCame())
+            self.context.session.saw_livemode(message.page.rows[0].get("livemode"))
+        if self.resource.kind == "accounts" and self.context.names.learn(message.page.rows):
+            self.post_message(NamesLoaded())
         if self.resource.kind == "users":
-            self.desk.names.learn_users(message.page.rows)
+            self.context.names.learn_users(message.page.rows)
         self.show_rows(moved_by)
+        self._go_to_created()
         self.fetch()
 
     def show_rows(self, moved_by: int = 0) -> None:
-        """The window holds new rows."""
+        """Draw the table again: the window holds new rows."""
         self.table.repaint(moved_by)
-        self.changed()
+        self._changed()
 
-    @hears(PageFailed)
+    @handles(PageFailed)
     def take_failure(self, message: PageFailed) -> None:
-        message.stop()
         if message.want != self.window.in_flight:
+            message.stop()
             return
         if message.newer_refused:
+            message.stop()
             self.window.no_newer()
-            self.notify("This server cannot show what is above; f goes to the newest.", markup=False)
+            self.notify("This server cannot page upwards; f goes to the newest.", markup=False)
             self.fetch()
             return
         self.window.failed(message.want)
         self.problem = message.sentence
-        session = self.desk.session
-        self._refused_as = session.credentials if message.forbidden else None
-        self.next_look_at = session.clock() + session.poll_seconds * (
-            _REFUSED_PAUSES if message.forbidden else 1
-        )
-        if self.lacks_list:
+        self._refused_as = self.context.session.credentials if message.forbidden else None
+        if self.list_is_missing:
             self.stand_in()
-        self.changed()
+        self._changed()
 
     def stand_in(self) -> None:
-        """There is no list: show the objects met one by one."""
-        rows = self.stand_in_rows()
+        """Show what there is in place of a list that the server does not have."""
+        rows = self._stand_in_rows()
         if [*self.window.rows_between(0, len(self.window))] != rows:
             cursor, following = self.window.cursor, self.window.following
             self.window.reset()
@@ -160,36 +189,32 @@ class ListView(View):
                 self.window.move(cursor)
             self.show_rows()
 
-    def stand_in_rows(self) -> list[Record]:
-        """What is shown where the server has no list, newest first."""
-        return [*self.remembered]
-
     def remember(self, record: Record) -> None:
-        """An object was read or made."""
+        """Keep an object that was read or created, for a server without the list."""
         self.remembered = [record, *(r for r in self.remembered if r.get("id") != record.get("id"))]
-        if self.lacks_list:
+        if self.list_is_missing:
             self.stand_in()
 
-    def worker_failed(self, group: str) -> None:
-        if group == "page" and self.window.in_flight is not None:
-            self.window.failed(self.window.in_flight)
-        super().worker_failed(group)
+    @handles(Worker.StateChanged)
+    def worker_ended(self, event: Worker.StateChanged) -> None:
+        event.stop()
+        if event.state is WorkerState.ERROR:
+            if event.worker.group == "page" and self.window.in_flight is not None:
+                self.window.failed(self.window.in_flight)
+            self.post_message(PartFailed(event.worker.error))
 
-    @hears(PagedTable.Fitted)
+    @handles(PagedTable.Fitted)
     def columns_fitted(self, message: PagedTable.Fitted) -> None:
         message.stop()
         self.query_one(TableHeader).columns = message.columns
 
     # ------------------------------------------------------------------ names of accounts
 
-    def rows_in_sight(self) -> list[Record]:
-        """The records on the screen."""
+    def learn_names(self, selected: Record | None) -> None:
+        """Look up the accounts of the rows on the screen, and of the selected one, that have no name yet."""
         top = self.table.top
-        return [*self.window.rows_between(top, top + self.table.height_in_rows)]
-
-    def at_rest(self) -> None:
-        rows = [*self.rows_in_sight(), self.selected or {}]
-        unknown = self.desk.names.unknown(id_ for row in rows for id_ in self.resource.account_ids(row))
+        rows = [*self.window.rows_between(top, top + self.table.height_in_rows), selected or {}]
+        unknown = self.context.names.unknown(id_ for row in rows for id_ in self.resource.account_ids(row))
         if unknown:
             self._look_up(unknown)
 
@@ -197,75 +222,81 @@ class ListView(View):
     async def _look_up(self, account_ids: list[str]) -> None:
         for account_id in account_ids:
             try:
-                if await learn_account(self.desk.api, self.desk.names, account_id):
-                    self.post_message(NamesCame())
+                if await learn_account(self.context.api, self.context.names, account_id):
+                    self.post_message(NamesLoaded())
             except ClientError:
                 return
 
-    def names_came(self) -> None:
-        self.table.make_room()
+    def names_loaded(self) -> None:
+        self.table.widen_columns()
         self.table.redraw()
 
     # ------------------------------------------------------------------ the filter
 
-    def action_filter(self) -> None:
-        self.query_one(FilterBar).open(self.filters)
-
-    @hears(FilterBar.Applied)
-    def apply_filters(self, message: FilterBar.Applied) -> None:
-        self.close_filter()
+    def apply_filters(self, params: dict[str, str]) -> None:
+        """Filter by what was typed."""
         # What the list is a list of (a statement's account) stays, unless another is named.
         kept = {name: value for name, value in self.filters.items() if f"{{{name}}}" in self.resource.path}
-        self.set_filters(kept | message.params)
+        self.set_filters(kept | params)
 
-    @hears(FilterBar.Closed)
-    def close_filter(self) -> None:
-        self.query_one(FilterBar).display = False
-        self.focus_content()
+    def find(self, text: str, *, again: bool) -> int:
+        """Go to the next loaded row with this text in a shown cell, after the last the first.
 
-    @hears(FilterBar.Find)
-    def find_in_rows(self, message: FilterBar.Find) -> None:
-        """Go to the next row at hand whose shown cells contain a text, from the last on to the first."""
-        wanted, bar, cursor = message.text.casefold(), self.query_one(FilterBar), self.window.cursor
+        Returns how many rows have it.
+        """
+        wanted, cursor = text.casefold(), self.window.cursor
         found = [
             index for index, row in self.window.at_hand() if wanted in self.table.text_of(row).casefold()
         ]
-        told = literal(message.text)
-        if not found:
-            bar.tell(f"No loaded row matches “{told}”.", problem=True)
-            return
-        first = cursor + 1 if message.again else cursor
-        self.window.hold()
-        self.table.go_to(next((index for index in found if index >= first), found[0]))
-        self.window.hold()  # also where it is the newest: what was found stays in sight
-        more = "; enter goes to the next" if len(found) > 1 else ""
-        bar.tell(f"{len(found):,} of {self.window.resident:,} loaded rows match “{told}”{more}")
+        if found:
+            first = cursor + 1 if again else cursor
+            self.window.hold()
+            self.table.go_to(next((index for index in found if index >= first), found[0]))
+            self.window.hold()  # also where it is the newest: what was found stays in sight
+        return len(found)
 
     def set_filters(self, params: dict[str, str]) -> None:
-        """Show the list anew, filtered by the server."""
+        """Read the list again, filtered by the server."""
         self.filters = params
-        self.action_refresh()
+        self._created = None
+        self.start_over()
 
-    def action_refresh(self) -> None:
-        self.desk.session.lacking.discard(self.resource.part or "")
+    def start_over(self) -> None:
+        """Read the list again from its beginning."""
+        self.context.session.missing_parts.discard(self.resource.part or "")
         self.window.reset()
         self.problem = ""
         self.table.start_over()
-        self.changed()
+        self._changed()
         self.fetch()
 
-    def action_follow(self) -> None:
-        self.window.follow()
-        self.table.repaint()
-        self.look_soon()
-        self.changed()
+    def open_at(self, record: Record) -> None:
+        """Show the rows around an object, wherever in the list it is."""
+        self.window.open_at(record)
+        self.problem = ""
+        self.table.start_over()
+        self._changed()
+        # The table has to have its place again before it can hold a row there.
+        self.call_after_refresh(self.fetch)
 
-    def look_soon(self) -> None:
-        """Something was done: look at once."""
-        self.next_look_at = 0.0
-        self.tick()
+    def expect(self, created: Record | None) -> None:
+        """Go to an object that was just created as soon as it is listed.
+
+        It need not be the newest: of a transfer the other side is.
+        """
+        if created is not None:
+            self.remember(created)
+            self._created = created.get("id")
+
+    def _go_to_created(self) -> None:
+        at = self.window.index_of(self._created) if self._created is not None else None
+        if at is None:
+            return
+        self._created = None
+        if at > 0 and self.window.following:  # else one has gone elsewhere meanwhile
+            self.table.go_to(at)
 
     def shown_path(self) -> str:
-        """The path of the list as it is filtered; its template while what it needs is not chosen."""
+        """Return the path of the list as it is filtered; its template while what it needs is not chosen."""
         path, params = self.resource.list_path(self.filters) or (self.resource.path, {})
         return path + (f"?{urlencode(params, quote_via=quote)}" if params else "")

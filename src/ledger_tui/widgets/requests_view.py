@@ -12,7 +12,7 @@ class RequestsView(ResourceView):
     """Copy-as-curl copies the logged request, not the one that reads the log."""
 
     def stand_in_rows(self) -> list[Record]:
-        traffic = self.desk.traffic
+        traffic = self.context.traffic
         exchanges = [*traffic]
         first = traffic.count - len(exchanges)
         return [own_request(first + n, exchange) for n, exchange in enumerate(exchanges)][::-1]
@@ -21,4 +21,4 @@ class RequestsView(ResourceView):
         record = self.selected
         if record is None:
             return super().shown_exchange()
-        return as_exchange(record, self.desk.session.url)
+        return as_exchange(record, self.context.session.url)

@@ -1,63 +1,95 @@
-"""A list of one kind of object with everything that belongs to it: the detail of a row, actions, ways on."""
+"""The screen of one resource: a list, the detail of a row, a filter line, and the keys for all of them."""
 
 from __future__ import annotations
 
-from textual import events, work
+from collections.abc import Iterator
+
+from textual import events
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Static
 
 from ledger_tui.actions import RESOURCE_KEYS
-from ledger_tui.client.errors import ClientError
-from ledger_tui.handlers import hears
+from ledger_tui.handlers import handles
 from ledger_tui.messages import (
-    ActWanted,
-    CreateWanted,
-    EditWanted,
+    ActionRequested,
+    CreateRequested,
+    EditRequested,
     LinkFollowed,
-    RecordCame,
+    PageFailed,
     RecordFailed,
+    RecordLoaded,
 )
-from ledger_tui.resources.base import Action, Resource, Way
+from ledger_tui.resources.base import Resource
+from ledger_tui.resources.offers import offers
 from ledger_tui.state.history import recent_of
 from ledger_tui.state.text import literal
-from ledger_tui.state.window import Record
-from ledger_tui.widgets.blank import Row, Stack
+from ledger_tui.state.window import Record, Window
+from ledger_tui.widgets.blank import Row
 from ledger_tui.widgets.caption import Caption
 from ledger_tui.widgets.detail_pane import DetailPane
-from ledger_tui.widgets.detail_view import DetailView
 from ledger_tui.widgets.filter_bar import FilterBar
-from ledger_tui.widgets.paged_table import PagedTable, TableHeader
-from ledger_tui.widgets.view import Desk
+from ledger_tui.widgets.paged_table import PagedTable
+from ledger_tui.widgets.record_list import RecordList
+from ledger_tui.widgets.view import Context, View
 
 WIDE_COLUMNS = 120
-_CHANGES = ("create", "edit", "act(")
+_REFUSED_PAUSES = 4  # what is refused is asked for again in so many of the usual pauses
 
 
-class ResourceView(DetailView):
-    """The screen of one `Resource`."""
+class ResourceView(View):
+    """The screen of one `Resource`, made of a `RecordList`, a `DetailPane`, a `FilterBar` and a `Caption`.
+
+    The parts know nothing of each other: they share the window of rows, and this view connects them.
+    """
 
     BINDINGS = RESOURCE_KEYS
 
-    def __init__(self, resource: Resource, desk: Desk) -> None:
-        super().__init__(resource, desk)
-        self._awaited: str | None = None  # the object a typed id asked for, until it came
-        self.by_link = False  # whether what is open was come to by a link, and one key leads back
+    def __init__(self, resource: Resource, context: Context) -> None:
+        super().__init__(resource, context)
+        self.resource = resource
+        self.window = Window()
+        self.record_list = RecordList(resource, self.window, context, self.changed, self.stand_in_rows)
+        self.detail = DetailPane(resource, context)
+        self.filter_bar = FilterBar(self.record_list)
+        self.caption = Caption(
+            self.record_list,
+            news=self.news,
+            covered=lambda: self.opened and not self.wide,
+            paused=lambda: self.paused,
+        )
+        self.opened = False  # whether the detail has the keys
+        self.pinned: Record | None = None  # an object that is shown though its row is not loaded
+        self.wide = False  # whether list and detail are shown side by side
+        self.by_link = False  # whether what is open was reached by a link, so that one key leads back
+        self._awaited: str | None = None  # the id that was typed, until its object was read
 
     def compose(self) -> ComposeResult:
-        yield Caption(self)
+        yield self.caption
         yield Static(classes="problem")
-        yield FilterBar(self.resource.filters, self.resource.id_prefix, self.desk.names)
+        yield self.filter_bar
         with Row():
-            with Stack(id="list"):
-                yield Static(classes="lacks")
-                yield TableHeader()
-                yield PagedTable(self.window, self.resource.columns, self.desk.names)
-            yield DetailPane()
+            yield self.record_list
+            yield self.detail
+
+    @property
+    def table(self) -> PagedTable:
+        return self.record_list.table
+
+    @property
+    def selected(self) -> Record | None:
+        return self.pinned or self.window.current
+
+    def news(self) -> Content:
+        """Return what the caption says beside the position; nothing here."""
+        return Content("")
+
+    def stand_in_rows(self) -> list[Record]:
+        """Return what is shown where the server has no list, newest first."""
+        return [*self.record_list.remembered]
 
     def on_mount(self) -> None:
-        self.query_one(FilterBar).display = False
-        self.query_one(".lacks", Static).display = False
+        self.filter_bar.display = False
         self.query_one(".problem", Static).display = False
         self._show_detail()
 
@@ -69,8 +101,8 @@ class ResourceView(DetailView):
 
     def _arrange(self) -> None:
         # Set here and not by a style rule: rules come true later, and a key must find its widget now.
-        self.query_one("#list").display = self.wide or not self.opened
-        self.query_one(DetailPane).display = self.wide or self.opened
+        self.record_list.display = self.wide or not self.opened
+        self.detail.display = self.wide or self.opened
 
     def _open(self, opened: bool) -> None:
         """Give the keys to the detail or to the list; where it is narrow only one of them is in sight."""
@@ -78,10 +110,10 @@ class ResourceView(DetailView):
         if not opened:
             self.pinned = None
         elif self.selected is not None:
-            self.desk.recent.saw(recent_of(self.resource.kind, self.selected))
+            self.context.recent.saw(recent_of(self.resource.kind, self.selected))
         self._arrange()
         self._show_detail()
-        self.query_one(Caption).refresh()  # it tells which rows are in sight
+        self.caption.refresh()  # it says which rows are on the screen
         self.focus_content()
         self.refresh_bindings()
 
@@ -93,14 +125,42 @@ class ResourceView(DetailView):
         if not self.display:  # the keys are those of the screen that is shown
             return
         if self.opened:
-            self.query_one(DetailPane).focus_content()
+            self.detail.focus_content()
         else:
             self.table.focus()
 
     def enter(self) -> None:
         super().enter()
         self._open(self.opened)
-        self.fetch()
+        self.record_list.fetch()
+
+    # ------------------------------------------------------------------ looking again
+
+    def tick(self) -> None:
+        if self.record_list.may_ask_again():
+            self.next_look_at = 0.0
+        super().tick()
+
+    def may_look(self) -> bool:
+        return self.window.in_flight is None
+
+    def look(self) -> float:
+        self.record_list.look()
+        return self.context.session.poll_seconds
+
+    @handles(PageFailed)
+    def wait_after_failure(self, message: PageFailed) -> None:
+        message.stop()
+        pauses = _REFUSED_PAUSES if message.forbidden else 1
+        self.next_look_at = self.context.session.clock() + self.context.session.poll_seconds * pauses
+
+    def action_refresh(self) -> None:
+        self.record_list.start_over()
+
+    def look_soon(self) -> None:
+        """Look at once, because something was changed."""
+        self.next_look_at = 0.0
+        self.tick()
 
     # ------------------------------------------------------------------ drawing
 
@@ -108,53 +168,57 @@ class ResourceView(DetailView):
         self._say_problem()
         super().changed()
 
+    def failed(self, problem: str) -> None:
+        self.record_list.problem = problem
+        self.changed()
+
     def _say_problem(self) -> None:
         """On a line of its own what is too long for the caption; what the server lacks is no alarm."""
-        caption = self.query_one(Caption)
-        lacks, problem = self.query_one(".lacks", Static), self.query_one(".problem", Static)
-        lacks.display = self.lacks_list and bool(self.problem)
-        problem.display = bool(self.problem) and not (lacks.display or caption.has_room_for(self.problem))
-        if lacks.display:
-            lacks.update(Content(self.problem))
-        if problem.display:
-            problem.update(Content(f"✕ {self.problem}"))
-        caption.refresh()
+        sentence, line = self.record_list.problem, self.query_one(".problem", Static)
+        self.record_list.show_missing()
+        line.display = bool(sentence) and not (
+            self.record_list.list_is_missing or self.caption.fits(sentence)
+        )
+        if line.display:
+            line.update(Content(f"✕ {sentence}"))
+        self.caption.refresh()
+
+    def _show_detail(self) -> None:
+        problem = self.record_list.problem
+        waits = not self.window.loaded and not problem
+        self.detail.show(self.selected, "" if waits else problem or self.resource.empty)
+
+    def _read_more(self) -> None:
+        if self.opened or self.wide:
+            self.detail.read_more(opened=self.opened)
+
+    def shown_texts(self) -> Iterator[tuple[str, str]]:
+        return self.detail.shown_texts(self.selected) if self.selected is not None else iter(())
 
     def at_rest(self) -> None:
         self._show_detail()
         self._read_more()
         self.refresh_bindings()
-        super().at_rest()
+        self.record_list.learn_names(self.selected)
 
-    def names_came(self) -> None:
-        super().names_came()
+    def names_loaded(self) -> None:
+        self.record_list.names_loaded()
         self._show_detail()
 
-    def on_key(self, event: events.Key) -> None:
-        """A key of a change that this credential may not make is greyed, and says why when it is pressed."""
-        why = self.desk.session.forbids_changes
-        pressed = self.screen.active_bindings.get(event.key) if why else None
-        if pressed and not pressed.enabled and pressed.binding.action.startswith(_CHANGES):
-            self.notify(why, markup=False)
-
     def session_changed(self) -> None:
-        self.query_one(Caption).session_changed()
-        if self.desk.session.forbids_changes:
+        self.caption.session_changed()
+        if self.context.session.forbids_changes:
             self.refresh_bindings()
 
-    def news(self) -> Content:
-        """What the caption tells of beside the list; nothing here."""
-        return Content("")
-
-    @hears(PagedTable.Moved)
-    def eye_moved(self, message: PagedTable.Moved) -> None:
+    @handles(PagedTable.Moved)
+    def cursor_moved(self, message: PagedTable.Moved) -> None:
         message.stop()
         if message.by_hand:
             self.pinned = None
-        self.fetch()
+        self.record_list.fetch()
         self.changed()
 
-    @hears(PagedTable.Opened)
+    @handles(PagedTable.Opened)
     def action_open(self) -> None:
         record = self.selected
         if record is None:
@@ -162,8 +226,8 @@ class ResourceView(DetailView):
         self.window.hold()
         self.by_link = False
         self._open(True)
-        if self.resource.changes and self.resource.has_object_path:
-            self._read(str(record.get("id")))
+        if self.resource.changes and self.detail.can_read_objects:
+            self.detail.read(str(record.get("id")))
         self._read_more()
 
     def open_record(self, record: Record, *, by_link: bool = False) -> None:
@@ -173,7 +237,7 @@ class ResourceView(DetailView):
             self.pinned = None
             self.table.go_to(index)
         else:
-            self.remember(record)
+            self.record_list.remember(record)
             self.pinned = record
         self.action_open()
         self.by_link = by_link
@@ -185,20 +249,10 @@ class ResourceView(DetailView):
             self.action_open()
         else:
             self._awaited = record_id
-            self._read(record_id)
+            self.detail.read(record_id, required=True)
 
-    @work(group="record", exclusive=True, exit_on_error=False)
-    async def _read(self, record_id: str) -> None:
-        resource = self.resource
-        try:
-            answer = await self.desk.api.read(resource.object_path(record_id))
-        except ClientError as error:
-            self.post_message(RecordFailed(record_id, literal(error)))
-        else:
-            self.post_message(RecordCame(answer.record))
-
-    @hears(RecordCame)
-    def take_record(self, message: RecordCame) -> None:
+    @handles(RecordLoaded)
+    def take_record(self, message: RecordLoaded) -> None:
         message.stop()
         record_id = message.record.get("id")
         if record_id in (self._awaited, (self.selected or {}).get("id")):
@@ -207,25 +261,20 @@ class ResourceView(DetailView):
             self.window.replace(message.record)
 
     def action_locate(self) -> None:
-        """Open the list around the object, wherever in it that stands."""
+        """Show the list around the object, wherever in it that is."""
         record = self.pinned
         if record is not None:
-            self.window.open_at(record)
-            self.problem = ""
             self._open(False)
-            self.table.start_over()
-            self.changed()
-            # The table has to have its place again before it can hold a row there.
-            self.call_after_refresh(self.fetch)
+            self.record_list.open_at(record)
 
     def show_record(self, record: Record) -> None:
         """Show an object in the detail; its row is another too, if it is at hand."""
-        self.remember(record)
+        self.record_list.remember(record)
         selected = self.selected
         awaited, self._awaited = self._awaited == record.get("id"), None
         if awaited:
             self.window.hold()
-            self.query_one(FilterBar).display = False  # where its id may have been typed
+            self.filter_bar.display = False  # where its id may have been typed
         if self.window.replace(record) and selected and selected.get("id") == record.get("id"):
             self.table.repaint()
         else:
@@ -236,12 +285,12 @@ class ResourceView(DetailView):
         self._show_detail()
         self._read_more()
 
-    @hears(RecordFailed)
+    @handles(RecordFailed)
     def take_record_failure(self, message: RecordFailed) -> None:
         message.stop()
-        bar, record_id = self.query_one(FilterBar), literal(message.record_id)
+        bar, record_id = self.filter_bar, literal(message.record_id)
         if bar.display and self._awaited == message.record_id:
-            bar.tell(message.sentence, problem=True)
+            bar.show(message.sentence, problem=True)
             return
         named = message.sentence if record_id in message.sentence else f"{record_id}: {message.sentence}"
         self.notify(named, severity="warning", markup=False)
@@ -249,25 +298,14 @@ class ResourceView(DetailView):
     # ------------------------------------------------------------------ keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        read_only = bool(self.desk.session.forbids_changes)
         if action == "back":
-            return self.opened or bool(self.filters) or self.pinned is not None or bool(self.resource.under)
-        if action == "act":
-            return self._may_act(str(parameters[0]))
-        if action == "go":
-            return self._way(str(parameters[0])) is not None
-        if action == "create":
-            return False if self.resource.form is None else None if read_only else True
-        if action == "edit":
-            if not self.resource.edits:
-                return False
-            record = self.selected
-            return True if record and not read_only and self.resource.edit(record, self.desk.names) else None
-        if action == "follow":
-            return not self.resource.still
+            filters = self.record_list.filters
+            return self.opened or bool(filters) or self.pinned is not None or bool(self.resource.under)
         if action == "locate":
             return self.pinned is not None and self.resource.paging == "starting_after"
-        return True
+        name = str(parameters[0]) if parameters else ""
+        session, names = self.context.session, self.context.names
+        return offers(self.resource, action, name, self.selected, names, bool(session.forbids_changes))
 
     def action_back(self) -> None:
         if not (self.opened or self.pinned):
@@ -281,31 +319,20 @@ class ResourceView(DetailView):
     def action_follow(self) -> None:
         if self.opened or self.pinned:
             self._open(False)
-        super().action_follow()
-
-    def _may_act(self, name: str) -> bool | None:
-        """Not a key of this screen (False), greyed for this object's state (None), or possible (True)."""
-        action = self._action(name)
-        if action is None:
-            return False
-        record = self.selected
-        return True if record and not self.desk.session.forbids_changes and action.allowed(record) else None
-
-    def _action(self, name: str) -> Action | None:
-        return next((action for action in self.resource.actions if action.name == name), None)
+        self.window.follow()
+        self.table.repaint()
+        self.look_soon()
+        self.changed()
 
     def action_act(self, name: str) -> None:
-        action, record = self._action(name), self.selected
+        action, record = self.resource.action(name), self.selected
         if action is not None and record is not None:
             self.window.hold()
-            self.post_message(ActWanted(self.resource, action, record))
-
-    def _way(self, name: str) -> Way | None:
-        return next((way for way in self.resource.ways if way.name == name), None)
+            self.post_message(ActionRequested(self.resource, action, record))
 
     def action_go(self, name: str) -> None:
-        way = self._way(name)
-        link = way.link(self.selected, self.filters) if way is not None else None
+        to = self.resource.related_view(name)
+        link = to.link(self.selected, self.record_list.filters) if to is not None else None
         if link is not None:
             if link.record_id or link.filters:  # it is about the object under the cursor
                 self.window.hold()
@@ -316,33 +343,58 @@ class ResourceView(DetailView):
         if self.pinned and self.pinned.get("id") == record.get("id"):
             self.pinned = record
         self.window.replace(record)
-        self.remember(record)
+        self.record_list.remember(record)
         self.table.repaint()
         self._show_detail()
         self.refresh_bindings()
 
     def action_create(self) -> None:
-        self.post_message(CreateWanted())
+        self.post_message(CreateRequested())
 
     def action_edit(self) -> None:
         record = self.selected
         if record is not None:
             self.window.hold()
-            self.post_message(EditWanted(record))
+            self.post_message(EditRequested(record))
 
-    @hears(FilterBar.OpenId)
+    def show_created(self, record: Record | None) -> None:
+        """Go to what was just created, as soon as it is listed; None where it is not known which that is."""
+        if self.resource.still:
+            self.action_refresh()
+        else:
+            self.action_follow()
+            self.record_list.expect(record)
+
+    # ------------------------------------------------------------------ the filter line
+
+    def action_filter(self) -> None:
+        self.filter_bar.open()
+
+    @handles(FilterBar.Closed)
+    def close_filter(self) -> None:
+        self.filter_bar.display = False
+        self.focus_content()
+
+    @handles(FilterBar.Applied)
+    def apply_filters(self, message: FilterBar.Applied) -> None:
+        self.close_filter()
+        self._open(False)
+        self.record_list.apply_filters(message.params)
+
+    def set_filters(self, params: dict[str, str]) -> None:
+        """Show the list, filtered by the server."""
+        self._open(False)
+        self.record_list.set_filters(params)
+
+    @handles(FilterBar.OpenId)
     def open_typed_id(self, message: FilterBar.OpenId) -> None:
         message.stop()
         if self.window.index_of(message.record_id) is not None:
             self.close_filter()
         self._open_id(message.record_id)  # the line stays until it came, so that a slip can be mended
 
-    def set_filters(self, params: dict[str, str]) -> None:
-        self._open(False)
-        super().set_filters(params)
-
     def shown_path(self) -> str:
         """The path, with its query, that reads what is shown: the open object, or the list."""
-        if self.selected is not None and self.resource.has_object_path and self.opened:
+        if self.selected is not None and self.opened and self.detail.can_read_objects:
             return self.resource.object_path(self.selected.get("id"))
-        return super().shown_path()
+        return self.record_list.shown_path()

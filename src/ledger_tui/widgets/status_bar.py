@@ -33,15 +33,15 @@ class StatusBar(Widget):
             host = Content.assemble((session.profile, "bold"), " ", host)
         host = host.truncate(width // 2, ellipsis=True)
         # Whose ledger it is stays: first the limits give way, then the words of what is wrong.
-        room = width - mode.cell_length - only.cell_length - host.cell_length - 3
-        left = Content.assemble(mode, connection(session, room), only)
+        width_left = width - mode.cell_length - only.cell_length - host.cell_length - 3
+        left = Content.assemble(mode, connection(session, width_left), only)
         rest = Content.assemble(limits(session), "  ", host, " ")
         if rest.cell_length > width - left.cell_length - 2:
             rest = Content.assemble(host, " ")
         return Content.assemble(left, " " * (width - left.cell_length - rest.cell_length), rest)
 
 
-def connection(session: Session, room: int = 1_000) -> Content:
+def connection(session: Session, width_left: int = 1_000) -> Content:
     """Each state has its glyph and its words, in at most so many cells where they can be fewer."""
     if (seconds := session.waiting_seconds) > 0:
         return Content.styled(f"◔ rate limit: waiting {seconds:.0f} s", "bold $warning")
@@ -64,23 +64,25 @@ def connection(session: Session, room: int = 1_000) -> Content:
         case Link.LOST:
             seconds = ceil(session.retry_seconds)
             return _trouble(
-                session.sentence, f"try {session.retries} in {seconds} s" if seconds else "asking…", room
+                session.sentence,
+                f"try {session.retries} in {seconds} s" if seconds else "asking…",
+                width_left,
             )
         case Link.REFUSED:
             return Content.styled("✕ 401: the server does not accept this key", "bold $error")
         case Link.ENDED:
-            return _trouble(session.sentence, "R starts it again", room)
+            return _trouble(session.sentence, "R restarts it", width_left)
         case Link.SIGNED_OUT:
             return Content.styled("○ not signed in · S signs in", "bold $warning")
         case Link.FAILING:
-            return Content.styled("✕ the server reports a failure of its own", "bold $error")
+            return Content.styled("✕ the server reports an internal error", "bold $error")
         case Link.FOREIGN:
             return Content.styled("✕ no ledger server at this address", "bold $error")
 
 
-def _trouble(sentence: str, then: str, room: int) -> Content:
+def _trouble(sentence: str, then: str, width_left: int) -> Content:
     """What is wrong, and what comes of it; where there is no room for both the second is the news."""
-    wrong = Content(f"✕ {sentence}").truncate(max(2, room - len(then) - 3), ellipsis=True)
+    wrong = Content(f"✕ {sentence}").truncate(max(2, width_left - len(then) - 3), ellipsis=True)
     return Content.assemble(wrong, f" · {then}").stylize("bold $error")
 
 

@@ -11,8 +11,8 @@ from textual.widgets import Static
 from ledger_tui.actions import TOKEN_KEYS, VIEW_KEYS
 from ledger_tui.client.errors import ClientError, Forbidden, NotOffered
 from ledger_tui.client.tokens import refusal_of
-from ledger_tui.handlers import hears
-from ledger_tui.messages import TokensAsked, TokensChanged, WhoamiCame
+from ledger_tui.handlers import handles
+from ledger_tui.messages import TokensChanged, TokensRequested, WhoamiLoaded
 from ledger_tui.resources.api_keys import scopes_of
 from ledger_tui.resources.base import Cell, Place, Tone, text_of, time_of
 from ledger_tui.state import plot
@@ -21,10 +21,10 @@ from ledger_tui.state.text import literal
 from ledger_tui.state.tokens import EARLY_SECONDS
 from ledger_tui.state.window import Record
 from ledger_tui.widgets.panel import Lines, Panel, fact
-from ledger_tui.widgets.view import Desk, View
+from ledger_tui.widgets.view import Context, View
 
 _KINDS = {"api_key": "API key", "access_token": "access token", "oauth_token": "OAuth token"}
-_PLANS = {60: "free", 600: "pro", 6000: "enterprise"}  # interface.md, Rate limits
+_PLANS = {60: "free", 600: "pro", 6000: "enterprise"}  # docs/interface.md#rate-limits
 _METER = 24
 
 
@@ -33,11 +33,12 @@ class TokenView(View, can_focus=True):
 
     BINDINGS = [*TOKEN_KEYS, *VIEW_KEYS]
 
-    def __init__(self, place: Place, desk: Desk) -> None:
-        super().__init__(place, desk)
+    def __init__(self, place: Place, context: Context) -> None:
+        super().__init__(place, context)
         self.whoami: Record | None = None
         self.billing: Record | None = None
         self.asking = False
+        self.problem = ""
 
     def compose(self) -> ComposeResult:
         yield Static(id="token-caption")
@@ -50,49 +51,49 @@ class TokenView(View, can_focus=True):
 
     def look(self) -> float:
         self._read()
-        return self.desk.session.pause_after(2) * 5
+        return self.context.session.pause_after(2) * 5
 
     @work(group="whoami", exclusive=True, exit_on_error=False)
     async def _read(self) -> None:
-        api = self.desk.api
+        api = self.context.api
         try:
             whoami = (await api.read("/v1/whoami", part="whoami")).record
         except NotOffered:
-            lacks = "This server does not tell whose a credential is."
-            self.post_message(WhoamiCame(None, None, lacks))
+            sentence = "This server does not say whose credential this is."
+            self.post_message(WhoamiLoaded(None, None, sentence))
             # A look all the same: the limits are in the headers of any answer.
             return
         except ClientError as error:
-            self.post_message(WhoamiCame(None, None, literal(error)))
+            self.post_message(WhoamiLoaded(None, None, literal(error)))
             return
         try:
             billing = (await api.read("/v1/billing", part="billing")).record
         except (NotOffered, Forbidden):  # only an owner may see how much is used
             billing = None
         except ClientError as error:
-            self.post_message(WhoamiCame(whoami, None, literal(error)))
+            self.post_message(WhoamiLoaded(whoami, None, literal(error)))
             return
-        self.post_message(WhoamiCame(whoami, billing, ""))
+        self.post_message(WhoamiLoaded(whoami, billing, ""))
 
-    @hears(WhoamiCame)
-    def take_whoami(self, message: WhoamiCame) -> None:
+    @handles(WhoamiLoaded)
+    def take_whoami(self, message: WhoamiLoaded) -> None:
         message.stop()
         self.problem = message.problem
         self.whoami, self.billing = message.whoami, message.billing
         if message.whoami is not None:
-            self.desk.session.saw_livemode(message.whoami.get("livemode"))
-            self.desk.session.saw_scopes(message.whoami.get("scopes"))
+            self.context.session.saw_livemode(message.whoami.get("livemode"))
+            self.context.session.saw_scopes(message.whoami.get("scopes"))
         self.changed()
 
     # ------------------------------------------------------------------ tokens
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        tokens = self.desk.tokens
+        tokens = self.context.tokens
         pair = tokens.tokens.pair
         if action == "back":
             return False
         if action == "exchange":
-            if self.desk.session.read_only:
+            if self.context.session.read_only:
                 return False
             return True if tokens.key and not self.asking else None
         if action == "rotate":
@@ -108,7 +109,7 @@ class TokenView(View, can_focus=True):
         self._ask("refresh")
 
     def action_use_key(self) -> None:
-        self.desk.tokens.use_key()
+        self.context.tokens.use_key()
         self.post_message(TokensChanged())
         self.look_again()
 
@@ -119,22 +120,22 @@ class TokenView(View, can_focus=True):
 
     @work(group="tokens", exit_on_error=False)
     async def _ask_server(self, what: str) -> None:
-        tokens = self.desk.tokens
+        tokens = self.context.tokens
         try:
             await (tokens.exchange() if what == "exchange" else tokens.refresh())
         except ClientError as error:
-            self.post_message(TokensAsked(literal(refusal_of(error))))
+            self.post_message(TokensRequested(literal(refusal_of(error))))
         else:
-            self.post_message(TokensAsked(""))
+            self.post_message(TokensRequested(""))
 
-    @hears(TokensAsked)
-    def tokens_asked(self, message: TokensAsked) -> None:
+    @handles(TokensRequested)
+    def tokens_requested(self, message: TokensRequested) -> None:
         message.stop()
         self.asking = False
         if message.problem:
             self.notify(message.problem, severity="error", markup=False)
         else:
-            self.notify("Tokens are in use; the key rests")
+            self.notify("Tokens are in use instead of the key")
         self.post_message(TokensChanged())
         self.look_again()
 
@@ -145,9 +146,10 @@ class TokenView(View, can_focus=True):
         self.changed()
         self.refresh_bindings()
 
-    def worker_failed(self, group: str) -> None:
+    def failed(self, problem: str) -> None:
+        self.problem = problem
         self.asking = False
-        super().worker_failed(group)
+        self.changed()
 
     # ------------------------------------------------------------------ drawing
 
@@ -170,7 +172,7 @@ class TokenView(View, can_focus=True):
         return "/v1/whoami"
 
     def _value(self) -> Cell:
-        tokens = self.desk.tokens
+        tokens = self.context.tokens
         pair = tokens.tokens.pair
         value = pair.access if pair is not None else tokens.key
         if not value:
@@ -180,9 +182,9 @@ class TokenView(View, can_focus=True):
 
     def _draw_credential(self, _width: int, _height: int) -> Lines:
         whoami = self.whoami or {}
-        pair = self.desk.tokens.tokens.pair
+        pair = self.context.tokens.tokens.pair
         kind = str(whoami.get("kind") or ("access_token" if pair is not None else "api_key"))
-        mode = self.desk.session.mode
+        mode = self.context.session.mode
         modes: dict[Mode, Cell] = {
             Mode.LIVE: Cell("◆ LIVE: real money", "warn"),
             Mode.TEST: Cell("test", "plain"),
@@ -206,13 +208,13 @@ class TokenView(View, can_focus=True):
         plan = (self.whoami or {}).get("plan")
         if plan is not None:
             return Cell(literal(plan))
-        if self.desk.session.link is Link.REFUSED:  # the limit is that of whom the server does not know
+        if self.context.session.link is Link.REFUSED:  # the limit is that of whom the server does not know
             return Cell("unknown", "dim")
-        guess = _PLANS.get(self.desk.session.limit or 0)
+        guess = _PLANS.get(self.context.session.limit or 0)
         return Cell(f"{guess}, by its limit" if guess else "–", "dim")
 
     def _draw_limits(self, width: int, _height: int) -> Lines:
-        session, whoami = self.desk.session, self.whoami or {}
+        session, whoami = self.context.session, self.whoami or {}
         lines: list[list[Cell]] = [fact("plan", self._plan())]
         if session.limit and session.remaining is not None:
             share = session.remaining / session.limit
@@ -224,7 +226,7 @@ class TokenView(View, can_focus=True):
                 fact("resets in", Cell(f"{session.reset_seconds} s")),
             ]
         else:
-            lines.append(fact("this minute", Cell("this server names no rate limit", "dim")))
+            lines.append(fact("this minute", Cell("this server sends no rate limit", "dim")))
         burst = whoami.get("burst")
         if isinstance(burst, int):
             lines.append(fact("burst", Cell(f"{burst:,} in a second")))
@@ -244,17 +246,17 @@ class TokenView(View, can_focus=True):
         return lines
 
     def _draw_tokens(self, width: int, _height: int) -> Lines:
-        keeper = self.desk.tokens
-        tokens = keeper.tokens
+        token_manager = self.context.tokens
+        tokens = token_manager.tokens
         if tokens.problem:
-            anew = [] if self.desk.session.read_only else [[Cell("x exchanges the key anew.", "dim")]]
+            anew = [] if self.context.session.read_only else [[Cell("x exchanges the key anew.", "dim")]]
             return [[Cell(f"✕ {literal(tokens.problem)}", "bad")], *anew]
         if self.asking:
             return [[Cell("asking…", "dim")]]
         if tokens.pair is None:
             shown = [Cell("The API key itself is shown with every request.", "dim")]
-            may = "x exchanges it for an access token, good for an hour and then renewed."
-            return [shown] if self.desk.session.read_only else [shown, [Cell(may, "dim")]]
+            may = "x exchanges it for an access token, which lasts an hour and is then renewed."
+            return [shown] if self.context.session.read_only else [shown, [Cell(may, "dim")]]
         share = tokens.left / tokens.pair.lasts
         filled, empty = plot.meter(share, max(4, min(2 * _METER, width - 16)))
         tone: Tone = "accent" if tokens.left > EARLY_SECONDS else "warn"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from textual.binding import Binding
@@ -10,9 +12,9 @@ from textual.widget import Widget
 from textual.worker import Worker, WorkerState
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.tokens import TokenKeeper
-from ledger_tui.handlers import hears, while_running
-from ledger_tui.messages import BackWanted
+from ledger_tui.client.tokens import TokenManager
+from ledger_tui.handlers import handles, while_running
+from ledger_tui.messages import BackRequested, PartFailed
 from ledger_tui.resources.base import Place
 from ledger_tui.state.history import History, RecentObjects
 from ledger_tui.state.names import AccountNames
@@ -26,28 +28,27 @@ _REST_SECONDS = 0.06
 
 
 @dataclass(frozen=True)
-class Desk:
+class Context:
     """What every screen works with: one server, seen with one credential."""
 
     api: Api
     session: Session
     names: AccountNames
     traffic: Traffic
-    tokens: TokenKeeper
+    tokens: TokenManager
     history: History = field(default_factory=History)
     recent: RecentObjects = field(default_factory=RecentObjects)
 
 
 class View(Widget):
-    """A screen. Its workers answer with messages; what is wrong is a sentence in `problem`."""
+    """A screen. Its workers answer with messages."""
 
     BLANK = True  # see widgets/blank.py
 
-    def __init__(self, place: Place, desk: Desk) -> None:
+    def __init__(self, place: Place, context: Context) -> None:
         super().__init__(id=place.kind)
         self.place = place
-        self.desk = desk
-        self.problem = ""
+        self.context = context
         self.next_look_at = 0.0
         self._rest: Timer | None = None
 
@@ -63,6 +64,10 @@ class View(Widget):
     def paused(self) -> bool:
         """Whether what comes in waits until it is asked for."""
         return False
+
+    def shown_texts(self) -> Iterator[tuple[str, str]]:
+        """What stands on the screen of the selected record, each text with its label."""
+        return iter(())
 
     def key_text(self, binding: Binding) -> str:
         """What the key bar calls a key of this screen as things are."""
@@ -81,7 +86,7 @@ class View(Widget):
 
     def tick(self) -> None:
         """Called about twice a second while shown: look again when it is time, within the rate limit."""
-        session = self.desk.session
+        session = self.context.session
         if session.clock() >= self.next_look_at and not session.waiting_seconds and self.may_look():
             self.next_look_at = session.clock() + self.look()
 
@@ -91,28 +96,35 @@ class View(Widget):
 
     def look(self) -> float:
         """Ask the server how things are now; returns after how many seconds to do so again."""
-        return self.desk.session.poll_seconds
+        return self.context.session.poll_seconds
 
     def action_refresh(self) -> None:
         self.next_look_at = 0.0
         self.tick()
 
     def action_back(self) -> None:
-        self.post_message(BackWanted())
+        self.post_message(BackRequested())
 
     # ------------------------------------------------------------------ what comes in
 
-    @hears(Worker.StateChanged)
+    @handles(Worker.StateChanged)
     def worker_ended(self, event: Worker.StateChanged) -> None:
         """A fault of our own in a worker is told; it must not leave the screen waiting for ever."""
         event.stop()
         if event.state is WorkerState.ERROR:
-            self.problem = f"unexpected {literal(masked(repr(event.worker.error)))}"
-            self.worker_failed(event.worker.group)
+            self._show_fault(event.worker.error)
 
-    def worker_failed(self, group: str) -> None:
-        """Nothing comes of this worker any more."""
-        self.changed()
+    @handles(PartFailed)
+    def part_failed(self, message: PartFailed) -> None:
+        message.stop()
+        self._show_fault(message.error)
+
+    def _show_fault(self, error: BaseException | None) -> None:
+        self.failed(f"unexpected {literal(masked(repr(error)))}")
+
+    @abstractmethod
+    def failed(self, problem: str) -> None:
+        """Show that a worker failed; nothing more comes of it."""
 
     def changed(self) -> None:
         """Something shown is another; what costs more than a line is drawn when the eye rests."""
@@ -129,7 +141,7 @@ class View(Widget):
     def at_rest(self) -> None:
         """The eye stays where it is for a moment."""
 
-    def names_came(self) -> None:
+    def names_loaded(self) -> None:
         """Names and currencies are known that were not."""
 
     def session_changed(self) -> None:
@@ -143,4 +155,4 @@ class View(Widget):
 
     def shown_exchange(self) -> Exchange:
         """The request that copy-as-curl copies."""
-        return Exchange("GET", self.desk.session.url + self.shown_path(), None, None, None, 0.0, None)
+        return Exchange("GET", self.context.session.url + self.shown_path(), None, None, None, 0.0, None)

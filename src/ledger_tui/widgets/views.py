@@ -6,7 +6,7 @@ from importlib import import_module
 
 from ledger_tui.resources.base import Place, Resource
 from ledger_tui.widgets.resource_view import ResourceView
-from ledger_tui.widgets.view import Desk, View
+from ledger_tui.widgets.view import Context, View
 
 _RARER = ("overview", "token_view", "events_view", "requests_view")
 
@@ -17,23 +17,23 @@ def load_rarer_views() -> None:
         import_module(f"ledger_tui.widgets.{name}")
 
 
-def make_view(place: Place, desk: Desk) -> View:
+def make_view(place: Place, context: Context) -> View:
     """A new view of a screen."""
     if place.kind == "overview":
         from ledger_tui.widgets.overview import Overview
 
-        return Overview(place, desk)
+        return Overview(place, context)
     if place.kind == "token":
         from ledger_tui.widgets.token_view import TokenView
 
-        return TokenView(place, desk)
+        return TokenView(place, context)
     assert isinstance(place, Resource)
     if place.kind == "events":
         from ledger_tui.widgets.events_view import EventsView
 
-        return EventsView(desk)
+        return EventsView(context)
     if place.kind == "requests":
         from ledger_tui.widgets.requests_view import RequestsView
 
-        return RequestsView(place, desk)
-    return ResourceView(place, desk)
+        return RequestsView(place, context)
+    return ResourceView(place, context)

@@ -20,15 +20,15 @@ from ledger_engine.core.errors import (
     NotFound,
     PermissionDenied,
 )
-from ledger_engine.core.tenant import SCOPES, Scope
+from ledger_engine.core.tenant import SCOPES, Tenant
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import PageRequest
 from tests.ledger_engine.manual_clock import ManualClock
 
 
-async def make(engine: Engine, scope: Scope, new: NewApiKey | None = None) -> tuple[ApiKey, str]:
-    value = api_keys.new_value(scope.livemode)
-    made = await engine.write(partial(api_keys.create, scope=scope, new=new or NewApiKey(), value=value))
+async def make(engine: Engine, tenant: Tenant, new: NewApiKey | None = None) -> tuple[ApiKey, str]:
+    value = api_keys.new_value(tenant.livemode)
+    made = await engine.write(partial(api_keys.create, tenant=tenant, new=new or NewApiKey(), value=value))
     return made, value
 
 
@@ -48,8 +48,8 @@ def test_a_value_names_its_mode_and_has_32_random_characters(livemode: bool, pre
     assert all(re.fullmatch(prefix + "[A-Za-z0-9]{32}", value) for value in values)
 
 
-async def test_the_value_is_nowhere_in_the_files(engine: Engine, scope: Scope, tmp_path: Path) -> None:
-    _, value = await make(engine, scope, NewApiKey("Till"))
+async def test_the_value_is_nowhere_in_the_files(engine: Engine, tenant: Tenant, tmp_path: Path) -> None:
+    _, value = await make(engine, tenant, NewApiKey("Till"))
     await engine.close()
     stored = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert b"Till" in stored
@@ -58,9 +58,9 @@ async def test_the_value_is_nowhere_in_the_files(engine: Engine, scope: Scope, t
 
 
 async def test_a_key_is_an_admins_without_restriction_unless_said_otherwise(
-    engine: Engine, scope: Scope
+    engine: Engine, tenant: Tenant
 ) -> None:
-    made, value = await make(engine, scope)
+    made, value = await make(engine, tenant)
     assert (made.role, made.scopes, made.name, made.livemode, made.revoked_at) == (
         "admin",
         None,
@@ -69,12 +69,12 @@ async def test_a_key_is_an_admins_without_restriction_unless_said_otherwise(
         None,
     )
     assert made.last4 == value[-4:]
-    assert await engine.read(partial(api_keys.get, scope=scope, id=made.id)) == made
+    assert await engine.read(partial(api_keys.get, tenant=tenant, id=made.id)) == made
 
 
-async def test_scopes_are_kept_once_each(engine: Engine, scope: Scope) -> None:
+async def test_scopes_are_kept_once_each(engine: Engine, tenant: Tenant) -> None:
     new = NewApiKey(scopes=["write:projects", "read:users", "write:projects"])
-    made, value = await make(engine, scope, new)
+    made, value = await make(engine, tenant, new)
     assert made.scopes == ["read:users", "write:projects"]
     found = await engine.read(partial(credentials.find, value=value))
     assert found.scopes == {"read:users", "write:projects"}
@@ -91,10 +91,10 @@ async def test_scopes_are_kept_once_each(engine: Engine, scope: Scope) -> None:
     ],
 )
 async def test_a_key_that_breaks_a_rule_is_refused_by_name(
-    engine: Engine, scope: Scope, new: NewApiKey, param: str
+    engine: Engine, tenant: Tenant, new: NewApiKey, param: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        await make(engine, scope, new)
+        await make(engine, tenant, new)
     assert (refused.value.code, refused.value.param) == ("invalid_value", param)
 
 
@@ -113,9 +113,9 @@ async def test_a_key_that_breaks_a_rule_is_refused_by_name(
     ],
 )
 async def test_a_key_has_no_more_rights_than_its_maker(
-    engine: Engine, scope: Scope, role: str, scopes: set[str] | None, new: NewApiKey, code: str | None
+    engine: Engine, tenant: Tenant, role: str, scopes: set[str] | None, new: NewApiKey, code: str | None
 ) -> None:
-    maker = replace(scope, role=role, scopes=None if scopes is None else frozenset(scopes))
+    maker = replace(tenant, role=role, scopes=None if scopes is None else frozenset(scopes))
     if code is None:
         made, _ = await make(engine, maker, new)
         assert made.role == new.role
@@ -123,7 +123,7 @@ async def test_a_key_has_no_more_rights_than_its_maker(
     with pytest.raises(PermissionDenied) as refused:
         await make(engine, maker, new)
     assert refused.value.code == code
-    assert await engine.read(partial(api_keys.every, project=scope.project)) == []
+    assert await engine.read(partial(api_keys.every, project=tenant.project)) == []
 
 
 @pytest.mark.parametrize(
@@ -136,18 +136,18 @@ async def test_a_key_has_no_more_rights_than_its_maker(
     ],
 )
 async def test_a_key_of_more_rights_can_be_neither_revoked_nor_rolled(
-    engine: Engine, scope: Scope, victim: NewApiKey, code: str | None
+    engine: Engine, tenant: Tenant, victim: NewApiKey, code: str | None
 ) -> None:
-    made, value = await make(engine, scope, victim)
-    by = replace(scope, role="admin", scopes=frozenset({"read:projects", "write:projects"}))
+    made, value = await make(engine, tenant, victim)
+    by = replace(tenant, role="admin", scopes=frozenset({"read:projects", "write:projects"}))
     new_value = api_keys.new_value(livemode=False)
     if code is None:
-        await engine.write(partial(api_keys.roll, scope=by, id=made.id, value=new_value))
+        await engine.write(partial(api_keys.roll, tenant=by, id=made.id, value=new_value))
         assert not await is_good(engine, value)
         return
     for change in (
-        partial(api_keys.revoke, scope=by, id=made.id),
-        partial(api_keys.roll, scope=by, id=made.id, value=new_value),
+        partial(api_keys.revoke, tenant=by, id=made.id),
+        partial(api_keys.roll, tenant=by, id=made.id, value=new_value),
     ):
         with pytest.raises(PermissionDenied) as refused:
             await engine.write(change)
@@ -156,36 +156,36 @@ async def test_a_key_of_more_rights_can_be_neither_revoked_nor_rolled(
 
 
 async def test_a_revoked_key_is_refused_and_stays_in_the_list(
-    engine: Engine, scope: Scope, clock: ManualClock
+    engine: Engine, tenant: Tenant, clock: ManualClock
 ) -> None:
-    made, value = await make(engine, scope)
+    made, value = await make(engine, tenant)
     heard: set[str] = set()
     engine.listen(heard.update)
     clock.advance(7)
-    revoked = await engine.write(partial(api_keys.revoke, scope=scope, id=made.id))
+    revoked = await engine.write(partial(api_keys.revoke, tenant=tenant, id=made.id))
     assert revoked == replace(made, revoked_at=revoked.revoked_at)
     assert revoked.revoked_at == made.created + 7
     assert api_keys.TOPIC in heard
     assert not await is_good(engine, value)
-    page = await engine.read(partial(api_keys.page, scope=scope, wanted=PageRequest()))
+    page = await engine.read(partial(api_keys.page, tenant=tenant, wanted=PageRequest()))
     assert page.items == [revoked]
 
 
 async def test_revoking_again_keeps_the_first_moment(
-    engine: Engine, scope: Scope, clock: ManualClock
+    engine: Engine, tenant: Tenant, clock: ManualClock
 ) -> None:
-    made, _ = await make(engine, scope)
-    first = await engine.write(partial(api_keys.revoke, scope=scope, id=made.id))
+    made, _ = await make(engine, tenant)
+    first = await engine.write(partial(api_keys.revoke, tenant=tenant, id=made.id))
     clock.advance(1000)
-    assert await engine.write(partial(api_keys.revoke, scope=scope, id=made.id)) == first
+    assert await engine.write(partial(api_keys.revoke, tenant=tenant, id=made.id)) == first
 
 
 async def test_a_roll_ends_the_old_value_and_makes_one_of_the_same_rights(
-    engine: Engine, scope: Scope
+    engine: Engine, tenant: Tenant
 ) -> None:
-    old, old_value = await make(engine, scope, NewApiKey("Till", "member", ["read:users"]))
+    old, old_value = await make(engine, tenant, NewApiKey("Till", "member", ["read:users"]))
     value = api_keys.new_value(livemode=False)
-    new = await engine.write(partial(api_keys.roll, scope=scope, id=old.id, value=value))
+    new = await engine.write(partial(api_keys.roll, tenant=tenant, id=old.id, value=value))
     assert new.id != old.id
     assert (new.name, new.role, new.scopes) == ("Till", "member", ["read:users"])
     assert new.last4 == value[-4:]
@@ -193,21 +193,21 @@ async def test_a_roll_ends_the_old_value_and_makes_one_of_the_same_rights(
     assert not await is_good(engine, old_value)
 
 
-async def test_a_rolled_key_of_a_session_ends_with_the_session(engine: Engine, scope: Scope) -> None:
-    old, _ = await make(engine, scope, NewApiKey("dashboard", "owner", session=True))
+async def test_a_rolled_key_of_a_session_ends_with_the_session(engine: Engine, tenant: Tenant) -> None:
+    old, _ = await make(engine, tenant, NewApiKey("dashboard", "owner", session=True))
     value = api_keys.new_value(livemode=False)
-    await engine.write(partial(api_keys.roll, scope=scope, id=old.id, value=value))
+    await engine.write(partial(api_keys.roll, tenant=tenant, id=old.id, value=value))
     assert await is_good(engine, value)
     await engine.write(api_keys.revoke_sessions)
     assert not await is_good(engine, value)
 
 
-async def test_a_roll_sent_twice_leaves_one_key(engine: Engine, scope: Scope) -> None:
-    old, _ = await make(engine, scope)
+async def test_a_roll_sent_twice_leaves_one_key(engine: Engine, tenant: Tenant) -> None:
+    old, _ = await make(engine, tenant)
 
     async def roll(key: str | None) -> ApiKey:
         value = api_keys.new_value(livemode=False)
-        return await engine.write(partial(api_keys.roll, scope=scope, id=old.id, value=value, key=key))
+        return await engine.write(partial(api_keys.roll, tenant=tenant, id=old.id, value=value, key=key))
 
     new = await roll("once")
     with pytest.raises(DuplicateIdempotencyKey) as repeated:
@@ -216,33 +216,33 @@ async def test_a_roll_sent_twice_leaves_one_key(engine: Engine, scope: Scope) ->
     with pytest.raises(Conflict) as refused:
         await roll(None)
     assert refused.value.code == "not_recoverable"
-    every = await engine.read(partial(api_keys.every, project=scope.project))
+    every = await engine.read(partial(api_keys.every, project=tenant.project))
     assert [key.id for key in every if key.revoked_at is None] == [new.id]
 
 
 async def test_a_key_of_the_other_mode_or_another_project_is_not_found(
-    engine: Engine, scope: Scope, project: Project
+    engine: Engine, tenant: Tenant, project: Project
 ) -> None:
     other = await engine.write(partial(projects.create, new=NewProject("Other")))
-    for elsewhere in (replace(scope, livemode=True), replace(scope, project=other.id)):
+    for elsewhere in (replace(tenant, livemode=True), replace(tenant, project=other.id)):
         made, value = await make(engine, elsewhere)
         for change in (
-            partial(api_keys.get, scope=scope, id=made.id),
-            partial(api_keys.revoke, scope=scope, id=made.id),
-            partial(api_keys.roll, scope=scope, id=made.id, value=api_keys.new_value(False)),
+            partial(api_keys.get, tenant=tenant, id=made.id),
+            partial(api_keys.revoke, tenant=tenant, id=made.id),
+            partial(api_keys.roll, tenant=tenant, id=made.id, value=api_keys.new_value(False)),
         ):
             with pytest.raises(NotFound):
                 await engine.write(change)
         assert await is_good(engine, value)
-    page = await engine.read(partial(api_keys.page, scope=scope, wanted=PageRequest()))
+    page = await engine.read(partial(api_keys.page, tenant=tenant, wanted=PageRequest()))
     assert page.items == []
 
 
-async def test_an_idempotency_key_makes_one_key(engine: Engine, scope: Scope) -> None:
+async def test_an_idempotency_key_makes_one_key(engine: Engine, tenant: Tenant) -> None:
     async def create() -> ApiKey:
         value = api_keys.new_value(livemode=False)
         return await engine.write(
-            partial(api_keys.create, scope=scope, new=NewApiKey(), value=value, key="once")
+            partial(api_keys.create, tenant=tenant, new=NewApiKey(), value=value, key="once")
         )
 
     made = await create()
@@ -251,9 +251,9 @@ async def test_an_idempotency_key_makes_one_key(engine: Engine, scope: Scope) ->
     assert refused.value.original == made.id
 
 
-async def test_the_administrator_finds_a_key_by_its_id_alone(engine: Engine, scope: Scope) -> None:
-    live = replace(scope, livemode=True)
+async def test_the_administrator_finds_a_key_by_its_id_alone(engine: Engine, tenant: Tenant) -> None:
+    live = replace(tenant, livemode=True)
     made, _ = await make(engine, live)
-    assert await engine.read(partial(api_keys.scope_of, id=made.id)) == live
+    assert await engine.read(partial(api_keys.tenant_of, id=made.id)) == live
     with pytest.raises(NotFound):
-        await engine.read(partial(api_keys.scope_of, id="key_none"))
+        await engine.read(partial(api_keys.tenant_of, id="key_none"))

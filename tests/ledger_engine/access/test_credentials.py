@@ -10,17 +10,17 @@ from ledger_engine.access import api_keys, credentials, projects
 from ledger_engine.access.api_keys import NewApiKey
 from ledger_engine.access.projects import Changes, NewProject
 from ledger_engine.core.errors import AuthenticationError
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
 
 
-async def make(engine: Engine, new: NewProject, livemode: bool = False) -> tuple[Scope, str]:
+async def make(engine: Engine, new: NewProject, livemode: bool = False) -> tuple[Tenant, str]:
     """A project with a key: the administrator's scope on it, and the key's value."""
     project = await engine.write(partial(projects.create, new=new))
-    scope = Scope(project.id, livemode)
+    tenant = Tenant(project.id, livemode)
     value = api_keys.new_value(livemode)
-    await engine.write(partial(api_keys.create, scope=scope, new=NewApiKey(), value=value))
-    return scope, value
+    await engine.write(partial(api_keys.create, tenant=tenant, new=NewApiKey(), value=value))
+    return tenant, value
 
 
 @pytest.mark.parametrize("livemode", [False, True])
@@ -28,9 +28,9 @@ async def test_a_key_opens_its_own_project_and_mode(engine: Engine, livemode: bo
     owner, value = await make(engine, NewProject("Café"), livemode)
     await make(engine, NewProject("Other"), not livemode)
     found = await engine.read(partial(credentials.find, value=value))
-    scope = found.scope("req_1")
-    assert (scope.project, scope.livemode, scope.request) == (owner.project, livemode, "req_1")
-    assert (scope.role, scope.scopes, scope.credential) == ("admin", None, found.id)
+    tenant = found.tenant("req_1")
+    assert (tenant.project, tenant.livemode, tenant.request) == (owner.project, livemode, "req_1")
+    assert (tenant.role, tenant.scopes, tenant.credential) == ("admin", None, found.id)
     assert (found.kind, found.expires_at) == ("api_key", None)
 
 
@@ -46,8 +46,8 @@ async def test_the_scope_carries_the_projects_quota_and_overdraft_rule(
     engine: Engine, new: NewProject, quota: int | None, may_overdraw: bool
 ) -> None:
     _, value = await make(engine, new)
-    scope = (await engine.read(partial(credentials.find, value=value))).scope("req_1")
-    assert (scope.quota, scope.may_overdraw) == (quota, may_overdraw)
+    tenant = (await engine.read(partial(credentials.find, value=value))).tenant("req_1")
+    assert (tenant.quota, tenant.may_overdraw) == (quota, may_overdraw)
 
 
 async def test_a_change_of_the_project_is_seen_with_the_next_look(engine: Engine) -> None:

@@ -1,4 +1,7 @@
-"""A key makes one object, once and for ever (interface.md, Endpoints 1 and 3; decisions.md 5)."""
+"""A key makes one object, once and for ever.
+
+See docs/interface.md#create-idempotency, #create-duplicate; docs/decisions.md#idempotency.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from ledger_engine.access import idempotency, projects
 from ledger_engine.access.api_keys import new_secret, new_value
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import PageRequest
@@ -23,12 +26,12 @@ from tests.ledger_engine.manual_clock import ManualClock
 TILL = NewAccount("Till", "EUR", {})
 
 
-async def create(engine: Engine, scope: Scope, key: str | None) -> Account:
-    return await engine.write(partial(accounts.create, scope=scope, new=TILL, key=key))
+async def create(engine: Engine, tenant: Tenant, key: str | None) -> Account:
+    return await engine.write(partial(accounts.create, tenant=tenant, new=TILL, key=key))
 
 
-async def names(engine: Engine, scope: Scope) -> list[str]:
-    page = await engine.read(partial(accounts.page, scope=scope, wanted=PageRequest()))
+async def names(engine: Engine, tenant: Tenant) -> list[str]:
+    page = await engine.read(partial(accounts.page, tenant=tenant, wanted=PageRequest()))
     return [account.id for account in page.items]
 
 
@@ -68,36 +71,36 @@ def test_no_key_is_no_key() -> None:
     assert idempotency.parse(None) is None
 
 
-async def test_a_second_use_names_the_first_object_and_makes_none(engine: Engine, scope: Scope) -> None:
-    first = await create(engine, scope, "key")
+async def test_a_second_use_names_the_first_object_and_makes_none(engine: Engine, tenant: Tenant) -> None:
+    first = await create(engine, tenant, "key")
     with pytest.raises(DuplicateIdempotencyKey) as refused:
-        await create(engine, scope, "key")
+        await create(engine, tenant, "key")
     assert refused.value.original == first.id
     assert first.id in refused.value.message
     assert (refused.value.code, refused.value.param) == ("duplicate_idempotency_key", "Idempotency-Key")
-    assert await names(engine, scope) == [first.id]
+    assert await names(engine, tenant) == [first.id]
 
 
-async def test_without_a_key_each_request_makes_an_object(engine: Engine, scope: Scope) -> None:
-    made = [await create(engine, scope, None) for _ in range(3)]
-    assert await names(engine, scope) == [account.id for account in reversed(made)]
+async def test_without_a_key_each_request_makes_an_object(engine: Engine, tenant: Tenant) -> None:
+    made = [await create(engine, tenant, None) for _ in range(3)]
+    assert await names(engine, tenant) == [account.id for account in reversed(made)]
 
 
-async def test_a_key_does_not_expire(engine: Engine, scope: Scope, clock: ManualClock) -> None:
-    await create(engine, scope, "key")
+async def test_a_key_does_not_expire(engine: Engine, tenant: Tenant, clock: ManualClock) -> None:
+    await create(engine, tenant, "key")
     clock.advance(3650 * DAY)
     with pytest.raises(DuplicateIdempotencyKey):
-        await create(engine, scope, "key")
+        await create(engine, tenant, "key")
 
 
-async def test_keys_are_told_apart_by_every_letter(engine: Engine, scope: Scope) -> None:
-    made = [await create(engine, scope, key) for key in ("key", "KEY", "key ", "kéy")]
+async def test_keys_are_told_apart_by_every_letter(engine: Engine, tenant: Tenant) -> None:
+    made = [await create(engine, tenant, key) for key in ("key", "KEY", "key ", "kéy")]
     assert len({account.id for account in made}) == 4
 
 
-async def test_each_project_and_mode_has_its_own_keys(engine: Engine, scope: Scope) -> None:
+async def test_each_project_and_mode_has_its_own_keys(engine: Engine, tenant: Tenant) -> None:
     other = await engine.write(partial(projects.create, new=projects.NewProject("Other")))
-    scopes = [scope, Scope(scope.project, livemode=True), Scope(other.id, False), Scope(other.id, True)]
+    scopes = [tenant, Tenant(tenant.project, livemode=True), Tenant(other.id, False), Tenant(other.id, True)]
     made = [await create(engine, each, "key") for each in scopes]
     assert len({account.id for account in made}) == 4
     for each in scopes:
@@ -105,21 +108,23 @@ async def test_each_project_and_mode_has_its_own_keys(engine: Engine, scope: Sco
             await create(engine, each, "key")
 
 
-async def test_a_work_that_fails_gives_its_key_back(engine: Engine, scope: Scope) -> None:
+async def test_a_work_that_fails_gives_its_key_back(engine: Engine, tenant: Tenant) -> None:
     def fail_later(unit: Unit) -> None:
-        accounts.create(unit, scope, TILL, "key")
+        accounts.create(unit, tenant, TILL, "key")
         raise InvalidRequest("invalid_value", "Too late.", "name")
 
     with pytest.raises(InvalidRequest):
         await engine.write(fail_later)
-    made = await create(engine, scope, "key")
-    assert await names(engine, scope) == [made.id]
+    made = await create(engine, tenant, "key")
+    assert await names(engine, tenant) == [made.id]
 
 
-async def test_of_fifty_at_once_one_is_taken(engine: Engine, scope: Scope) -> None:
-    outcome = await asyncio.gather(*(create(engine, scope, "key") for _ in range(50)), return_exceptions=True)
+async def test_of_fifty_at_once_one_is_taken(engine: Engine, tenant: Tenant) -> None:
+    outcome = await asyncio.gather(
+        *(create(engine, tenant, "key") for _ in range(50)), return_exceptions=True
+    )
     made = [each for each in outcome if isinstance(each, Account)]
     refused = [each for each in outcome if isinstance(each, DuplicateIdempotencyKey)]
     assert (len(made), len(refused)) == (1, 49)
     assert {each.original for each in refused} == {made[0].id}
-    assert await names(engine, scope) == [made[0].id]
+    assert await names(engine, tenant) == [made[0].id]

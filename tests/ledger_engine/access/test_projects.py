@@ -18,7 +18,7 @@ from ledger_engine.core.errors import (
     NotFound,
     PermissionDenied,
 )
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import PageRequest
 from tests.ledger_engine.manual_clock import ManualClock
@@ -33,17 +33,17 @@ async def cafe(engine: Engine) -> Project:
 
 
 @pytest.fixture
-def barista(cafe: Project) -> Scope:
+def barista(cafe: Project) -> Tenant:
     """An unrestricted admin's key of the café, in test mode."""
-    return Scope(cafe.id, livemode=False, role="admin", credential="key_barista")
+    return Tenant(cafe.id, livemode=False, role="admin", credential="key_barista")
 
 
 async def child_of(
-    engine: Engine, scope: Scope, name: str = "Kiosk", **fields: Any
+    engine: Engine, tenant: Tenant, name: str = "Kiosk", **fields: Any
 ) -> tuple[Project, ApiKey]:
-    value = api_keys.new_value(scope.livemode)
+    value = api_keys.new_value(tenant.livemode)
     return await engine.write(
-        partial(projects.create_child, scope=scope, new=NewChild(name, **fields), value=value)
+        partial(projects.create_child_with_key, tenant=tenant, new=NewChild(name, **fields), value=value)
     )
 
 
@@ -102,7 +102,7 @@ async def test_the_first_project_is_the_oldest_that_is_not_archived(
         clock.advance(1)
         made.append(await engine.write(partial(projects.create, new=NewProject(name))))
     assert await engine.read(projects.first) == made[0]
-    one = await engine.write(partial(projects.archive, scope=Scope(made[0].id, True), id=made[0].id))
+    one = await engine.write(partial(projects.archive, tenant=Tenant(made[0].id, True), id=made[0].id))
     assert await engine.read(projects.first) == made[1]
     assert await engine.read(projects.every) == [one, *made[1:]]
 
@@ -154,10 +154,10 @@ async def test_a_child_is_as_its_parent_and_has_a_first_key_with_its_makers_righ
     engine: Engine, project: Project
 ) -> None:
     scopes = frozenset({"read:projects", "write:projects"})
-    maker = Scope(project.id, livemode=True, role="admin", scopes=scopes, credential="key_1")
+    maker = Tenant(project.id, livemode=True, role="admin", scopes=scopes, credential="key_1")
     value = api_keys.new_value(livemode=True)
     child, key = await engine.write(
-        partial(projects.create_child, scope=maker, new=NewChild("Branch"), value=value)
+        partial(projects.create_child_with_key, tenant=maker, new=NewChild("Branch"), value=value)
     )
     assert (child.name, child.parent, child.plan) == ("Branch", project.id, "enterprise")
     assert (child.rate_limit, child.burst) == (project.rate_limit, project.burst)
@@ -167,7 +167,7 @@ async def test_a_child_is_as_its_parent_and_has_a_first_key_with_its_makers_righ
 
 
 async def test_a_child_may_be_on_a_lower_plan_and_refuse_overdraft(engine: Engine, project: Project) -> None:
-    maker = Scope(project.id, livemode=False, role="admin", credential="key_1")
+    maker = Tenant(project.id, livemode=False, role="admin", credential="key_1")
     child, _ = await child_of(engine, maker, plan="free", overdraft="refuse")
     assert (child.plan, child.rate_limit, child.burst, child.overdraft) == ("free", None, None, "refuse")
 
@@ -184,7 +184,7 @@ async def test_a_child_may_be_on_a_lower_plan_and_refuse_overdraft(engine: Engin
 async def test_a_higher_plan_than_the_parents_takes_the_right_to_billing(
     engine: Engine, cafe: Project, role: str, scopes: frozenset[str] | None, code: str | None
 ) -> None:
-    maker = Scope(cafe.id, livemode=False, role=role, scopes=scopes, credential="key_1")
+    maker = Tenant(cafe.id, livemode=False, role=role, scopes=scopes, credential="key_1")
     if code is None:
         child, _ = await child_of(engine, maker, plan="pro")
         assert child.plan == "pro"
@@ -196,12 +196,14 @@ async def test_a_higher_plan_than_the_parents_takes_the_right_to_billing(
 
 
 async def test_a_child_is_made_once_for_an_idempotency_key(
-    engine: Engine, cafe: Project, barista: Scope
+    engine: Engine, cafe: Project, barista: Tenant
 ) -> None:
     async def make() -> tuple[Project, ApiKey]:
         value = api_keys.new_value(livemode=False)
         return await engine.write(
-            partial(projects.create_child, scope=barista, new=NewChild("Kiosk"), value=value, key="once")
+            partial(
+                projects.create_child_with_key, tenant=barista, new=NewChild("Kiosk"), value=value, key="once"
+            )
         )
 
     child, _ = await make()
@@ -212,24 +214,24 @@ async def test_a_child_is_made_once_for_an_idempotency_key(
 
 
 async def test_a_credential_sees_its_project_and_its_children_and_no_other(
-    engine: Engine, cafe: Project, barista: Scope, project: Project
+    engine: Engine, cafe: Project, barista: Tenant, project: Project
 ) -> None:
     child, _ = await child_of(engine, barista)
     at_the_child = replace(barista, project=child.id)
     grandchild, _ = await child_of(engine, at_the_child)
     for id in (cafe.id, child.id):
-        assert (await engine.read(partial(projects.visible, scope=barista, id=id))).id == id
-    for scope, id in ((barista, project.id), (barista, grandchild.id), (at_the_child, cafe.id)):
+        assert (await engine.read(partial(projects.visible, tenant=barista, id=id))).id == id
+    for tenant, id in ((barista, project.id), (barista, grandchild.id), (at_the_child, cafe.id)):
         with pytest.raises(NotFound):
-            await engine.read(partial(projects.visible, scope=scope, id=id))
+            await engine.read(partial(projects.visible, tenant=tenant, id=id))
         with pytest.raises(NotFound):
-            await engine.write(partial(projects.change, scope=scope, id=id, changes=Changes(name="Mine")))
+            await engine.write(partial(projects.change, tenant=tenant, id=id, changes=Changes(name="Mine")))
         with pytest.raises(NotFound):
-            await engine.write(partial(projects.archive, scope=scope, id=id))
+            await engine.write(partial(projects.archive, tenant=tenant, id=id))
 
 
 async def test_the_list_shows_the_newest_first_and_ends_with_the_own_project(
-    engine: Engine, clock: ManualClock, cafe: Project, barista: Scope, project: Project
+    engine: Engine, clock: ManualClock, cafe: Project, barista: Tenant, project: Project
 ) -> None:
     expected = [cafe.id]
     for number in range(4):
@@ -239,7 +241,7 @@ async def test_the_list_shows_the_newest_first_and_ends_with_the_own_project(
     seen: list[str] = []
     after = None
     while True:
-        page = await engine.read(partial(projects.page, scope=barista, wanted=PageRequest(2, after)))
+        page = await engine.read(partial(projects.page, tenant=barista, wanted=PageRequest(2, after)))
         seen += [each.id for each in page.items]
         assert page.has_more == (len(seen) < len(expected))
         after = page.next_cursor
@@ -249,11 +251,11 @@ async def test_the_list_shows_the_newest_first_and_ends_with_the_own_project(
 
 
 async def test_a_cursor_of_a_project_that_is_not_seen_is_refused(
-    engine: Engine, barista: Scope, project: Project
+    engine: Engine, barista: Tenant, project: Project
 ) -> None:
     wanted = PageRequest(after=project.id, cursor="cursor")
     with pytest.raises(InvalidRequest) as refused:
-        await engine.read(partial(projects.page, scope=barista, wanted=wanted))
+        await engine.read(partial(projects.page, tenant=barista, wanted=wanted))
     assert (refused.value.code, refused.value.param) == ("invalid_cursor", "cursor")
 
 
@@ -261,14 +263,14 @@ async def test_a_cursor_of_a_project_that_is_not_seen_is_refused(
 
 
 async def test_the_credentials_of_an_archived_project_stop_working(
-    engine: Engine, barista: Scope, cafe: Project, clock: ManualClock
+    engine: Engine, barista: Tenant, cafe: Project, clock: ManualClock
 ) -> None:
     value = api_keys.new_value(livemode=False)
-    await engine.write(partial(api_keys.create, scope=Scope(cafe.id, False), new=NewApiKey(), value=value))
+    await engine.write(partial(api_keys.create, tenant=Tenant(cafe.id, False), new=NewApiKey(), value=value))
     heard: set[str] = set()
     engine.listen(heard.update)
     clock.advance(5)
-    archived = await engine.write(partial(projects.archive, scope=barista, id=cafe.id))
+    archived = await engine.write(partial(projects.archive, tenant=barista, id=cafe.id))
     assert archived == replace(cafe, archived_at=archived.archived_at)
     assert archived.archived_at == START + 5
     assert api_keys.TOPIC in heard
@@ -278,11 +280,11 @@ async def test_the_credentials_of_an_archived_project_stop_working(
 
 
 async def test_an_archived_project_can_be_taken_back_with_its_keys(
-    engine: Engine, barista: Scope, cafe: Project
+    engine: Engine, barista: Tenant, cafe: Project
 ) -> None:
     value = api_keys.new_value(livemode=False)
-    await engine.write(partial(api_keys.create, scope=Scope(cafe.id, False), new=NewApiKey(), value=value))
-    await engine.write(partial(projects.archive, scope=barista, id=cafe.id))
+    await engine.write(partial(api_keys.create, tenant=Tenant(cafe.id, False), new=NewApiKey(), value=value))
+    await engine.write(partial(projects.archive, tenant=barista, id=cafe.id))
     heard: set[str] = set()
     engine.listen(heard.update)
     assert await engine.write(partial(projects.restore, id=cafe.id)) == cafe
@@ -293,41 +295,41 @@ async def test_an_archived_project_can_be_taken_back_with_its_keys(
 
 
 async def test_archiving_again_keeps_the_first_moment(
-    engine: Engine, barista: Scope, clock: ManualClock
+    engine: Engine, barista: Tenant, clock: ManualClock
 ) -> None:
     child, _ = await child_of(engine, barista)
-    first = await engine.write(partial(projects.archive, scope=barista, id=child.id))
+    first = await engine.write(partial(projects.archive, tenant=barista, id=child.id))
     clock.advance(1000)
-    assert await engine.write(partial(projects.archive, scope=barista, id=child.id)) == first
-    assert await engine.read(partial(projects.visible, scope=barista, id=child.id)) == first
+    assert await engine.write(partial(projects.archive, tenant=barista, id=child.id)) == first
+    assert await engine.read(partial(projects.visible, tenant=barista, id=child.id)) == first
 
 
 async def test_a_test_key_cannot_touch_what_live_keys_rest_on(
-    engine: Engine, cafe: Project, barista: Scope
+    engine: Engine, cafe: Project, barista: Tenant
 ) -> None:
-    """Test data never touches live balances (interface.md, What the service does)."""
+    """Test data never touches live balances (docs/interface.md#service-test-keys)."""
     value = api_keys.new_value(livemode=True)
     live = await engine.write(
-        partial(api_keys.create, scope=Scope(cafe.id, True), new=NewApiKey(), value=value)
+        partial(api_keys.create, tenant=Tenant(cafe.id, True), new=NewApiKey(), value=value)
     )
     for change in (
-        partial(projects.archive, scope=barista, id=cafe.id),
-        partial(projects.change, scope=barista, id=cafe.id, changes=Changes(overdraft="refuse")),
-        partial(projects.change, scope=barista, id=cafe.id, changes=Changes(plan="pro")),
+        partial(projects.archive, tenant=barista, id=cafe.id),
+        partial(projects.change, tenant=barista, id=cafe.id, changes=Changes(overdraft="refuse")),
+        partial(projects.change, tenant=barista, id=cafe.id, changes=Changes(plan="pro")),
     ):
         with pytest.raises(PermissionDenied):
             await engine.write(change)
     assert await engine.read(partial(projects.get, id=cafe.id)) == cafe
     renamed = await engine.write(
-        partial(projects.change, scope=barista, id=cafe.id, changes=Changes(name="Bar", overdraft="allow"))
+        partial(projects.change, tenant=barista, id=cafe.id, changes=Changes(name="Bar", overdraft="allow"))
     )
     assert renamed.name == "Bar"
 
     at_live = replace(barista, livemode=True)
     changes = Changes(overdraft="refuse")
-    changed = await engine.write(partial(projects.change, scope=at_live, id=cafe.id, changes=changes))
+    changed = await engine.write(partial(projects.change, tenant=at_live, id=cafe.id, changes=changes))
     assert changed.overdraft == "refuse"
 
-    await engine.write(partial(api_keys.revoke, scope=Scope(cafe.id, True), id=live.id))
-    archived = await engine.write(partial(projects.archive, scope=barista, id=cafe.id))
+    await engine.write(partial(api_keys.revoke, tenant=Tenant(cafe.id, True), id=live.id))
+    archived = await engine.write(partial(projects.archive, tenant=barista, id=cafe.id))
     assert archived.archived_at is not None

@@ -14,7 +14,8 @@ from ledger_engine.access.api_keys import ApiKey, NewApiKey
 from ledger_engine.access.tokens import TokenPair
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import AuthenticationError
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database import kept_time
 from ledger_engine.database.engine import Engine
 from tests.ledger_engine.manual_clock import ManualClock
 
@@ -23,10 +24,10 @@ VALUE = api_keys.new_value(livemode=False)
 
 
 @pytest.fixture
-async def key(engine: Engine, scope: Scope) -> ApiKey:
+async def key(engine: Engine, tenant: Tenant) -> ApiKey:
     """The key with the value VALUE."""
     new = NewApiKey("Till", "member", ["read:projects", "read:users"])
-    return await engine.write(partial(api_keys.create, scope=scope, new=new, value=VALUE))
+    return await engine.write(partial(api_keys.create, tenant=tenant, new=new, value=VALUE))
 
 
 async def exchange(engine: Engine, value: str = VALUE) -> TokenPair:
@@ -63,14 +64,14 @@ def test_the_values_say_what_they_are() -> None:
 
 
 async def test_a_token_has_its_keys_project_mode_role_and_scopes(
-    engine: Engine, key: ApiKey, scope: Scope
+    engine: Engine, key: ApiKey, tenant: Tenant
 ) -> None:
     pair = await exchange(engine)
     found = await engine.read(partial(credentials.find, value=pair.access_token))
     assert (found.kind, found.id, found.project, found.livemode) == (
         "access_token",
         key.id,
-        scope.project,
+        tenant.project,
         False,
     )
     assert (found.role, found.scopes) == ("member", {"read:projects", "read:users"})
@@ -120,9 +121,23 @@ async def test_a_refresh_token_is_good_for_30_days(engine: Engine, key: ApiKey, 
     assert await code_of_refresh(engine, late.refresh_token) == "expired_credential"
 
 
-async def test_revoking_the_key_kills_its_tokens_at_once(engine: Engine, key: ApiKey, scope: Scope) -> None:
+async def test_what_a_wrong_clock_made_old_stays_known_as_expired(
+    engine: Engine, key: ApiKey, clock: ManualClock
+) -> None:
     pair = await exchange(engine)
-    await engine.write(partial(api_keys.revoke, scope=scope, id=key.id))
+    await engine.write(partial(kept_time.trust, moment=clock.now()))
+    clock.advance(400 * DAY)
+    await exchange(engine)
+    assert await code_of_use(engine, pair.access_token) == "expired_credential"
+    assert await code_of_refresh(engine, pair.refresh_token) == "expired_credential"
+    await engine.write(partial(kept_time.trust, moment=clock.now()))
+    await exchange(engine)
+    assert await code_of_use(engine, pair.access_token) == "invalid_credential"
+
+
+async def test_revoking_the_key_kills_its_tokens_at_once(engine: Engine, key: ApiKey, tenant: Tenant) -> None:
+    pair = await exchange(engine)
+    await engine.write(partial(api_keys.revoke, tenant=tenant, id=key.id))
     assert await code_of_use(engine, pair.access_token) == "revoked_credential"
     assert await code_of_refresh(engine, pair.refresh_token) == "revoked_credential"
     with pytest.raises(AuthenticationError) as refused:
@@ -131,10 +146,10 @@ async def test_revoking_the_key_kills_its_tokens_at_once(engine: Engine, key: Ap
 
 
 async def test_archiving_the_project_kills_the_tokens_at_once(
-    engine: Engine, key: ApiKey, scope: Scope
+    engine: Engine, key: ApiKey, tenant: Tenant
 ) -> None:
     pair = await exchange(engine)
-    await engine.write(partial(projects.archive, scope=scope, id=scope.project))
+    await engine.write(partial(projects.archive, tenant=tenant, id=tenant.project))
     assert await code_of_use(engine, pair.access_token) == "revoked_credential"
     assert await code_of_refresh(engine, pair.refresh_token) == "revoked_credential"
 

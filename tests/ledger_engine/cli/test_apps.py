@@ -21,6 +21,9 @@ def test_an_app_is_registered_with_its_addresses(told: Told) -> None:
     assert made["client_id"].startswith("app_")
     assert (made["name"], made["livemode"]) == ("Planner", False)
     assert made["redirect_uris"] == [REDIRECT, "http://127.0.0.1/cb"]
+    assert made["native"] is False
+    native = told("apps", "create", "Till", "--native", "--redirect-uri", "http://127.0.0.1/cb")
+    assert native["native"] is True
     (project,) = told("projects", "list")
     assert made["project"] == project["id"]
 
@@ -50,11 +53,15 @@ def test_a_list_shows_each_app_in_a_line(command: Command, told: Told) -> None:
         assert text in line
 
 
-def test_a_deleted_app_is_gone(command: Command, told: Told) -> None:
+def test_a_deleted_app_is_gone_until_it_is_restored(command: Command, told: Told) -> None:
     id = told("apps", "create", "Planner", "--redirect-uri", REDIRECT)["client_id"]
     assert only_line(command("apps", "delete", id).stdout) == f"{id} is deleted."
     assert told("apps", "list") == []
     assert id in only_line(command("apps", "delete", id, status=1).stderr)
+    assert [app["id"] for app in told("apps", "list", "--deleted")] == [id]
+    assert only_line(command("apps", "restore", id).stdout) == f"{id} is restored."
+    assert [app["id"] for app in told("apps", "list")] == [id]
+    assert "not deleted" in only_line(command("apps", "restore", id, status=1).stderr)
 
 
 def test_an_address_that_cannot_be_is_told_in_one_line(command: Command) -> None:

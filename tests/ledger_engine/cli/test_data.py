@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
 import pty
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -17,7 +19,11 @@ from typing import Any
 import pytest
 
 from ledger_engine.seeding import seed_files
+from ledger_engine.upkeep import backups
 from tests.ledger_engine.cli.conftest import Command, only_line
+from tests.ledger_engine.upkeep.test_backups import post_and_be_killed
+
+pytestmark = pytest.mark.process
 
 Told = Callable[..., Any]
 
@@ -103,7 +109,7 @@ def test_a_mistake_in_a_data_set_is_told_with_its_place_and_loads_nothing(
 
 def test_right_books_are_0_and_wrong_ones_1_with_the_first_bad_row(command: Command, database: Path) -> None:
     command("seed", "minimal")
-    assert only_line(command("verify").stdout).startswith("The books are right: 2 accounts")
+    assert only_line(command("verify").stdout).startswith("The books are correct: 2 accounts")
     change(database, "UPDATE accounts SET balance = balance + 1 WHERE name = 'Bank'")
     done = command("verify", status=1)
     assert "acc_" in only_line(done.stderr)
@@ -149,6 +155,53 @@ def test_a_backup_never_overwrites_unless_told_to(command: Command, tmp_path: Pa
     assert there.read_text() == "precious"
     command("backup", str(there), "--overwrite")
     assert "checked" in command("restore", str(there)).stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("words", [("backup", "new.db"), ("restore", "copy.db")], ids=lambda words: words[0])
+def test_a_command_that_is_ended_by_a_signal_leaves_nothing_unfinished(
+    command: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, str],
+    number: signal.Signals,
+) -> None:
+    command("seed", "minimal")
+    command("backup", str(tmp_path / "copy.db"))
+
+    def interrupted(*_: object) -> None:
+        assert list(tmp_path.glob(".ledger-part-*/*"))
+        os.kill(os.getpid(), number)
+
+    before = signal.signal(number, signal.SIG_DFL)  # as it is outside of a test
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(backups, "_proven", interrupted)
+            command(words[0], str(tmp_path / words[1]), status=128 + number)
+    finally:
+        signal.signal(number, before)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left - {"ledger.db.lock"} == {"copy.db", "ledger.db"}
+
+
+def test_a_lost_file_comes_back_from_its_log(
+    command: Command, told: Told, database: Path, tmp_path: Path
+) -> None:
+    asyncio.run(post_and_be_killed(database, 5))
+    database.unlink()
+    new = str(tmp_path / "new.db")
+    for words in (
+        ("verify",),
+        ("backup", new),
+        ("keys", "list"),
+        ("projects", "create", "X"),
+        ("seed", "minimal"),
+    ):
+        assert "ledger-engine recover" in only_line(command(*words, status=1).stderr)
+    recovered = told("recover", new)
+    assert (recovered["transactions"], recovered["doubt"], recovered["damaged_frames"]) == (5, None, 0)
+    command("restore", new)
+    assert told("verify")["transactions"] == 5
 
 
 def test_a_fault_in_one_mode_is_told_by_the_modes_name(command: Command, database: Path) -> None:

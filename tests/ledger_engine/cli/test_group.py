@@ -12,6 +12,8 @@ import pytest
 from ledger_engine import __version__
 from tests.ledger_engine.cli.conftest import Command, only_line
 
+pytestmark = pytest.mark.process
+
 ON_A_DATABASE_THAT_IS_THERE = (
     ("verify",),
     ("projects", "list"),

@@ -1,28 +1,52 @@
-"""`ledger-engine listen`; what it hears and forwards is in tests/ledger_engine/cli/test_listening.py."""
+"""`ledger-engine listen`; what it receives and forwards is in tests/ledger_engine/test_listening.py."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from ledger_engine.cli import main
+
+URL = ("--url", "http://127.0.0.1:9")
+TARGET = ("--forward-to", "127.0.0.1:3000")
+
+
+def listen(folder: Path, *options: str, key: str = "sk_test_x") -> Result:
+    words = ("listen", "--key", key, "--database", str(folder / "ledger.db"), *options)
+    return CliRunner().invoke(main, words)
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        ("--forward-to", "ftp://127.0.0.1/x", "--url", "http://127.0.0.1:9"),
-        ("--forward-to", "http:///x", "--url", "http://127.0.0.1:9"),
-        ("--forward-to", "x y", "--url", "http://127.0.0.1:9"),
-        ("--forward-to", "127.0.0.1:99999", "--url", "http://127.0.0.1:9"),
-        ("--forward-to", "127.0.0.1:3000", "--url", "foo"),
-        ("--forward-to", "127.0.0.1:3000", "--url", "ws://127.0.0.1:9"),
+        ("--forward-to", "ftp://127.0.0.1/x", *URL),
+        ("--forward-to", "http:///x", *URL),
+        ("--forward-to", "x y", *URL),
+        ("--forward-to", "127.0.0.1:99999", *URL),
+        ("--forward-to", "127.0.0.1:0", *URL),
+        ("--forward-to", "é..x", *URL),
+        (*TARGET, "--url", "foo"),
+        (*TARGET, "--url", "ws://127.0.0.1:9"),
+        (*TARGET, "--url", "http://é..x"),
+        (*TARGET, "--url", "http://xn--zz.example"),
+        (*TARGET, "--url", "http://me:secret@127.0.0.1:9"),
+        (*TARGET, "--url", "http://127.0.0.1:9/?x=1"),
     ],
 )
-def test_an_address_that_is_none_is_a_wrong_call(tmp_path: Path, options: tuple[str, ...]) -> None:
-    words = ("listen", "--key", "sk_test_x", "--database", str(tmp_path / "ledger.db"), *options)
-    done = CliRunner().invoke(main, words)
+def test_an_address_that_cannot_be_asked_is_a_wrong_call(tmp_path: Path, options: tuple[str, ...]) -> None:
+    done = listen(tmp_path, *options)
     assert done.exit_code == 2
-    assert "takes an address like" in done.output
+    assert "is not an address like" in done.output
+    assert len(done.output.splitlines()) == 1
+
+
+@pytest.mark.parametrize("key", ["sk_tést", "", "a b", "a\nb"])
+def test_a_key_that_cannot_be_sent_is_a_wrong_call_that_does_not_repeat_it(tmp_path: Path, key: str) -> None:
+    done = listen(tmp_path, *TARGET, *URL, key=key)
+    assert done.exit_code == 2
+    assert done.output == (
+        "ledger-engine: Invalid value for '--key': the key is empty or has characters that a key cannot "
+        "have.\n"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import socket
 import subprocess
@@ -16,11 +17,14 @@ import pytest
 
 from ledger_engine.cli import listening
 from ledger_engine.cli.listening import Listener, Refused
+from ledger_engine.events.webhooks.endpoints import sign
 from ledger_tui.client.webhooks import verify
 from tests.faults.client import connected, open_accounts
 from tests.faults.server import Server
 from tests.ledger_engine.waiting import looked_until
 from tests.receivers import Received, Receiver, answering, receiving
+
+pytestmark = pytest.mark.process
 
 
 def free_port() -> int:
@@ -153,17 +157,62 @@ async def test_a_key_that_is_none_is_refused(server: Server) -> None:
         await Listener(server.url, "sk_test_none", "http://127.0.0.1:1/", print).run()
 
 
-async def test_a_server_that_is_no_ledger_is_refused() -> None:
+@asynccontextmanager
+async def speaking(answer: bytes) -> AsyncIterator[str]:
+    """The address of a server that answers everything with these bytes."""
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\n\r\nsorry")
+        writer.write(answer)
         writer.close()
 
     listener = await asyncio.start_server(serve, "127.0.0.1", 0)
-    port = listener.sockets[0].getsockname()[1]
     async with listener:
-        with pytest.raises(Refused, match="no ledger"):
-            await Listener(f"http://127.0.0.1:{port}", "sk", "http://127.0.0.1:1/", print).run()
+        yield f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+
+
+STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+SESSION = b'event: session\ndata: {"secret": "whsec_x"}\n\n'
+
+
+def event(body: str, indent: int | None = None) -> bytes:
+    """An event signed with the session's secret, its data in one line or several."""
+    data = json.dumps({"body": body, "signature": sign("whsec_x", body.encode())}, indent=indent)
+    return "".join(["event: event\n", *(f"data: {line}\n" for line in data.splitlines()), "\n"]).encode()
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\n\r\nsorry", "not a ledger"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "does not answer with events"),
+        (STREAM + b"event: session\ndata: {\n\n", "cannot be read"),
+        (STREAM + b"event: session\ndata: 5\n\n", "cannot be read"),
+        (STREAM + b'event: session\ndata: {"secret": "\\ud800"}\n\n', "cannot be read"),
+        (STREAM + SESSION + b'event: event\ndata: {"body": "{}"}\n\n', "cannot be read"),
+        (STREAM + SESSION + event("[]"), "cannot be read"),
+        (STREAM + SESSION + event('{"id": "evt_1", "type": "\xe9"}'), "cannot be read"),
+        (STREAM + SESSION + "id: é\nevent: x\ndata: 1\n\n".encode(), "cannot be read"),
+        (
+            STREAM + SESSION + 'event: event\ndata: {"body": "{}", "signature": "é"}\n\n'.encode(),
+            "wrong signature",
+        ),
+    ],
+)
+async def test_a_server_that_is_no_ledger_is_refused(answer: bytes, words: str) -> None:
+    async with speaking(answer) as url:
+        with pytest.raises(Refused, match=words):
+            await Listener(url, "sk", "http://127.0.0.1:1/", print).run()
+
+
+async def test_an_event_in_several_lines_with_any_character_is_forwarded_whole() -> None:
+    body = json.dumps({"id": "evt_1", "type": "account.created", "name": "a\u2028b\x85c"}, ensure_ascii=False)
+    async with receiving() as receiver, speaking(STREAM + SESSION + event(body, indent=1)) as url:
+        listening_ = asyncio.create_task(Listener(url, "sk", receiver.url, print).run())
+        await receiver.until_received(1)
+        listening_.cancel()
+        await asyncio.gather(listening_, return_exceptions=True)
+    assert receiver.received[0].body == body.encode()
 
 
 # The command

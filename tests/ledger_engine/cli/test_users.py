@@ -16,6 +16,8 @@ from argon2 import PasswordHasher
 
 from tests.ledger_engine.cli.conftest import Command, only_line
 
+pytestmark = pytest.mark.process
+
 ADA = "ada@example.com"  # of the data set
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import open_engine
 from ledger_engine.events.webhooks import endpoints
@@ -38,7 +38,9 @@ def work(database: Path, run: Callable[[Any], Any]) -> Any:
 
 def happen(database: Path, project: str, count: int = 1) -> None:
     """So many accounts are created."""
-    create = partial(accounts.create, scope=Scope(project, livemode=False), new=NewAccount("Till", "EUR", {}))
+    create = partial(
+        accounts.create, tenant=Tenant(project, livemode=False), new=NewAccount("Till", "EUR", {})
+    )
 
     async def run(engine: Any) -> None:
         for _ in range(count):
@@ -53,8 +55,8 @@ def fail_first(database: Path, endpoint: str) -> str:
     async def run(engine: Any) -> str:
         (subscription,) = await engine.read(endpoints.subscriptions)
         assert subscription.endpoint == endpoint
-        scope = Scope(subscription.project, livemode=False)
-        sending = Sending(engine, engine.clock, scope, subscription)
+        tenant = Tenant(subscription.project, livemode=False)
+        sending = Sending(engine, engine.clock, tenant, subscription)
         event = (await sending.feed(subscription.cursor)).messages[0].id
         await sending.record(sending.failure(event, retry_in_ms=None))
         await engine.write(lambda unit: endpoints.advance(unit, endpoint, event))
@@ -125,7 +127,7 @@ def test_endpoints_are_listed_without_their_secrets(command: Command, told: Told
     assert one["secret"] not in done.output
 
 
-def test_an_endpoint_is_rolled_disabled_enabled_and_deleted(
+def test_an_endpoint_is_rolled_disabled_enabled_deleted_and_restored(
     command: Command, told: Told, project: str
 ) -> None:
     made = told("webhooks", "create", URL)
@@ -136,7 +138,11 @@ def test_an_endpoint_is_rolled_disabled_enabled_and_deleted(
     assert told("webhooks", "enable", made["id"])["status"] == "enabled"
     assert command("webhooks", "delete", made["id"]).stdout == f"{made['id']} is deleted.\n"
     assert told("webhooks", "list") == []
-    for verb in ("delete", "enable", "disable", "roll", "deliveries"):
+    assert [each["id"] for each in told("webhooks", "list", "--deleted")] == [made["id"]]
+    assert only_line(command("webhooks", "restore", made["id"]).stdout).startswith("whsec_")
+    assert [each["id"] for each in told("webhooks", "list")] == [made["id"]]
+    assert "not deleted" in only_line(command("webhooks", "restore", made["id"], status=1).stderr)
+    for verb in ("delete", "restore", "enable", "disable", "roll", "deliveries"):
         assert "whe_none" in only_line(command("webhooks", verb, "whe_none", status=1).stderr)
 
 

@@ -30,12 +30,43 @@ def test_a_certificate_and_its_key_go_together() -> None:
             ServeSettings(DATABASE, **half).check()
 
 
-@pytest.mark.parametrize("host", ["no.such.host.invalid", "999.1.1.1"])
-def test_a_host_that_is_none_is_told(host: str) -> None:
-    with pytest.raises(BadSettings, match="no address"):
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "999.1.1.1", "é..x", "a" * 70])
+def test_a_host_that_cannot_be_found_is_a_bad_setting(host: str) -> None:
+    with pytest.raises(BadSettings, match="not an address"):
         ServeSettings(DATABASE, host).check()
 
 
 def test_the_scheme_tells_whether_there_is_tls() -> None:
     assert ServeSettings(DATABASE).scheme == "http"
     assert ServeSettings(DATABASE, certfile=Path("c"), keyfile=Path("k")).scheme == "https"
+
+
+@pytest.mark.parametrize(
+    ("issuer", "insecure", "good"),
+    [
+        ("https://ledger.example", False, True),
+        ("https://ledger.example:8443/", False, True),
+        ("https://[2001:db8::1]", False, True),
+        ("http://localhost:8700", False, True),
+        ("http://127.0.0.1", False, True),
+        ("http://ledger.example", True, True),
+        ("http://ledger.example", False, False),
+        ("ledger.example", False, False),
+        ("ftp://ledger.example", False, False),
+        ("https://", False, False),
+        ("https://ledger.example/path", False, False),
+        ("https://ledger.example?x", False, False),
+        ("https://ledger.example#x", False, False),
+        ("https://a@ledger.example", False, False),
+        ("https://ledger.example:0", False, False),
+        ("https://ledger.example:65536", False, False),
+        ("https://ledger.example\n", False, False),
+    ],
+)
+def test_an_issuer_is_an_address_without_a_path(issuer: str, insecure: bool, good: bool) -> None:
+    settings = ServeSettings(DATABASE, issuer=issuer, insecure=insecure)
+    if good:
+        settings.check()
+    else:
+        with pytest.raises(BadSettings, match="--issuer"):
+            settings.check()

@@ -10,14 +10,17 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.database.engine import open_engine
 from ledger_engine.database.lock import ServingLock, lock_file
+
+pytestmark = pytest.mark.process
 
 HOLDER = """
 import sys
 from pathlib import Path
 from ledger_engine.database.lock import ServingLock
 lock = ServingLock(Path(sys.argv[1]))
-lock.tell("http://127.0.0.1:4321")
+lock.note_url("http://127.0.0.1:4321")
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -67,6 +70,36 @@ def test_another_name_of_the_file_is_the_same_lock(tmp_path: Path) -> None:
     with pytest.raises(StorageUnavailable, match=f"another process .{os.getpid()}."):
         ServingLock(other)
     lock.release()
+
+
+async def test_a_server_whose_lock_file_is_gone_is_still_the_only_one(tmp_path: Path) -> None:
+    database = tmp_path / "ledger.db"
+    lock = ServingLock(database)
+    engine = open_engine(database, serving=True)
+    lock_file(database).unlink()
+    with pytest.raises(StorageUnavailable, match="served by another process"):
+        ServingLock(database)
+    with pytest.raises(StorageUnavailable, match="served by another process"):
+        open_engine(database, serving=True)
+    await open_engine(database).close()  # a command beside it is welcome
+    await engine.check()
+    await engine.close()
+    lock.release()
+    ServingLock(database).release()
+
+
+async def test_a_file_with_two_names_is_opened_under_neither(tmp_path: Path) -> None:
+    """Each name would have a log and a lock of its own."""
+    database, other = tmp_path / "ledger.db", tmp_path / "links" / "other.db"
+    await open_engine(database, serving=True).close()
+    other.parent.mkdir()
+    other.hardlink_to(database)
+    for name in (database, other):
+        for serving in (True, False):
+            with pytest.raises(StorageUnavailable, match="hard link"):
+                open_engine(name, serving=serving)
+    other.unlink()
+    await open_engine(database, serving=True).close()
 
 
 def test_the_file_of_the_lock_is_private(tmp_path: Path) -> None:

@@ -26,10 +26,13 @@ def schema(connection: sqlite3.Connection) -> list[tuple[str, str]]:
     return connection.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
 
 
+ALL = migrations.ledger.pending(Database(memory=True))
+
+
 def first_migrations(count: int) -> Migrations:
     """The migrations as an older version of the ledger had them."""
     older = Migrations("ledger")
-    for migration in migrations.ledger._migrations[:count]:
+    for migration in ALL[:count]:
         older(name=migration.name)(migration.fn)
     return older
 
@@ -40,10 +43,10 @@ def test_a_second_run_changes_nothing(connection: sqlite3.Connection) -> None:
     migrations.apply(connection)
     assert (schema(connection), connection.execute("PRAGMA data_version").fetchall()) == before
     applied = connection.execute("SELECT name FROM _sqlite_migrations ORDER BY id").fetchall()
-    assert applied == [(migration.name,) for migration in migrations.ledger._migrations]
+    assert applied == [(migration.name,) for migration in ALL]
 
 
-@pytest.mark.parametrize("count", range(1, len(migrations.ledger._migrations)))
+@pytest.mark.parametrize("count", range(1, len(ALL)))
 def test_an_older_file_becomes_what_a_new_one_is(
     count: int, connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,7 +62,7 @@ def test_an_older_file_becomes_what_a_new_one_is(
 def test_a_migration_that_fails_leaves_the_file_as_it_was(
     connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failing = first_migrations(len(migrations.ledger._migrations))
+    failing = first_migrations(len(ALL))
 
     @failing(name="m999_fails_half_way")
     def fail(database: Database) -> None:

@@ -18,7 +18,7 @@ import pytest
 import pytest_asyncio
 
 from ledger_engine.access import api_keys, projects
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Parameters, Unit, Value
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.database.unit import SqliteUnit
@@ -36,54 +36,54 @@ one_loop = pytest.mark.asyncio(loop_scope="module")
 Statements = dict[str, Parameters]
 
 
-async def fill(engine: Engine, clock: ManualClock, scope: Scope, rows: int) -> None:
+async def fill(engine: Engine, clock: ManualClock, tenant: Tenant, rows: int) -> None:
     """`rows` transactions, and a fifth as many of the other objects, of which some moved on in life."""
 
     def work(unit: Unit) -> None:
         held = [
-            accounts.create(unit, scope, accounts.NewAccount(f"Account {number}", "EUR", {})).id
+            accounts.create(unit, tenant, accounts.NewAccount(f"Account {number}", "EUR", {})).id
             for number in range(20)
         ]
         for number in range(rows):
             kind = "debit" if number % 2 else "credit"
             destination = held[(number + 1) % 20] if number % 10 == 0 else None
             new = transactions.NewTransaction(held[number % 20], 1 + number, kind, None, destination)
-            transactions.post(unit, scope, new, f"key {number}")
+            transactions.post(unit, tenant, new, f"key {number}")
         for number in range(rows // 5):
             drafted = invoices.create(
-                unit, scope, invoices.NewInvoice(held[number % 20], "Customer", amount=5)
+                unit, tenant, invoices.NewInvoice(held[number % 20], "Customer", amount=5)
             )
             if number % 4:
-                invoices.finalize(unit, scope, drafted.id)
+                invoices.finalize(unit, tenant, drafted.id)
             if number % 4 == 2:
-                invoices.pay(unit, scope, drafted.id)
+                invoices.pay(unit, tenant, drafted.id)
             if number % 4 == 3:
-                invoices.void(unit, scope, drafted.id)
+                invoices.void(unit, tenant, drafted.id)
             role = ("member", "admin", "owner")[number % 3]
-            user = users.create(unit, scope, users.NewUser(f"User {number}", f"{number}@example.com", role))
-            order = orders.create(unit, scope, orders.NewOrder(user.id, [{"sku": "beans"}]))
+            user = users.create(unit, tenant, users.NewUser(f"User {number}", f"{number}@example.com", role))
+            order = orders.create(unit, tenant, orders.NewOrder(user.id, [{"sku": "beans"}]))
             if number % 3:
-                orders.pay(unit, scope, order.id)
+                orders.pay(unit, tenant, order.id)
             if number % 3 == 2:
-                orders.ship(unit, scope, order.id)
-        request_log.add(unit, [logged_request(unit, scope, number) for number in range(rows)])
+                orders.ship(unit, tenant, order.id)
+        request_log.add(unit, [logged_request(unit, tenant, number) for number in range(rows)])
         for number in range(30):
             secret = endpoints.new_secret()
             hook = endpoints.NewEndpoint(f"https://hooks.example/{number}", ["account.created"])
-            endpoints.create(unit, scope, hook, secret, secret)
+            endpoints.create(unit, tenant, hook, secret, secret)
         for account in held:
             told = unit.first("SELECT id FROM events WHERE object = :account", {"account": account})
             assert told is not None
-            deliveries.resend(unit, scope, told["id"])
+            deliveries.resend(unit, tenant, told["id"])
         for _ in range(30):
-            api_keys.create(unit, scope, api_keys.NewApiKey(), api_keys.new_value(scope.livemode))
+            api_keys.create(unit, tenant, api_keys.NewApiKey(), api_keys.new_value(tenant.livemode))
 
     await engine.write(work)
     clock.advance(1000)
 
 
-def logged_request(unit: Unit, scope: Scope, number: int) -> dict[str, Value]:
-    return scope.bind(
+def logged_request(unit: Unit, tenant: Tenant, number: int) -> dict[str, Value]:
+    return tenant.bind(
         id=unit.new_id("req"),
         method="POST" if number % 3 else "GET",
         path="/v1/accounts" if number % 2 else "/v1/transactions",
@@ -110,13 +110,13 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
     for number in range(3):
         project = await engine.write(partial(projects.create, new=new))
         for livemode in (False, True):
-            scope = Scope(project.id, livemode)
-            await fill(engine, clock, scope, rows=1000 if number == 0 else 200)
+            tenant = Tenant(project.id, livemode)
+            await fill(engine, clock, tenant, rows=1000 if number == 0 else 200)
             if number == 0 and not livemode:
-                mine = scope
+                mine = tenant
                 key = api_keys.new_value(livemode)
                 owner = api_keys.NewApiKey(None, "owner")
-                await engine.write(partial(api_keys.create, scope=scope, new=owner, value=key))
+                await engine.write(partial(api_keys.create, tenant=tenant, new=owner, value=key))
     app = create_app(engine, auth_rate_limit=AuthRateLimit(10**9, 10**9))
     transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_000))
     async with httpx.AsyncClient(

@@ -15,7 +15,7 @@ import pytest
 from ledger_engine.access import projects
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import moment_of
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.ledger import accounts
@@ -23,6 +23,8 @@ from ledger_engine.ledger.accounts import NewAccount
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.database.conftest import Seen, note
 from tests.ledger_engine.manual_clock import ManualClock
+
+pytestmark = pytest.mark.process
 
 HOLD_THE_LOCK = """
 import sqlite3, sys
@@ -77,8 +79,8 @@ async def test_ids_and_moments_rise_beside_another_writer(tmp_path: Path) -> Non
     behind = open_engine(path, clock=ManualClock(START), serving=True)
     ahead = open_engine(path, clock=ManualClock(START + 3_600_000))
     project = await behind.write(partial(projects.create, new=projects.NewProject("Two writers")))
-    scope = Scope(project.id, livemode=False)
-    create = partial(accounts.create, scope=scope, new=NewAccount("Till", "EUR", {}))
+    tenant = Tenant(project.id, livemode=False)
+    create = partial(accounts.create, tenant=tenant, new=NewAccount("Till", "EUR", {}))
     made = [await engine.write(create) for _ in range(20) for engine in (behind, ahead)]
     await behind.close()
     await ahead.close()

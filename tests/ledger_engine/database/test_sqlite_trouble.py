@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.database import Unit
-from ledger_engine.database.backup import copied_beside, put_in_place
+from ledger_engine.database import Unit, sqlite
+from ledger_engine.database.backup import copy
 from ledger_engine.database.engine import Engine, open_engine
-from ledger_engine.database.sqlite import READERS
+from ledger_engine.database.readers import READERS
 from tests.ledger_engine.database.conftest import Hold, Seen, note, submit
 
 
@@ -48,6 +48,154 @@ async def test_a_commit_that_cannot_be_written_fails_the_whole_group_and_the_nex
     assert heard == []
     assert await notes.write(note("space again", topic="news")) == "space again"
     assert seen() == ["space again"]
+
+
+async def test_a_disk_with_room_for_a_page_and_not_for_a_posting_is_not_well(
+    notes: Engine, tmp_path: Path
+) -> None:
+    large = "large" * 20_000
+    log = tmp_path / "ledger.db-wal"
+    with files_cannot_grow_beyond(log.stat().st_size + 16 * 4096):
+        with pytest.raises(StorageUnavailable):
+            await notes.write(note(large))
+        for _ in range(3):
+            with pytest.raises(StorageUnavailable, match="no room"):
+                await notes.check()
+        assert await notes.write(note("small")) == "small"
+        with pytest.raises(StorageUnavailable):
+            await notes.check()
+    await notes.check()
+    assert await notes.write(note(large)) == large
+    schema = await notes.read(lambda unit: unit.execute("SELECT name FROM sqlite_schema"))
+    assert "room" not in [row["name"] for row in schema]
+
+
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize(("reopens", "outcome"), [(True, "Nothing was changed"), (False, "is not known")])
+async def test_a_commit_whose_outcome_cannot_be_found_out_is_said_to_be_unknown(
+    notes: Engine, hold: Hold, seen: Seen, tmp_path: Path, reopens: bool, outcome: str
+) -> None:
+    """It may be whole in the log, and nothing could be written over it: after a crash it would count."""
+    log, large = tmp_path / "ledger.db-wal", "large" * 20_000
+    with ExitStack() as limits:
+        async with hold():
+            (task,) = await submit(notes.write(note(large)))
+            # One more page finds its place, which is enough to write over what is left of the commit.
+            limits.enter_context(files_cannot_grow_beyond(log.stat().st_size + 5000))
+            if not reopens:
+                limits.enter_context(no_more_files())
+        (error,) = await asyncio.gather(task, return_exceptions=True)
+    assert isinstance(error, StorageUnavailable)
+    assert outcome in error.message
+    await notes.check()
+    assert seen() == []
+    assert await notes.write(note(large)) == large
+
+
+async def test_a_storage_that_hangs_is_found_out_in_limited_time(
+    notes: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "CHECK_S", 0.05)
+    release = threading.Event()
+    hanging = await submit(*(notes.read(lambda _: release.wait()) for _ in range(READERS)))
+    try:
+        with pytest.raises(StorageUnavailable, match="does not answer"):
+            await asyncio.wait_for(notes.check(), 30)
+    finally:
+        release.set()
+        await asyncio.gather(*hanging)
+    await notes.check()
+
+
+async def test_a_write_that_hangs_is_answered_in_limited_time_and_nothing_piles_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "ANSWER_S", 0.2)
+    monkeypatch.setattr(sqlite, "CHECK_S", 0.1)
+    engine = open_engine(tmp_path / "ledger.db", serving=True)
+    await engine.write(lambda unit: unit.execute("CREATE TABLE notes (text TEXT)"))
+    started, release = threading.Event(), threading.Event()
+
+    def hang(unit: Unit) -> None:
+        note("hung")(unit)
+        started.set()
+        release.wait()
+
+    hanging = asyncio.create_task(engine.write(hang))
+    await asyncio.to_thread(started.wait)
+    waiting = await submit(engine.write(note("never begun")))
+    outcome = await asyncio.wait_for(asyncio.gather(hanging, *waiting, return_exceptions=True), 30)
+    assert [str(error) for error in outcome] == [
+        StorageUnavailable("it does not answer", unknown=True).message,
+        StorageUnavailable("it does not answer").message,
+    ]
+    with pytest.raises(StorageUnavailable, match="does not answer"):
+        await engine.check()
+    with pytest.raises(StorageUnavailable, match="Nothing was changed"):
+        await engine.write(note("refused at once"))
+    assert (await engine.read(lambda unit: unit.execute("SELECT * FROM notes"))) == []
+    release.set()
+    while True:
+        try:
+            await engine.write(note("after"))
+            break
+        except StorageUnavailable:
+            await asyncio.sleep(0.01)
+    rows = await engine.read(lambda unit: unit.execute("SELECT text FROM notes ORDER BY rowid"))
+    assert [row["text"] for row in rows] == ["hung", "after"]
+    await engine.check()
+    await engine.close()
+
+
+async def test_a_read_that_hangs_is_answered_in_limited_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "ANSWER_S", 0.2)
+    engine = open_engine(tmp_path / "ledger.db", serving=True)
+    release = threading.Event()
+    runs: list[str] = []
+    hanging = await submit(*(engine.read(lambda _: release.wait()) for _ in range(READERS)))
+    waiting = await submit(engine.read(lambda _: runs.append("in vain")))
+    outcome = await asyncio.wait_for(asyncio.gather(*hanging, *waiting, return_exceptions=True), 30)
+    assert [type(error) for error in outcome] == [StorageUnavailable] * (READERS + 1)
+    release.set()
+    await engine.read(lambda _: runs.append("after"))
+    assert runs == ["after"]
+    await engine.close()
+
+
+async def test_a_database_that_hangs_can_be_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "CLOSE_S", 0.1)
+    engine = open_engine(tmp_path / "ledger.db", serving=True)
+    release = threading.Event()
+    hanging = await submit(engine.read(lambda _: release.wait()), engine.write(lambda _: release.wait()))
+    try:
+        await asyncio.wait_for(engine.close(), 30)
+    finally:
+        release.set()
+        await asyncio.gather(*hanging)
+
+
+async def test_after_a_lock_all_connections_are_opened_again(notes: Engine, tmp_path: Path) -> None:
+    """A lock that the system failed to release is held by this process until it has closed them all."""
+    await notes.write(lambda unit: unit.execute("PRAGMA busy_timeout = 10"))
+    await notes.read(lambda unit: unit.execute("SELECT 1"))
+    with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StorageUnavailable, match="locked"):
+            await notes.write(note("refused"))
+        other.execute("ROLLBACK")
+        other.execute("PRAGMA journal_mode=DELETE")  # takes that nobody else has it open
+    assert await notes.write(note("taken")) == "taken"
 
 
 async def test_a_full_database_refuses_and_takes_again_once_there_is_space(
@@ -103,8 +251,7 @@ async def test_a_file_that_came_into_the_place_of_ours_is_left_alone(notes: Engi
     """Its name leads to our log: read together with that, it would be neither the one nor the other."""
     path, other = tmp_path / "ledger.db", tmp_path / "other.db"
     await notes.write(note("in both"))
-    with copied_beside(path, other) as copy:
-        put_in_place(copy, other, overwrite=False)
+    copy(path, other)
     for number in range(50):
         await notes.write(note(f"in the log {number}" * 1000))
     whole = other.read_bytes()
@@ -175,7 +322,7 @@ async def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> Non
     with closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE photos (id INTEGER PRIMARY KEY, name TEXT)")
         other.commit()
-    with pytest.raises(StorageUnavailable, match="no ledger"):
+    with pytest.raises(StorageUnavailable, match="not a ledger"):
         open_engine(path)
     with closing(sqlite3.connect(path)) as other:
         assert other.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall() == [

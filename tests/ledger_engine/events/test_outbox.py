@@ -1,4 +1,4 @@
-"""The outbox: an event and its change are one commit (decisions.md 12)."""
+"""The outbox: an event and its change are one commit (docs/decisions.md#events-recorded)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ledger_engine.access import projects
 from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.records import as_json
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
 from ledger_engine.events import outbox
@@ -29,14 +29,16 @@ async def recorded(engine: Engine) -> list[dict[str, Any]]:
     return [dict(row) for row in rows]
 
 
-async def test_an_event_holds_the_object_as_it_was_then(engine: Engine, scope: Scope) -> None:
-    scope.request = "req_1"
-    account = await engine.write(partial(accounts.create, scope=scope, new=TILL))
+async def test_an_event_holds_the_object_as_it_was_then(engine: Engine, tenant: Tenant) -> None:
+    tenant.request = "req_1"
+    account = await engine.write(partial(accounts.create, tenant=tenant, new=TILL))
     shown = as_json(account)
-    await engine.write(partial(transactions.post, scope=scope, new=NewTransaction(account.id, 100, "credit")))
+    await engine.write(
+        partial(transactions.post, tenant=tenant, new=NewTransaction(account.id, 100, "credit"))
+    )
     event = (await recorded(engine))[0]
     assert (event["type"], event["object"], event["request"]) == ("account.created", account.id, "req_1")
-    assert (event["project"], event["livemode"]) == (scope.project, 0)
+    assert (event["project"], event["livemode"]) == (tenant.project, 0)
     assert json.loads(event["body"]) == {
         "id": event["id"],
         "object": "event",
@@ -48,9 +50,9 @@ async def test_an_event_holds_the_object_as_it_was_then(engine: Engine, scope: S
     assert shown["balance"] == 0
 
 
-async def test_a_change_that_fails_leaves_no_event(engine: Engine, scope: Scope) -> None:
+async def test_a_change_that_fails_leaves_no_event(engine: Engine, tenant: Tenant) -> None:
     def create_and_fail(unit: Unit) -> None:
-        accounts.create(unit, scope, TILL)
+        accounts.create(unit, tenant, TILL)
         raise InvalidRequest("invalid_value", "No.", None)
 
     with pytest.raises(InvalidRequest):
@@ -58,10 +60,10 @@ async def test_a_change_that_fails_leaves_no_event(engine: Engine, scope: Scope)
     assert await recorded(engine) == []
 
 
-async def test_both_sides_of_a_transfer_are_told(engine: Engine, scope: Scope) -> None:
-    source, target = [await engine.write(partial(accounts.create, scope=scope, new=TILL)) for _ in range(2)]
+async def test_both_sides_of_a_transfer_are_told(engine: Engine, tenant: Tenant) -> None:
+    source, target = [await engine.write(partial(accounts.create, tenant=tenant, new=TILL)) for _ in range(2)]
     new = NewTransaction(source.id, 100, "debit", destination=target.id)
-    posted = await engine.write(partial(transactions.post, scope=scope, new=new))
+    posted = await engine.write(partial(transactions.post, tenant=tenant, new=new))
     told = [json.loads(event["body"])["data"]["object"] for event in (await recorded(engine))[2:]]
     assert [(each["account"], each["type"], each["transfer"]) for each in told] == [
         (source.id, "debit", posted.transfer),
@@ -69,17 +71,17 @@ async def test_both_sides_of_a_transfer_are_told(engine: Engine, scope: Scope) -
     ]
 
 
-async def test_events_are_in_the_order_of_what_they_tell(engine: Engine, scope: Scope) -> None:
-    made = [await engine.write(partial(accounts.create, scope=scope, new=TILL)) for _ in range(10)]
+async def test_events_are_in_the_order_of_what_they_tell(engine: Engine, tenant: Tenant) -> None:
+    made = [await engine.write(partial(accounts.create, tenant=tenant, new=TILL)) for _ in range(10)]
     assert [event["object"] for event in await recorded(engine)] == [account.id for account in made]
 
 
-async def test_a_commit_with_events_is_announced(engine: Engine, scope: Scope) -> None:
+async def test_a_commit_with_events_is_announced(engine: Engine, tenant: Tenant) -> None:
     heard: list[frozenset[str]] = []
     engine.listen(heard.append)
     await engine.write(partial(projects.create, new=projects.NewProject("Quiet")))
     assert not any(outbox.TOPIC in topics for topics in heard)
-    await engine.write(partial(accounts.create, scope=scope, new=TILL))
+    await engine.write(partial(accounts.create, tenant=tenant, new=TILL))
     assert outbox.TOPIC in heard[-1]
 
 

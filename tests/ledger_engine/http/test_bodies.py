@@ -1,4 +1,4 @@
-"""Bodies are JSON objects, strictly read (decisions.md 1)."""
+"""Bodies are JSON objects, strictly read (docs/decisions.md#conventions-strict)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from pydantic import Field, TypeAdapter
 
 from ledger_engine.core.errors import InvalidRequest
-from ledger_engine.http.app import ROOMS
+from ledger_engine.http.app import RESOURCES
 from ledger_engine.http.bodies import Body, NoBody, Query, parse_body, parse_object, parse_query
 
 
@@ -244,7 +244,7 @@ class Ruled(Body):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"word": 5}, "word must be text."),
+        ({"word": 5}, "word must be a string."),
         ({"word": "a"}, "word must have at least 2 characters."),
         ({"word": "abcd"}, "word must have at most 3 characters."),
         ({"few": {}}, "few must be an array."),
@@ -257,7 +257,7 @@ class Ruled(Body):
         ({"number": 10}, "number must be at most 9."),
         ({"flag": 1}, "flag must be true or false."),
         ({"tags": []}, "tags must be an object."),
-        ({"tags": {"a": 1}}, "tags.a must be text."),
+        ({"tags": {"a": 1}}, "tags.a must be a string."),
         ({"plan": "gold"}, "plan must be free, pro or enterprise."),
         ({"inner": 5}, "inner must be an object."),
     ],
@@ -275,7 +275,7 @@ def test_a_parameter_that_is_no_number_is_told_in_plain_words(limit: str) -> Non
     assert refused.value.message == "limit must be an integer."
 
 
-BODIES = [operation.body for room in ROOMS for operation in room.operations if operation.body is not None]
+BODIES = [operation.body for room in RESOURCES for operation in room.operations if operation.body is not None]
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)

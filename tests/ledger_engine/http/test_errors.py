@@ -1,4 +1,4 @@
-"""What a refusal looks like on the wire (interface.md, Errors; decisions.md 2)."""
+"""What a refusal looks like on the wire (docs/interface.md#errors; docs/decisions.md#errors)."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ REFUSALS: list[tuple[LedgerError, int, str]] = [
     (InternalError("req_1"), 500, "api_error"),
     (StorageUnavailable("the disk is full"), 503, "api_error"),
 ]
-# decisions.md 2, the whole list.
+# docs/decisions.md#error-codes, the whole list.
 CODES = {
     "InvalidRequest": "missing_field unknown_field invalid_value invalid_json invalid_cursor"
     " unsupported_content_type currency_mismatch insufficient_funds balance_out_of_range"
     " unsupported_grant_type header_conflict",
     "AuthenticationError": "missing_credential invalid_credential expired_credential revoked_credential",
-    "PermissionDenied": "missing_scope missing_role quota_exceeded",
+    "PermissionDenied": "missing_scope missing_role missing_live_key quota_exceeded",
     "Conflict": "duplicate_idempotency_key invoice_not_draft invoice_not_open order_not_open"
     " order_not_paid user_deactivated email_taken not_recoverable",
 }
@@ -196,7 +196,7 @@ async def test_a_path_that_is_none_is_404_without_a_credential_too(
 async def test_in_the_directory_a_credential_is_asked_for_first_but_for_the_health_check(
     anyone: httpx.AsyncClient, api: httpx.AsyncClient, method: str, path: str, status: int
 ) -> None:
-    """interface.md, Authentication 9: every request needs one."""
+    """docs/interface.md#auth-directory: every request needs one."""
     without = await anyone.request(method, path)
     assert without.status_code == (405 if path == "/api/health" else 401)
     bad = {"Authorization": "Bearer sk_test_" + "0" * 32}

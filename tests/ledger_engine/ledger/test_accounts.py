@@ -10,7 +10,7 @@ import pytest
 
 from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.core.records import as_json
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.pages import PageRequest
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.accounts import Account, NewAccount
@@ -80,7 +80,7 @@ async def test_metadata_beyond_its_limits_is_refused(
 
 
 async def test_another_projects_or_modes_account_does_not_exist(
-    write: Run, read: Run, stranger: Scope
+    write: Run, read: Run, stranger: Tenant
 ) -> None:
     made = await write(accounts.create, new())
     for asked in (
@@ -118,16 +118,16 @@ async def test_a_second_use_of_a_key_names_the_first_account(write: Run, read: R
     assert (await read(accounts.page, PageRequest())).items == [made]
 
 
-async def test_another_project_or_mode_has_its_own_keys(write: Run, stranger: Scope) -> None:
+async def test_another_project_or_mode_has_its_own_keys(write: Run, stranger: Tenant) -> None:
     mine = await write(accounts.create, new(), "key-1")
     theirs = await write(accounts.create, new(), "key-1", by=stranger)
     assert mine.id != theirs.id
 
 
 async def test_the_quota_refuses_one_more_object_and_keeps_nothing_of_it(
-    write: Run, read: Run, recorded: Run, stored_objects: Run, scope: Scope
+    write: Run, read: Run, recorded: Run, stored_objects: Run, tenant: Tenant
 ) -> None:
-    limited = replace(scope, quota=2)
+    limited = replace(tenant, quota=2)
     made = [await write(accounts.create, new(), by=limited) for _ in range(2)]
     with pytest.raises(PermissionDenied) as refused:
         await write(accounts.create, new(), "key-1", by=limited)
@@ -135,13 +135,13 @@ async def test_the_quota_refuses_one_more_object_and_keeps_nothing_of_it(
     assert (await read(accounts.page, PageRequest())).items == made[::-1]
     assert await stored_objects() == len(await recorded()) == 2
     # A larger plan makes room at once, and the key was not used up.
-    await write(accounts.create, new(), "key-1", by=replace(scope, quota=3))
+    await write(accounts.create, new(), "key-1", by=replace(tenant, quota=3))
 
 
 async def test_the_quota_counts_each_project_and_mode_alone(
-    write: Run, scope: Scope, stranger: Scope
+    write: Run, tenant: Tenant, stranger: Tenant
 ) -> None:
-    await write(accounts.create, new(), by=replace(scope, quota=1))
+    await write(accounts.create, new(), by=replace(tenant, quota=1))
     await write(accounts.create, new(), by=replace(stranger, quota=1))
 
 
@@ -215,7 +215,7 @@ async def test_a_cursor_of_no_account_is_refused(read: Run, seven: list[Account]
 
 
 async def test_a_cursor_of_another_project_or_mode_is_refused(
-    read: Run, seven: list[Account], stranger: Scope
+    read: Run, seven: list[Account], stranger: Tenant
 ) -> None:
     for wanted in (PageRequest(after=seven[3].id), PageRequest(before=seven[3].id)):
         with pytest.raises(InvalidRequest) as refused:

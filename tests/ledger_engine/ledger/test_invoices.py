@@ -13,7 +13,7 @@ import pytest
 from ledger_engine.core.errors import Conflict, DuplicateIdempotencyKey, InvalidRequest
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import as_json
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.pages import PageRequest
 from ledger_engine.ledger import accounts, invoices, transactions
 from ledger_engine.ledger.accounts import Account, NewAccount
@@ -140,18 +140,18 @@ async def test_an_invoice_that_breaks_a_rule_is_refused(
 
 
 async def test_another_projects_or_modes_account_cannot_be_invoiced(
-    write: Run, sales: Account, stranger: Scope
+    write: Run, sales: Account, stranger: Tenant
 ) -> None:
     new = NewInvoice(sales.id, "Café Nord", amount=900)
     assert await refusal(write(invoices.create, new, by=stranger)) == ("not_found", "account")
 
 
 async def test_an_invoice_counts_as_a_stored_object(
-    write: Run, sales: Account, scope: Scope, stored_objects: Run
+    write: Run, sales: Account, tenant: Tenant, stored_objects: Run
 ) -> None:
     new = NewInvoice(sales.id, "Café Nord", amount=900)
-    assert (await refusal(write(invoices.create, new, by=replace(scope, quota=1))))[0] == "quota_exceeded"
-    await write(invoices.create, new, by=replace(scope, quota=2))
+    assert (await refusal(write(invoices.create, new, by=replace(tenant, quota=1))))[0] == "quota_exceeded"
+    await write(invoices.create, new, by=replace(tenant, quota=2))
     assert await stored_objects() == 2
 
 
@@ -318,7 +318,7 @@ async def test_a_move_its_state_forbids_is_a_conflict_and_changes_nothing(
 
 @pytest.mark.parametrize("action", [invoices.get, invoices.finalize, invoices.pay, invoices.void])
 async def test_another_projects_or_modes_invoice_does_not_exist(
-    write: Run, read: Run, in_status: Run, stranger: Scope, action: Any
+    write: Run, read: Run, in_status: Run, stranger: Tenant, action: Any
 ) -> None:
     for status in ("draft", "open"):
         invoice = await in_status(status)
@@ -343,27 +343,29 @@ async def test_numbers_have_no_gaps_whatever_was_refused_in_between(
 
 
 async def test_each_project_and_mode_counts_its_own_numbers(
-    write: Run, opened: Invoice, stranger: Scope
+    write: Run, opened: Invoice, stranger: Tenant
 ) -> None:
     account = await write(accounts.create, NewAccount("Sales", "EUR", {}), by=stranger)
     theirs = await write(invoices.create, NewInvoice(account.id, "C", amount=1), by=stranger)
     assert (await write(invoices.finalize, theirs.id, by=stranger)).number == opened.number == "INV-000001"
 
 
-async def test_numbers_go_on_beyond_six_digits(write: Run, draft: Invoice, scope: Scope, engine: Any) -> None:
+async def test_numbers_go_on_beyond_six_digits(
+    write: Run, draft: Invoice, tenant: Tenant, engine: Any
+) -> None:
     await engine.write(
         lambda unit: unit.execute(
             "UPDATE counters SET invoice_numbers = 999999 WHERE project = :project",
-            {"project": scope.project},
+            {"project": tenant.project},
         )
     )
     assert (await write(invoices.finalize, draft.id)).number == "INV-1000000"
 
 
 async def test_a_payment_keeps_to_the_rules_of_a_posting(
-    write: Run, read: Run, opened: Invoice, scope: Scope, stored_objects: Run
+    write: Run, read: Run, opened: Invoice, tenant: Tenant, stored_objects: Run
 ) -> None:
-    full = replace(scope, quota=await stored_objects())
+    full = replace(tenant, quota=await stored_objects())
     assert (await refusal(write(invoices.pay, opened.id, "key-1", by=full)))[0] == "quota_exceeded"
     assert await read(invoices.get, opened.id) == opened
     await write(transactions.post, NewTransaction(opened.account, MAX_AMOUNT, "credit"))
@@ -492,7 +494,7 @@ async def test_a_bad_status_is_refused(read: Run) -> None:
 
 
 async def test_a_cursor_of_another_project_or_mode_is_refused(
-    read: Run, draft: Invoice, stranger: Scope
+    read: Run, draft: Invoice, stranger: Tenant
 ) -> None:
     asked = read(invoices.page, PageRequest(after=draft.id), by=stranger)
     assert await refusal(asked) == ("invalid_cursor", "starting_after")

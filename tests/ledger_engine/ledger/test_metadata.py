@@ -1,4 +1,4 @@
-"""Metadata: up to 20 pairs of text (interface.md, Account and Pagination)."""
+"""Metadata: up to 20 pairs of text (docs/interface.md#account-metadata)."""
 
 from __future__ import annotations
 

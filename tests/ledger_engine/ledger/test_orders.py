@@ -13,7 +13,7 @@ import pytest
 from ledger_engine.core.errors import Conflict, DuplicateIdempotencyKey
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import as_json
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.pages import PageRequest
 from ledger_engine.ledger import orders, users
 from ledger_engine.ledger.orders import NewOrder, Order
@@ -124,7 +124,7 @@ async def test_items_that_break_a_rule_are_refused(
     await write(orders.create, NewOrder(ada.id, [BEANS]), "key-1")
 
 
-async def test_the_user_must_be_known_and_active(write: Run, ada: User, stranger: Scope) -> None:
+async def test_the_user_must_be_known_and_active(write: Run, ada: User, stranger: Tenant) -> None:
     assert await refusal(write(orders.create, NewOrder("usr_x", [BEANS]))) == ("not_found", "user_id")
     theirs = await write(users.create, NewUser("Eve", "eve@example.com"), by=stranger)
     assert await refusal(write(orders.create, NewOrder(theirs.id, [BEANS]))) == ("not_found", "user_id")
@@ -134,10 +134,10 @@ async def test_the_user_must_be_known_and_active(write: Run, ada: User, stranger
     await write(orders.create, NewOrder(ada.id, [BEANS]))
 
 
-async def test_an_order_counts_as_a_stored_object(write: Run, ada: User, scope: Scope) -> None:
+async def test_an_order_counts_as_a_stored_object(write: Run, ada: User, tenant: Tenant) -> None:
     new = NewOrder(ada.id, [BEANS])
-    assert (await refusal(write(orders.create, new, by=replace(scope, quota=1))))[0] == "quota_exceeded"
-    await write(orders.create, new, by=replace(scope, quota=2))
+    assert (await refusal(write(orders.create, new, by=replace(tenant, quota=1))))[0] == "quota_exceeded"
+    await write(orders.create, new, by=replace(tenant, quota=2))
 
 
 async def test_an_order_is_paid_and_then_shipped(
@@ -226,7 +226,7 @@ async def test_a_bad_status_is_refused(read: Run) -> None:
 
 
 async def test_another_projects_or_modes_order_does_not_exist(
-    write: Run, read: Run, in_status: Run, stranger: Scope
+    write: Run, read: Run, in_status: Run, stranger: Tenant
 ) -> None:
     for status in ("open", "paid"):
         order = await in_status(status)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ledger_engine.core.errors import InvalidRequest, NotFound
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, statements, transactions
 from ledger_engine.ledger.accounts import Account, NewAccount
 from ledger_engine.ledger.statements import Line, Statement
@@ -168,7 +168,7 @@ async def test_nothing_comes_into_a_statement_that_was_empty(write: Run, read: R
 
 
 async def test_another_projects_or_modes_account_has_no_statement(
-    read: Run, till: Account, first: int, stranger: Scope
+    read: Run, till: Account, first: int, stranger: Tenant
 ) -> None:
     with pytest.raises(NotFound):
         await read(statements.draw_up, till.id, None, None, by=stranger)

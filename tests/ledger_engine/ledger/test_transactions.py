@@ -20,7 +20,7 @@ from ledger_engine.core.errors import (
 )
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import as_json
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import PageRequest
 from ledger_engine.ledger import accounts, transactions
@@ -98,22 +98,22 @@ async def test_a_credit_adds_and_a_debit_takes_away(
 
 
 async def test_the_other_side_of_a_posting_is_the_settlement(
-    write: Run, till: Account, dollars: Account, books: Run, scope: Scope
+    write: Run, till: Account, dollars: Account, books: Run, tenant: Tenant
 ) -> None:
     await write(transactions.post, NewTransaction(till.id, 500, "credit"))
     await write(transactions.post, NewTransaction(till.id, 120, "debit"))
     await write(transactions.post, NewTransaction(dollars.id, 7, "debit"))
-    assert await books() == {(scope.project, 0, "EUR"): (0, -380), (scope.project, 0, "USD"): (0, 7)}
+    assert await books() == {(tenant.project, 0, "EUR"): (0, -380), (tenant.project, 0, "USD"): (0, 7)}
 
 
 async def test_each_project_and_mode_has_its_own_settlement(
-    write: Run, till: Account, books: Run, scope: Scope, stranger: Scope
+    write: Run, till: Account, books: Run, tenant: Tenant, stranger: Tenant
 ) -> None:
     theirs = await write(accounts.create, NewAccount("Till", "EUR", {}), by=stranger)
     await write(transactions.post, NewTransaction(till.id, 5, "credit"))
     await write(transactions.post, NewTransaction(theirs.id, 11, "credit"), by=stranger)
     assert await books() == {
-        (scope.project, 0, "EUR"): (0, -5),
+        (tenant.project, 0, "EUR"): (0, -5),
         (stranger.project, int(stranger.livemode), "EUR"): (0, -11),
     }
 
@@ -142,7 +142,7 @@ async def test_a_description_has_up_to_500_characters(write: Run, till: Account)
     assert await refusal(asked) == ("invalid_value", "description")
 
 
-async def test_an_unknown_account_is_not_found_and_named(write: Run, till: Account, stranger: Scope) -> None:
+async def test_an_unknown_account_is_not_found_and_named(write: Run, till: Account, stranger: Tenant) -> None:
     posting = NewTransaction("acc_00000000000000000000000000", 1, "credit")
     assert await refusal(write(transactions.post, posting)) == ("not_found", "account")
     posting = NewTransaction(till.id, 1, "credit")
@@ -184,9 +184,9 @@ async def test_overdraft_is_allowed_where_the_project_does_not_refuse_it(write: 
 
 
 async def test_a_project_that_refuses_overdraft_lets_a_balance_go_to_zero_and_no_lower(
-    write: Run, till: Account, scope: Scope, balance: Run
+    write: Run, till: Account, tenant: Tenant, balance: Run
 ) -> None:
-    strict = replace(scope, may_overdraw=False)
+    strict = replace(tenant, may_overdraw=False)
     await write(transactions.post, NewTransaction(till.id, 10, "credit"), by=strict)
     asked = write(transactions.post, NewTransaction(till.id, 11, "debit"), by=strict)
     assert await refusal(asked) == ("insufficient_funds", "amount")
@@ -195,9 +195,9 @@ async def test_a_project_that_refuses_overdraft_lets_a_balance_go_to_zero_and_no
 
 
 async def test_a_balance_below_zero_from_before_may_still_be_credited(
-    write: Run, till: Account, scope: Scope
+    write: Run, till: Account, tenant: Tenant
 ) -> None:
-    strict = replace(scope, may_overdraw=False)
+    strict = replace(tenant, may_overdraw=False)
     await write(transactions.post, NewTransaction(till.id, 10, "debit"))
     posted = await write(transactions.post, NewTransaction(till.id, 4, "credit"), by=strict)
     assert posted.balance_after == -6
@@ -207,9 +207,9 @@ async def test_a_balance_below_zero_from_before_may_still_be_credited(
 
 @pytest.mark.parametrize("type", ["debit", "credit"])
 async def test_a_transfer_may_overdraw_neither_of_its_sides(
-    write: Run, till: Account, safe: Account, scope: Scope, balance: Run, type: str
+    write: Run, till: Account, safe: Account, tenant: Tenant, balance: Run, type: str
 ) -> None:
-    strict = replace(scope, may_overdraw=False)
+    strict = replace(tenant, may_overdraw=False)
     posting = NewTransaction(till.id, 1, type, destination=safe.id)
     assert await refusal(write(transactions.post, posting, by=strict)) == ("insufficient_funds", "amount")
     assert [await balance(till), await balance(safe)] == [0, 0]
@@ -266,7 +266,7 @@ async def test_a_transfer_between_currencies_is_refused_and_moves_nothing(
 
 
 async def test_a_destination_of_another_project_or_mode_does_not_exist(
-    write: Run, read: Run, till: Account, balance: Run, stranger: Scope
+    write: Run, read: Run, till: Account, balance: Run, stranger: Tenant
 ) -> None:
     theirs = await write(accounts.create, NewAccount("Till", "EUR", {}), by=stranger)
     posting = NewTransaction(till.id, 1, "debit", destination=theirs.id)
@@ -285,13 +285,13 @@ async def test_a_transfer_beyond_the_destinations_range_moves_nothing(
 
 
 async def test_a_transfer_counts_as_two_stored_objects(
-    write: Run, read: Run, till: Account, safe: Account, scope: Scope, stored_objects: Run
+    write: Run, read: Run, till: Account, safe: Account, tenant: Tenant, stored_objects: Run
 ) -> None:
     posting = NewTransaction(till.id, 1, "debit", destination=safe.id)
-    asked = write(transactions.post, posting, by=replace(scope, quota=3))
+    asked = write(transactions.post, posting, by=replace(tenant, quota=3))
     assert (await refusal(asked))[0] == "quota_exceeded"
     assert (await read(transactions.page, PageRequest())).items == []
-    await write(transactions.post, posting, by=replace(scope, quota=4))
+    await write(transactions.post, posting, by=replace(tenant, quota=4))
     assert await stored_objects() == 4
 
 
@@ -315,9 +315,9 @@ async def test_a_batch_is_posted_in_its_order(
 
 
 async def test_a_batch_may_spend_what_an_earlier_item_brings(
-    write: Run, till: Account, scope: Scope, balance: Run
+    write: Run, till: Account, tenant: Tenant, balance: Run
 ) -> None:
-    strict = replace(scope, may_overdraw=False)
+    strict = replace(tenant, may_overdraw=False)
     batch = [NewTransaction(till.id, 5, "credit"), NewTransaction(till.id, 5, "debit")]
     await write(transactions.post_batch, batch, by=strict)
     assert await balance(till) == 0
@@ -371,10 +371,10 @@ async def test_a_batch_has_1_to_1000_items(write: Run, till: Account, balance: R
 
 
 async def test_a_batch_over_the_quota_posts_nothing(
-    write: Run, till: Account, scope: Scope, balance: Run
+    write: Run, till: Account, tenant: Tenant, balance: Run
 ) -> None:
     batch = [NewTransaction(till.id, 1, "credit")] * 3
-    asked = write(transactions.post_batch, batch, by=replace(scope, quota=3))
+    asked = write(transactions.post_batch, batch, by=replace(tenant, quota=3))
     assert (await refusal(asked))[0] == "quota_exceeded"
     assert await balance(till) == 0
 
@@ -446,9 +446,9 @@ async def test_a_reversal_can_be_reversed(write: Run, till: Account, balance: Ru
 
 
 async def test_a_reversal_keeps_to_the_rules_of_a_posting(
-    write: Run, till: Account, scope: Scope, balance: Run
+    write: Run, till: Account, tenant: Tenant, balance: Run
 ) -> None:
-    strict = replace(scope, may_overdraw=False)
+    strict = replace(tenant, may_overdraw=False)
     first = await write(transactions.post, NewTransaction(till.id, 30, "credit"))
     await write(transactions.post, NewTransaction(till.id, 1, "debit"))
     asked = write(transactions.reverse, first.id, "key-1", by=strict)
@@ -460,7 +460,7 @@ async def test_a_reversal_keeps_to_the_rules_of_a_posting(
 
 
 async def test_another_projects_or_modes_transaction_cannot_be_seen_or_reversed(
-    write: Run, read: Run, till: Account, balance: Run, stranger: Scope
+    write: Run, read: Run, till: Account, balance: Run, stranger: Tenant
 ) -> None:
     posted = await write(transactions.post, NewTransaction(till.id, 30, "credit"))
     assert await refusal(read(transactions.get, posted.id, by=stranger)) == ("not_found", None)
@@ -509,7 +509,7 @@ async def test_filters_go_together_and_with_the_pages(
 
 
 async def test_an_account_that_is_none_filters_everything_out(
-    write: Run, read: Run, mixed: list[Transaction], stranger: Scope
+    write: Run, read: Run, mixed: list[Transaction], stranger: Tenant
 ) -> None:
     theirs = await write(accounts.create, NewAccount("Till", "EUR", {}), by=stranger)
     for account in ("acc_00000000000000000000000000", "nonsense", theirs.id):
@@ -518,7 +518,7 @@ async def test_an_account_that_is_none_filters_everything_out(
 
 
 async def test_another_project_or_mode_lists_none_of_them(
-    read: Run, till: Account, mixed: list[Transaction], stranger: Scope
+    read: Run, till: Account, mixed: list[Transaction], stranger: Tenant
 ) -> None:
     for filters in ({}, {"account": till.id}, {"type": "credit"}, {"created_after": 0}):
         assert (await read(transactions.page, PageRequest(), by=stranger, **filters)).items == []
@@ -573,12 +573,12 @@ async def test_keys_are_one_space_over_all_creates(write: Run, till: Account) ->
     assert (await refusal(asked))[0] == "duplicate_idempotency_key"
 
 
-async def test_a_refused_posting_takes_no_key(write: Run, till: Account, scope: Scope) -> None:
+async def test_a_refused_posting_takes_no_key(write: Run, till: Account, tenant: Tenant) -> None:
     posting = NewTransaction(till.id, 1, "debit")
     with pytest.raises(InvalidRequest):
-        await write(transactions.post, posting, "key-1", by=replace(scope, may_overdraw=False))
+        await write(transactions.post, posting, "key-1", by=replace(tenant, may_overdraw=False))
     with pytest.raises(PermissionDenied):
-        await write(transactions.post, posting, "key-1", by=replace(scope, quota=1))
+        await write(transactions.post, posting, "key-1", by=replace(tenant, quota=1))
     with pytest.raises(NotFound):
         await write(transactions.post, replace(posting, account="acc_x"), "key-1")
     await write(transactions.post, posting, "key-1")
@@ -613,10 +613,10 @@ async def test_parallel_postings_all_count_and_each_sees_its_own_balance(
 
 
 async def test_parallel_debits_never_overdraw_together(
-    write: Run, till: Account, scope: Scope, balance: Run
+    write: Run, till: Account, tenant: Tenant, balance: Run
 ) -> None:
     await write(transactions.post, NewTransaction(till.id, 10, "credit"))
-    strict = replace(scope, may_overdraw=False)
+    strict = replace(tenant, may_overdraw=False)
     asked = (write(transactions.post, NewTransaction(till.id, 3, "debit"), by=strict) for _ in range(12))
     answers = await asyncio.gather(*asked, return_exceptions=True)
     assert Counter(type(answer) for answer in answers) == {Transaction: 3, InvalidRequest: 9}

@@ -13,7 +13,8 @@ import pytest
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import Conflict, LedgerError
 from ledger_engine.core.records import as_json
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
 from ledger_engine.ledger import users
 from ledger_engine.ledger.users import NewUser, User
@@ -30,8 +31,14 @@ async def ada(write: Run) -> User:
 
 @pytest.fixture
 def erase(engine: Engine) -> Run:
-    async def run(before: int) -> int:
-        return await engine.write(lambda unit: users.erase_expired(unit, before))
+    async def run(before: int) -> list[str]:
+        def work(unit: Unit) -> list[str]:
+            found = users.expired(unit, before)
+            for id in found:
+                users.erase(unit, id)
+            return found
+
+        return await engine.write(work)
 
     return run
 
@@ -128,7 +135,7 @@ async def test_case_and_accents_are_folded_as_unicode_says(write: Run, first: st
     assert (await refusal(write(users.create, NewUser("Two", second))))[0] == "email_taken"
 
 
-async def test_another_project_or_mode_has_its_own_addresses(write: Run, ada: User, stranger: Scope) -> None:
+async def test_another_project_or_mode_has_its_own_addresses(write: Run, ada: User, stranger: Tenant) -> None:
     theirs = await write(users.create, ADA, by=stranger)
     assert theirs.livemode == stranger.livemode
 
@@ -141,22 +148,22 @@ async def test_of_many_creates_of_one_address_at_once_one_wins(write: Run) -> No
 
 @pytest.mark.parametrize(("own", "wanted"), [("member", "admin"), ("member", "owner"), ("admin", "owner")])
 async def test_nobody_makes_a_user_above_their_own_role(
-    write: Run, scope: Scope, own: str, wanted: str
+    write: Run, tenant: Tenant, own: str, wanted: str
 ) -> None:
-    limited = replace(scope, role=own)
+    limited = replace(tenant, role=own)
     asked = write(users.create, replace(ADA, role=wanted), by=limited)
     assert (await refusal(asked))[0] == "missing_role"
     made = await write(users.create, replace(ADA, role=own), by=limited)
     assert made.role == own
 
 
-async def test_a_user_counts_as_a_stored_object(write: Run, ada: User, scope: Scope) -> None:
+async def test_a_user_counts_as_a_stored_object(write: Run, ada: User, tenant: Tenant) -> None:
     other = NewUser("Bob", "bob@example.com")
-    assert (await refusal(write(users.create, other, by=replace(scope, quota=1))))[0] == "quota_exceeded"
+    assert (await refusal(write(users.create, other, by=replace(tenant, quota=1))))[0] == "quota_exceeded"
     # One who is deactivated is still stored.
     await write(users.deactivate, ada.id)
-    assert (await refusal(write(users.create, other, by=replace(scope, quota=1))))[0] == "quota_exceeded"
-    await write(users.create, other, by=replace(scope, quota=2))
+    assert (await refusal(write(users.create, other, by=replace(tenant, quota=1))))[0] == "quota_exceeded"
+    await write(users.create, other, by=replace(tenant, quota=2))
 
 
 async def test_a_second_use_of_a_key_names_the_first_user(write: Run) -> None:
@@ -189,12 +196,12 @@ async def test_deactivating_twice_answers_the_same_and_records_it_once(
 
 
 async def test_deactivating_and_restoring_need_the_role_admin(
-    write: Run, read: Run, ada: User, scope: Scope
+    write: Run, read: Run, ada: User, tenant: Tenant
 ) -> None:
-    member = replace(scope, role="member")
+    member = replace(tenant, role="member")
     assert (await refusal(write(users.deactivate, ada.id, by=member)))[0] == "missing_role"
     assert await read(users.get, ada.id) == ada
-    gone = await write(users.deactivate, ada.id, by=replace(scope, role="admin"))
+    gone = await write(users.deactivate, ada.id, by=replace(tenant, role="admin"))
     assert (await refusal(write(users.restore, ada.id, by=member)))[0] == "missing_role"
     assert await read(users.get, ada.id) == gone
 
@@ -220,6 +227,15 @@ async def test_restoring_an_active_user_is_no_change_and_no_event(
 ) -> None:
     assert await write(users.restore, ada.id) == ada
     assert await recorded("user.restored") == []
+
+
+async def test_only_an_owner_takes_an_owner_back(write: Run, read: Run, tenant: Tenant) -> None:
+    admin = replace(tenant, role="admin")
+    owner = await write(users.create, NewUser("Olga", "olga@example.com", "owner"))
+    gone = await write(users.deactivate, owner.id, by=admin)
+    assert (await refusal(write(users.restore, owner.id, by=admin)))[0] == "missing_role"
+    assert await read(users.get, owner.id) == gone
+    assert await write(users.restore, owner.id) == owner
 
 
 async def test_a_user_can_be_restored_for_30_days_and_no_longer(
@@ -278,7 +294,7 @@ async def test_30_days_after_the_deactivation_name_address_and_password_are_eras
 
 
 async def test_erasing_goes_over_every_project_and_leaves_active_users_alone(
-    write: Run, read: Run, ada: User, clock: ManualClock, stranger: Scope, erase: Run
+    write: Run, read: Run, ada: User, clock: ManualClock, stranger: Tenant, erase: Run
 ) -> None:
     theirs = await write(users.create, ADA, by=stranger)
     bob = await write(users.create, NewUser("Bob", "bob@example.com"))
@@ -372,7 +388,7 @@ async def test_a_bad_role_is_refused(read: Run) -> None:
 
 
 async def test_another_projects_or_modes_user_does_not_exist(
-    write: Run, read: Run, ada: User, stranger: Scope
+    write: Run, read: Run, ada: User, stranger: Tenant
 ) -> None:
     for asked in (
         read(users.get, ada.id, by=stranger),

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.access import projects
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.seeding import demo
 from ledger_engine.upkeep import audit
 from tests.ledger_engine.conftest import START, Run
 from tests.ledger_engine.manual_clock import ManualClock
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -105,7 +107,7 @@ async def test_a_closed_database_ends_it_with_a_word(shown: Engine, caplog: pyte
 async def test_it_goes_by_what_happens_often(shown: Engine) -> None:
     project = await shown.read(projects.first)
     assert project is not None
-    past = await shown.read(lambda unit: demo.recall(unit, Scope(project.id, livemode=False)))
+    past = await shown.read(lambda unit: demo.recall(unit, Tenant(project.id, livemode=False)))
     described = {each.description for each in past.postings}
     assert "Card terminal, counter" in described
     assert not any(text and text.startswith("Wages") for text in described)

@@ -71,6 +71,15 @@ def complaint(path: Path) -> str:
     return "" if fault is None else fault.message
 
 
+def test_the_value_that_is_out_of_range_is_the_one_named(ledger: Path) -> None:
+    for column, value in (("balance_after", -(10**17)), ("amount", 10**17)):
+        spoil(
+            ledger,
+            f"UPDATE transactions SET {column} = {value} WHERE id = (SELECT min(id) FROM transactions)",
+        )
+        assert f"holds {value}, which is out of range" in complaint(ledger)
+
+
 def of(table: str, condition: str, offset: int = 0) -> str:
     """The id of one of the rows that fit."""
     return f"(SELECT id FROM {table} WHERE {condition} ORDER BY id LIMIT 1 OFFSET {offset})"
@@ -223,6 +232,38 @@ SPOILED = {
         f"UPDATE orders SET items = replace(items, 'unit_amount\":', 'unit_amount\":1') WHERE id = {ORDER}",
         "an order's items add up to its total",
     ),
+    "an order's items that are no JSON": (
+        f"UPDATE orders SET items = 'x' WHERE id = {ORDER}",
+        "an order's items add up to its total",
+    ),
+    "an order's items nested deeper than they can be read": (
+        f"UPDATE orders SET items = '{'[' * 100_000}' WHERE id = {ORDER}",
+        "an order's items add up to its total",
+    ),
+    "an invoice's lines that end too soon": (
+        f"UPDATE invoices SET lines = '[' WHERE id = {OPEN}",
+        "an invoice's lines add up to its amount",
+    ),
+    "an invoice's lines that are no list": (
+        f"""UPDATE invoices SET lines = '{{"a":1}}' WHERE id = {OPEN}""",
+        "an invoice's lines add up to its amount",
+    ),
+    "an invoice's quantity that is text": (
+        f"""UPDATE invoices SET lines = '[{{"quantity":"2","unit_amount":1}}]' WHERE id = {OPEN}""",
+        "an invoice's lines add up to its amount",
+    ),
+    "an account's metadata that is no object": (
+        "UPDATE accounts SET metadata = '[]' WHERE name = 'Operating account'",
+        "what is stored as JSON is a JSON object",
+    ),
+    "an invoice's metadata that is no JSON": (
+        f"UPDATE invoices SET metadata = '{{' WHERE id = {OPEN}",
+        "what is stored as JSON is a JSON object",
+    ),
+    "an event's body that is no JSON": (
+        f"UPDATE events SET body = 'x' WHERE id = {of('events', '1', 7)}",
+        "what is stored as JSON is a JSON object",
+    ),
     "an order that is shipped by itself": (
         f"UPDATE orders SET status = 'shipped' WHERE id = {ORDER}",
         "an order or user has what its status says",
@@ -262,7 +303,8 @@ def test_every_check_of_the_audit_can_fail() -> None:
     expected = {check for _, check in SPOILED.values()}
     # Each row of it is a sum of rows that have a check of their own, which comes first.
     implied = {"the books sum to zero"}
-    assert {check.name for check in (*audit.CHECKS, *audit.SUMS)} - expected == implied
+    names = {check.name for check in (*audit.CHECKS, *audit.SUMS)} | {audit.OBJECTS_CHECK}
+    assert names - expected == implied
 
 
 def test_the_books_are_summed_apart_from_the_settlements(ledger: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from ledger_engine.core.tenant import Scope
+import pytest
+
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import PageRequest
 from ledger_engine.events import outbox, request_log
@@ -13,31 +15,37 @@ from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.ledger import accounts
 from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.upkeep.background import Background
+from ledger_engine.upkeep.timekeeping import Timekeeper
 from tests.ledger_engine.conftest import Run
 from tests.ledger_engine.events.test_request_recorder import note
 from tests.ledger_engine.events.webhooks.test_deliver import Delivering
 from tests.receivers import receiving
 
 
-async def test_all_of_it_runs_and_what_was_begun_is_recorded(engine: Engine, scope: Scope, read: Run) -> None:
-    background = Background(engine, Seal(None), retries_s=(1,))
+@pytest.mark.process
+async def test_all_of_it_runs_and_what_was_begun_is_recorded(
+    engine: Engine, tenant: Tenant, read: Run
+) -> None:
+    timekeeper = Timekeeper(engine)
+    await timekeeper.begin()
+    background = Background(engine, Seal(None), timekeeper, retries_s=(1,))
     background.start()
     async with receiving() as receiver:
-        endpoint = await Delivering(engine, scope).endpoint(receiver)
-        await engine.write(partial(accounts.create, scope=scope, new=NewAccount("Till", "EUR", {})))
+        endpoint = await Delivering(engine, tenant).endpoint(receiver)
+        await engine.write(partial(accounts.create, tenant=tenant, new=NewAccount("Till", "EUR", {})))
         await receiver.until_received(1)
-        background.recorder.note(note(scope))
+        background.recorder.note(note(tenant))
         await background.stop()
-        (delivery,) = await Delivering(engine, scope).deliveries(endpoint.id)
+        (delivery,) = await Delivering(engine, tenant).deliveries(endpoint.id)
         assert delivery.status == "succeeded"
         assert len((await read(request_log.page, PageRequest())).items) == 1
-        await engine.write(partial(accounts.create, scope=scope, new=NewAccount("Box", "EUR", {})))
+        await engine.write(partial(accounts.create, tenant=tenant, new=NewAccount("Box", "EUR", {})))
         assert len(receiver.received) == 1, "it has stopped"
     assert await engine.read(outbox.newest) != delivery.event
 
 
 async def test_who_follows_is_told_when_the_server_begins_to_stop(engine: Engine) -> None:
-    background = Background(engine, Seal(None))
+    background = Background(engine, Seal(None), Timekeeper(engine))
     followers = Followers.of(engine)
     change = followers.next_change()
     background.begin_stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -15,13 +16,17 @@ import pytest
 
 from ledger_engine.access import projects
 from ledger_engine.core.errors import Conflict, LedgerError, StorageUnavailable
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database import migrations
 from ledger_engine.database.backup import look
 from ledger_engine.database.engine import open_engine
 from ledger_engine.database.lock import ServingLock
+from ledger_engine.database.work_folder import work_folder
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.upkeep import audit, backups
+from tests.commands import run_command
 from tests.ledger_engine.conftest import START
+from tests.ledger_engine.database.test_migrations import first_migrations
 from tests.ledger_engine.waiting import wait_until
 
 
@@ -30,15 +35,25 @@ async def post(path: Path, postings: int) -> None:
     engine = open_engine(path)
     try:
         project, _ = await engine.write(projects.first_or_new)
-        scope = Scope(project.id, livemode=False)
+        tenant = Tenant(project.id, livemode=False)
         account = await engine.write(
-            partial(accounts.create, scope=scope, new=accounts.NewAccount("Till", "EUR", {}))
+            partial(accounts.create, tenant=tenant, new=accounts.NewAccount("Till", "EUR", {}))
         )
         new = transactions.NewTransaction(account.id, 5, "credit")
         for _ in range(postings):
-            await engine.write(partial(transactions.post, scope=scope, new=new))
+            await engine.write(partial(transactions.post, tenant=tenant, new=new))
     finally:
         await engine.close()
+
+
+async def post_and_be_killed(path: Path, postings: int) -> None:
+    """Post so many transactions to a ledger that is served, and leave it as a kill does."""
+    server = open_engine(path, serving=True)
+    await post(path, postings)
+    killed = [(file, file.read_bytes()) for file in (path, path.with_name(f"{path.name}-wal"))]
+    await server.close()
+    for file, content in killed:
+        file.write_bytes(content)
 
 
 @pytest.fixture
@@ -86,7 +101,7 @@ def test_a_backup_is_one_private_file_that_verifies(ledger: Path, tmp_path: Path
 
 def test_a_backup_under_load_is_whole_and_the_load_goes_on(ledger: Path, tmp_path: Path, soak: int) -> None:
     with load_on(ledger):
-        for round in range(5 * soak):
+        for round in range(2 * soak):
             before = posted(ledger)
             wait_until(partial(has_grown, ledger, before))
             report = backups.back_up(ledger, tmp_path / f"{round}.db")
@@ -108,7 +123,7 @@ def test_what_is_only_in_the_write_ahead_log_is_in_the_backup_too(ledger: Path, 
 def test_a_backup_overwrites_only_what_it_is_told_to(ledger: Path, tmp_path: Path) -> None:
     target = tmp_path / "copy.db"
     target.write_text("precious")
-    with pytest.raises(Conflict, match="there already"):
+    with pytest.raises(Conflict, match="already exists"):
         backups.back_up(ledger, target)
     assert target.read_text() == "precious"
     backups.back_up(ledger, target, overwrite=True)
@@ -130,7 +145,7 @@ def test_a_folder_that_is_not_there_is_told(ledger: Path, tmp_path: Path) -> Non
 def test_a_device_is_not_replaced_by_a_file(ledger: Path, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(Conflict, match="is no file"):
+    with pytest.raises(Conflict, match="is not a regular file"):
         backups.back_up(ledger, pipe, overwrite=True)
     assert pipe.is_fifo()
 
@@ -193,6 +208,36 @@ def test_a_ledger_that_does_not_verify_gives_no_backup(ledger: Path, tmp_path: P
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
+def test_a_file_of_a_newer_version_is_neither_verified_nor_backed_up(ledger: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(ledger)) as connection, connection:
+        connection.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('ledger', 'm998', '')"
+        )
+    with pytest.raises(StorageUnavailable, match="newer version"):
+        look(ledger, audit.verify)
+    with pytest.raises(StorageUnavailable, match="newer version"):
+        backups.back_up(ledger, tmp_path / "copy.db")
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_of_a_file_of_an_older_version_it_is_said_what_brings_it_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = tmp_path / "older.db"
+    with monkeypatch.context() as patch, closing(sqlite3.connect(older, isolation_level=None)) as connection:
+        patch.setattr(migrations, "ledger", first_migrations(3))
+        migrations.apply(connection)
+    whole = older.read_bytes()
+    with pytest.raises(StorageUnavailable, match="older version"):
+        look(older, audit.verify)
+    with pytest.raises(StorageUnavailable, match="`ledger-engine projects list`"):
+        backups.back_up(older, tmp_path / "copy.db")
+    assert older.read_bytes() == whole
+    assert run_command(older, "projects", "list").exit_code == 0
+    assert look(older, audit.verify).fault is None
+    assert backups.back_up(older, tmp_path / "copy.db").fault is None
+
+
 def test_a_restored_ledger_is_as_it_was_and_goes_on(ledger: Path, tmp_path: Path) -> None:
     backups.back_up(ledger, tmp_path / "copy.db")
     asyncio.run(post(ledger, 5))
@@ -240,6 +285,107 @@ def test_a_log_that_lost_its_ledger_is_kept_and_not_taken_for_that_of_the_restor
     assert ledger.with_name("ledger.before-restore-20260921T141320000Z.db-wal").read_bytes() == log
 
 
+def test_nothing_that_is_kept_shares_its_file_with_the_ledger(
+    ledger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also not for a moment: a kill could come in it."""
+    backups.back_up(ledger, tmp_path / "copy.db")
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a hard link was made")
+
+    monkeypatch.setattr(os, "link", refuse)
+    aside = backups.restore(tmp_path / "copy.db", ledger, START).aside
+    assert aside is not None
+    assert not aside.samefile(ledger)
+
+
+async def test_a_command_that_waited_for_a_restore_does_not_write_into_the_former_file(
+    ledger: Path, tmp_path: Path
+) -> None:
+    await asyncio.to_thread(backups.back_up, ledger, tmp_path / "copy.db")
+    engine = open_engine(ledger)
+    shutil.copy(tmp_path / "copy.db", tmp_path / "new.db")
+
+    with closing(sqlite3.connect(ledger, isolation_level=None, check_same_thread=False)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        writing = asyncio.create_task(engine.write(projects.first_or_new))
+        await asyncio.sleep(0.05)
+        (tmp_path / "new.db").replace(ledger)
+        holder.execute("ROLLBACK")
+    with pytest.raises(StorageUnavailable, match="replaced"):
+        await writing
+    await engine.close()
+
+
+@pytest.mark.parametrize("file", ["missing", "empty", "another"])
+def test_a_log_that_has_every_page_is_recovered_without_its_file(tmp_path: Path, file: str) -> None:
+    ledger, log = tmp_path / "ledger.db", tmp_path / "ledger.db-wal"
+    asyncio.run(post_and_be_killed(ledger, 20))
+    if file == "missing":
+        ledger.unlink()
+    else:
+        ledger.write_bytes(b"" if file == "empty" else b"dear diary, " * 1000)
+    before = log.read_bytes()
+    recovered = backups.recover(ledger, tmp_path / "new.db")
+    assert (recovered.report.transactions, recovered.doubt, recovered.damaged) == (20, None, 0)
+    assert log.read_bytes() == before
+    assert backups.restore(tmp_path / "new.db", ledger, START).report.transactions == 20
+    assert posted(ledger) == 20
+    assert ledger.with_name("ledger.before-restore-20260921T141320000Z.db-wal").read_bytes() == before
+
+
+def test_a_log_is_recovered_over_the_backup_it_goes_on_from(ledger: Path, tmp_path: Path) -> None:
+    backups.back_up(ledger, tmp_path / "copy.db")
+    asyncio.run(post_and_be_killed(ledger, 7))
+    shutil.copy(tmp_path / "copy.db", ledger)
+    recovered = backups.recover(ledger, tmp_path / "new.db")
+    assert recovered.report.transactions == 27
+    assert recovered.doubt is not None
+    assert "backup" in recovered.doubt
+
+
+def test_what_cannot_be_recovered_is_refused_and_nothing_is_made(ledger: Path, tmp_path: Path) -> None:
+    with pytest.raises(Conflict, match="nothing that could be recovered"):
+        backups.recover(ledger, tmp_path / "new.db")
+    backups.back_up(ledger, tmp_path / "copy.db")
+    asyncio.run(post(ledger, 300))
+    asyncio.run(post_and_be_killed(ledger, 7))
+    shutil.copy(tmp_path / "copy.db", ledger)
+    with pytest.raises(StorageUnavailable):
+        backups.recover(ledger, tmp_path / "new.db")
+    ledger.unlink()
+    with pytest.raises(Conflict, match="pages, the others were in"):
+        backups.recover(ledger, tmp_path / "new.db")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.db", "data"]
+    assert ledger.with_name("ledger.db-wal").stat().st_size > 0
+
+
+def test_a_damaged_end_of_a_log_is_said(tmp_path: Path) -> None:
+    ledger, log = tmp_path / "ledger.db", tmp_path / "ledger.db-wal"
+    asyncio.run(post_and_be_killed(ledger, 20))
+    ledger.unlink()
+    with log.open("r+b") as file:
+        file.seek(-6000, os.SEEK_END)
+        file.write(b"\xff" * 100)
+    recovered = backups.recover(ledger, tmp_path / "new.db")
+    assert recovered.damaged > 0
+    assert recovered.report.transactions == 19
+
+
+def test_what_a_killed_command_left_is_removed_by_the_next_one_unless_it_is_in_use(
+    ledger: Path, tmp_path: Path
+) -> None:
+    left = tmp_path / ".ledger-part-0badf00d"
+    left.mkdir()
+    (left / "copy.db").write_bytes(b"most of a ledger")
+    with work_folder(tmp_path) as in_use:
+        assert not left.exists()
+        backups.back_up(ledger, tmp_path / "copy.db")
+        assert in_use.is_dir()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.db", "data"]
+
+
 @pytest.mark.parametrize("end", ["-wal", "-journal"])
 def test_a_backup_is_not_put_beside_the_log_of_another_file(ledger: Path, tmp_path: Path, end: str) -> None:
     (tmp_path / f"copy.db{end}").write_bytes(b"the log of another file")
@@ -258,24 +404,6 @@ def test_a_damaged_ledger_is_kept_as_it_is_and_replaced(ledger: Path, tmp_path: 
     assert aside.with_name(aside.name + "-wal").read_bytes() == b"the log of the damaged one"
     assert not ledger.with_name("ledger.db-wal").exists()
     assert posted(ledger) == 20
-
-
-def test_where_a_file_has_one_name_only_the_ledger_before_is_copied(
-    ledger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    backups.back_up(ledger, tmp_path / "copy.db")
-
-    def refuse(*_: object) -> None:
-        raise PermissionError("no hard links here")
-
-    monkeypatch.setattr(os, "link", refuse)
-    asyncio.run(post(ledger, 5))
-    aside = backups.restore(tmp_path / "copy.db", ledger, START).aside
-    assert aside is not None
-    assert (posted(aside), posted(ledger)) == (25, 20)
-    backups.back_up(ledger, tmp_path / "second.db")
-    with pytest.raises(Conflict):
-        backups.back_up(ledger, tmp_path / "second.db")
 
 
 def test_nothing_is_restored_while_a_server_has_the_database(ledger: Path, tmp_path: Path) -> None:

@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
+from ledger_engine.access.oauth import apps
 from ledger_engine.core.clock import DAY
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import PageRequest
-from ledger_engine.events.webhooks import deliveries
+from ledger_engine.events.webhooks import deleted, deliveries, endpoints
 from ledger_engine.ledger import orders, users
 from ledger_engine.upkeep import retention
 from ledger_engine.upkeep.retention import Retention
+from tests.contract.rules import holds
 from tests.ledger_engine.conftest import Run
 from tests.ledger_engine.events.test_request_recorder import log, logged
 from tests.ledger_engine.events.webhooks.test_attempts import begin
@@ -24,92 +26,88 @@ from tests.ledger_engine.waiting import looked_until
 ADA = users.NewUser("Ada Lind", "ada@example.com")
 
 
-class Machine:
-    """The retention's clocks."""
-
-    def __init__(self, clock: ManualClock) -> None:
-        self.clock = clock
-        self.monotonic_s = 50.0
-
-    def run(self, milliseconds: int) -> None:
-        self.clock.advance(milliseconds)
-        self.monotonic_s += milliseconds / 1000
-
-    def monotonic(self) -> float:
-        return self.monotonic_s
-
-
 @pytest.fixture
-def machine(clock: ManualClock) -> Machine:
-    return Machine(clock)
+def keeper(engine: Engine, clock: ManualClock) -> Retention:
+    return Retention(engine, clock.now)
 
 
-@pytest.fixture
-def keeper(engine: Engine, machine: Machine) -> Retention:
-    return Retention(engine, machine.monotonic)
-
-
+@holds("quotas-request-logs")
 async def test_a_request_is_logged_for_seven_days(
-    engine: Engine, scope: Scope, machine: Machine, keeper: Retention
+    engine: Engine, tenant: Tenant, clock: ManualClock, keeper: Retention
 ) -> None:
-    await log(engine, scope)
-    await log(engine, Scope(scope.project, livemode=True))
-    machine.run(7 * DAY)
+    await log(engine, tenant)
+    await log(engine, Tenant(tenant.project, livemode=True))
+    clock.advance(7 * DAY)
     await keeper.clean_up()
-    assert len(await logged(engine, scope)) == 1
-    machine.run(1)
+    assert len(await logged(engine, tenant)) == 1
+    clock.advance(1)
     await keeper.clean_up()
-    assert await logged(engine, scope) == []
-    assert await logged(engine, Scope(scope.project, livemode=True)) == []
+    assert await logged(engine, tenant) == []
+    assert await logged(engine, Tenant(tenant.project, livemode=True)) == []
 
 
 async def test_however_many_there_are_all_of_them_go(
-    engine: Engine, scope: Scope, machine: Machine, keeper: Retention, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, tenant: Tenant, clock: ManualClock, keeper: Retention, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "AT_ONCE", 3)
     monkeypatch.setattr(retention, "BETWEEN_S", 0)
     for _ in range(10):
-        await log(engine, scope)
-    machine.run(8 * DAY)
+        await log(engine, tenant)
+    clock.advance(8 * DAY)
     await keeper.clean_up()
-    assert await logged(engine, scope) == []
+    assert await logged(engine, tenant) == []
 
 
 async def test_deliveries_are_kept_as_long_as_the_log(
-    engine: Engine, clock: ManualClock, scope: Scope, machine: Machine, keeper: Retention, read: Run
+    engine: Engine, clock: ManualClock, tenant: Tenant, keeper: Retention, read: Run
 ) -> None:
-    sending = await begin(engine, clock, scope, ["*"])
+    sending = await begin(engine, clock, tenant, ["*"])
     done, waiting = await sending.happen(2)
     await sending.record(sending.outcome(done), sending.failure(waiting))
-    machine.run(8 * DAY)
+    clock.advance(8 * DAY)
     await keeper.clean_up()
     found = await read(deliveries.page, sending.subscription.endpoint, PageRequest())
     assert [each.event for each in found.items] == [waiting]
 
 
 async def test_a_deactivated_user_is_erased_after_thirty_days(
-    engine: Engine, machine: Machine, keeper: Retention, write: Run, read: Run
+    engine: Engine, clock: ManualClock, keeper: Retention, write: Run, read: Run
 ) -> None:
     user = await write(users.create, ADA)
     await write(users.deactivate, user.id)
-    machine.run(30 * DAY)
+    clock.advance(30 * DAY)
     await keeper.clean_up()
     assert (await read(users.get, user.id)).email == ADA.email
-    machine.run(1)
+    clock.advance(1)
     await keeper.clean_up()
     erased = await read(users.get, user.id)
     assert (erased.id, erased.name, erased.email, erased.status) == (user.id, None, None, "deactivated")
 
 
+async def test_a_deleted_endpoint_and_app_are_forgotten_after_thirty_days(
+    engine: Engine, tenant: Tenant, clock: ManualClock, keeper: Retention, write: Run
+) -> None:
+    new = endpoints.NewEndpoint("http://127.0.0.1:9/", ["*"])
+    endpoint = await write(endpoints.create, new, "whsec_", "sealed")
+    app = await write(apps.create, apps.NewApp("Planner", ["https://app.example/"]))
+    await write(deleted.delete, endpoint.id)
+    await engine.write(lambda unit: apps.delete(unit, app.id))
+    kept = "SELECT id FROM apps UNION ALL SELECT id FROM deleted_webhook_endpoints"
+    for run, left in ((30 * DAY, 2), (1, 0)):
+        clock.advance(run)
+        await keeper.clean_up()
+        assert len(await engine.read(lambda unit: unit.execute(kept))) == left
+
+
 async def test_nothing_that_was_recorded_of_an_erased_user_names_them(
-    engine: Engine, machine: Machine, keeper: Retention, write: Run, recorded: Run
+    engine: Engine, clock: ManualClock, keeper: Retention, write: Run, recorded: Run
 ) -> None:
     user = await write(users.create, ADA)
     other = await write(users.create, users.NewUser("Eve", "eve@example.com"))
     await write(orders.create, orders.NewOrder(user.id, [{"sku": "beans"}]))
     await write(users.deactivate, user.id)
     before = await recorded()
-    machine.run(31 * DAY)
+    clock.advance(31 * DAY)
     await keeper.clean_up()
     after: list[dict[str, Any]] = await recorded()
     assert "ada@example.com" not in json.dumps(after)
@@ -119,25 +117,45 @@ async def test_nothing_that_was_recorded_of_an_erased_user_names_them(
     assert [(each["id"], each["name"]) for each in named] == [(user.id, None), (other.id, "Eve")]
 
 
-async def test_a_clock_that_is_set_forward_deletes_nothing(
-    engine: Engine, scope: Scope, clock: ManualClock, keeper: Retention, write: Run, read: Run
+async def test_a_user_with_many_events_is_erased_some_of_them_at_a_time(
+    engine: Engine,
+    clock: ManualClock,
+    keeper: Retention,
+    write: Run,
+    read: Run,
+    recorded: Run,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(retention, "AT_ONCE", 2)
+    monkeypatch.setattr(retention, "BETWEEN_S", 0)
     user = await write(users.create, ADA)
+    for _ in range(3):
+        await write(users.deactivate, user.id)
+        await write(users.restore, user.id)
     await write(users.deactivate, user.id)
-    await log(engine, scope)
-    clock.advance(400 * DAY)
+    clock.advance(31 * DAY)
+    named: list[int] = []
+    real = engine.write
+
+    async def watch(work: Any) -> Any:
+        answer = await real(work)
+        named.append(sum("ada@example.com" in json.dumps(event) for event in await recorded()))
+        return answer
+
+    monkeypatch.setattr(engine, "write", watch)
     await keeper.clean_up()
-    assert (await read(users.get, user.id)).email == ADA.email
-    assert len(await logged(engine, scope)) == 1
+    steps = [before - after for before, after in zip([8, *named], named, strict=False)]
+    assert (sum(steps), max(steps)) == (8, 2)
+    assert (await read(users.get, user.id)).email is None
 
 
 async def test_it_cleans_up_by_itself_and_stops_at_once(
-    engine: Engine, scope: Scope, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, tenant: Tenant, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "FIRST_AFTER_S", 0)
-    await log(engine, scope)
+    await log(engine, tenant)
     clock.advance(8 * DAY)
-    keeper = Retention(engine)
+    keeper = Retention(engine, clock.now)
     keeper.start()
-    await looked_until(lambda: logged(engine, scope), lambda found: not found)
+    await looked_until(lambda: logged(engine, tenant), lambda found: not found)
     await keeper.stop()

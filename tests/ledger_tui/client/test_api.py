@@ -137,7 +137,7 @@ async def test_a_part_the_server_lacks_is_noted(server: ContractServer) -> None:
     async with client(server.url) as (api, session, _traffic):
         with pytest.raises(NotOffered):
             await api.read("/v1/whoami", part="whoami")
-        assert session.lacking == {"whoami"}
+        assert session.missing_parts == {"whoami"}
 
 
 async def test_an_invalid_request_names_its_parameter(server: ContractServer) -> None:
@@ -173,6 +173,6 @@ async def test_a_list_that_goes_round_in_a_circle_is_none(
 ) -> None:
     async with client(server.url) as (api, session, _traffic):
         server.refuse(200, {"data": [{"id": "acc_7"}], "has_more": True, **told})
-        with pytest.raises(NotAList, match="round in a circle"):
+        with pytest.raises(NotAList, match="The pages of this list repeat"):
             await fetch_page(api, "/v1/accounts", "starting_after", {}, want)
         assert session.link is Link.FOREIGN

@@ -13,7 +13,7 @@ import pytest
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ClientError
-from ledger_tui.client.export import Asked, CannotWrite, FileIsThere, Progress, export
+from ledger_tui.client.export import CannotWrite, ExportRequest, FileIsThere, Progress, export
 from ledger_tui.state.export_formats import Format
 from ledger_tui.state.session import Session
 from ledger_tui.state.traffic import Traffic
@@ -30,8 +30,8 @@ async def api(server: ContractServer) -> AsyncIterator[Api]:
     await opened.close()
 
 
-def asked(file: Path, format_: Format = "csv", *, replace: bool = False, **filters: str) -> Asked:
-    return Asked("/v1/transactions", "starting_after", filters, None, file, format_, replace)
+def asked(file: Path, format_: Format = "csv", *, replace: bool = False, **filters: str) -> ExportRequest:
+    return ExportRequest("/v1/transactions", "starting_after", filters, None, file, format_, replace)
 
 
 def fill(server: ContractServer, count: int) -> None:
@@ -63,7 +63,7 @@ async def test_a_list_that_goes_round_in_a_circle_is_not_written_without_end(
 ) -> None:
     for last in ("txn_3", "txn_2", "txn_1", "txn_3"):
         server.refuse(200, {"data": [{"id": last}], "has_more": True, "next_cursor": last})
-    with pytest.raises(ClientError, match="round in a circle"):
+    with pytest.raises(ClientError, match="The pages of this list repeat"):
         await export(api, asked(tmp_path / "round.csv"), quiet)
     assert os.listdir(tmp_path) == []
 

@@ -12,6 +12,8 @@ import pytest
 from ledger_tui.client.oauth import OAuthApp, Refused, SignIn, SignInFailed, ask_for_tokens, code_challenge
 from tests.ledger_tui.signing_in import Ledger, decide
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
@@ -48,7 +50,7 @@ async def test_a_user_who_says_no_is_told_of(ledger: Ledger, browser: httpx.Asyn
     async with SignIn(ledger.app) as sign_in:
         waiting = asyncio.create_task(sign_in.answer())
         await decide(browser, ledger, sign_in.url, "deny")
-        with pytest.raises(SignInFailed, match="did not let us in"):
+        with pytest.raises(SignInFailed, match="refused the sign-in"):
             await waiting
 
 

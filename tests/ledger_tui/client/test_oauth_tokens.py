@@ -10,7 +10,7 @@ import pytest
 from ledger_tui.client import oauth_tokens
 from ledger_tui.client.api import Api
 from ledger_tui.client.oauth import OAuthApp, Refused
-from ledger_tui.client.oauth_tokens import OAuthKeeper, ShelfFailed
+from ledger_tui.client.oauth_tokens import OAuthTokenManager, TokenStoreFailed
 from ledger_tui.client.tokens import NoTokens
 from ledger_tui.secret_store import Secrets
 from ledger_tui.state.session import Session
@@ -18,12 +18,12 @@ from ledger_tui.state.tokens import Tokens
 from ledger_tui.state.traffic import Traffic
 
 
-class Shelf:
+class TokenStore:
     """Holds one pair; `fault` is what is wrong with it."""
 
     def __init__(self) -> None:
         self.kept: Secrets | None = None
-        self.fault: ShelfFailed | None = None
+        self.fault: TokenStoreFailed | None = None
         self.turns: list[StringIO] = []
 
     def read(self) -> Secrets | None:
@@ -37,7 +37,7 @@ class Shelf:
             raise self.fault
         self.kept = Secrets(access_token=access, refresh_token=refresh, expires_at=expires_at)
 
-    def take_turn(self) -> StringIO:
+    def acquire_lock(self) -> StringIO:
         self.turns.append(StringIO())
         return self.turns[-1]
 
@@ -47,61 +47,69 @@ def pair(number: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-def shelf() -> Shelf:
-    return Shelf()
+def shelf() -> TokenStore:
+    return TokenStore()
 
 
 @pytest.fixture
-async def keeper(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> OAuthKeeper:
+async def token_manager(shelf: TokenStore, monkeypatch: pytest.MonkeyPatch) -> OAuthTokenManager:
     """One that has the first pair, at a server that gives the pair after the one it is brought."""
     api = Api(Session(), Traffic())
     await api.open("http://127.0.0.1:9", None)
-    keeper = OAuthKeeper(api, Tokens(), OAuthApp("http://127.0.0.1:9", "app_1", "read:projects"), shelf)
+    token_manager = OAuthTokenManager(
+        api, Tokens(), OAuthApp("http://127.0.0.1:9", "app_1", "read:projects"), shelf
+    )
 
     async def ask(app: OAuthApp, fields: dict[str, str]) -> dict[str, Any]:
         return pair(int(fields["refresh_token"].removeprefix("rt_")) + 1)
 
     monkeypatch.setattr(oauth_tokens, "ask_for_tokens", ask)
-    await keeper.signed_in(pair(1))
-    return keeper
+    await token_manager.signed_in(pair(1))
+    return token_manager
 
 
-def access(keeper: OAuthKeeper) -> str:
-    assert keeper.tokens.pair is not None
-    return keeper.tokens.pair.access
+def access(token_manager: OAuthTokenManager) -> str:
+    assert token_manager.tokens.pair is not None
+    return token_manager.tokens.pair.access
 
 
-async def test_a_pair_is_rotated_and_kept_in_one_turn(keeper: OAuthKeeper, shelf: Shelf) -> None:
-    await keeper.refresh()
-    assert access(keeper) == "at_2"
+async def test_a_pair_is_rotated_and_kept_in_one_turn(
+    token_manager: OAuthTokenManager, shelf: TokenStore
+) -> None:
+    await token_manager.refresh()
+    assert access(token_manager) == "at_2"
     assert shelf.kept is not None
     assert shelf.kept.refresh_token == "rt_2"
     assert all(turn.closed for turn in shelf.turns)
 
 
-async def test_what_another_dashboard_has_rotated_is_taken_over(keeper: OAuthKeeper, shelf: Shelf) -> None:
+async def test_what_another_dashboard_has_rotated_is_taken_over(
+    token_manager: OAuthTokenManager, shelf: TokenStore
+) -> None:
     shelf.kept = Secrets(access_token="at_7", refresh_token="rt_7", expires_at=9e9)
-    await keeper.refresh()
-    assert access(keeper) == "at_7"
+    await token_manager.refresh()
+    assert access(token_manager) == "at_7"
 
 
 async def test_a_pair_that_cannot_be_kept_is_used_all_the_same_and_told(
-    keeper: OAuthKeeper, shelf: Shelf
+    token_manager: OAuthTokenManager, shelf: TokenStore
 ) -> None:
-    shelf.fault = ShelfFailed("secrets.json: others may read it.")
-    await keeper.refresh()
-    assert access(keeper) == "at_2"
-    assert "others may read it" in keeper.tokens.problem
+    shelf.fault = TokenStoreFailed("secrets.json: others may read it.")
+    await token_manager.refresh()
+    assert access(token_manager) == "at_2"
+    assert "others may read it" in token_manager.tokens.problem
 
 
-async def test_a_run_that_cannot_read_what_is_kept_says_so(keeper: OAuthKeeper, shelf: Shelf) -> None:
-    shelf.fault = ShelfFailed("secrets.json: is no JSON.")
-    with pytest.raises(ShelfFailed, match="no JSON"):
-        await keeper.resume()
+async def test_a_run_that_cannot_read_what_is_kept_says_so(
+    token_manager: OAuthTokenManager, shelf: TokenStore
+) -> None:
+    shelf.fault = TokenStoreFailed("secrets.json: is not JSON.")
+    with pytest.raises(TokenStoreFailed, match="not JSON"):
+        await token_manager.resume()
 
 
 async def test_a_refresh_token_that_is_refused_is_not_sent_again(
-    keeper: OAuthKeeper, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    token_manager: OAuthTokenManager, shelf: TokenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[str] = []
 
@@ -111,13 +119,13 @@ async def test_a_refresh_token_that_is_refused_is_not_sent_again(
 
     monkeypatch.setattr(oauth_tokens, "ask_for_tokens", refuse)
     with pytest.raises(Refused):
-        await keeper.refresh()
-    assert access(keeper) == "at_1", "it may be good until it ends"
-    assert keeper.tokens.problem == "Sign in again. It was used before."
-    assert keeper.tokens.due_in is None
+        await token_manager.refresh()
+    assert access(token_manager) == "at_1", "it may be good until it ends"
+    assert token_manager.tokens.problem == "Sign in again. It was used before."
+    assert token_manager.tokens.due_in is None
     with pytest.raises(NoTokens, match="sign in"):
-        await keeper.refresh()
+        await token_manager.refresh()
     assert sent == ["rt_1"]
     shelf.kept = Secrets(access_token="at_7", refresh_token="rt_7", expires_at=9e9)
-    await keeper.refresh()
-    assert access(keeper) == "at_7", "somebody signed in at another dashboard of this profile"
+    await token_manager.refresh()
+    assert access(token_manager) == "at_7", "somebody signed in at another dashboard of this profile"

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from ledger_tui.client.errors import ClientError, NotOffered, Unreachable
-from ledger_tui.client.stream import EventLine, Heard
+from ledger_tui.client.stream import EventLine, ReceivedEvent
 from ledger_tui.client.webhooks import sign
 from tests.ledger_tui.client.test_api import client
 from tests.ledger_tui.contract_server import ContractServer
@@ -46,9 +46,9 @@ async def speaker(*sessions: list[bytes]) -> AsyncIterator[tuple[str, list[bytes
         server.close()
 
 
-async def hear(line: EventLine) -> tuple[list[Heard | None], ClientError]:
+async def hear(line: EventLine) -> tuple[list[ReceivedEvent | None], ClientError]:
     """All that comes until the line breaks, and why it did."""
-    heard: list[Heard | None] = []
+    heard: list[ReceivedEvent | None] = []
     try:
         async for one in line.listen():
             heard.append(one)
@@ -75,6 +75,36 @@ async def test_a_line_separator_inside_of_a_body_cuts_nothing() -> None:
     async with speaker([session, said]) as (url, _asked), client(url) as (api, _session, _traffic):
         heard, _error = await hear(EventLine(api))
     assert [(one.event["name"], one.right) for one in heard if one] == [("a\u2028b\x85c\x1cd", True)]
+
+
+async def test_an_event_in_several_data_lines_and_any_line_ends_is_one() -> None:
+    body = json.dumps({"id": "evt_1", "type": "account.created"})
+    data = json.dumps({"body": body, "signature": sign(SECRET, body.encode())}, indent=1)
+    said = "".join(f"data:{line}\r\n" for line in data.splitlines())
+    session = message("session", "evt_0", {"secret": SECRET})
+    async with (
+        speaker([session, f"event: event\r{said}id: evt_1\r\n\r\n: more\r\n\r\n".encode()]) as (url, _asked),
+        client(url) as (api, _session, _traffic),
+    ):
+        heard, _error = await hear(EventLine(api))
+    assert [one.right for one in heard if one] == [True]
+
+
+async def test_a_secret_and_an_id_that_no_ledger_gives_break_nothing() -> None:
+    session = b'id: evt_\xc3\xa9\nevent: session\ndata: {"secret": "\\ud800"}\n\n'
+    async with speaker([session, event(1)], []) as (url, asked), client(url) as (api, _session, _traffic):
+        line = EventLine(api)
+        heard, _error = await hear(line)
+        await hear(line)
+    assert [one.right for one in heard if one] == [False]
+    assert b"last-event-id: evt_1" in asked[1].lower()
+
+
+async def test_another_kind_of_answer_is_said_to_be_one(server: ContractServer) -> None:
+    server.refuse(200, {"hello": "world"})
+    async with client(server.url) as (api, _session, _traffic):
+        _heard, error = await hear(EventLine(api))
+    assert str(error) == "the answer is not an event stream"
 
 
 async def test_messages_that_come_in_pieces_are_put_together() -> None:
@@ -117,4 +147,4 @@ async def test_a_server_without_a_stream_is_told_apart_from_a_broken_line(server
     async with client(server.url) as (api, session, _traffic):
         _heard, error = await hear(EventLine(api))
     assert isinstance(error, NotOffered)
-    assert session.lacking == {"events.stream"}
+    assert session.missing_parts == {"events.stream"}

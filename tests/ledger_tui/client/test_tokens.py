@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ledger_tui.client.errors import ClientError, Unauthorized
-from ledger_tui.client.tokens import NoTokens, TokenKeeper
+from ledger_tui.client.tokens import NoTokens, TokenManager
 from ledger_tui.state.tokens import Tokens
 from tests.ledger_tui.client.test_api import client
 from tests.ledger_tui.contract_server import KEY, ContractServer
@@ -13,11 +13,11 @@ from tests.ledger_tui.contract_server import KEY, ContractServer
 
 async def test_however_many_ask_for_a_refresh_each_token_is_used_once(server: ContractServer) -> None:
     async with client(server.url) as (api, _session, _traffic):
-        keeper = TokenKeeper(api, Tokens())
-        keeper.key = KEY
-        await keeper.exchange()
-        await asyncio.gather(*(keeper.refresh() for _ in range(10)))
-        assert keeper.tokens.rotations == 10
+        token_manager = TokenManager(api, Tokens())
+        token_manager.key = KEY
+        await token_manager.exchange()
+        await asyncio.gather(*(token_manager.refresh() for _ in range(10)))
+        assert token_manager.tokens.rotations == 10
         assert len(server.refresh_tokens) == 1
         await api.call("GET", "/v1/accounts")
 
@@ -25,56 +25,56 @@ async def test_however_many_ask_for_a_refresh_each_token_is_used_once(server: Co
 async def test_only_one_refreshes_when_it_is_due(server: ContractServer) -> None:
     server.token_seconds = 600
     async with client(server.url) as (api, _session, _traffic):
-        keeper = TokenKeeper(api, Tokens())
-        keeper.key = KEY
-        await keeper.exchange()
-        now = keeper.tokens.clock() + 299
-        keeper.tokens.clock = lambda: now
-        assert not await keeper.refresh_when_due()
+        token_manager = TokenManager(api, Tokens())
+        token_manager.key = KEY
+        await token_manager.exchange()
+        now = token_manager.tokens.clock() + 299
+        token_manager.tokens.clock = lambda: now
+        assert not await token_manager.refresh_when_due()
         now += 2
-        done = await asyncio.gather(*(keeper.refresh_when_due() for _ in range(5)))
+        done = await asyncio.gather(*(token_manager.refresh_when_due() for _ in range(5)))
         assert sorted(done) == [False] * 4 + [True]
 
 
 async def test_a_refused_refresh_token_is_forgotten_and_the_key_used(server: ContractServer) -> None:
     async with client(server.url) as (api, _session, _traffic):
-        keeper = TokenKeeper(api, Tokens())
-        keeper.key = KEY
-        await keeper.exchange()
+        token_manager = TokenManager(api, Tokens())
+        token_manager.key = KEY
+        await token_manager.exchange()
         server.refresh_tokens.clear()
         server.access_tokens.clear()
         with pytest.raises(Unauthorized):
-            await keeper.refresh()
-        assert keeper.tokens.pair is None
-        assert "not accepted" in keeper.tokens.problem
+            await token_manager.refresh()
+        assert token_manager.tokens.pair is None
+        assert "not accepted" in token_manager.tokens.problem
         await api.call("GET", "/v1/accounts")
 
 
 async def test_a_server_that_is_away_costs_no_token(server: ContractServer) -> None:
     async with client(server.url) as (api, _session, _traffic):
-        keeper = TokenKeeper(api, Tokens())
-        keeper.key = KEY
-        await keeper.exchange()
-        pair = keeper.tokens.pair
+        token_manager = TokenManager(api, Tokens())
+        token_manager.key = KEY
+        await token_manager.exchange()
+        pair = token_manager.tokens.pair
         server.refuse(503, {"error": {"code": "storage_unavailable", "message": "Disk full."}})
         server.stop()
         with pytest.raises(ClientError):
-            await keeper.refresh()
-        assert keeper.tokens.pair is pair
+            await token_manager.refresh()
+        assert token_manager.tokens.pair is pair
 
 
 async def test_an_answer_that_is_no_token_response_is_refused(server: ContractServer) -> None:
     async with client(server.url) as (api, _session, _traffic):
-        keeper = TokenKeeper(api, Tokens())
-        keeper.key = KEY
+        token_manager = TokenManager(api, Tokens())
+        token_manager.key = KEY
         server.refuse(200, {"hello": "world"})
         with pytest.raises(NoTokens):
-            await keeper.exchange()
+            await token_manager.exchange()
         with pytest.raises(NoTokens):
-            await keeper.refresh()
+            await token_manager.refresh()
 
 
 async def test_without_a_key_there_is_nothing_to_exchange(server: ContractServer) -> None:
     async with client(server.url) as (api, _session, _traffic):
         with pytest.raises(NoTokens):
-            await TokenKeeper(api, Tokens()).exchange()
+            await TokenManager(api, Tokens()).exchange()

@@ -5,6 +5,8 @@ import pytest
 
 from ledger_tui.client.webhooks import sign, verify
 
+pytestmark = pytest.mark.process
+
 SECRET = "whsec_0123456789abcdefghijABCDEFGHIJ01"
 BODY = '{"id":"evt_1","object":"event","data":{"object":{"name":"Kaffeerösterei"}}}'.encode()
 SIGNATURE = "6a02d9b7a867e2964265de2fcc0e34dbd1fe3a32ff00dfb66818031fe1a08c75"

@@ -32,16 +32,16 @@ def test_a_time_may_carry_colons() -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("credit", "“credit” is none of"),
-        ("colour:red", "“colour:red” is none of"),
+        ("credit", "“credit” is not one of"),
+        ("colour:red", "“colour:red” is not one of"),
         ("type:", "type: needs a value"),
         ("type:creditt", "Only credit or debit."),
         ("after:yesterday", "Write a date like 2026-11-20"),
-        ("type:credit type:debit", "type: is there twice."),
+        ("type:credit type:debit", "type: is given twice."),
         ('after:"2026-11-20', "A quote is not closed."),
-        ("after:2026-11-20 07:18", "“07:18” is none of"),
+        ("after:2026-11-20 07:18", "“07:18” is not one of"),
         ("after:now", '2026-11-20T07:18 or "2026-11-20 07:18"'),
-        ("account:Nobody", "No account met so far is called “Nobody”; give its id, acc_"),
+        ("account:Nobody", "No account is called “Nobody”; give its id, acc_"),
         ("account:Twice", "2 accounts are called “Twice”; give the id, acc_"),
     ],
 )

@@ -26,7 +26,7 @@ def test_every_field_at_fault_is_named() -> None:
     assert refused.value.errors == {"amount": "EUR has 2 decimals."}
     with pytest.raises(FieldErrors) as refused:
         body_of(TRANSACTION, {"type": "credit"})
-    assert refused.value.errors == {"account": "Account is needed.", "amount": "Amount is needed."}
+    assert refused.value.errors == {"account": "Account is required.", "amount": "Amount is required."}
 
 
 def test_metadata_are_pairs() -> None:

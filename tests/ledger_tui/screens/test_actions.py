@@ -1,20 +1,31 @@
 """Doing things with an object, on the server that has them all."""
 
-from pathlib import Path
-
 import pytest
 
 from ledger_tui.app import LedgerApp
+from ledger_tui.embedded import Address
 from ledger_tui.options import Options
 from ledger_tui.screens.confirm import ConfirmScreen
 from ledger_tui.state.session import Mode
-from tests.ledger_tui.conftest import Dashboards, dashboard_on_a_server
+from tests.ledger_tui.conftest import Dashboards, dashboard_on
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
 from tests.ledger_tui.line import Line
 
 
 async def draft_an_invoice(driver: Driver) -> None:
+    """Draft one and show it in the list."""
+    await until(lambda: driver.app.names.search("till"))
+    (account,) = driver.app.names.search("till")
+    body = {"account": account.id, "customer": "Ada", "amount": 1250}
+    await driver.app.api.write("POST", "/v1/invoices", body, "i")
+    await driver.press("3")
+    await driver.sees("○ draft", "12.50  EUR  Ada")
+
+
+async def test_an_invoice_goes_from_draft_over_open_to_paid_and_its_account_is_credited(
+    driver: Driver,
+) -> None:
     await until(lambda: driver.app.names.search("till"))
     await driver.press("3", "n")
     await driver.type("till")
@@ -24,12 +35,6 @@ async def draft_an_invoice(driver: Driver) -> None:
     await driver.type("12.50")
     await driver.press("ctrl+s")
     await driver.sees("Drafted inv_", "○ draft", "12.50  EUR  Ada")
-
-
-async def test_an_invoice_goes_from_draft_over_open_to_paid_and_its_account_is_credited(
-    driver: Driver,
-) -> None:
-    await draft_an_invoice(driver)
     await driver.press("p")  # not while it is a draft
     await driver.press("o", "y")
     await driver.sees("Finalized inv_", "◐ open", "INV-000001")
@@ -135,21 +140,23 @@ async def test_in_live_mode_paying_asks_for_the_id(driver: Driver) -> None:
     await draft_an_invoice(driver)
     await driver.press("o", "y")
     await driver.sees("Finalized inv_")
-    driver.app.session.saw_livemode(True)
+    driver.turn_live()
     await driver.press("p")
     await driver.sees("◆ LIVE · sure?", "Type inv_")
     await driver.press("y")
     assert isinstance(driver.app.screen, ConfirmScreen)
 
 
-async def test_the_smallest_key_bar_has_what_can_be_done_with_an_open_invoice(tmp_path: Path) -> None:
-    async with dashboard_on_a_server(tmp_path, (80, 24)) as driver:
+async def test_the_smallest_key_bar_has_what_can_be_done_with_an_open_invoice(own_project: Address) -> None:
+    async with dashboard_on(own_project, (80, 24)) as driver:
         await driver.sees("● online")
         await driver.app.api.write("POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
         await driver.sees("Till")
         await draft_an_invoice(driver)
         await driver.sees("o finalize")
         await driver.press("o", "y")
+        await driver.sees("Finalized inv_")
+        driver.app.clear_notifications()
         await driver.sees("v void   p pay", "? keys")
         await driver.press("enter")
         await driver.sees("esc back", "v void   p pay", "? keys")
@@ -159,7 +166,7 @@ async def test_in_live_mode_a_destructive_action_asks_for_the_id(driver: Driver)
     await draft_an_invoice(driver)
     await driver.press("o", "y")
     await driver.sees("◐ open")
-    driver.app.session.saw_livemode(True)
+    driver.turn_live()
     assert driver.app.session.mode is Mode.LIVE
     invoice = driver.view.selected
     assert invoice is not None
@@ -167,7 +174,7 @@ async def test_in_live_mode_a_destructive_action_asks_for_the_id(driver: Driver)
     await driver.sees("◆ LIVE · sure?", f"Type {invoice['id']}")
     await driver.type("yes")
     await driver.press("enter")
-    await driver.sees("✕ That is another id.")
+    await driver.sees("✕ That is not the id.")
     assert isinstance(driver.app.screen, ConfirmScreen)
     await driver.press("home", "shift+end")
     await driver.type(invoice["id"])
@@ -268,7 +275,65 @@ async def test_an_action_without_an_answer_is_not_said_to_have_failed(server: Co
             await driver.sees("Deactivate user usr_")
             line.swallows_answers = True
             await driver.press("y")
-            told = "it may have been done. Look before you do it again."
+            told = "it may have been done. Check before you do it again."
             await until(lambda: told in " ".join(driver.text().split()))
             assert "Could not" not in driver.text()
     assert "DELETE" in [method for method, _path, _params in server.requests]
+
+
+async def test_in_live_mode_what_can_be_taken_back_asks_for_a_yes(driver: Driver) -> None:
+    body = {"name": "Ada", "email": "ada@example.com", "role": "member"}
+    user = (await driver.app.api.write("POST", "/api/users", body, None)).record
+    await driver.app.api.write("DELETE", f"/api/users/{user['id']}", None, None)
+    await driver.press("4")
+    await driver.sees("✕ deactivated")
+    await driver.rests()
+    driver.view.next_look_at = float("inf")  # the next page would say that this is test mode
+    driver.app.session.saw_livemode(True)
+    await driver.press("u")
+    await driver.sees("◆ LIVE · sure?", f"Restore user {user['id']}?")
+    await driver.press("y")
+    await driver.sees("Restored usr_")
+
+
+async def test_the_payment_of_an_invoice_leads_back_to_it(driver: Driver) -> None:
+    await draft_an_invoice(driver)
+    await driver.press("o", "y")
+    await driver.sees("Finalized inv_")
+    await driver.press("p", "y")
+    await driver.sees("Paid inv_")
+    await driver.press("2", "enter")
+    await driver.sees("pays invoice  INV-000001  Ada", "→ The invoice it pays")
+    await driver.press("down", "down", "enter")
+    await driver.sees("[● paid]", "→ Its payment")
+
+
+async def test_a_user_leads_to_the_orders_of_the_user_and_an_order_is_read_by_its_id(driver: Driver) -> None:
+    write = driver.app.api.write
+    bodies = [{"name": name, "email": f"{name}@x.org", "role": "member"} for name in ("Ada", "Bob")]
+    ada, bob = [(await write("POST", "/api/users", body, None)).record for body in bodies]
+    for user in (ada, bob):
+        order = {"user_id": user["id"], "items": [{"name": user["name"], "unit_amount": 700}]}
+        await write("POST", "/api/orders", order, None)
+    await driver.press("4", "down")
+    await driver.sees("Bob")
+    await driver.press("enter")
+    await driver.sees("orders        1 among the newest 100", "→ Order of ")
+    await driver.press("enter")
+    await driver.sees("user          Ada", "→ Its user")
+
+
+async def test_after_a_transfer_the_cursor_is_on_what_the_message_names(driver: Driver) -> None:
+    await driver.app.api.write("POST", "/v1/accounts", {"name": "Safe", "currency": "EUR"}, "s")
+    await driver.sees("Safe")
+    await driver.press("2", "n")
+    await driver.type("till")
+    await driver.press("enter", "d", "tab")
+    await driver.type("5")
+    await driver.press("tab", "tab")
+    await driver.type("safe")
+    await driver.press("enter", "ctrl+s")
+    await driver.sees("Posted txn_", "2 of 2")
+    named = driver.view.selected or {}
+    assert named["account"] == driver.app.names.search("till")[0].id
+    assert f"Posted {named['id']}" in driver.text()

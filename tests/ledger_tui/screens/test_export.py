@@ -51,7 +51,7 @@ async def test_a_file_that_is_there_is_replaced_only_when_asked(
         await name(driver, file)
         await driver.press("ctrl+o")  # nothing is known of the file yet
         await driver.press("ctrl+s")
-        await driver.sees("is there already. ^o replaces it")
+        await driver.sees("already exists. ^o replaces it")
         assert file.read_text(encoding="utf-8") == "precious"
         await driver.press("ctrl+o")
         await driver.sees("Exported 3")
@@ -66,7 +66,7 @@ async def test_what_is_wrong_is_said_in_the_dialog(
         await driver.press("2", "ctrl+e")
         await name(driver, tmp_path / "mine.txt")
         await driver.press("ctrl+s")
-        await driver.sees("✕ Let the name end in .csv or .jsonl.")
+        await driver.sees("✕ The name must end in .csv or .jsonl.")
         await name(driver, tmp_path / "no" / "folder.csv")
         await driver.press("ctrl+s")
         await driver.sees("✕ Cannot write there: No such file or directory.")

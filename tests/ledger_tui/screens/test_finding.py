@@ -51,7 +51,7 @@ async def test_an_account_is_filtered_by_its_name(server: ContractServer, dashbo
     server.post(till, 100, description="in the till")
     server.post(safe, 200, description="in the safe")
     async with dashboards.open() as driver:
-        await until(lambda: driver.app.names.called("Till"))
+        await until(lambda: driver.app.names.with_name("Till"))
         await driver.press("2", "slash")
         await driver.type("account:Till")
         await driver.press("enter")
@@ -139,7 +139,7 @@ async def test_what_is_wrong_with_a_filter_and_all_the_filters_there_are_stand_w
         await driver.press("2", "slash")
         await driver.type("foo:bar")
         await driver.press("enter")
-        await driver.sees("✕ “foo:bar” is none of")
+        await driver.sees("✕ “foo:bar” is not one of")
         for filter_ in driver.view.resource.filters:
             await driver.sees(f"{filter_.name}:{filter_.example}")
 
@@ -155,4 +155,40 @@ async def test_what_is_typed_behind_a_filter_is_another_word(
         await driver.type("after:2026-01-01")
         await driver.press("enter")
         await driver.sees(" type:debit after:2026-01-01 ")
-        assert driver.view.filters == {"type": "debit", "created_after": "2026-01-01"}
+        assert driver.view.record_list.filters == {"type": "debit", "created_after": "2026-01-01"}
+
+
+async def test_an_account_is_filtered_by_part_of_its_name_also_one_that_was_not_read_yet(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    old = server.add_account("Operating, Kuwait", "KWD")
+    server.post(old, 1000)
+    for number in range(120):  # more than the page that is read at the start
+        server.add_account(f"Shop {number}")
+    async with dashboards.open() as driver:
+        await driver.press("2", "slash")
+        await driver.type("account:Operating")
+        await driver.press("enter")
+        await driver.sees('account:"Operating, Kuwait"', "1 of 1")
+        assert driver.view.record_list.filters == {"account": old["id"]}
+        await driver.press("slash", "ctrl+u")
+        await driver.type("account:Shop")
+        await driver.press("enter")
+        await driver.sees("✕ “Shop” may be", "more; write more of it.")
+        await driver.press("ctrl+u")
+        await driver.type("account:Nobody")
+        await driver.press("enter")
+        await driver.sees("✕ No account is called “Nobody”")
+
+
+async def test_the_palette_finds_accounts_and_users_that_were_loaded(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Operating, Kuwait", "KWD", 1500)
+    async with dashboards.open() as driver:
+        await until(lambda: driver.app.names.search("operating"))
+        await driver.press("2", "ctrl+p")
+        await driver.type("operating")
+        await driver.sees("Account Operating, Kuwait")
+        await driver.press("enter")
+        await driver.sees("→ Its transactions", "1.500 KWD")

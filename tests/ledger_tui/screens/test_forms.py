@@ -87,7 +87,7 @@ async def test_what_is_missing_stands_at_its_field_and_nothing_is_sent(
 ) -> None:
     async with dashboards.open() as driver:
         await driver.press("n", "ctrl+s")
-        await driver.sees("✕ Name is needed.", "✕ Currency is needed.")
+        await driver.sees("✕ Name is required.", "✕ Currency is required.")
     assert "POST" not in [method for method, _path, _args in server.requests]
 
 
@@ -285,7 +285,7 @@ async def test_of_several_accounts_none_is_guessed(server: ContractServer, dashb
         await driver.press("tab", "tab")
         await driver.type("5")
         await driver.press("ctrl+s")
-        await driver.sees("✕ Several have that in their name: choose one.")
+        await driver.sees("✕ Several accounts match: choose one.")
     assert not server.transactions
 
 
@@ -294,10 +294,105 @@ async def test_what_was_said_of_a_field_goes_as_soon_as_it_changes(
 ) -> None:
     async with dashboards.open() as driver:
         await driver.press("2", "n", "ctrl+s")
-        await driver.sees("✕ Account is needed.", "✕ Amount is needed.")
+        await driver.sees("✕ Account is required.", "✕ Amount is required.")
         await driver.type("t")
-        await driver.sees_no_more("✕ Account is needed.")
-        await driver.sees("✕ Amount is needed.")
+        await driver.sees_no_more("✕ Account is required.")
+        await driver.sees("✕ Amount is required.")
         await driver.press("tab", "tab")
         await driver.type("1")
-        await driver.sees_no_more("✕ Amount is needed.")
+        await driver.sees_no_more("✕ Amount is required.")
+
+
+async def test_enter_says_what_it_does_and_in_the_last_field_it_sends(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Till", "EUR")
+    async with dashboards.open() as driver:
+        await until(lambda: driver.app.names.search("till"))
+        await driver.press("2", "n")
+        await driver.sees("⏎ next")
+        await driver.type("til")
+        await driver.sees("⏎ choose")
+        await driver.press("enter", "tab")
+        await driver.type("4")
+        await driver.press("enter", "enter")
+        await driver.sees("To account", "⏎ send")
+        await driver.type("til")
+        await driver.sees("⏎ choose")
+        await driver.press("enter")  # the choice is seen before it is sent
+        await driver.sees("⏎ send")
+        assert not server.transactions
+        await driver.press("shift+tab")
+        await driver.sees("⏎ next")
+
+
+async def test_an_order_is_placed_for_a_user_who_was_chosen_by_name(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open() as driver:
+        write = driver.app.api.write
+        ada, bob = [
+            (
+                await write(
+                    "POST", "/api/users", {"name": name, "email": f"{name}@x.org", "role": "member"}, None
+                )
+            ).record
+            for name in ("Ada", "Bob")
+        ]
+        await write("POST", "/api/orders", {"user_id": bob["id"], "items": [{}]}, None)
+        await driver.press("5")
+        await driver.sees("○ open")
+        await driver.press("n")
+        await driver.sees("Place an order")
+        form = driver.app.screen
+        assert isinstance(form, FormScreen)
+        assert form.typed()["user_id"] == ""  # not that of the order under the cursor
+        await until(lambda: driver.app.names.users.search("ada"))
+        await driver.type("ada@")
+        await driver.sees("⏎ choose")
+        await driver.press("enter")
+        await driver.sees(f"Ada · {ada['email']}")
+        await driver.type("Beans")
+        await driver.sees("⏎ send")
+        await driver.press("enter")
+        await driver.sees("Placed ord_")
+    assert [order["user_id"] for order in server.orders] == [bob["id"], ada["id"]]
+
+
+async def test_in_live_mode_posting_asks_for_the_amount_and_names_the_account(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.key = "sk_live_0123456789abcdefghijklmnopqrstuv"
+    server.add_account("Till", "EUR")
+    async with dashboards.open() as driver:
+        await until(lambda: driver.app.names.search("till"))
+        await driver.press("2", "n")
+        await driver.type("till")
+        await driver.press("enter", "d", "tab")
+        await driver.type("1250")
+        await driver.press("ctrl+s")
+        await driver.sees(
+            "◆ LIVE · sure?", "Post a transaction, in LIVE mode?", "Till", "▼ debit", "1,250.00 EUR"
+        )
+        await driver.sees("Type 1250.00 to do it")
+        await driver.type("1250")
+        await driver.press("enter")
+        await driver.sees("✕ That is not the amount.")
+        await driver.press("escape")
+        await driver.sees("Nothing was sent.", "Post a transaction · ◆ LIVE")
+        assert not server.transactions
+        await driver.press("ctrl+s")
+        await driver.sees("Type 1250.00 to do it")
+        await driver.type("1250.00")
+        await driver.press("enter")
+        await driver.sees("Posted txn_")
+        assert [(t["amount"], t["type"]) for t in server.transactions] == [(125000, "debit")]
+        # What moves no money is asked for as well, and y will do.
+        await driver.press("1", "n")
+        await driver.type("Beans")
+        await driver.press("tab")
+        await driver.type("EUR")
+        await driver.press("ctrl+s")
+        await driver.sees("New account, in LIVE mode?", "Beans")
+        await driver.press("y")
+        await driver.sees("Created acc_")

@@ -32,7 +32,7 @@ async def test_the_keys_are_in_hand_again_after_a_statement_that_is_not_offered(
     fill(server)
     async with dashboards.open() as driver:
         await driver.press("s")
-        await driver.sees("This server draws up no statements")
+        await driver.sees("This server has no statements")
         await driver.press("escape")
         await driver.sees("Tokyo shop", "⏎ open")
         await driver.press("j", "enter")
@@ -76,6 +76,7 @@ async def test_from_all_of_an_account_esc_leads_to_the_detail_and_to_its_list_as
         await driver.type("type:debit")
         await driver.press("enter")
         await driver.sees_no_more("sale 4")
+        await driver.sees("sale 5", "sale 3")  # a list that is being read has no row to go down to
         await driver.press("down", "enter")
         await driver.sees("description   sale 3", "→ All of this account")
         await driver.press("down", "enter")

@@ -156,10 +156,10 @@ async def test_an_answer_for_the_list_before_the_filter_is_dropped(
         assert stale is not None
         await driver.press("r")
         await until(lambda: window.loaded and window.in_flight is None)
-        from ledger_tui.messages import PageCame
+        from ledger_tui.messages import PageLoaded
         from ledger_tui.state.window import Page
 
-        driver.view.post_message(PageCame(stale, Page([{"id": "acc_stale", "name": "stale"}], None)))
+        driver.view.post_message(PageLoaded(stale, Page([{"id": "acc_stale", "name": "stale"}], None)))
         await driver.pilot.pause()
         assert window.index_of("acc_stale") is None
 

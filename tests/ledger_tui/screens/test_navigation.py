@@ -7,11 +7,11 @@ import pytest
 
 from ledger_tui.app import LedgerApp
 from ledger_tui.config import Config, read_config
-from ledger_tui.embedded import EmbeddedServer
+from ledger_tui.embedded import Address
 from ledger_tui.options import Options
 from ledger_tui.screens.raw import RawScreen
 from ledger_tui.styles import ABOUT, THEMES
-from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.conftest import Dashboards, dashboard_on
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
 
@@ -116,20 +116,18 @@ async def test_an_object_is_shown_in_its_list_on_a_server_that_only_goes_down(
         view.show_record({**middle})
         await driver.sees("sale 250", "show it in the list")
         await driver.press("l")
-        await driver.sees("This server cannot show what is above", "sale 249", "in the middle")
+        await driver.sees("This server cannot page upwards", "sale 249", "in the middle")
         assert view.window.current == middle
         await driver.press("f")
         await driver.sees("sale 499", "following")
 
 
-async def test_on_a_server_that_goes_up_the_list_grows_both_ways_around_the_object(tmp_path: Path) -> None:
-    server = EmbeddedServer(str(tmp_path / "ledger.db"))
-    address = server.start()
-    app = LedgerApp(Options(url=address.url, key=address.key))
-    async with app.run_test(size=(100, 24)) as pilot:
-        driver = Driver(app, pilot)
+async def test_on_a_server_that_goes_up_the_list_grows_both_ways_around_the_object(
+    own_project: Address,
+) -> None:
+    async with dashboard_on(own_project, (100, 24)) as driver:
         await driver.sees("● online")
-        made = await app.api.write("POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
+        made = await driver.app.api.write("POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
         posts = [
             {
                 "account": made.record["id"],
@@ -139,7 +137,7 @@ async def test_on_a_server_that_goes_up_the_list_grows_both_ways_around_the_obje
             }
             for number in range(400)
         ]
-        answer = await app.api.write("POST", "/v1/transactions/batch", {"transactions": posts}, "b")
+        answer = await driver.app.api.write("POST", "/v1/transactions/batch", {"transactions": posts}, "b")
         middle = answer.record["data"][200]["id"]
         await driver.press("2", "slash")
         await driver.type(middle)
@@ -153,7 +151,6 @@ async def test_on_a_server_that_goes_up_the_list_grows_both_ways_around_the_obje
             await driver.press("home")
         await driver.press("home")
         await driver.sees("sale 399", "following")
-    server.stop()
 
 
 @pytest.mark.parametrize("theme", [theme.name for theme in THEMES])

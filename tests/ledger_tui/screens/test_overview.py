@@ -117,7 +117,7 @@ async def test_another_programs_answer_is_no_figure_until_a_ledger_is_there(
         server.refuse(200, {"hello": "world"})
     async with dashboards.start() as driver:
         await driver.press("0")
-        await driver.sees("✕ no ledger server at this address", "The answer is no ledger's.")
+        await driver.sees("✕ no ledger server at this address", "This is not a ledger's answer.")
         assert "No accounts yet." not in driver.text()
         assert "in the last minute" not in driver.text()
         server.misfortunes.clear()

@@ -78,3 +78,25 @@ async def test_where_the_server_keeps_no_log_the_own_requests_are_shown(
         await driver.sees("Created acc_")
         await driver.press("8")
         await driver.sees("✓ 201   POST    /v1/accounts")
+
+
+async def test_each_id_on_the_screen_of_a_request_can_be_jumped_to(driver: Driver) -> None:
+    account = driver.app.names.search("till")[0].id
+    await driver.press("8")
+    await driver.sees("POST")
+    await driver.press("slash")
+    await driver.type("method:POST")
+    await driver.press("enter", "enter")
+    await driver.sees("events        evt_", '"name": "Till"', account)
+    await driver.press("i")
+    await driver.sees("Jump to", "evt_", account)
+    await driver.press("end", "enter")
+    await driver.sees("→ Its transactions")
+
+
+async def test_n_where_nothing_is_made_by_hand_says_so(driver: Driver) -> None:
+    for key in ("8", "0"):
+        await driver.press(key, "n")
+        await driver.sees("Nothing on this screen is made by hand.")
+        driver.app.clear_notifications()
+        await driver.sees_no_more("made by hand")

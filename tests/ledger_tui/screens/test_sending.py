@@ -45,11 +45,11 @@ async def test_a_form_on_its_way_is_not_left_without_a_word(server: ContractServ
         await driver.press("ctrl+s")
         await until(lambda: posts(server))
         await driver.press("escape")
-        await driver.sees("It is on its way and may be done all the same.")
+        await driver.sees("It has been sent and may be done all the same.")
         await driver.press("x")
         await driver.sees_no_more("may be done all the same")
         await driver.press("escape", "escape")
-        await driver.sees("It may have been done: look for it before you type it again.")
+        await driver.sees("It may have been done: look for it before you send it again.")
         assert driver.app.screen is driver.app.dashboard
 
 
@@ -86,7 +86,7 @@ async def test_what_the_rate_limit_holds_back_is_taken_back(
         await driver.rests()
         driver.app.session.rate_limited(60)
         await driver.press("ctrl+s")
-        await driver.sees("The rate limit holds it back; esc takes it back.")
+        await driver.sees("Waiting for the rate limit; esc cancels.")
         await driver.press("escape")
         await driver.sees("Nothing was sent.")
         assert form_of(driver).typed()["name"] == "Till"
@@ -120,12 +120,12 @@ async def test_a_change_after_a_lost_answer_is_not_told_as_done(server: Contract
         await driver.sees("Sending again is safe")
         line.swallows_answers = False
         await driver.press("escape")
-        await driver.sees("No answer came: it may have been done. Leave it?")
+        await driver.sees("No answer came: it may have been done. Leave the form?")
         await driver.press("x")
         await driver.press("backspace")
         await driver.type("X")
         await driver.press("ctrl+s")
-        await driver.sees("Already done: acc_", "what you have changed since was not done")
+        await driver.sees("Already done: acc_", "the changes you made since were not sent")
         await driver.press("ctrl+s", "escape")
         assert driver.app.screen is driver.app.dashboard
         await driver.sees("Already done: acc_")
@@ -157,7 +157,7 @@ async def test_of_two_tries_that_differ_it_is_not_claimed_which_was_done(server:
         await driver.sees("Sending again is safe")
         line.swallows_answers = False
         await driver.press("ctrl+s")
-        await driver.sees("You changed it between", "look which of them was done.")
+        await driver.sees("You changed it between", "check which one was done.")
 
 
 async def test_an_answer_that_is_no_ledgers_keeps_the_form(
@@ -173,7 +173,7 @@ async def test_an_answer_that_is_no_ledgers_keeps_the_form(
         for body in ({}, {"hello": "world"}, {"id": "acct-1"}):
             server.refuse(200, body)
             await driver.press("ctrl+s")
-            await driver.sees("✕ The answer is no ledger's.", "Sending again is")
+            await driver.sees("✕ This is not a ledger's answer.", "Sending again")
             assert not server.misfortunes
         await driver.press("ctrl+s")
         await driver.sees("Created acc_")

@@ -8,7 +8,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
-from tests.ledger_tui.driving import Driver
+from tests.ledger_tui.driving import Driver, until
 
 
 @pytest.fixture(autouse=True)
@@ -36,13 +36,16 @@ def steady(text: str) -> str:
 
 
 async def at_rest(driver: Driver) -> str:
-    """What stands there when nothing has changed for a while: names and details come when the eye rests."""
-    text, since = "", 0
-    while since < 10:
+    """What is on the screen once the view under all dialogs rests and nothing is asked any more."""
+    rest = driver.app.dashboard.view._rest
+    text, now = None, ""
+    while now != text:
+        text = now
+        await until(lambda: rest is None or not rest._active.is_set())
+        await driver.rests()
         await driver.pilot.pause(0.05)
         now = steady(driver.text())
-        text, since = now, (since + 1 if now == text else 0)
-    return text
+    return now
 
 
 SCREENS = {

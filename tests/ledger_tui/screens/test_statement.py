@@ -86,3 +86,15 @@ async def test_an_account_without_postings_says_so(server: ContractServer, dashb
     async with dashboards.open() as driver:
         await driver.press("enter")
         await driver.sees("none yet")
+
+
+async def test_n_in_a_statement_posts_to_its_account(driver: Driver) -> None:
+    await post(driver, 1000)
+    await driver.press("s")
+    await driver.sees("Closing balance")
+    await driver.press("n")
+    await driver.sees("Post a transaction", "Till · EUR")
+    await driver.press("tab")
+    await driver.type("2.50")
+    await driver.press("ctrl+s")
+    await driver.sees("Posted txn_", "+2.50", "12.50")

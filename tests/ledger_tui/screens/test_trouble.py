@@ -1,5 +1,6 @@
 """What can go wrong is a state with a sentence, and it comes back by itself."""
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -57,10 +58,11 @@ async def test_a_key_that_is_not_accepted_is_said(server: ContractServer, dashbo
 async def test_a_rate_limit_is_waited_out_visibly(server: ContractServer, dashboards: Dashboards) -> None:
     server.add_account("Till")
     async with dashboards.open() as driver:
-        limited = {"error": "rate_limited", "message": "Wait 3 seconds"}
-        server.refuse(429, limited, {"Retry-After": "3", "X-RateLimit-Remaining": "0"})
-        await driver.press("r")
-        await driver.sees("◔ rate limit: waiting", "Till", "● online")
+        limited = {"error": "rate_limited", "message": "Wait 1 seconds"}
+        with server.refusing(429, limited, {"Retry-After": "1", "X-RateLimit-Remaining": "0"}):
+            await driver.press("r")
+            await driver.sees("◔ rate limit: waiting")
+        await driver.sees("Till", "● online")
 
 
 async def test_a_failing_server_is_said_and_asked_again(
@@ -76,19 +78,19 @@ async def test_a_failing_server_is_said_and_asked_again(
                 "param": None,
             }
         }
-        server.refuse(503, body)
-        await driver.press("r")
-        await driver.sees("✕ Disk full.", "✕ the server reports a failure of its own")
+        with server.refusing(503, body):
+            await driver.press("r")
+            await driver.sees("✕ Disk full.", "✕ the server reports an internal error")
         await driver.sees("Till", "● online")
         assert driver.app.session.link is Link.ONLINE
 
 
 async def test_another_program_at_the_address_is_said(server: ContractServer, dashboards: Dashboards) -> None:
-    for _ in range(2):
-        server.refuse(200, {"hello": "world"})
-    async with dashboards.start() as driver:
-        await driver.sees("✕ The answer is no ledger's. Is the address right?")
-        await until(lambda: driver.view.window.loaded)
+    with server.refusing(200, {"hello": "world"}):
+        async with dashboards.start() as driver:
+            await driver.sees("✕ This is not a ledger's answer. Is the address right?")
+            server.misfortune = None
+            await until(lambda: driver.view.window.loaded)
 
 
 async def test_a_scarce_rate_limit_slows_the_looking(server: ContractServer, dashboards: Dashboards) -> None:
@@ -158,7 +160,7 @@ async def test_a_web_server_that_is_no_ledger_is_never_called_online(no_ledger: 
     async with app.run_test(size=(80, 24)) as pilot:
         driver = Driver(app, pilot)
         await driver.sees("✕ no ledger server at this address")
-        await driver.sees("✕ The answer is no ledger's. Is the address right?")
+        await driver.sees("✕ This is not a ledger's answer. Is the address right?")
         assert "online" not in driver.text()
         for key in ("2", "3", "7", "8"):
             await driver.press(key)
@@ -169,12 +171,11 @@ async def test_a_web_server_that_is_no_ledger_is_never_called_online(no_ledger: 
 async def test_a_program_that_answers_200_to_everything_is_no_ledger_until_one_is_there(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
-    for _ in range(100):
-        server.refuse(200, {"hello": "world"})
-    async with dashboards.start() as driver:
-        await driver.sees("✕ no ledger server at this address")
-        server.misfortunes.clear()
-        await driver.sees("● online")
+    with server.refusing(200, {"hello": "world"}):
+        async with dashboards.start() as driver:
+            await driver.sees("✕ no ledger server at this address")
+            server.misfortune = None
+            await driver.sees("● online")
 
 
 FORBIDDEN = {
@@ -191,10 +192,10 @@ async def test_a_long_sentence_wraps_under_the_caption(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     async with dashboards.open((80, 24)) as driver:
-        server.refuse(403, FORBIDDEN)
-        await driver.press("2")
         whole = "✕ This needs the scope read:projects, which this credential lacks: ask for another one."
-        await until(lambda: whole in " ".join(driver.text().split()))
+        with server.refusing(403, FORBIDDEN):
+            await driver.press("2")
+            await until(lambda: whole in " ".join(driver.text().split()))
         await driver.press("r")
         await driver.sees_no_more("✕ This needs")
 
@@ -209,17 +210,17 @@ async def test_a_refused_list_is_asked_for_less_often_until_r_or_another_credent
         async def is_refused() -> None:
             server.refuse(403, FORBIDDEN)
             view.look_soon()
-            await until(lambda: view.problem)
-            assert view.next_look_at - app.session.clock() > 2 * app.session.poll_seconds
+            await until(lambda: view.record_list.problem)
+            await until(lambda: view.next_look_at - app.session.clock() > 2 * app.session.poll_seconds)
             view.next_look_at = float("inf")
 
         await is_refused()
         await driver.press("r")
-        await until(lambda: not view.problem and view.window.loaded)
+        await until(lambda: not view.record_list.problem and view.window.loaded)
         await until(view.may_look)
         await is_refused()
         app.api.use(server.key)
-        await until(lambda: not view.problem)
+        await until(lambda: not view.record_list.problem)
 
 
 class RoundServer(ContractServer):
@@ -238,9 +239,22 @@ async def test_a_list_that_goes_round_in_a_circle_is_said_and_not_read_without_e
         app = LedgerApp(Options(url=server.url, key=server.key))
         async with app.run_test(size=(80, 24)) as pilot:
             driver = Driver(app, pilot)
-            await driver.sees("✕ The list goes round in a circle.")
+            await driver.sees("✕ The pages of this list repeat.")
             asked = [
                 params.get("starting_after") for _, path, params in server.requests if path == "/v1/accounts"
             ]
             assert asked.count("a") < 10
             assert len(driver.view.window) == 6
+
+
+async def test_a_worker_that_fails_while_the_dashboard_closes_is_no_crash(dashboards: Dashboards) -> None:
+    async def fail_when_cancelled() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise LookupError("its widgets are gone")
+
+    async with dashboards.open() as driver:  # which raises what the application failed with
+        worker = driver.app.run_worker(fail_when_cancelled(), exit_on_error=True)
+        await until(lambda: worker.is_running)
+    assert driver.app.return_code != 1

@@ -89,7 +89,7 @@ async def test_a_wrong_signature_is_told_unmistakably(
     await open_log(driver)
     monkeypatch.setattr("ledger_tui.client.stream.verify", lambda *given: verify("whsec_other", *given[1:]))
     await make_account(driver, "Forged")
-    await driver.sees("✗ BAD", "✗ 1 signed wrongly", "Forged")
+    await driver.sees("✗ BAD", "✗ 1 with a wrong signature", "Forged")
 
 
 async def test_a_paused_log_counts_what_waits_until_it_follows_again(driver: Driver) -> None:

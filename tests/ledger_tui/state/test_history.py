@@ -1,6 +1,6 @@
-from ledger_tui.state.history import History, RecentObjects, Spot, recent_of
+from ledger_tui.state.history import History, Location, RecentObjects, recent_of
 
-A, B, C = Spot("accounts"), Spot("transactions", {"type": "debit"}), Spot("accounts", {}, "acc_1")
+A, B, C = Location("accounts"), Location("transactions", {"type": "debit"}), Location("accounts", {}, "acc_1")
 
 
 def test_back_and_forward_are_a_browsers() -> None:
@@ -34,7 +34,7 @@ def test_a_spot_is_not_come_back_to_from_itself() -> None:
 def test_it_is_of_limited_length() -> None:
     history = History()
     for number in range(500):
-        history.leave(Spot("accounts", {}, str(number)))
+        history.leave(Location("accounts", {}, str(number)))
     steps = 0
     here = A
     while (spot := history.back(here)) is not None:

@@ -31,5 +31,5 @@ def test_accounts_are_found_by_their_whole_name_alone() -> None:
     names.learn(
         {"id": f"acc_{n}", "name": name, "currency": "EUR"} for n, name in enumerate(["Till", "Till 2"])
     )
-    assert [known.id for known in names.called("till")] == ["acc_0"]
-    assert names.called("Til") == []
+    assert [known.id for known in names.with_name("till")] == ["acc_0"]
+    assert names.with_name("Til") == []

@@ -6,7 +6,7 @@ def test_an_event_counts_once_and_its_signature_is_remembered() -> None:
     assert log.note_signature("evt_1", True)
     assert not log.note_signature("evt_1", True)
     assert log.note_signature("evt_2", False)
-    assert (log.heard, log.wrong) == (2, 1)
+    assert (log.received, log.wrong) == (2, 1)
     assert [log.signed(event) for event in ("evt_1", "evt_2", "evt_3", None)] == [True, False, None, None]
 
 
@@ -25,4 +25,4 @@ def test_however_long_it_listens_it_forgets_the_oldest() -> None:
         log.note_signature(f"evt_{number}", True)
     assert log.signed("evt_0") is None
     assert log.signed(f"evt_{KEPT + 9}") is True
-    assert log.heard == KEPT + 10
+    assert log.received == KEPT + 10

@@ -7,7 +7,7 @@ from ledger_tui.widgets.status_bar import connection
 def test_a_long_sentence_gives_way_to_what_comes_of_it() -> None:
     session = Session()
     session.ended("the server ended and had a great many words to say about the reasons for it")
-    assert connection(session, 40).plain == "✕ the server ended … · R starts it again"
+    assert connection(session, 40).plain == "✕ the server ended and … · R restarts it"
 
 
 def test_a_try_that_is_due_is_under_way_and_seconds_are_never_none() -> None:

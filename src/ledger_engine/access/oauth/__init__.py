@@ -1,1 +1,1 @@
-"""OAuth 2.0: apps, the users who let them in, and what they get for it (decisions.md 11)."""
+"""OAuth 2.0: apps, the users who authorize them, and the tokens they get (docs/decisions.md#oauth)."""

@@ -1,6 +1,6 @@
-"""Apps: programs that may ask a project's users to let them in (interface.md, Authentication 6).
+"""Apps: programs that may ask a project's users for authorization (docs/interface.md#auth-oauth).
 
-They are public clients: what proves an app is not a secret but where its users are sent back to.
+They are public clients: an app is identified by the address its users are sent back to, not by a secret.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from urllib.parse import SplitResult, urlsplit
 from ledger_engine.access import api_keys
 from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.records import Moment, dumps
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Row, Unit
 
-NAME_MAX = 100  # it is read on a page that people decide by
+NAME_MAX = 100  # users read it on the page where they decide
 REDIRECT_URIS_MAX = 20
 REDIRECT_URI_MAX = 2000  # characters
-# Whatever a browser takes in another way than a parser could make two addresses of one.
+# Characters that browsers and parsers read differently, so that one address could lead to two places.
 _PLAIN = re.compile(r"[A-Za-z0-9\-._~:/?\[\]@!$&'()+,;=%]+")
 _PORT = r"[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
 _LOOPBACK = re.compile(rf"http://(127\.0\.0\.1|\[::1\])(?::(?:{_PORT}))?(?=[/?]|$)")
@@ -28,7 +28,10 @@ _LOOPBACK = re.compile(rf"http://(127\.0\.0\.1|\[::1\])(?::(?:{_PORT}))?(?=[/?]|
 
 @dataclass(slots=True)
 class App:
-    """A registered app: its `id` is the public `client_id`, it asks the users of `project` in its mode."""
+    """A registered app of one project and mode; its `id` is the public `client_id`.
+
+    A `native` app runs on the user's own machine.
+    """
 
     OBJECT: ClassVar[str] = "app"
 
@@ -36,17 +39,20 @@ class App:
     name: str
     project: str
     redirect_uris: list[str]
+    native: bool
     created: Moment
     livemode: bool
     deleted_at: Moment | None
 
     def may_redirect_to(self, uri: str) -> bool:
-        """Whether `uri` is one of the app's own, to the letter.
+        """Return whether `uri` is one of the app's redirect addresses, character by character.
 
-        A program on the user's own machine takes whatever port is free, so on a loopback address the
-        port may differ (RFC 8252, 7.3).
+        The port of a native app's loopback addresses may differ, because the app listens on any free one (RFC
+        8252, 7.3).
         """
-        return uri in self.redirect_uris or any(
+        if uri in self.redirect_uris:
+            return True
+        return self.native and any(
             _is_loopback(own) and _without_port(own) == _without_port(uri) for own in self.redirect_uris
         )
 
@@ -55,39 +61,47 @@ class App:
 class NewApp:
     name: str
     redirect_uris: list[str]
+    native: bool = False
 
 
-def create(unit: Unit, scope: Scope, new: NewApp) -> App:
-    """Register an app for the users of the scope's project and mode."""
+def create(unit: Unit, tenant: Tenant, new: NewApp) -> App:
+    """Register an app for the users of the project and mode of the tenant."""
     _check(new)
     app = App(
         id=unit.new_id("app"),
         name=new.name,
-        project=scope.project,
+        project=tenant.project,
         redirect_uris=list(dict.fromkeys(new.redirect_uris)),
+        native=new.native,
         created=Moment(unit.now),
-        livemode=scope.livemode,
+        livemode=tenant.livemode,
         deleted_at=None,
     )
     unit.execute(
-        "INSERT INTO apps (id, project, livemode, name, redirect_uris, created)"
-        " VALUES (:id, :project, :livemode, :name, :redirect_uris, :created)",
-        scope.bind(id=app.id, name=app.name, redirect_uris=dumps(app.redirect_uris), created=app.created),
+        "INSERT INTO apps (id, project, livemode, name, redirect_uris, native, created)"
+        " VALUES (:id, :project, :livemode, :name, :redirect_uris, :native, :created)",
+        tenant.bind(
+            id=app.id,
+            name=app.name,
+            redirect_uris=dumps(app.redirect_uris),
+            native=app.native,
+            created=app.created,
+        ),
     )
     return app
 
 
 def every(unit: Unit, project: str) -> list[App]:
-    """The apps of both modes, newest first, without the deleted ones; for the local administrator."""
+    """Return the apps of both modes, newest first, without the deleted ones; for the local administrator."""
     rows = unit.execute(
         "SELECT * FROM apps WHERE project = :project AND deleted_at IS NULL ORDER BY id DESC",
         {"project": project},
     )
-    return [_read(row) for row in rows]
+    return [read(row) for row in rows]
 
 
 def find(unit: Unit, client_id: str) -> App:
-    """The app with this `client_id`; raises NotFound, also when it is deleted or its project archived."""
+    """Return the app with this `client_id`; raises NotFound, also when it or its project is not in use."""
     row = unit.first(
         "SELECT a.* FROM apps AS a JOIN projects AS p ON p.id = a.project"
         " WHERE a.id = :id AND a.deleted_at IS NULL AND p.archived_at IS NULL",
@@ -95,11 +109,11 @@ def find(unit: Unit, client_id: str) -> App:
     )
     if row is None:
         raise NotFound("app", client_id, "client_id")
-    return _read(row)
+    return read(row)
 
 
 def delete(unit: Unit, id: str) -> App:
-    """Delete an app: what its users allowed it ends at once. Raises NotFound. For the local administrator."""
+    """Delete an app: its grants end at once. Raises NotFound. For the local administrator."""
     row = unit.first(
         "UPDATE apps SET deleted_at = :now WHERE id = :id AND deleted_at IS NULL RETURNING *",
         {"id": id, "now": unit.now},
@@ -107,7 +121,7 @@ def delete(unit: Unit, id: str) -> App:
     if row is None:
         raise NotFound("app", id)
     unit.announce(api_keys.TOPIC)
-    return replace(_read(row), deleted_at=Moment(unit.now))
+    return replace(read(row), deleted_at=Moment(unit.now))
 
 
 def _check(new: NewApp) -> None:
@@ -124,13 +138,13 @@ def _check(new: NewApp) -> None:
 
 
 def _fault_of(uri: str) -> str | None:
-    """What keeps `uri` from being registered (RFC 6749, 3.1.2; RFC 8252, 7)."""
+    """Return why `uri` cannot be registered, None if it can (RFC 6749, 3.1.2; RFC 8252, 7)."""
     if len(uri) > REDIRECT_URI_MAX:
         return f"is longer than {REDIRECT_URI_MAX:,} characters"
     if "#" in uri:
         return "has a fragment"
     if not _PLAIN.fullmatch(uri):
-        return "has characters that no address has; other ones are written as %XX"
+        return "has characters that a URI cannot have; write them as %XX"
     try:
         parts = urlsplit(uri)
         port = parts.port
@@ -138,8 +152,8 @@ def _fault_of(uri: str) -> str | None:
         return "cannot be read"
     if parts.scheme in ("http", "https"):
         return _fault_of_web(parts, port)
-    # A scheme of an app's own is a domain name in reverse, so that no two apps mean the same one; that
-    # keeps out javascript: and its like as well.
+    # A private-use scheme must be a domain name in reverse, so that no two apps choose the same one. This
+    # also excludes javascript: and the like.
     if "." not in parts.scheme:
         return "must begin with https://, http://127.0.0.1 or a scheme of the app's own like com.example.app:"
     return None
@@ -147,13 +161,13 @@ def _fault_of(uri: str) -> str | None:
 
 def _fault_of_web(parts: SplitResult, port: int | None) -> str | None:
     if not parts.hostname:
-        return "names no host"
+        return "has no host"
     if "@" in parts.netloc:
         return "has a user name in it"
     if port == 0:
-        return "has a port that is none"
+        return "has an invalid port"
     if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
-        return "must begin with https://: without TLS the code could be read on its way"
+        return "must begin with https://: without TLS the code could be read in transit"
     return None
 
 
@@ -165,12 +179,14 @@ def _without_port(uri: str) -> str:
     return _LOOPBACK.sub(r"http://\1", uri, count=1)
 
 
-def _read(row: Row) -> App:
+def read(row: Row) -> App:
+    """Return the record of a row of `apps`."""
     return App(
         id=row["id"],
         name=row["name"],
         project=row["project"],
         redirect_uris=json.loads(row["redirect_uris"]),
+        native=bool(row["native"]),
         created=row["created"],
         livemode=bool(row["livemode"]),
         deleted_at=row["deleted_at"],

@@ -1,8 +1,7 @@
-"""Authorization: what an app may ask for, what its user decides, and what it gets for it.
+"""Authorization: the works of OAuth 2.0 (RFC 6749, 7009, 7636), each one call to the server in `server`.
 
-The works of OAuth 2.0 (RFC 6749, 7009, 7636), each one question to the server in `server`. What the
-contract lets an app leave out is filled in here (decisions.md 11). A refusal is given back and not raised
-where something has to stay behind: the end of a grant whose code came twice.
+What the contract lets an app leave out is filled in here (docs/decisions.md#oauth). An error is returned, not
+raised, where something must stay stored: the end of a grant whose code was used twice.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from ledger_engine.database import Unit
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """An authorization request that can be shown to a user (interface.md, Authentication 7).
+class AuthorizationRequest:
+    """An authorization request that can be shown to a user (docs/interface.md#authorize-parameters).
 
-    `user` is who is signed in, when it is somebody the app may ask.
+    `user` is the signed-in user, None when nobody is signed in whom the app may ask.
     """
 
     app: App
@@ -40,7 +39,7 @@ class Asked:
     user: SignedIn | None = None
 
     def parameters(self) -> dict[str, str]:
-        """What asks for the same again."""
+        """Return the parameters that make the same request again."""
         return {
             "client_id": self.app.id,
             "redirect_uri": self.redirect_uri,
@@ -50,10 +49,10 @@ class Asked:
         }
 
 
-class ToldToApp(Exception):
-    """A request is refused, and the app is told so at `redirect_uri`, which is one of its own.
+class RefusedToApp(Exception):
+    """An authorization request was refused; the app is informed at `redirect_uri`, one of its addresses.
 
-    `state` is what it sent to have it back; None when that is nothing that can be sent.
+    `state` is the app's own, to be sent back; None when it was missing or cannot be sent.
     """
 
     def __init__(self, redirect_uri: str, error: str, description: str, state: str | None) -> None:
@@ -64,17 +63,19 @@ class ToldToApp(Exception):
         self.state = state
 
 
-def consider(unit: Unit, given: Sequence[tuple[str, str]], sign_in: str | None = None) -> Asked:
-    """What these parameters ask the user, who may be signed in with `sign_in`.
+def consider(
+    unit: Unit, given: Sequence[tuple[str, str]], sign_in: str | None = None
+) -> AuthorizationRequest:
+    """Return the authorization request of these parameters, for the user signed in with `sign_in`, if any.
 
-    Raises InvalidRequest or NotFound when it does not say for sure whom to answer, ToldToApp for
-    everything else that is wrong with it: also a scope that this user cannot give.
+    Raises InvalidRequest or NotFound when it is not certain which app to answer, and RefusedToApp for every
+    other error, among them a scope that this user cannot grant.
     """
     user = None if sign_in is None else sign_ins.find(unit, sign_in)
     request = Request(given)
     _consent(Server(unit), request, user)
     app, payload = app_of(request), request.payload
-    return Asked(
+    return AuthorizationRequest(
         app=app,
         redirect_uri=payload.redirect_uri,
         scopes=listed(payload.scope),
@@ -84,13 +85,14 @@ def consider(unit: Unit, given: Sequence[tuple[str, str]], sign_in: str | None =
     )
 
 
-def decide(unit: Unit, asked: Asked, sign_in: str, code: str | None) -> None:
-    """Record that who is signed in with `sign_in` allows what is asked, under this fresh code; None is no.
+def decide(unit: Unit, authorization: AuthorizationRequest, sign_in: str, code: str | None) -> None:
+    """Record that the user signed in with `sign_in` allows the request, under this fresh code.
 
-    All is looked at anew. Raises what `consider` does; ToldToApp `access_denied` for a no, and when
-    nobody the app may ask is signed in any more.
+    With None as the code the user denies it. The request is checked again. Raises what `consider` does, and
+    RefusedToApp `access_denied` when the user denies it or when no user whom the app may ask is signed in any
+    more.
     """
-    server, request = Server(unit, code=code), Request([*asked.parameters().items()])
+    server, request = Server(unit, code=code), Request([*authorization.parameters().items()])
     user = sign_ins.find(unit, sign_in)
     grant = _consent(server, request, user)
     allowed = code is not None and may_ask(app_of(request), user)
@@ -102,47 +104,47 @@ def decide(unit: Unit, asked: Asked, sign_in: str, code: str | None) -> None:
 def exchange(unit: Unit, given: Mapping[str, str], pair: TokenPair) -> OAuthTokens | LedgerError:
     """Use up the code or the refresh token in `given` and store the pair for its grant.
 
-    Of any number of uses at once one succeeds; a use that does not fit takes nothing, a second one ends
-    the grant. The others of OAuth's parameters are checked where they are given.
+    When several requests use it at once, one succeeds. A request whose other parameters do not match uses
+    nothing up; a second use ends the grant. OAuth's other parameters are checked where they are given.
     """
-    held = _held(unit, given)
-    complete = {"grant_type": AUTHORIZATION_CODE, **_own(held), **given}
-    answer = Server(unit, held=held, pair=pair).create_token_response(Request([*complete.items()]))
+    stored = _find_stored(unit, given)
+    complete = {"grant_type": AUTHORIZATION_CODE, **_own(stored), **given}
+    answer = Server(unit, stored=stored, pair=pair).create_token_response(Request([*complete.items()]))
     assert isinstance(answer, OAuthTokens | LedgerError)
     return answer
 
 
 def give_back(unit: Unit, token: str, client_id: str | None = None) -> LedgerError | None:
-    """End the grant of an access or a refresh token (RFC 7009); nothing for a value that is none."""
-    held = grants.find_token(unit, token)
-    known = client_id or (held.app if held is not None else None)
+    """End the grant of an access or a refresh token (RFC 7009); an unknown value changes nothing."""
+    stored = grants.find_token(unit, token)
+    known = client_id or (stored.app if stored is not None else None)
     if known is None:
         return None
     request = Request([("token", token), ("client_id", known)])
-    return Server(unit, held=held).revocation(request)
+    return Server(unit, stored=stored).revocation(request)
 
 
-def _held(unit: Unit, given: Mapping[str, str]) -> Code | Token | None:
-    """The code or the refresh token that is brought, as the grant type says."""
+def _find_stored(unit: Unit, given: Mapping[str, str]) -> Code | Token | None:
+    """Return the code or the refresh token in the request, depending on the grant type."""
     if given.get("grant_type", AUTHORIZATION_CODE) == AUTHORIZATION_CODE:
         return grants.find_code(unit, given.get("code", ""))
     return grants.find_token(unit, given.get("refresh_token", ""))
 
 
-def _own(held: Code | Token | None) -> dict[str, str]:
-    """What an app need not say with a code or a refresh token that is good, because it can only be this."""
-    if held is None or held.ended:
+def _own(stored: Code | Token | None) -> dict[str, str]:
+    """Return the parameters that an app may leave out, as a valid code or refresh token implies them."""
+    if stored is None or stored.ended:
         return {}
-    if isinstance(held, Code):
-        return {"client_id": held.app, "redirect_uri": held.redirect_uri}
-    return {"client_id": held.app}
+    if isinstance(stored, Code):
+        return {"client_id": stored.app, "redirect_uri": stored.redirect_uri}
+    return {"client_id": stored.app}
 
 
 def _consent(server: Server, request: Request, user: SignedIn | None) -> BaseGrant:
-    """Authlib's grant for a request that can be shown; raises what `consider` does."""
+    """Return Authlib's grant for a request that can be shown; raises what `consider` does."""
     payload = request.payload
     if payload.client_id is None:
-        raise InvalidRequest("missing_field", "The address lacks the client_id, which names the app.")
+        raise InvalidRequest("missing_field", "The address has no client_id, which identifies the app.")
     try:
         return server.consent_grant(request, user)
     except InvalidClientError:
@@ -155,5 +157,5 @@ def _raise(error: OAuth2Error, request: Request) -> NoReturn:
     if not error.redirect_uri:
         raise refusal(error, request)
     state = request.payload.state
-    told = state if is_state(state) else None
-    raise ToldToApp(error.redirect_uri, str(error.error), error.description, told)
+    given_state = state if is_state(state) else None
+    raise RefusedToApp(error.redirect_uri, str(error.error), error.description, given_state)

@@ -1,7 +1,7 @@
 """Grants: what a user allowed an app, from the one-time code to the last token of its family.
 
-A code and a refresh token work once. Whoever brings one a second time may have stolen it, or it was
-stolen from them; nobody can tell, so the whole grant ends (RFC 6749, 4.1.2; RFC 9700, 4.14.2).
+A code and a refresh token work once. When one is used a second time, either use may be a thief's, and it is
+not possible to know which; so the whole grant ends (RFC 6749, 4.1.2; RFC 9700, 4.14.2).
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import json
 from dataclasses import dataclass
 
 from ledger_engine.access import api_keys
-from ledger_engine.access.api_keys import hash_secret, new_secret
+from ledger_engine.access.api_keys import hash_secret
 from ledger_engine.access.oauth import sign_ins
 from ledger_engine.access.tokens import ACCESS_SECONDS, FORGOTTEN_AFTER_MS, REFRESH_SECONDS, TokenPair
 from ledger_engine.core.records import dumps
-from ledger_engine.database import Unit
+from ledger_engine.database import Unit, kept_time
 
 CODE_SECONDS = 60
-# Of the scopes that not every user can give (interface.md, Authentication 8).
+# The least role for the scopes that not every user can grant (docs/interface.md#scopes).
 LEAST_ROLE = {"admin:billing": "owner"}
-# Of a statement on `grants AS g`.
+# For a statement on `grants AS g`.
 _ENDED = "coalesce(g.revoked_at, a.deleted_at, u.deactivated_at, p.archived_at) IS NOT NULL AS ended"
 _OWNERS = "JOIN apps AS a ON a.id = g.app JOIN users AS u ON u.id = g.user_id"
 _WHOSE = f"{_OWNERS} JOIN projects AS p ON p.id = a.project"
@@ -27,7 +27,7 @@ _WHOSE = f"{_OWNERS} JOIN projects AS p ON p.id = a.project"
 
 @dataclass(frozen=True, slots=True)
 class NewGrant:
-    """What an app asks a user for; `code_challenge` is the S256 one of RFC 7636."""
+    """What an app asks a user for; `code_challenge` is the S256 challenge of RFC 7636."""
 
     app: str
     redirect_uri: str
@@ -37,9 +37,9 @@ class NewGrant:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A one-time code: the grant it is of, and what an app may get for it.
+    """A one-time code: the grant it belongs to, and what an app may get for it.
 
-    `ended` says that the grant was revoked, or that its app, user or project is gone.
+    `ended` means that the grant was revoked, or that its app, user or project is gone.
     """
 
     grant: str
@@ -55,7 +55,10 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An access or a refresh token (`kind`); `scopes` are what the user allowed, or less for access."""
+    """An access or a refresh token (`kind`).
+
+    `scopes` are those the user granted; an access token may have fewer of them.
+    """
 
     hash: str
     kind: str
@@ -70,7 +73,10 @@ class Token:
 
 @dataclass(slots=True)
 class OAuthTokens:
-    """`expires_in` is the access token's, in seconds; `scope` are its scopes, with spaces between."""
+    """A pair of tokens of a grant.
+
+    `expires_in` is the access token's, in seconds; `scope` lists its scopes, separated by spaces.
+    """
 
     access_token: str
     token_type: str
@@ -79,17 +85,20 @@ class OAuthTokens:
     scope: str
 
 
-def new_code() -> str:
-    """A fresh one-time code; made outside of the work that stores it."""
-    return new_secret("ac")
+class AnsweredBefore(Exception):
+    """The user's decision was recorded before under the same code, and that code is no longer valid."""
 
 
 def record(unit: Unit, new: NewGrant, user: str, code: str) -> None:
-    """Record that the user allows what the app asks for, under this code."""
-    unit.execute(
+    """Record that the user allows what the app asks for, under this code.
+
+    Nothing changes when the grant exists under this code and still waits to be redeemed; raises
+    AnsweredBefore when it no longer does.
+    """
+    recorded = unit.first(
         "INSERT INTO grants (id, app, user_id, scopes, redirect_uri, code_hash, code_challenge, code_expires,"
         " created, expires) VALUES (:id, :app, :user, :scopes, :redirect_uri, :code_hash, :code_challenge,"
-        " :code_expires, :now, :code_expires)",
+        " :code_expires, :now, :code_expires) ON CONFLICT (code_hash) DO NOTHING RETURNING id",
         {
             "id": unit.new_id("gnt"),
             "app": new.app,
@@ -102,16 +111,24 @@ def record(unit: Unit, new: NewGrant, user: str, code: str) -> None:
             "now": unit.now,
         },
     )
+    if recorded is None:
+        earlier = find_code(unit, code)
+        if earlier is None or earlier.redeemed or earlier.expired or earlier.ended:
+            raise AnsweredBefore
 
 
 def find_code(unit: Unit, code: str) -> Code | None:
-    """The code with this value, whatever became of it."""
+    """Return the code with this value, used or not.
+
+    A code that has expired stays expired after a restart of the server too.
+    """
     row = unit.first(
         f"SELECT g.*, {_ENDED} FROM grants AS g {_WHOSE} WHERE g.code_hash = :hash",
         {"hash": hash_secret(code)},
     )
     if row is None:
         return None
+    expired = _has_expired(unit, row["code_expires"])
     return Code(
         grant=row["id"],
         app=row["app"],
@@ -120,13 +137,16 @@ def find_code(unit: Unit, code: str) -> Code | None:
         redirect_uri=row["redirect_uri"],
         code_challenge=row["code_challenge"],
         redeemed=row["redeemed_at"] is not None,
-        expired=row["code_expires"] <= unit.now,
+        expired=expired,
         ended=bool(row["ended"]),
     )
 
 
 def take_code(unit: Unit, code: Code) -> bool:
-    """Use the code up: one statement, so that of any number of uses at once one is told True."""
+    """Mark the code as used; returns False when it was used before.
+
+    This is one statement, so that of several uses at once only one succeeds.
+    """
     taken = unit.first(
         "UPDATE grants SET redeemed_at = :now WHERE id = :id AND redeemed_at IS NULL AND code_expires > :now"
         " RETURNING id",
@@ -136,7 +156,7 @@ def take_code(unit: Unit, code: Code) -> bool:
 
 
 def find_token(unit: Unit, value: str) -> Token | None:
-    """The access or refresh token with this value, whatever became of it."""
+    """Return the access or refresh token with this value, used or not, as `find_code` does."""
     row = unit.first(
         f"SELECT t.*, g.app, g.user_id, {_ENDED} FROM oauth_tokens AS t JOIN grants AS g ON g.id = t.grant_id"
         f" {_WHOSE} WHERE t.hash = :hash",
@@ -152,13 +172,13 @@ def find_token(unit: Unit, value: str) -> Token | None:
         user=row["user_id"],
         scopes=json.loads(row["scopes"]),
         used=row["used_at"] is not None,
-        expired=row["expires"] <= unit.now,
+        expired=_has_expired(unit, row["expires"]),
         ended=bool(row["ended"]),
     )
 
 
 def take_refresh_token(unit: Unit, token: Token) -> bool:
-    """Use the refresh token up, as `take_code` does with a code."""
+    """Mark the refresh token as used, as `take_code` does with a code."""
     taken = unit.first(
         "UPDATE oauth_tokens SET used_at = :now"
         " WHERE hash = :hash AND kind = 'refresh' AND used_at IS NULL AND expires > :now RETURNING hash",
@@ -168,7 +188,7 @@ def take_refresh_token(unit: Unit, token: Token) -> bool:
 
 
 def revoke_all_of(unit: Unit, user: str) -> None:
-    """End everything the user allowed, codes not yet redeemed included, and sign the user out everywhere."""
+    """End all grants of the user, codes not yet redeemed included, and sign the user out everywhere."""
     unit.execute(
         "UPDATE grants SET revoked_at = :now WHERE user_id = :user AND revoked_at IS NULL",
         {"user": user, "now": unit.now},
@@ -177,8 +197,17 @@ def revoke_all_of(unit: Unit, user: str) -> None:
     unit.announce(api_keys.TOPIC)
 
 
+def revoke_all_for(unit: Unit, app: str) -> None:
+    """End all grants of the app."""
+    unit.execute(
+        "UPDATE grants SET revoked_at = :now WHERE app = :app AND revoked_at IS NULL",
+        {"app": app, "now": unit.now},
+    )
+    unit.announce(api_keys.TOPIC)
+
+
 def revoke(unit: Unit, grant: str) -> None:
-    """End a grant, and with it every token that came of it."""
+    """End a grant and all its tokens."""
     unit.execute(
         "UPDATE grants SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL",
         {"id": grant, "now": unit.now},
@@ -187,12 +216,12 @@ def revoke(unit: Unit, grant: str) -> None:
 
 
 def store(unit: Unit, grant: str, granted: list[str], wanted: list[str], pair: TokenPair) -> None:
-    """Store a pair for a grant: an access token for the scopes wanted, a refresh token for all granted."""
-    kept = (
+    """Store a pair for a grant: the access token has the scopes `wanted`, the refresh token all `granted`."""
+    secrets = (
         (pair.access_token, "access", wanted, ACCESS_SECONDS),
         (pair.refresh_token, "refresh", granted, REFRESH_SECONDS),
     )
-    for value, kind, scopes, seconds in kept:
+    for value, kind, scopes, seconds in secrets:
         unit.execute(
             "INSERT INTO oauth_tokens (hash, kind, grant_id, scopes, created, expires)"
             " VALUES (:hash, :kind, :grant, :scopes, :now, :expires)",
@@ -212,9 +241,16 @@ def store(unit: Unit, grant: str, granted: list[str], wanted: list[str], pair: T
     _forget_expired(unit)
 
 
+def _has_expired(unit: Unit, expires: int) -> bool:
+    if expires > unit.now:
+        return False
+    kept_time.reach(unit, expires)
+    return True
+
+
 def _forget_expired(unit: Unit) -> None:
-    """Each new pair clears away what expired long ago, so that the tables keep their size by themselves."""
-    long_ago = {"expired": unit.now - FORGOTTEN_AFTER_MS}
+    """Delete what expired long ago; each new pair does this, so that the tables do not grow for ever."""
+    long_ago = {"expired": kept_time.long_ago(unit, FORGOTTEN_AFTER_MS)}
     unit.execute("DELETE FROM oauth_tokens WHERE expires < :expired", long_ago)
     # A grant expires no earlier than the last of its tokens.
     unit.execute("DELETE FROM grants WHERE expires < :expired", long_ago)

@@ -1,4 +1,4 @@
-"""What Authlib's server is given to read: a request, and the app, the code or the token that it is about."""
+"""The objects that Authlib's server reads: a request, and the app, code or token that it is about."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRANT_TYPES = (AUTHORIZATION_CODE, "refresh_token")
 
 
 class Payload(OAuth2Payload):
-    """The parameters of a request; one without a value is as if it were not there (RFC 6749, 3.1)."""
+    """The parameters of a request; an empty value counts as a missing one (RFC 6749, 3.1)."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         self._lists: dict[str, list[Any]] = {}
@@ -39,14 +39,14 @@ class Payload(OAuth2Payload):
 
     @property
     def response_type(self) -> str:
-        return self._data.get("response_type", "code")  # to the letter: no types in another order
+        return self._data.get("response_type", "code")  # compared exactly: no list of types in another order
 
 
 class Request(OAuth2Request):
-    """The parameters of a request as Authlib reads them."""
+    """The parameters of a request, in the form Authlib reads them."""
 
     def __init__(self, parameters: Sequence[tuple[str, str]]) -> None:
-        # The address tells Authlib nothing but whether TLS was used, which only a proxy in front can know.
+        # Authlib uses the address only to see whether TLS was used, which only a proxy in front can know.
         super().__init__("POST", "https://localhost/")
         self.payload: Payload = Payload(parameters)
 
@@ -56,7 +56,7 @@ class Request(OAuth2Request):
 
 
 class Client(ClientMixin):
-    """An app as Authlib sees it: a public client, which has no secret."""
+    """An app in the form Authlib reads: a public client, which has no secret."""
 
     def __init__(self, app: App) -> None:
         self.app = app
@@ -65,44 +65,44 @@ class Client(ClientMixin):
         return self.app.id
 
     def get_allowed_scope(self, scope: Any) -> str:
-        return str(scope)  # what a user can give depends on the user's role
+        return str(scope)  # the user's role decides which scopes can be granted
 
     def check_endpoint_auth_method(self, method: str, endpoint: str) -> bool:
         return method == "none"
 
     def check_response_type(self, response_type: str) -> bool:
-        return True  # see _Rules
+        return True  # checked in _Rules
 
     def check_grant_type(self, grant_type: str) -> bool:
         return grant_type in GRANT_TYPES
 
 
-class HeldCode(AuthorizationCodeMixin):
+class StoredCode(AuthorizationCodeMixin):
     code_challenge_method = "S256"
 
-    def __init__(self, held: Code) -> None:
-        self.held = held
-        self.code_challenge = held.code_challenge
+    def __init__(self, stored: Code) -> None:
+        self.stored = stored
+        self.code_challenge = stored.code_challenge
 
     def get_redirect_uri(self) -> str:
-        return self.held.redirect_uri
+        return self.stored.redirect_uri
 
     def get_scope(self) -> str:
-        return " ".join(self.held.scopes)
+        return " ".join(self.stored.scopes)
 
 
-class HeldToken(TokenMixin):
-    def __init__(self, held: Token) -> None:
-        self.held = held
+class StoredToken(TokenMixin):
+    def __init__(self, stored: Token) -> None:
+        self.stored = stored
 
     def check_client(self, client: ClientMixin) -> bool:
-        return self.held.app == client.get_client_id()
+        return self.stored.app == client.get_client_id()
 
     def get_scope(self) -> str:
-        return " ".join(self.held.scopes)
+        return " ".join(self.stored.scopes)
 
 
 def app_of(request: OAuth2Request) -> App:
-    """The app behind a request that Authlib has found good."""
+    """Return the app of a request that Authlib has accepted."""
     assert isinstance(request.client, Client)
     return request.client.app

@@ -1,4 +1,4 @@
-"""Passwords of users, for signing in to authorize an application; kept as argon2 hashes alone."""
+"""Passwords of users, for signing in to authorize an app; only argon2 hashes are stored."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from ledger_engine.access.oauth import grants
+from ledger_engine.core.emails import fold
 from ledger_engine.core.errors import InvalidRequest, NotFound
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
-from ledger_engine.ledger.users import fold
 
-LENGTH_MIN = 8  # characters; below this NIST SP 800-63B takes none
+LENGTH_MIN = 8  # characters; NIST SP 800-63B allows no fewer
 LENGTH_MAX = 1024
 
 _hasher = PasswordHasher()
@@ -24,14 +24,17 @@ _hasher = PasswordHasher()
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A user who may sign in, and the hash of their password."""
+    """A user who may sign in, and the hash of the user's password."""
 
     user: str
     hashed: str
 
 
 def hash_password(password: str) -> str:
-    """The hash to store, slow on purpose: made outside of the work that stores it. Raises InvalidRequest."""
+    """Return the hash to store; raises InvalidRequest.
+
+    Slow on purpose, so it is computed outside of the work that stores it.
+    """
     if not LENGTH_MIN <= len(password) <= LENGTH_MAX:
         raise InvalidRequest(
             "invalid_value", f"A password has {LENGTH_MIN} to {LENGTH_MAX:,} characters.", "password"
@@ -40,16 +43,20 @@ def hash_password(password: str) -> str:
 
 
 def is_right(login: Login | None, password: str) -> bool:
-    """Whether the password is that of the login, slow on purpose, and as slow when there is none."""
+    """Return whether the password is that of the login.
+
+    Slow on purpose, and equally slow without a login, so that the time does not reveal which addresses have
+    one.
+    """
     try:
-        _hasher.verify(_NOBODYS if login is None else login.hashed, _normal(password))
+        _hasher.verify(_DUMMY_HASH if login is None else login.hashed, _normal(password))
     except (VerificationError, InvalidHashError):
         return False
     return login is not None
 
 
 def find(unit: Unit, project: str, livemode: bool, email: str) -> Login | None:
-    """The login of the active user with this address, None also for one who has no password."""
+    """Return the login of the active user with this address, None also when the user has no password."""
     row = unit.first(
         "SELECT id, password_hash FROM users WHERE project = :project AND livemode = :livemode"
         " AND status = 'active' AND email_folded = :email",
@@ -58,16 +65,16 @@ def find(unit: Unit, project: str, livemode: bool, email: str) -> Login | None:
     return None if row is None or row["password_hash"] is None else Login(row["id"], row["password_hash"])
 
 
-def set_password(unit: Unit, scope: Scope, email: str, hashed: str) -> str:
-    """Give the active user with this address a password; the user's id. Raises NotFound.
+def set_password(unit: Unit, tenant: Tenant, email: str, hashed: str) -> str:
+    """Set the password of the active user with this address and return the user's id. Raises NotFound.
 
-    Who knew the former one may have used it, so the user is signed out everywhere, and what they
-    allowed to apps ends.
+    Someone who knew the former password may have used it, so the user is signed out everywhere and all the
+    user's grants end.
     """
     row = unit.first(
         "UPDATE users SET password_hash = :hashed WHERE project = :project AND livemode = :livemode"
         " AND status = 'active' AND email_folded = :email RETURNING id",
-        scope.bind(hashed=hashed, email=fold(email)),
+        tenant.bind(hashed=hashed, email=fold(email)),
     )
     if row is None:
         raise NotFound("active user", email)
@@ -76,12 +83,12 @@ def set_password(unit: Unit, scope: Scope, email: str, hashed: str) -> str:
 
 
 def _normal(password: str) -> str:
-    """The same text for what looks the same, however a keyboard encodes it (NIST SP 800-63B)."""
+    """Return the same text for all encodings of a password that look the same (NIST SP 800-63B)."""
     return unicodedata.normalize("NFKC", password)
 
 
-def _hash_of_nobody() -> str:
-    """What costs as much to compare with as a user's hash; no password fits it."""
+def _dummy_hash() -> str:
+    """Return a hash that no password matches; comparing with it takes as long as with a user's."""
     salt, digest = (
         base64.b64encode(secrets.token_bytes(length)).decode().rstrip("=")
         for length in (_hasher.salt_len, _hasher.hash_len)
@@ -90,4 +97,4 @@ def _hash_of_nobody() -> str:
     return f"$argon2id$v=19${cost}${salt}${digest}"
 
 
-_NOBODYS = _hash_of_nobody()
+_DUMMY_HASH = _dummy_hash()

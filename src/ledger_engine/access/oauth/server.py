@@ -1,7 +1,7 @@
-"""Authlib's OAuth 2.0 server over one unit of work: it knows what to ask, in which order, and what to answer.
+"""Authlib's OAuth 2.0 server over one unit: Authlib decides what to check, in which order, and the errors.
 
-Apps, codes and tokens are asked of `apps` and `grants`. Here stands only how the two fit together, and what
-Authlib does not insist on.
+It finds apps, codes and tokens with `apps` and `grants`. This module connects the two and adds the checks
+that Authlib does not make.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from ledger_engine.access.oauth.grants import Code, NewGrant, OAuthTokens, Token
 from ledger_engine.access.oauth.models import (
     GRANT_TYPES,
     Client,
-    HeldCode,
-    HeldToken,
     Payload,
     Request,
+    StoredCode,
+    StoredToken,
     app_of,
 )
 from ledger_engine.access.oauth.sign_ins import SignedIn
@@ -51,7 +51,7 @@ from ledger_engine.database import Unit
 _STATE = re.compile(r"[\x20-\x7e]+")  # RFC 6749, A.5
 _CHALLENGE = re.compile(r"[A-Za-z0-9\-_]{43}")  # the base64url form of 32 bytes
 
-# Authlib tells each token that it issues at the level DEBUG, and no log may hold one.
+# Authlib logs each token that it issues at the level DEBUG, and no log may contain one.
 logging.getLogger("authlib").setLevel(logging.INFO)
 
 
@@ -60,30 +60,34 @@ class _CodeGrant(AuthorizationCodeGrant):
 
     @classmethod
     def check_authorization_endpoint(cls, request: OAuth2Request) -> bool:
-        return True  # whether it asks for a code is looked at in _Rules, when it is known whom to tell
+        return True  # response_type is checked in _Rules, where it is known which app gets the error
 
     @staticmethod
     def validate_no_multiple_request_parameter(request: OAuth2Request) -> None:
         assert request.payload is not None
         for name in ("client_id", "redirect_uri"):
             if len(request.payload.datalist.get(name, [])) > 1:
-                raise InvalidRequest("invalid_value", "client_id and redirect_uri are given once each.")
+                raise InvalidRequest(
+                    "invalid_value", "client_id and redirect_uri may be sent only once each."
+                )
 
     @staticmethod
     def validate_authorization_redirect_uri(request: OAuth2Request, client: ClientMixin) -> str:
-        # Not Authlib's own: its refusal repeats the address, and fails on characters no refusal may have.
+        # Replaces Authlib's check: its error repeats the address, and fails on characters that an error must
+        # not have.
         assert request.payload is not None
         assert isinstance(client, Client)
         uri = request.payload.redirect_uri
         if uri is None:
-            message = "The address lacks the redirect_uri, which says where to go back to."
+            message = "The address has no redirect_uri, which says where to return to."
             raise InvalidRequest("missing_field", message)
         if not client.app.may_redirect_to(uri):
             raise NotFound("redirect_uri of this app", uri)
         return uri
 
     def create_authorization_response(self, redirect_uri: str, grant_user: SignedIn | None) -> Any:
-        # Not Authlib's own: it writes the query of the app's address anew, which comes back to the letter.
+        # Replaces Authlib's, which encodes the query of the app's address anew; it must come back character
+        # by character.
         if grant_user is None:
             raise AccessDeniedError("The user did not allow it.", redirect_uri=redirect_uri)
         unit, payload = self.server.unit, self.request.payload
@@ -94,28 +98,28 @@ class _CodeGrant(AuthorizationCodeGrant):
         grants.record(unit, new, grant_user.user, self.server.code)
         return 200, None, []
 
-    def query_authorization_code(self, code: str, client: ClientMixin) -> HeldCode:
-        held = self.server.held
-        if not isinstance(held, Code):
+    def query_authorization_code(self, code: str, client: ClientMixin) -> StoredCode:
+        stored = self.server.stored
+        if not isinstance(stored, Code):
             raise InvalidGrantError("The code is not known.")
-        if held.redeemed:
-            _end(self.server, held)
-        if held.app != client.get_client_id():
-            raise InvalidGrantError("The code was given to another app.")
-        if held.expired:
-            raise InvalidGrantError(f"The code has expired; it lasts {grants.CODE_SECONDS} seconds.")
-        _require_good(held)
-        return HeldCode(held)
+        if stored.redeemed:
+            _end(self.server, stored)
+        if stored.app != client.get_client_id():
+            raise InvalidGrantError("The code was issued to another app.")
+        if stored.expired:
+            raise InvalidGrantError(f"The code has expired; it is valid for {grants.CODE_SECONDS} seconds.")
+        _require_valid(stored)
+        return StoredCode(stored)
 
-    def authenticate_user(self, authorization_code: HeldCode) -> str:
-        """Whom the code speaks for, once: Authlib's last question before it issues tokens."""
-        held = authorization_code.held
-        if not grants.take_code(self.server.unit, held):
-            _end(self.server, held)
-        return held.user
+    def authenticate_user(self, authorization_code: StoredCode) -> str:
+        """Use up the code and return its user: Authlib's last call before it issues tokens."""
+        stored = authorization_code.stored
+        if not grants.take_code(self.server.unit, stored):
+            _end(self.server, stored)
+        return stored.user
 
-    def delete_authorization_code(self, authorization_code: HeldCode) -> None:
-        """Nothing: it was taken, and is kept so that a second use is known for one."""
+    def delete_authorization_code(self, authorization_code: StoredCode) -> None:
+        """Do nothing: the code was used up before, and is kept so that a second use is recognised."""
 
 
 class _RefreshGrant(RefreshTokenGrant):
@@ -128,43 +132,43 @@ class _RefreshGrant(RefreshTokenGrant):
             self.validate_requested_scope()
         super().validate_token_request()
 
-    def authenticate_refresh_token(self, refresh_token: str) -> HeldToken:
-        held = self.server.held
-        if not isinstance(held, Token) or held.kind != "refresh":
+    def authenticate_refresh_token(self, refresh_token: str) -> StoredToken:
+        stored = self.server.stored
+        if not isinstance(stored, Token) or stored.kind != "refresh":
             raise InvalidGrantError("The refresh token is not known.")
-        if held.used:
-            _end(self.server, held)
-        if held.expired:
+        if stored.used:
+            _end(self.server, stored)
+        if stored.expired:
             raise InvalidGrantError("The refresh token has expired.")
-        _require_good(held)
-        return HeldToken(held)
+        _require_valid(stored)
+        return StoredToken(stored)
 
-    def authenticate_user(self, refresh_token: HeldToken) -> str:
-        """Whom the token speaks for, once: Authlib's last question before it issues tokens."""
-        held = refresh_token.held
-        if not grants.take_refresh_token(self.server.unit, held):
-            _end(self.server, held)
-        return held.user
+    def authenticate_user(self, refresh_token: StoredToken) -> str:
+        """Use up the refresh token and return its user: Authlib's last call before it issues tokens."""
+        stored = refresh_token.stored
+        if not grants.take_refresh_token(self.server.unit, stored):
+            _end(self.server, stored)
+        return stored.user
 
     def revoke_old_credential(self, refresh_token: Any) -> None:
-        """Nothing: it was taken."""
+        """Do nothing: the token was used up before."""
 
 
 class _Revocation(RevocationEndpoint):
     CLIENT_AUTH_METHODS = ["none"]
 
-    def query_token(self, token_string: str, token_type_hint: str | None) -> HeldToken | None:
+    def query_token(self, token_string: str, token_type_hint: str | None) -> StoredToken | None:
         assert self.server is not None
-        held = self.server.held
-        return HeldToken(held) if isinstance(held, Token) else None
+        stored = self.server.stored
+        return StoredToken(stored) if isinstance(stored, Token) else None
 
-    def revoke_token(self, token: HeldToken, request: OAuth2Request) -> None:
+    def revoke_token(self, token: StoredToken, request: OAuth2Request) -> None:
         assert self.server is not None
-        grants.revoke(self.server.unit, token.held.grant)
+        grants.revoke(self.server.unit, token.stored.grant)
 
 
 class _Rules(CodeChallenge):
-    """PKCE with S256 alone, and what else Authlib does not insist on; looked at once the app can be told."""
+    """PKCE with S256 alone, and the checks Authlib does not make, once errors can go to the app."""
 
     SUPPORTED_CODE_CHALLENGE_METHOD = ["S256"]
 
@@ -173,7 +177,7 @@ class _Rules(CodeChallenge):
         grant.register_hook("before_validate_authorization_request_payload", self.validate_form)
 
     def validate_form(self, grant: Any, redirect_uri: str) -> None:
-        """Raise OAuth2Error for a request that is none, whatever it asks for."""
+        """Raise OAuth2Error for a malformed request, whatever it asks for."""
         payload: Payload = grant.request.payload
         if any(len(values) > 1 for values in payload.datalist.values()):
             raise InvalidRequestError("A parameter is given more than once.")
@@ -195,29 +199,29 @@ class _Rules(CodeChallenge):
     def validate_code_verifier(self, grant: Any, result: Any) -> None:
         try:
             super().validate_code_verifier(grant, result)
-        except OAuth2Error as error:  # also one that cannot be a verifier is a wrong one (RFC 7636, 4.6)
-            message = "code_verifier is not that of the code_challenge."
+        except OAuth2Error as error:  # a malformed verifier is reported as a wrong one too (RFC 7636, 4.6)
+            message = "code_verifier does not match the code_challenge."
             raise InvalidGrantError(message) from error
 
 
 class Server(AuthorizationServer):
-    """Authlib's server for one unit of work.
+    """Authlib's server for one unit.
 
-    `held` is the code or the token that the request brings, None for a value that is none; `pair` and
-    `code` are what may be given.
+    `stored` is the code or the token in the request, None for an unknown value; `pair` and `code` are the
+    fresh values that may be issued.
     """
 
     def __init__(
         self,
         unit: Unit,
         *,
-        held: Code | Token | None = None,
+        stored: Code | Token | None = None,
         pair: TokenPair | None = None,
         code: str | None = None,
     ) -> None:
         super().__init__(scopes_supported=SCOPES)
         self.unit = unit
-        self.held = held
+        self.stored = stored
         self.pair = pair
         self.code = code
         self.register_grant(_CodeGrant, [_Rules()])
@@ -225,12 +229,12 @@ class Server(AuthorizationServer):
         self.register_endpoint(_Revocation)
 
     def consent_grant(self, request: Request, user: SignedIn | None) -> BaseGrant:
-        """The grant that the user can be asked for; raises OAuth2Error and LedgerError."""
+        """Return the grant that the user can be asked for; raises OAuth2Error and LedgerError."""
         find: Callable[[Request, SignedIn | None], BaseGrant] = self.get_consent_grant
         return find(request, user)
 
     def revocation(self, request: Request) -> LedgerError | None:
-        """Give a token back; a refusal is given back too."""
+        """Revoke a token; returns an error, where there is one, and does not raise it."""
         respond: Callable[[str, Request], LedgerError | None] = self.create_endpoint_response
         return respond("revocation", request)
 
@@ -247,9 +251,9 @@ class Server(AuthorizationServer):
     def validate_requested_scope(self, scope: str | None) -> None:
         if scope is None:
             raise InvalidRequestError("scope is required.")
-        asked = set(scope.split(" ")) - {""}
-        if not asked or not asked <= set(SCOPES):
-            raise InvalidScopeError(f"scope takes one or more of {' '.join(SCOPES)}.")
+        wanted = set(scope.split(" ")) - {""}
+        if not wanted or not wanted <= set(SCOPES):
+            raise InvalidScopeError(f"scope must be one or more of {' '.join(SCOPES)}.")
 
     def generate_token(self, *_: Any, scope: str | None = None, **__: Any) -> dict[str, Any]:
         assert self.pair is not None
@@ -259,12 +263,12 @@ class Server(AuthorizationServer):
     def save_token(self, token: dict[str, Any], request: OAuth2Request) -> None:
         assert self.pair is not None
         credential = request.authorization_code or request.refresh_token
-        assert isinstance(credential, HeldCode | HeldToken)
-        held = credential.held
-        grants.store(self.unit, held.grant, held.scopes, listed(token["scope"]), self.pair)
+        assert isinstance(credential, StoredCode | StoredToken)
+        stored = credential.stored
+        grants.store(self.unit, stored.grant, stored.scopes, listed(token["scope"]), self.pair)
 
     def send_signal(self, name: str, *args: object, **kwargs: object) -> None:
-        """Nobody listens."""
+        """Do nothing: these signals have no receivers."""
 
     def handle_response(self, status: int, body: Any, headers: Any) -> Any:
         return OAuthTokens(**body) if body else None
@@ -274,7 +278,7 @@ class Server(AuthorizationServer):
 
 
 def may_ask(app: App, user: SignedIn | None) -> bool:
-    """Whether the user is one of the project and mode that the app is registered for."""
+    """Return whether the user belongs to the project and mode that the app is registered for."""
     return user is not None and (app.project, app.livemode) == (user.project, user.livemode)
 
 
@@ -282,29 +286,29 @@ def _require_givable(user: SignedIn, scopes: list[str]) -> None:
     for scope in scopes:
         least = grants.LEAST_ROLE.get(scope, ROLES[0])
         if ROLES.index(user.role) < ROLES.index(least):
-            raise InvalidScopeError(f"{scope} takes the role {least}; the user has {user.role}.")
+            raise InvalidScopeError(f"{scope} needs the role {least}; the user has the role {user.role}.")
 
 
-def _end(server: Server, held: Code | Token) -> NoReturn:
-    """Somebody brings what was used before: end the grant, and all that came of it."""
-    grants.revoke(server.unit, held.grant)
-    if isinstance(held, Code):
-        raise InvalidGrantError("The code was used before; what it gave is revoked.")
-    raise InvalidGrantError("The refresh token was used before; what came of it is revoked.")
+def _end(server: Server, stored: Code | Token) -> NoReturn:
+    """End the grant of a code or token that was used a second time, and raise InvalidGrantError."""
+    grants.revoke(server.unit, stored.grant)
+    if isinstance(stored, Code):
+        raise InvalidGrantError("The code has already been used; its tokens are revoked.")
+    raise InvalidGrantError("The refresh token has already been used; all tokens of this grant are revoked.")
 
 
-def _require_good(held: Code | Token) -> None:
-    if held.ended:
-        raise InvalidGrantError("What the user allowed was revoked.")
+def _require_valid(stored: Code | Token) -> None:
+    if stored.ended:
+        raise InvalidGrantError("The user's permission was revoked.")
 
 
 def listed(scope: str) -> list[str]:
-    """Scopes, each once, in their usual order."""
+    """Return the scopes of a space-separated text, each once, in their usual order."""
     return [known for known in SCOPES if known in scope.split(" ")]
 
 
 def refusal(error: OAuth2Error, request: OAuth2Request) -> LedgerError:
-    """Authlib's refusal as one of ours."""
+    """Return Authlib's error as a LedgerError."""
     assert request.payload is not None
     code, description = str(error.error), error.description
     if isinstance(error, InvalidClientError):
@@ -313,9 +317,9 @@ def refusal(error: OAuth2Error, request: OAuth2Request) -> LedgerError:
         code, description = "invalid_grant", "The code or refresh token is not known, or was revoked."
     if isinstance(error, UnsupportedGrantTypeError):
         description = f"grant_type must be {' or '.join(GRANT_TYPES)}."
-    return OAuthRefusal(code, description or "It was given to another app.")
+    return OAuthRefusal(code, description or "It was issued to another app.")
 
 
 def is_state(state: str | None) -> bool:
-    """Whether an app's `state` is one that can be sent back."""
+    """Return whether an app's `state` can be sent back."""
     return state is not None and _STATE.fullmatch(state) is not None

@@ -1,4 +1,4 @@
-"""Sign-ins: the browsers in which a user is signed in, to be asked what apps may do."""
+"""Sign-ins: the browsers in which a user is signed in to decide what apps may do."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from ledger_engine.access.api_keys import hash_secret
 from ledger_engine.database import Unit
 
-LASTS_MS = 12 * 3_600_000  # a working day; a browser forgets it earlier when it is closed
+LASTS_MS = 12 * 3_600_000  # milliseconds, a working day; a browser forgets it earlier when it is closed
 
 
 @dataclass(slots=True)
 class SignedIn:
-    """Who is signed in, with the role they have now."""
+    """The user who is signed in, with the role the user has now."""
 
     user: str
     name: str
@@ -23,10 +23,10 @@ class SignedIn:
 
 
 def begin(unit: Unit, user: str, hashed: str, value: str, replaces: str | None) -> bool:
-    """Sign the user in to the browser that is given `value`, and out of what it had before.
+    """Sign the user in with the value given to the browser, and end the sign-in that it replaces.
 
-    False when meanwhile the user was deactivated, or given another password than the one with the hash
-    `hashed`, which was just found right.
+    Returns False when the user was deactivated meanwhile, or has another password than the one with the hash
+    `hashed`, which was verified just before.
     """
     known = unit.first(
         "SELECT 1 FROM users WHERE id = :user AND status = 'active' AND password_hash = :hashed",
@@ -45,7 +45,7 @@ def begin(unit: Unit, user: str, hashed: str, value: str, replaces: str | None) 
 
 
 def find(unit: Unit, value: str) -> SignedIn | None:
-    """Who is signed in in the browser with this value."""
+    """Return the user who is signed in in the browser with this value."""
     row = unit.first(
         "SELECT u.* FROM sign_ins AS s JOIN users AS u ON u.id = s.user_id"
         " JOIN projects AS p ON p.id = u.project WHERE s.hash = :hash AND s.expires > :now"
@@ -57,11 +57,20 @@ def find(unit: Unit, value: str) -> SignedIn | None:
     return SignedIn(row["id"], row["name"], row["email"], row["role"], row["project"], bool(row["livemode"]))
 
 
+def expired_at(unit: Unit, value: str) -> int | None:
+    """Return when the sign-in with this value expired (milliseconds), None if it has not."""
+    row = unit.first(
+        "SELECT expires FROM sign_ins WHERE hash = :hash AND expires <= :now",
+        {"hash": hash_secret(value), "now": unit.now},
+    )
+    return None if row is None else row["expires"]
+
+
 def end(unit: Unit, value: str) -> None:
-    """Sign out of the browser with this value."""
+    """End the sign-in of the browser with this value."""
     unit.execute("DELETE FROM sign_ins WHERE hash = :hash", {"hash": hash_secret(value)})
 
 
 def end_all_of(unit: Unit, user: str) -> None:
-    """Sign the user out everywhere."""
+    """End all sign-ins of the user."""
     unit.execute("DELETE FROM sign_ins WHERE user_id = :user", {"user": user})

@@ -1,1 +1,4 @@
-"""Webhooks: where events are sent, what came of each, and the process that sends them (decisions.md 12)."""
+"""Webhooks: where events are sent, what came of each, and the process that sends them.
+
+See docs/decisions.md#webhooks.
+"""

@@ -1,4 +1,6 @@
-"""Addresses a webhook may go to: which URLs can be registered, which machines connected to (decisions.md 12).
+"""Addresses a webhook may go to: which URLs can be registered, which machines connected to.
+
+See docs/decisions.md#webhooks-urls.
 
 Live mode sends over https to the public internet alone; test mode also to this machine, by http or
 https. What a URL says is checked when it is registered. What its host resolves to is checked then too,
@@ -84,16 +86,16 @@ def parse_url(url: str, *, livemode: bool, param: str = "url") -> Target:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise _refused(param, "is no address that can be connected to") from error
+        raise _refused(param, "is not an address that can be connected to") from error
     scheme = parts.scheme.lower()
     if scheme not in _PORTS:
         raise _refused(param, "must begin with https:// (in test mode also http:// on this machine)")
     if scheme == "http" and livemode:
         raise _refused(param, "must begin with https:// in live mode")
     if "@" in parts.netloc or "#" in url:
-        raise _refused(param, "may hold no user name, password or fragment")
+        raise _refused(param, "must not contain a user name, password or fragment")
     if port == 0:
-        raise _refused(param, "has no port 0")
+        raise _refused(param, "must not use port 0")
     host = (parts.hostname or "").lower()
     _check_host(host, parts.netloc.startswith("["), tls=scheme == "https", livemode=livemode, param=param)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -106,7 +108,7 @@ def check_resolved(addresses: list[str], target: Target, *, livemode: bool, para
     An https name that has no address just now is taken: it is looked up again for each connection.
     """
     if not addresses and not target.tls:
-        raise _refused(param, "may begin with http:// only where the name is one of this machine")
+        raise _refused(param, "may begin with http:// only for a name of this machine, such as localhost")
     for address in addresses:
         reason = refusal(address, tls=target.tls, livemode=livemode)
         if reason is not None:
@@ -118,15 +120,15 @@ def refusal(address: str, *, tls: bool, livemode: bool) -> str | None:
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:
-        return "it is no IP address"
+        return "it is not an IP address"
     if ip.is_loopback and not (isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None):
-        return "this machine itself can be sent to in test mode only" if livemode else None
+        return "this machine itself is allowed in test mode only" if livemode else None
     if isinstance(ip, ipaddress.IPv6Address):
         public = ip in _PUBLIC_V6 and not any(ip in network for network in _RESERVED_V6)
     else:
         public = not any(ip in network for network in _RESERVED_V4)
     if not public:
-        return "it is no public address"
+        return "it is not a public address"
     return None if tls else "plain http goes to this machine only"
 
 
@@ -137,11 +139,11 @@ def is_address(host: str) -> bool:
 
 def _check_host(host: str, bracketed: bool, *, tls: bool, livemode: bool, param: str) -> None:
     if not bracketed and not _NAME.fullmatch(host):
-        raise _refused(param, "has no host, or one that is no name (write an international one as xn--…)")
+        raise _refused(param, "has no valid host name (write an international one as xn--…)")
     if not bracketed and not is_address(host):
         return
     if "%" in host:
-        raise _refused(param, "may name no network interface")
+        raise _refused(param, "must not name a network interface")
     try:
         known = str(ipaddress.ip_address(host)) == host or bracketed
     except ValueError:

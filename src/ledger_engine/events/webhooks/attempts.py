@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ledger_engine.core.records import dumps
-from ledger_engine.database import Unit, Value
+from ledger_engine.database import Unit, Value, kept_time
 from ledger_engine.events.outbox import Message
 from ledger_engine.events.webhooks.endpoints import Subscription
 
+JUMP_MS = 30_000  # between the ledger's time and the one that passed; less is a clock being kept right
 _ROWS = 32  # events read at once: a body may be as large as a request
 _LOOKED_THROUGH_MAX = 2000  # events of other kinds passed over in one work
 
@@ -59,7 +60,7 @@ class Outcome:
     retry_in_ms: int | None
 
 
-def feed(unit: Unit, subscription: Subscription, after: str, room: int, bytes_room: int) -> Feed:
+def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, bytes_left: int) -> Feed:
     """The next events behind `after` that the endpoint wants and has no delivery of: up to `room` of them,
     and no more once their bodies have `bytes_room` characters."""
     kinds = sorted(subscription.kinds or ())
@@ -70,7 +71,7 @@ def feed(unit: Unit, subscription: Subscription, after: str, room: int, bytes_ro
     parameters |= {"endpoint": subscription.endpoint, "rows": _ROWS}
     messages: list[Message] = []
     looked_through = 0
-    while len(messages) < room and bytes_room > 0 and looked_through < _LOOKED_THROUGH_MAX:
+    while len(messages) < count_max and bytes_left > 0 and looked_through < _LOOKED_THROUGH_MAX:
         rows = unit.execute(
             f"SELECT e.id, e.type, {body} AS body, d.id AS delivery FROM events AS e"
             " LEFT JOIN deliveries AS d ON d.endpoint = :endpoint AND d.event = e.id"
@@ -80,10 +81,10 @@ def feed(unit: Unit, subscription: Subscription, after: str, room: int, bytes_ro
         )
         for row in rows:
             if row["body"] is not None and row["delivery"] is None:
-                if len(messages) == room or bytes_room <= 0:
+                if len(messages) == count_max or bytes_left <= 0:
                     return Feed(messages, after, True)
                 messages.append(Message(row["id"], row["type"], row["body"]))
-                bytes_room -= len(row["body"])
+                bytes_left -= len(row["body"])
             after = row["id"]
         looked_through += len(rows)
         if len(rows) < _ROWS:
@@ -91,21 +92,27 @@ def feed(unit: Unit, subscription: Subscription, after: str, room: int, bytes_ro
     return Feed(messages, after, True)
 
 
-def pending(unit: Unit, endpoint: str, limit: int) -> list[Retry]:
-    """The endpoint's pending deliveries that are due first."""
+def pending(unit: Unit, endpoint: str, limit: int, held_before: int = 0) -> list[Retry]:
+    """Return the endpoint's pending deliveries that are due first.
+
+    Leave out those last attempted before the ledger's time `held_before`, unless somebody asked for them
+    to be sent again.
+    """
     rows = unit.execute(
         "SELECT d.id, d.event, d.attempts, d.retries, d.due, e.type, e.body FROM deliveries AS d"
         " JOIN events AS e ON e.id = d.event"
-        " WHERE d.endpoint = :endpoint AND d.status = 'pending' ORDER BY d.due LIMIT :limit",
-        {"endpoint": endpoint, "limit": limit},
+        " WHERE d.endpoint = :endpoint AND d.status = 'pending'"
+        " AND (d.retries = 0 OR d.attempted_at >= :held_before) ORDER BY d.due LIMIT :limit",
+        {"endpoint": endpoint, "limit": limit, "held_before": held_before},
     )
+    put_off = kept_time.get(unit).put_off
     return [
         Retry(
             row["id"],
             Message(row["event"], row["type"], row["body"]),
             row["attempts"],
             row["retries"],
-            row["due"],
+            row["due"] + put_off,
         )
         for row in rows
     ]
@@ -113,12 +120,13 @@ def pending(unit: Unit, endpoint: str, limit: int) -> list[Retry]:
 
 def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> None:
     """Record attempts that were made, and when the next ones are due, counted from the moment `now`."""
+    put_off = kept_time.get(unit).put_off
     attempts: list[dict[str, Value]] = []
     for outcome in outcomes:
         if outcome.error is None:
             status, due = "succeeded", None
         elif outcome.retry_in_ms is not None:
-            status, due = "pending", now + outcome.retry_in_ms
+            status, due = "pending", now + outcome.retry_in_ms - put_off
         else:
             status, due = "failed", None
         row = unit.first(
@@ -150,9 +158,43 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> None:
     )
 
 
+def last_pending_attempt(unit: Unit) -> int:
+    """Return when the last attempt was made of what is pending, by the ledger's time; 0 for never."""
+    row = unit.first("SELECT max(attempted_at) AS last FROM deliveries WHERE status = 'pending'")
+    return 0 if row is None or row["last"] is None else int(row["last"])
+
+
+def spread_overdue(unit: Unit, endpoint: str, before: int, first_at: int, pace_ms: int, limit: int) -> int:
+    """Put up to `limit` of the endpoint's deliveries that were due `before` at one distance from another, in
+    their order; return how many."""
+    put_off = kept_time.get(unit).put_off
+    rows = unit.execute(
+        "SELECT id FROM deliveries WHERE endpoint = :endpoint AND status = 'pending' AND due < :before"
+        " ORDER BY due LIMIT :limit",
+        {"endpoint": endpoint, "before": before - put_off, "limit": limit},
+    )
+    changed: list[dict[str, Value]] = [
+        {"id": row["id"], "due": first_at - put_off + place * pace_ms} for place, row in enumerate(rows)
+    ]
+    unit.execute_many("UPDATE deliveries SET due = :due WHERE id = :id", changed)
+    return len(rows)
+
+
+def go_by_real_time(unit: Unit, real_time: int) -> None:
+    """Have what is pending due at the real time that was meant, however far the ledger's time is ahead of it
+    by now."""
+    by = unit.now - real_time - kept_time.get(unit).put_off
+    if abs(by) > JUMP_MS:
+        # The ledger's clock has not jumped, so for how long endpoints have failed stays as it is.
+        kept_time.put_off(unit, by)
+
+
 def postpone(unit: Unit, by: int) -> None:
-    """Put off everything pending by so many milliseconds: the clock was set forward, no time has passed."""
-    unit.execute("UPDATE deliveries SET due = due + :by WHERE status = 'pending'", {"by": by})
+    """Put off everything pending by so many milliseconds: the clock was set forward, no time has passed.
+
+    What is pending may be much, so no delivery is changed: each is due at its `due` and `put_off` together.
+    """
+    kept_time.put_off(unit, by)
     unit.execute(
         "UPDATE webhook_endpoints SET failing_since = failing_since + :by WHERE failing_since IS NOT NULL",
         {"by": by},

@@ -4,9 +4,8 @@ It holds no truth of its own. What is to be sent is read from the database behin
 some ahead of the sender; what was sent is written there, and the cursor with it, in one commit. Whenever
 it ends, however that comes, the next one goes on there: each event at least once.
 
-Retries are due by the ledger's clock, which is what is stored; how long to wait is measured on the
-monotonic one. When the two part, the clock was set: no time has passed, so everything due is put off by
-as much, and a jump of 400 days makes nothing due.
+While the machine's clock is not believed (`timekeeping`), the retries that were pending at the start are held
+back. First attempts go on, in their order, and so do the retries of these.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.errors import LedgerError, StorageUnavailable
 from ledger_engine.core.settings import WEBHOOK_RETRIES_S
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
@@ -30,23 +29,23 @@ from ledger_engine.events.webhooks import attempts, endpoints
 from ledger_engine.events.webhooks.addresses import parse_url
 from ledger_engine.events.webhooks.attempts import Feed, Outcome, Retry
 from ledger_engine.events.webhooks.endpoints import Subscription
-from ledger_engine.events.webhooks.outgoing import NEVER, Outgoing, Sent, Wish
+from ledger_engine.events.webhooks.outgoing import NEVER, Demand, Outgoing, Sent
+from ledger_engine.events.webhooks.recording import GONE, Part, Recording, store
+from ledger_engine.events.webhooks.retry_clock import RetryClock
 from ledger_engine.events.webhooks.sealing import Seal, WrongKey, is_sealed
 from ledger_engine.events.webhooks.sender_process import SenderProcess
-from ledger_engine.events.webhooks.sending import Answer, Job, Sender
+from ledger_engine.events.webhooks.sending import Job, Sender, SendResult
 
 JITTER = 0.1  # of the time, added to it: what failed together is not tried together again
-LOOKS_EVERY_S = 1.0  # for what other processes wrote, which nobody tells us
+POLL_INTERVAL_S = 1.0  # for what other processes wrote, which nobody tells us
 PACE_S = 0.01  # between two looks or two records: more is gathered into each
 BUSY_PACE_S = 0.05  # the same while the event loop is busy, since requests go before webhooks
 BUSY = 0.3  # of the time; sending alone keeps it busy for half of that
 FIRSTS_AT_ONCE = 36  # first attempts handed over in one look, of all endpoints together
-JUMP_MS = 30_000  # beyond the monotonic clock; less is a clock being kept right
 CURSORS_EVERY_S = 60.0  # of endpoints that want none of what happens
-STOPS_WITHIN_S = 1.0
-TRIES_AGAIN_S = 1.0
+STOP_TIMEOUT_S = 1.0
+RETRY_AFTER_S = 1.0
 RECORDED_AT_ONCE = 200
-GONE = 410
 
 log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
@@ -70,8 +69,9 @@ class Deliverer:
         seal: Seal,
         *,
         retries_s: Sequence[float] = WEBHOOK_RETRIES_S,
-        make_sender: Callable[[Callable[[Answer], None]], AnySender] | None = None,
+        make_sender: Callable[[Callable[[SendResult], None]], AnySender] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        real_time: Callable[[], int] | None = None,
     ) -> None:
         self._engine = engine
         self._seal = seal
@@ -80,7 +80,7 @@ class Deliverer:
         self._sender = (make_sender or _sender)(self._take_answer)
         self._outgoing: dict[str, Outgoing] = {}
         self._sent: dict[int, Sent] = {}  # handed to the sender and not answered yet, by the job's number
-        self._answers: list[tuple[Answer, int]] = []  # with when each came
+        self._answers: list[tuple[SendResult, int]] = []  # with when each came
         self._unreadable: set[str] = set()  # sealed secrets that were complained of
         self._looked_at = time.perf_counter(), time.thread_time()
         self._is_busy = False
@@ -90,12 +90,17 @@ class Deliverer:
         self._endpoints_changed = True
         self._stopped = False
         self._tasks: list[asyncio.Task[None]] = []
-        self._following = asyncio.Lock()
-        self._clock_at, self._monotonic_at = engine.clock.now(), monotonic()
+        self._clock = RetryClock(engine, retries_s, monotonic, real_time or engine.clock.now)
+        self._holds_retries = False
+        self._releases_retries = False
         engine.listen(self._notice_commit)
 
-    def start(self) -> None:
-        """Begin to deliver; needs a running event loop."""
+    def start(self, *, hold_retries: bool = False) -> None:
+        """Begin to deliver; needs a running event loop.
+
+        `hold_retries` holds back those that are pending now, until `release_retries`.
+        """
+        self._holds_retries = hold_retries
         self._tasks = [asyncio.create_task(self._deliver()), asyncio.create_task(self._record())]
 
     async def stop(self) -> None:
@@ -105,11 +110,16 @@ class Deliverer:
         delivering, recording = self._tasks
         delivering.cancel()
         await asyncio.gather(delivering, return_exceptions=True)
-        await self._sender.stop(STOPS_WITHIN_S)
+        await self._sender.stop(STOP_TIMEOUT_S)
         self._stopped = True
         self._answered.set()
         await recording
-        await _survive(self._keep_cursors)
+        await _try_step(self._keep_cursors)
+
+    def release_retries(self) -> None:
+        """Send the retries that were held back, if any were."""
+        self._releases_retries = self._holds_retries
+        self._woken.set()
 
     def _notice_commit(self, topics: frozenset[str]) -> None:
         if endpoints.TOPIC in topics:
@@ -129,68 +139,52 @@ class Deliverer:
     # What is to be sent
 
     async def _deliver(self) -> None:
-        await _survive(self._begin)
-        asked_others_at = kept_cursors_at = self._monotonic()
+        await _try_until_done(partial(self._clock.begin, hold=self._holds_retries))
+        await _try_step(self._seal_secrets)
+        polled_at = kept_cursors_at = self._monotonic()
         while True:
             now = self._monotonic()
-            if now - asked_others_at >= LOOKS_EVERY_S:
-                asked_others_at = now
+            if now - polled_at >= POLL_INTERVAL_S:
+                polled_at = now
                 self._look_everywhere()
             if now - kept_cursors_at >= CURSORS_EVERY_S:
                 kept_cursors_at = now
-                await _survive(self._keep_cursors)
+                await _try_step(self._keep_cursors)
             self._woken.clear()
-            if not await _survive(self._look):
-                await asyncio.sleep(TRIES_AGAIN_S)
+            if not await _try_step(self._look):
+                await asyncio.sleep(RETRY_AFTER_S)
             await asyncio.sleep(self._pace_s())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._rest_s()):
                     await self._woken.wait()
 
-    async def _begin(self) -> None:
-        """Go on where the last deliverer stopped."""
-        stored = await self._engine.read(endpoints.sealed_secrets)
-        if not stored:
-            return
-        await self._engine.write(endpoints.begin_sending)
-        # A first write brings the clock past everything that was recorded: that is no jump.
-        self._clock_at, self._monotonic_at = self._engine.clock.now(), self._monotonic()
+    async def _seal_secrets(self) -> None:
+        """Encrypt the secrets that were stored before there was a key."""
         if self._seal.has_key:
-            for id, secret in stored:
+            for id, secret in await self._engine.read(endpoints.sealed_secrets):
                 if not is_sealed(secret):
                     sealed = self._seal.close(secret)
                     await self._engine.write(partial(endpoints.replace_sealed, id=id, old=secret, new=sealed))
 
     async def _look(self) -> None:
         """Hand the sender what there is for each endpoint that has room for more."""
-        now = await self._follow_clock()
+        if self._releases_retries:
+            await self._clock.release()
+            self._releases_retries = self._holds_retries = False
+            self._look_everywhere()
+        now = await self._clock.follow()
         if self._endpoints_changed:
             self._endpoints_changed = False
             self._follow_endpoints(await self._engine.read(endpoints.subscriptions))
         if not self._outgoing or not self._sender.is_ready:
             return
-        hungry = [outgoing for outgoing in self._outgoing.values() if outgoing.is_hungry(now)]
-        share = max(1, FIRSTS_AT_ONCE // max(1, len(hungry)))
-        wishes = [outgoing.wish(now, share) for outgoing in hungry]
-        if wishes:
-            for wish, feed, retries in await self._engine.read(partial(_find, wishes=wishes)):
-                self._hand_over(wish, feed, retries, now)
-
-    async def _follow_clock(self) -> int:
-        """Put off what is due by as much as the clock was set forward; gives the ledger's time.
-
-        Whatever is compared with stored times must take the time from here.
-        """
-        async with self._following:
-            clock, monotonic = self._engine.clock.now(), self._monotonic()
-            jump = clock - self._clock_at - round((monotonic - self._monotonic_at) * 1000)
-            if jump > JUMP_MS:
-                log.warning(
-                    "the clock was set forward by %d s: webhook retries wait so much longer", jump // 1000
-                )
-                await self._engine.write(partial(attempts.postpone, by=jump))
-            self._clock_at, self._monotonic_at = clock, monotonic
-            return clock
+        demanding = [outgoing for outgoing in self._outgoing.values() if outgoing.has_demand(now)]
+        share = max(1, FIRSTS_AT_ONCE // max(1, len(demanding)))
+        demands = [outgoing.demand(now, share) for outgoing in demanding]
+        if demands:
+            find = partial(_find, demands=demands, held_before=self._clock.held_before)
+            for demand, feed, retries in await self._engine.read(find):
+                self._hand_over(demand, feed, retries, now)
 
     def _follow_endpoints(self, subscriptions: list[Subscription]) -> None:
         """Begin with endpoints that are new, end with those that are gone, and anew with changed ones."""
@@ -206,25 +200,25 @@ class Deliverer:
             if id not in self._outgoing:
                 try:
                     secret = self._seal.open(subscription.secret)
-                except WrongKey as error:
+                    target = parse_url(subscription.url, livemode=subscription.livemode)
+                except (WrongKey, LedgerError) as error:
                     if subscription.secret not in self._unreadable:
-                        log.error("nothing is sent to %s, its secret cannot be read: %s", id, error)
+                        log.error("nothing is sent to %s, its secret or URL cannot be read: %s", id, error)
                     self._unreadable.add(subscription.secret)
                     continue
-                target = parse_url(subscription.url, livemode=subscription.livemode)
                 self._outgoing[id] = Outgoing(
                     subscription, target, secret, subscription.cursor, subscription.cursor
                 )
 
-    def _hand_over(self, wish: Wish, feed: Feed, retries: list[Retry], now: int) -> None:
-        outgoing = self._outgoing.get(wish.subscription.endpoint)
-        if outgoing is None or outgoing.drains or outgoing.subscription is not wish.subscription:
+    def _hand_over(self, demand: Demand, feed: Feed, retries: list[Retry], now: int) -> None:
+        outgoing = self._outgoing.get(demand.subscription.endpoint)
+        if outgoing is None or outgoing.drains or outgoing.subscription is not demand.subscription:
             return
-        if wish.firsts:
+        if demand.firsts:
             for message in outgoing.take_feed(feed):
                 self._submit(Sent(outgoing, message, True, 0, []), 1)
-        if wish.retries:
-            for retry in outgoing.take_retries(retries, wish.retries, now):
+        if demand.retries:
+            for retry in outgoing.take_retries(retries, demand.retries, now):
                 self._submit(Sent(outgoing, retry.message, False, retry.retries, []), retry.attempts + 1)
         if outgoing.may_have_more:
             self._woken.set()
@@ -249,7 +243,7 @@ class Deliverer:
             return PACE_S
         now = self._engine.clock.now()
         soonest = min((outgoing.looks_for_retries_at for outgoing in self._outgoing.values()), default=NEVER)
-        return min(LOOKS_EVERY_S, max(0.0, (soonest - now) / 1000))
+        return min(POLL_INTERVAL_S, max(0.0, (soonest - now) / 1000))
 
     async def _keep_cursors(self) -> None:
         """Write down how far we have looked where none of what happened was wanted."""
@@ -260,13 +254,13 @@ class Deliverer:
             if not outgoing.drains and not outgoing.firsts and outgoing.read_to != outgoing.cursor
         }
         if moved:
-            await self._engine.write(partial(_store, outcomes=[], cursors=moved, now=self._clock_at))
+            await self._engine.write(partial(store, part=Part([], moved), now=self._clock.followed_to))
             for id, cursor in moved.items():
                 self._outgoing[id].recorded_to(cursor)
 
     # What came of it
 
-    def _take_answer(self, answer: Answer) -> None:
+    def _take_answer(self, answer: SendResult) -> None:
         self._answers.append((answer, self._engine.clock.now()))
         self._answered.set()
 
@@ -275,39 +269,46 @@ class Deliverer:
             await self._answered.wait()
             self._answered.clear()
             answers, self._answers = self._answers[:RECORDED_AT_ONCE], self._answers[RECORDED_AT_ONCE:]
-            await _survive(partial(self._record_answers, answers))
+            await _try_step(partial(self._record_answers, answers))
             if self._answers:
                 self._answered.set()
             if not self._stopped:
                 await asyncio.sleep(BUSY_PACE_S if self._is_busy else PACE_S)
 
-    async def _record_answers(self, answers: list[tuple[Answer, int]]) -> None:
+    async def _record_answers(self, answers: list[tuple[SendResult, int]]) -> None:
         done: list[tuple[Sent, Outcome | None]] = []
         for answer, at in answers:
-            sent = self._sent.pop(answer.number)
-            sent.outgoing.come_back(sent, made=answer.made)
+            sent = self._sent.pop(answer.number, None)
+            if sent is None:
+                log.error("the webhook sender answered a job it was not given: %d", answer.number)
+                continue
+            sent.outgoing.take_back(sent, made=answer.made)
             done.append((sent, self._outcome(sent, answer, at) if answer.made else None))
         outcomes = [outcome for _, outcome in done if outcome is not None]
         touched = {sent.outgoing.subscription.endpoint: sent.outgoing for sent, _ in done}
         cursors = {id: outgoing.answered_to() for id, outgoing in touched.items()}
+        recording = Recording(self._engine, outcomes, cursors)
 
-        async def store() -> None:
-            now = await self._follow_clock()
-            await self._engine.write(partial(_store, outcomes=outcomes, cursors=cursors, now=now))
+        async def record() -> None:
+            await recording.run(await self._clock.follow())
 
-        while not await _survive(store):
+        while not await _try_step(record):
             if self._stopped:
-                return  # nothing was recorded, so the next deliverer does all of it again
-            await asyncio.sleep(TRIES_AGAIN_S)
+                return  # what was not recorded the next deliverer does again
+            await asyncio.sleep(RETRY_AFTER_S)
         for id, outgoing in touched.items():
             outgoing.recorded_to(cursors[id])
             self._endpoints_changed |= outgoing.drains
         for sent, outcome in done:
             retry_in_ms = None if outcome is None else outcome.retry_in_ms
-            sent.outgoing.is_recorded(sent, None if retry_in_ms is None else self._clock_at + retry_in_ms)
+            retry_at = None if retry_in_ms is None else self._clock.followed_to + retry_in_ms
+            if outcome is not None and (outcome.endpoint, outcome.event) in recording.given_up:
+                sent.outgoing.give_up()
+            else:
+                sent.outgoing.is_recorded(sent, retry_at)
         self._woken.set()
 
-    def _outcome(self, sent: Sent, answer: Answer, at: int) -> Outcome:
+    def _outcome(self, sent: Sent, answer: SendResult, at: int) -> Outcome:
         subscription = sent.outgoing.subscription
         retry_in_ms = None
         if answer.error is not None and answer.status != GONE and sent.retries < len(self._retries_s):
@@ -329,40 +330,37 @@ class Deliverer:
         )
 
 
-def _sender(report: Callable[[Answer], None]) -> AnySender:
+def _sender(report: Callable[[SendResult], None]) -> AnySender:
     if sys.platform == "win32":
         return Sender(report)  # there a process's own ends of its pipes cannot be waited for
     return SenderProcess(report)
 
 
-def _find(unit: Unit, wishes: list[Wish]) -> list[tuple[Wish, Feed, list[Retry]]]:
-    """What the database has for each wish."""
+def _find(unit: Unit, demands: list[Demand], held_before: int) -> list[tuple[Demand, Feed, list[Retry]]]:
+    """Return what the database has for each demand."""
     nothing = Feed([], "", False)
     return [
         (
-            wish,
-            attempts.feed(unit, wish.subscription, wish.after, wish.firsts, wish.bytes)
-            if wish.firsts
+            demand,
+            attempts.feed(unit, demand.subscription, demand.after, demand.firsts, demand.bytes)
+            if demand.firsts
             else nothing,
-            attempts.pending(unit, wish.subscription.endpoint, wish.retries) if wish.retries else [],
+            attempts.pending(unit, demand.subscription.endpoint, demand.retries, held_before)
+            if demand.retries
+            else [],
         )
-        for wish in wishes
+        for demand in demands
     ]
 
 
-def _store(unit: Unit, outcomes: list[Outcome], cursors: dict[str, str], now: int) -> None:
-    """The outcomes and how far each endpoint has come by them, in one commit."""
-    attempts.record(unit, outcomes, now)
-    for id, cursor in cursors.items():
-        endpoints.advance(unit, id, cursor)
-    for id in {outcome.endpoint for outcome in outcomes}:
-        mine = [outcome for outcome in outcomes if outcome.endpoint == id]
-        any_succeeded = any(outcome.error is None for outcome in mine)
-        gone = any(outcome.status == GONE for outcome in mine)
-        endpoints.note_outcomes(unit, id, now, any_succeeded=any_succeeded, gone=gone)
+async def _try_until_done(step: Callable[[], Awaitable[object]]) -> None:
+    while True:
+        if await _try_step(step):
+            return
+        await asyncio.sleep(RETRY_AFTER_S)
 
 
-async def _survive(step: Callable[[], Awaitable[object]]) -> bool:
+async def _try_step(step: Callable[[], Awaitable[object]]) -> bool:
     """Take the step; gives whether it was done. Lost storage comes back, and so do we."""
     try:
         await step()

@@ -1,4 +1,7 @@
-"""Deliveries: one event for one endpoint, with every attempt that was made to send it (decisions.md 12)."""
+"""Deliveries: one event for one endpoint, with every attempt that was made to send it.
+
+See docs/decisions.md#webhooks.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,18 @@ from typing import Annotated, ClassVar, TypedDict
 
 from ledger_engine.access import idempotency
 from ledger_engine.core.clock import iso
-from ledger_engine.core.records import Moment, OneOf
-from ledger_engine.core.tenant import Scope
-from ledger_engine.database import Row, Unit, Value
+from ledger_engine.core.records import Format, Moment, OneOf
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database import Row, Unit, Value, kept_time
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import endpoints
 
-SHOWN_MAX = 4096  # bytes of a body that are kept and shown (decisions.md 12)
+SHOWN_MAX = 4096  # bytes of a body that are kept and shown (docs/decisions.md#events-list)
 
 
 class Part(TypedDict):
-    """One side of an exchange, with the first 4 KB of its body."""
-
+    # One side of an exchange, with the first 4 KB of its body.
     headers: dict[str, str]
     body: str | None
 
@@ -31,7 +33,7 @@ class Attempt(TypedDict):
     did not; `latency_ms` is until the end of the answer."""
 
     number: int
-    attempted_at: str
+    attempted_at: Annotated[str, Format("date-time")]
     status: int | None
     error: str | None
     latency_ms: int
@@ -58,35 +60,36 @@ class Delivery:
 
 def page(
     unit: Unit,
-    scope: Scope,
+    tenant: Tenant,
     endpoint: str,
     wanted: PageRequest,
 ) -> Page[Delivery]:
     """The endpoint's deliveries with their attempts, newest first; raises NotFound for the endpoint."""
-    endpoints.get(unit, scope, endpoint)
-    found = _LISTING.page(unit, scope, wanted, {"endpoint": endpoint})
-    _fill(unit, scope, found.items)
+    endpoints.get(unit, tenant, endpoint)
+    found = _LISTING.page(unit, tenant, wanted, {"endpoint": endpoint})
+    _fill(unit, tenant, found.items)
     return found
 
 
 def resend(
-    unit: Unit, scope: Scope, event: str, endpoint: str | None = None, key: str | None = None
+    unit: Unit, tenant: Tenant, event: str, endpoint: str | None = None, key: str | None = None
 ) -> list[Delivery]:
     """Send an event again, now: to each enabled endpoint that wants its kind, or to the one given.
 
     Where its first attempt is still to come, or under way, nothing changes. Raises NotFound for event or
     endpoint.
     """
-    known = outbox.get(unit, scope, event)
-    idempotency.take(unit, scope, key, event)
+    known = outbox.get(unit, tenant, event)
+    idempotency.take(unit, tenant, key, event)
+    due = unit.now - kept_time.get(unit).put_off
     sent: list[Delivery] = []
-    for subscription in endpoints.enabled(unit, scope, endpoint, "endpoint"):
+    for subscription in endpoints.enabled(unit, tenant, endpoint, "endpoint"):
         if not (subscription.kinds is None or known.type in subscription.kinds):
             continue
         row = unit.first(
-            "UPDATE deliveries SET status = 'pending', retries = 0, due = :now WHERE endpoint = :endpoint"
+            "UPDATE deliveries SET status = 'pending', retries = 0, due = :due WHERE endpoint = :endpoint"
             " AND event = :event AND project = :project AND livemode = :livemode RETURNING *",
-            scope.bind(endpoint=subscription.endpoint, event=event, now=unit.now),
+            tenant.bind(endpoint=subscription.endpoint, event=event, due=due),
         )
         # Without a row it was never attempted: behind the cursor since it came before the endpoint, beyond
         # it because its turn is still to come.
@@ -94,37 +97,70 @@ def resend(
             row = unit.first(
                 "INSERT INTO deliveries"
                 " (id, project, livemode, endpoint, event, status, attempts, retries, due, created)"
-                " VALUES (:id, :project, :livemode, :endpoint, :event, 'pending', 0, 0, :now, :now)"
+                " VALUES (:id, :project, :livemode, :endpoint, :event, 'pending', 0, 0, :due, :now)"
                 " RETURNING *",
-                scope.bind(id=unit.new_id("dlv"), endpoint=subscription.endpoint, event=event, now=unit.now),
+                tenant.bind(
+                    id=unit.new_id("dlv"),
+                    endpoint=subscription.endpoint,
+                    event=event,
+                    due=due,
+                    now=unit.now,
+                ),
             )
         if row is not None:
             sent.append(_read(row))
     unit.announce(endpoints.TOPIC)
-    _fill(unit, scope, sent)
+    _fill(unit, tenant, sent)
     return sent
 
 
 def resend_failed(
-    unit: Unit, scope: Scope, since: int, endpoint: str | None = None, key: str | None = None
+    unit: Unit, tenant: Tenant, since: int, endpoint: str | None = None, key: str | None = None
 ) -> int:
     """Send again, now, what was last attempted at `since` or later and failed; gives how many those are.
 
     Only to enabled endpoints, or to the one given. Raises NotFound for it.
     """
-    wanted = endpoints.enabled(unit, scope, endpoint, "endpoint")
-    idempotency.take(unit, scope, key, endpoint or scope.project)
+    wanted = endpoints.enabled(unit, tenant, endpoint, "endpoint")
+    idempotency.take(unit, tenant, key, endpoint or tenant.project)
+    due = unit.now - kept_time.get(unit).put_off
     count = 0
     for subscription in wanted:
         changed = unit.execute(
-            "UPDATE deliveries SET status = 'pending', retries = 0, due = :now"
+            "UPDATE deliveries SET status = 'pending', retries = 0, due = :due"
             " WHERE project = :project AND livemode = :livemode AND attempted_at >= :since"
             " AND status <> 'succeeded' AND endpoint = :endpoint RETURNING id",
-            scope.bind(since=since, endpoint=subscription.endpoint, now=unit.now),
+            tenant.bind(since=since, endpoint=subscription.endpoint, due=due),
         )
         count += len(changed)
     unit.announce(endpoints.TOPIC)
     return count
+
+
+def resend_some_failed(
+    unit: Unit, tenant: Tenant, since: int, before: int, endpoint: str | None, limit: int
+) -> list[int]:
+    """Send again, now, up to `limit` of what was last attempted from `since` to before `before` and failed.
+
+    Return when each of these was attempted, the first one first: the next turn goes on from the last one.
+    Only to enabled endpoints, or to the one given. Raises NotFound for it.
+    """
+    wanted = [subscription.endpoint for subscription in endpoints.enabled(unit, tenant, endpoint, "endpoint")]
+    names = {f"endpoint{number}": id for number, id in enumerate(wanted)}
+    rows = unit.execute(
+        "SELECT id, attempted_at FROM deliveries WHERE project = :project AND livemode = :livemode"
+        " AND attempted_at >= :since AND attempted_at < :before AND status <> 'succeeded'"
+        " AND (status = 'failed' OR retries > 0)"
+        f" AND endpoint IN ({', '.join(f':{name}' for name in names)}) ORDER BY attempted_at LIMIT :limit",
+        tenant.bind(since=since, before=before, limit=limit) | names,
+    )
+    due = unit.now - kept_time.get(unit).put_off
+    changed: list[dict[str, Value]] = [{"id": row["id"], "due": due} for row in rows]
+    unit.execute_many(
+        "UPDATE deliveries SET status = 'pending', retries = 0, due = :due WHERE id = :id", changed
+    )
+    unit.announce(endpoints.TOPIC)
+    return [row["attempted_at"] for row in rows]
 
 
 def purge(unit: Unit, before_id: str, limit: int) -> int:
@@ -141,10 +177,14 @@ def purge(unit: Unit, before_id: str, limit: int) -> int:
     return len(ids)
 
 
-def _fill(unit: Unit, scope: Scope, deliveries: list[Delivery]) -> None:
-    """Add to each its event's type and its attempts; what was sent of users for those who may read users."""
+def _fill(unit: Unit, tenant: Tenant, deliveries: list[Delivery]) -> None:
+    """Add to each its event's type and its attempts; what was sent of users for those who may read users.
+
+    When the next attempt is due is stored without what retries are put off by.
+    """
     if not deliveries:
         return
+    put_off = kept_time.get(unit).put_off
     parameters: dict[str, Value] = {f"id{number}": item.id for number, item in enumerate(deliveries)}
     names = ", ".join(f":{name}" for name in parameters)
     made = unit.execute(
@@ -160,8 +200,10 @@ def _fill(unit: Unit, scope: Scope, deliveries: list[Delivery]) -> None:
         )
         assert event is not None, "a delivery has an event"
         delivery.event_type = event["type"]
+        if delivery.next_attempt_at is not None:
+            delivery.next_attempt_at = Moment(delivery.next_attempt_at + put_off)
         body: str | None = event["body"].encode()[:SHOWN_MAX].decode(errors="ignore")
-        if event["type"] in outbox.USER_KINDS and not scope.may_see_users():
+        if event["type"] in outbox.USER_KINDS and not tenant.may_see_users():
             body = None
         delivery.attempts = [_attempt(row, body) for row in of_delivery.get(delivery.id, [])]
 

@@ -1,4 +1,6 @@
-"""Webhook endpoints: where a project's events are sent, signed with which secret (decisions.md 12).
+"""Webhook endpoints: where a project's events are sent, signed with which secret.
+
+See docs/decisions.md#webhooks.
 
 An endpoint keeps a cursor: the last event before which everything it wants was attempted. Events after
 it are still to come, whatever happens to the process that sends them.
@@ -16,7 +18,7 @@ from ledger_engine.access import api_keys, idempotency, projects
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.core.records import Moment, OneOf, dumps
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Row, Unit
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
@@ -24,7 +26,7 @@ from ledger_engine.events.webhooks.addresses import parse_url
 
 TOPIC = "webhooks"  # announced when an endpoint or what is to be sent to it was changed by somebody
 EVERY = "*"
-DISABLED_AFTER = 5 * DAY  # of failure alone (decisions.md 12)
+DISABLED_AFTER = 5 * DAY  # of failure alone (docs/decisions.md#webhooks-retries)
 
 
 @dataclass(slots=True)
@@ -76,21 +78,22 @@ def new_secret() -> str:
 
 
 def sign(secret: str, body: bytes) -> str:
-    """The value of `Ledger-Signature`: lowercase hex HMAC-SHA-256 of the raw body (interface.md,
-    Authentication 11), keyed with all of the secret's text, `whsec_` included, as UTF-8."""
+    """The value of `Ledger-Signature`: lowercase hex HMAC-SHA-256 of the raw body
+    (docs/interface.md#auth-webhook-signature), keyed with all of the secret's text, `whsec_` included, as
+    UTF-8."""
     return hmac.digest(secret.encode(), body, "sha256").hex()
 
 
 def create(
-    unit: Unit, scope: Scope, new: NewEndpoint, secret: str, sealed: str, key: str | None = None
+    unit: Unit, tenant: Tenant, new: NewEndpoint, secret: str, sealed: str, key: str | None = None
 ) -> EndpointWithSecret:
     """Register an endpoint that gets the events from now on; `sealed` is what is stored of `secret`.
 
     Raises InvalidRequest for a URL or kind that cannot be, PermissionDenied over the plan's number and for
     kinds that the credential may not read.
     """
-    parse_url(new.url, livemode=scope.livemode)
-    wanted = _shown_to(scope, _check_kinds(new.events))
+    parse_url(new.url, livemode=tenant.livemode)
+    wanted = _shown_to(tenant, _check_kinds(new.events))
     endpoint = WebhookEndpoint(
         id=unit.new_id("whe"),
         url=new.url,
@@ -99,18 +102,29 @@ def create(
         disabled_reason=None,
         disabled_at=None,
         created=Moment(unit.now),
-        livemode=scope.livemode,
+        livemode=tenant.livemode,
     )
-    idempotency.take(unit, scope, key, endpoint.id)
-    _check_number(unit, scope)
+    idempotency.take(unit, tenant, key, endpoint.id)
+    return add(unit, tenant, endpoint, secret, sealed)
+
+
+def add(
+    unit: Unit, tenant: Tenant, endpoint: WebhookEndpoint, secret: str, sealed: str
+) -> EndpointWithSecret:
+    """Store an endpoint that gets the events from now on; raises PermissionDenied over the plan's number."""
+    _check_number(unit, tenant)
     unit.execute(
-        "INSERT INTO webhook_endpoints (id, project, livemode, url, events, secret, cursor, created)"
-        " VALUES (:id, :project, :livemode, :url, :events, :secret, :cursor, :created)",
-        scope.bind(
+        "INSERT INTO webhook_endpoints (id, project, livemode, url, events, secret, status, disabled_reason,"
+        " disabled_at, cursor, created) VALUES (:id, :project, :livemode, :url, :events, :secret, :status,"
+        " :disabled_reason, :disabled_at, :cursor, :created)",
+        tenant.bind(
             id=endpoint.id,
-            url=new.url,
-            events=dumps(wanted),
+            url=endpoint.url,
+            events=dumps(endpoint.events),
             secret=sealed,
+            status=endpoint.status,
+            disabled_reason=endpoint.disabled_reason,
+            disabled_at=endpoint.disabled_at,
             cursor=outbox.newest(unit),
             created=endpoint.created,
         ),
@@ -119,72 +133,56 @@ def create(
     return _with_secret(endpoint, secret)
 
 
-def get(unit: Unit, scope: Scope, id: str, param: str | None = None) -> WebhookEndpoint:
+def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> WebhookEndpoint:
     """The endpoint; raises NotFound, naming `param` where the id came in a field."""
     row = unit.first(
         "SELECT * FROM webhook_endpoints WHERE id = :id AND project = :project AND livemode = :livemode",
-        scope.bind(id=id),
+        tenant.bind(id=id),
     )
     return _known(row, id, param)
 
 
-def page(unit: Unit, scope: Scope, wanted: PageRequest) -> Page[WebhookEndpoint]:
+def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[WebhookEndpoint]:
     """Endpoints, newest first."""
-    return _LISTING.page(unit, scope, wanted, {})
+    return _LISTING.page(unit, tenant, wanted, {})
 
 
 def roll_secret(
-    unit: Unit, scope: Scope, id: str, secret: str, sealed: str, key: str | None = None
+    unit: Unit, tenant: Tenant, id: str, secret: str, sealed: str, key: str | None = None
 ) -> EndpointWithSecret:
     """Replace the secret at once: what is sent from now on, retries too, is signed with the new one."""
-    idempotency.take(unit, scope, key, id)
+    idempotency.take(unit, tenant, key, id)
     row = unit.first(
         "UPDATE webhook_endpoints SET secret = :secret"
         " WHERE id = :id AND project = :project AND livemode = :livemode RETURNING *",
-        scope.bind(id=id, secret=sealed),
+        tenant.bind(id=id, secret=sealed),
     )
     unit.announce(TOPIC)
     return _with_secret(_known(row, id), secret)
 
 
-def disable(unit: Unit, scope: Scope, id: str, key: str | None = None) -> WebhookEndpoint:
+def disable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> WebhookEndpoint:
     """Send nothing more to the endpoint; of a disabled one nothing changes."""
-    idempotency.take(unit, scope, key, id)
+    idempotency.take(unit, tenant, key, id)
     unit.execute(
         "UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = 'asked', disabled_at = :now"
         " WHERE id = :id AND project = :project AND livemode = :livemode AND status = 'enabled'",
-        scope.bind(id=id, now=unit.now),
+        tenant.bind(id=id, now=unit.now),
     )
     unit.announce(TOPIC)
-    return get(unit, scope, id)
+    return get(unit, tenant, id)
 
 
-def enable(unit: Unit, scope: Scope, id: str, key: str | None = None) -> WebhookEndpoint:
+def enable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> WebhookEndpoint:
     """Send again, from where it stopped: no event in between is missed."""
-    idempotency.take(unit, scope, key, id)
+    idempotency.take(unit, tenant, key, id)
     row = unit.first(
         "UPDATE webhook_endpoints SET status = 'enabled', disabled_reason = NULL, disabled_at = NULL,"
         " failing_since = NULL WHERE id = :id AND project = :project AND livemode = :livemode RETURNING *",
-        scope.bind(id=id),
+        tenant.bind(id=id),
     )
     unit.announce(TOPIC)
     return _known(row, id)
-
-
-def delete(unit: Unit, scope: Scope, id: str) -> WebhookEndpoint:
-    """Remove the endpoint with its secret; what was not delivered to it never will be."""
-    endpoint = get(unit, scope, id)
-    unit.execute(
-        "DELETE FROM webhook_endpoints WHERE id = :id AND project = :project AND livemode = :livemode",
-        scope.bind(id=id),
-    )
-    unit.execute(
-        "UPDATE deliveries SET status = 'failed', due = NULL WHERE endpoint = :id AND status = 'pending'"
-        " AND project = :project AND livemode = :livemode",
-        scope.bind(id=id),
-    )
-    unit.announce(TOPIC)
-    return endpoint
 
 
 def every(unit: Unit, project: str) -> list[WebhookEndpoint]:
@@ -192,27 +190,29 @@ def every(unit: Unit, project: str) -> list[WebhookEndpoint]:
     rows = unit.execute(
         "SELECT * FROM webhook_endpoints WHERE project = :project ORDER BY livemode, id", {"project": project}
     )
-    return [_read(row) for row in rows]
+    return [read(row) for row in rows]
 
 
-def scope_of(unit: Unit, id: str) -> Scope:
+def tenant_of(unit: Unit, id: str) -> Tenant:
     """The local administrator's scope of an endpoint's project and mode; raises NotFound."""
     row = unit.first("SELECT project, livemode FROM webhook_endpoints WHERE id = :id", {"id": id})
     if row is None:
         raise NotFound("webhook endpoint", id)
-    return Scope(row["project"], bool(row["livemode"]))
+    return Tenant(row["project"], bool(row["livemode"]))
 
 
-def enabled(unit: Unit, scope: Scope, id: str | None = None, param: str | None = None) -> list[Subscription]:
+def enabled(
+    unit: Unit, tenant: Tenant, id: str | None = None, param: str | None = None
+) -> list[Subscription]:
     """The enabled endpoints of the project and mode, or the one with this id if it is enabled.
 
     Raises NotFound for the id, naming `param`.
     """
     if id is not None:
-        get(unit, scope, id, param)
+        get(unit, tenant, id, param)
     rows = unit.execute(
         "SELECT * FROM webhook_endpoints WHERE project = :project AND livemode = :livemode ORDER BY id",
-        scope.bind(),
+        tenant.bind(),
     )
     return [_subscription(row) for row in rows if row["status"] == "enabled" and id in (None, row["id"])]
 
@@ -287,28 +287,28 @@ def _check_kinds(kinds: list[str]) -> list[str]:
     for position, kind in enumerate(kinds):
         if kind != EVERY and kind not in outbox.KINDS:
             raise InvalidRequest(
-                "invalid_value", f"events are *, {', '.join(outbox.KINDS)}.", f"events.{position}"
+                "invalid_value", f"events must be among *, {', '.join(outbox.KINDS)}.", f"events.{position}"
             )
     return [EVERY] if EVERY in kinds else list(dict.fromkeys(kinds))
 
 
-def _shown_to(scope: Scope, kinds: list[str]) -> list[str]:
+def _shown_to(tenant: Tenant, kinds: list[str]) -> list[str]:
     """What the credential may have sent: who may not read users is not told of them by a webhook either."""
-    if scope.may_see_users():
+    if tenant.may_see_users():
         return kinds
     if kinds == [EVERY]:
         return [kind for kind in outbox.KINDS if kind not in outbox.USER_KINDS]
     if not set(kinds).isdisjoint(outbox.USER_KINDS):
-        scope.require_scope("read:users")
+        tenant.require_scope("read:users")
     return kinds
 
 
-def _check_number(unit: Unit, scope: Scope) -> None:
-    most = projects.get(unit, scope.project).limits.webhook_endpoints
+def _check_number(unit: Unit, tenant: Tenant) -> None:
+    most = projects.get(unit, tenant.project).limits.webhook_endpoints
     counted = unit.first(
         "SELECT count(*) AS endpoints FROM webhook_endpoints"
         " WHERE project = :project AND livemode = :livemode",
-        scope.bind(),
+        tenant.bind(),
     )
     assert counted is not None
     if most is not None and counted["endpoints"] >= most:
@@ -331,10 +331,11 @@ def _subscription(row: Row) -> Subscription:
 def _known(row: Row | None, id: str, param: str | None = None) -> WebhookEndpoint:
     if row is None:
         raise NotFound("webhook endpoint", id, param)
-    return _read(row)
+    return read(row)
 
 
-def _read(row: Row) -> WebhookEndpoint:
+def read(row: Row) -> WebhookEndpoint:
+    """The record of a row of the endpoints, or of the deleted ones."""
     return WebhookEndpoint(
         id=row["id"],
         url=row["url"],
@@ -361,4 +362,4 @@ def _with_secret(endpoint: WebhookEndpoint, secret: str) -> EndpointWithSecret:
     )
 
 
-_LISTING = Listing("webhook_endpoints", _read, attrgetter("id"))
+_LISTING = Listing("webhook_endpoints", read, attrgetter("id"))

@@ -22,7 +22,7 @@ import h11
 from ledger_engine.events.webhooks.addresses import Target, check_resolved, is_address, parse_url, refusal
 
 ANSWER_MAX = 64 * 1024  # bytes of a body that are read; behind them the connection is closed
-KEPT_MAX = 4096  # bytes of a body, and characters of headers, that are kept (decisions.md 12)
+KEPT_MAX = 4096  # bytes of a body, and characters of headers, that are kept (docs/decisions.md#events-list)
 HEAD_MAX = 32 * 1024  # bytes of an answer's status line and headers
 LOOK_UP_S = 2  # of a name, when its URL is registered
 LOOKUPS_MAX = 64  # names asked for at a time: each takes a thread for as long as its name server is silent
@@ -44,7 +44,7 @@ class Response:
     body: str
 
 
-class Connection:
+class ReceiverConnection:
     """A connection to one receiver, for one exchange after the other."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -70,7 +70,7 @@ class Connection:
         except h11.RemoteProtocolError as error:
             # What h11 quotes after this is the receiver's own text, however long.
             reason = str(error).partition(": b")[0]
-            raise Failed(f"no proper HTTP answer: {reason}") from error
+            raise Failed(f"not a valid HTTP response: {reason}") from error
 
     @property
     def is_open(self) -> bool:
@@ -115,21 +115,21 @@ class Connection:
         return response
 
 
-async def connect(target: Target, *, livemode: bool) -> Connection:
+async def connect(target: Target, *, livemode: bool) -> ReceiverConnection:
     """A new connection to an address that may be sent to; raises Failed and OSError."""
     addresses = [target.host] if is_address(target.host) else await look_up(target.host)
     for address in addresses:
         reason = refusal(address, tls=target.tls, livemode=livemode)
         if reason is not None:
-            raise Failed(f"{address} is not sent to: {reason}")
-    trouble: OSError = OSError(f"{target.host} has no address")
+            raise Failed(f"{address} is not allowed: {reason}")
+    failure: OSError = OSError(f"{target.host} has no address")
     for position, address in enumerate(addresses, 1):
         try:
             async with asyncio.timeout(CONNECT_S if position < len(addresses) else None):
-                return Connection(*await _open(address, target))
+                return ReceiverConnection(*await _open(address, target))
         except OSError as error:
-            trouble = error
-    raise trouble
+            failure = error
+    raise failure
 
 
 async def check_url(url: str, *, livemode: bool) -> None:
@@ -157,7 +157,7 @@ async def look_up(host: str) -> list[str]:
     answer = _lookups.get(host)
     if answer is None or answer.get_loop() is not loop:
         if len(_lookups) >= LOOKUPS_MAX:
-            raise Failed(f"{host} cannot be looked up: too many names wait for an answer")
+            raise Failed(f"{host} cannot be looked up: too many lookups are pending")
         answer = _lookups[host] = loop.create_future()
         answer.add_done_callback(lambda _: _lookups.pop(host, None))
         threading.Thread(target=_ask, args=(host, answer), name=f"look up {host}", daemon=True).start()
@@ -180,7 +180,7 @@ def _ask(host: str, answer: asyncio.Future[list[str] | str]) -> None:
     except OSError as error:
         found = error.strerror or str(error)
     except UnicodeError:
-        found = "it is no name"
+        found = "it is not a host name"
 
     def settle() -> None:
         if not answer.done():
@@ -205,11 +205,11 @@ def _tls_context() -> ssl.SSLContext:
 
 def _kept_headers(response: h11.Response) -> Headers:
     kept: Headers = []
-    room = KEPT_MAX
+    left = KEPT_MAX
     for name, value in response.headers:
         pair = name.decode("latin-1"), value.decode("latin-1")
-        room -= len(pair[0]) + len(pair[1])
-        if room < 0:
+        left -= len(pair[0]) + len(pair[1])
+        if left < 0:
             break
         kept.append(pair)
     return kept

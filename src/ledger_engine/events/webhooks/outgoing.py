@@ -20,7 +20,7 @@ RETRIES_AHEAD = 8
 NEVER = 2**62
 
 
-class Wish(NamedTuple):
+class Demand(NamedTuple):
     """What to look for in the database for one endpoint: 0 where there is no need."""
 
     subscription: Subscription
@@ -61,14 +61,14 @@ class Outgoing:
     unanswered: int = 0  # of `firsts`, with so many bytes:
     bytes: int = 0
     retrying: set[str] = field(default_factory=set)
-    recorded_since_wish: set[str] = field(default_factory=set)  # retries: what is read may not know it yet
+    recorded_since_demand: set[str] = field(default_factory=set)  # retries: what is read may not know it yet
     with_sender: int = 0
 
-    def is_hungry(self, now: int) -> bool:
+    def has_demand(self, now: int) -> bool:
         """Whether the database should be read for this endpoint."""
         return not self.drains and (self._takes_firsts or now >= self.looks_for_retries_at)
 
-    def wish(self, now: int, share: int) -> Wish:
+    def demand(self, now: int, share: int) -> Demand:
         """What there is room for, of first attempts at most `share`."""
         firsts = min(share, FIRSTS_AHEAD - self.unanswered) if self._takes_firsts else 0
         # Those on their way are still pending in the database, and stand before the others.
@@ -76,8 +76,8 @@ class Outgoing:
         # From here on, so that what happens while the database is read is not overlooked.
         self.may_have_more = self.may_have_more and not firsts
         self.looks_at = NEVER if retries else self.looks_at
-        self.recorded_since_wish.clear()
-        return Wish(self.subscription, self.read_to, firsts, BYTES_AHEAD - self.bytes, retries)
+        self.recorded_since_demand.clear()
+        return Demand(self.subscription, self.read_to, firsts, BYTES_AHEAD - self.bytes, retries)
 
     @property
     def _takes_firsts(self) -> bool:
@@ -104,16 +104,16 @@ class Outgoing:
         self.with_sender += len(feed.messages)
         return feed.messages
 
-    def take_retries(self, found: list[Retry], asked: int, now: int) -> list[Retry]:
+    def take_retries(self, found: list[Retry], requested: int, now: int) -> list[Retry]:
         """Those of the pending that are due, now counted as on their way."""
         due: list[Retry] = []
-        if len(found) == asked:  # there may be more behind them, for when these are done
+        if len(found) == requested:  # there may be more behind them, for when these are done
             self.looks_at = now
         for retry in found:
             if retry.due > now:
                 self.looks_at = min(self.looks_at, retry.due)
                 break
-            if retry.message.id in self.retrying or retry.message.id in self.recorded_since_wish:
+            if retry.message.id in self.retrying or retry.message.id in self.recorded_since_demand:
                 continue
             if len(self.retrying) < RETRIES_AHEAD:
                 self.retrying.add(retry.message.id)
@@ -122,7 +122,7 @@ class Outgoing:
         return due
 
     def job(self, number: int, message: Message, attempt: int, *, is_first: bool) -> Job:
-        """The finished request: signed, and with the headers of decisions.md 12."""
+        """The finished request: signed, and with the headers of docs/decisions.md#webhooks-delivery."""
         body = message.body.encode()
         headers = [
             ("Host", self.target.host_header),
@@ -148,7 +148,7 @@ class Outgoing:
             message.body,
         )
 
-    def come_back(self, sent: Sent, *, made: bool) -> None:
+    def take_back(self, sent: Sent, *, made: bool) -> None:
         """The sender is done with a job. One that was not made is read again from the database."""
         if not made:
             self.drains = True
@@ -173,12 +173,17 @@ class Outgoing:
         while self.firsts and (event := next(iter(self.firsts))) <= self.cursor:
             del self.firsts[event]
 
+    def give_up(self) -> None:
+        """What came of a job cannot be recorded. A retry counts as on its way until the next deliverer, so
+        that it is not sent again and again."""
+        self.with_sender -= 1
+
     def is_recorded(self, sent: Sent, retry_at: int | None) -> None:
         """What came of a job is in the database, with when it is due again, if it is."""
         self.with_sender -= 1
         if not sent.is_first:
             self.retrying.discard(sent.message.id)
-            self.recorded_since_wish.add(sent.message.id)
+            self.recorded_since_demand.add(sent.message.id)
             self.looks_at = 0
         if retry_at is not None:
             self.looks_at = min(self.looks_at, retry_at)

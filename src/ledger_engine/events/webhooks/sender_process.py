@@ -16,14 +16,16 @@ import json
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
 from ledger_engine.events.webhooks.sealing import VARIABLE
-from ledger_engine.events.webhooks.sending import Answer, Job, Sender
+from ledger_engine.events.webhooks.sending import Job, Sender, SendResult
 
-STARTS_AGAIN_S = (1, 2, 5, 10, 30)  # after it ended unasked, once, twice, …
-ENDS_WITHIN_S = 2  # after its last answer
+RESTART_AFTER_S = (1, 2, 5, 10, 30)  # after it ended unasked, once, twice, …
+HEALTHY_AFTER_S = 60  # so long without an end, and the next end counts as the first
+STOP_TIMEOUT_S = 2  # after its last answer
 NICENESS = 5  # where the machine is busy, requests go before webhooks
 _GATHERED_S = 0.005  # answers are written together, so that their reader is not woken for each
 _CHUNK = 1 << 18
@@ -35,7 +37,7 @@ log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 class SenderProcess:
     """A Sender elsewhere. Jobs are taken while `is_ready`; each is answered through `report`, once."""
 
-    def __init__(self, report: Callable[[Answer], None]) -> None:
+    def __init__(self, report: Callable[[SendResult], None]) -> None:
         self._report = report
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -52,7 +54,7 @@ class SenderProcess:
     def submit(self, job: Job) -> None:
         """Hand over a job; an endpoint's first attempts are begun in the order they are given."""
         if self._process is None:  # it has ended since somebody asked whether it is ready
-            self._report(Answer(job.number, made=False))
+            self._report(SendResult(job.number, made=False))
             return
         self._unanswered.add(job.number)
         self._write(["job", *job])
@@ -69,7 +71,7 @@ class SenderProcess:
         if self._process is None:
             self._keeper.cancel()
         self._write(["stop", grace_s])
-        await asyncio.wait([self._keeper], timeout=grace_s + ENDS_WITHIN_S)
+        await asyncio.wait([self._keeper], timeout=grace_s + STOP_TIMEOUT_S)
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
@@ -82,15 +84,18 @@ class SenderProcess:
     async def _keep_running(self) -> None:
         ended = 0
         while not self._stopping:
+            began = time.monotonic()
             try:
                 await self._run()
             except OSError as error:
                 log.error("the webhook sender cannot be started: %s", error)
             except Exception:  # whatever it is: without this task nothing is sent any more
-                log.exception("what the webhook sender told cannot be read")
+                log.exception("the webhook sender wrote something that cannot be read")
             if self._stopping:
                 return
-            pause = STARTS_AGAIN_S[min(ended, len(STARTS_AGAIN_S) - 1)]
+            if time.monotonic() - began >= HEALTHY_AFTER_S:
+                ended = 0
+            pause = RESTART_AFTER_S[min(ended, len(RESTART_AFTER_S) - 1)]
             ended += 1
             log.error("the webhook sender has ended; it is started again in %s s", pause)
             await asyncio.sleep(pause)
@@ -111,13 +116,13 @@ class SenderProcess:
             lines = Lines()
             while data := await process.stdout.read(_CHUNK):
                 for line in lines.feed(data):
-                    answer = Answer(*line)
+                    answer = SendResult(*line)
                     self._unanswered.discard(answer.number)
                     self._report(answer)
         finally:
             self._process = None
             for number in self._unanswered:
-                self._report(Answer(number, made=False))
+                self._report(SendResult(number, made=False))
             self._unanswered.clear()
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
@@ -156,10 +161,11 @@ async def _serve() -> None:
     gathered: list[bytes] = []
 
     def flush() -> None:
-        writer.write(b"".join(gathered))
+        if not transport.is_closing():  # else nobody reads any more: the owner was killed
+            writer.write(b"".join(gathered))
         gathered.clear()
 
-    def report(answer: Answer) -> None:
+    def report(answer: SendResult) -> None:
         if not gathered:
             loop.call_later(_GATHERED_S, flush)
         gathered.append(_encode(list(answer)))

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ledger_engine.events.webhooks.addresses import Target
-from ledger_engine.events.webhooks.exchange import Connection, Failed, Headers, Response, connect
+from ledger_engine.events.webhooks.exchange import Failed, Headers, ReceiverConnection, Response, connect
 
-DEADLINE_S = 15  # for the whole of an attempt (decisions.md 12)
+DEADLINE_S = 15  # for the whole of an attempt (docs/decisions.md#webhooks-retries)
 OVERTAKE_S = 0.25
 FIRSTS_MAX = 8  # first attempts under way in one lane
 RETRIES_MAX = 4
@@ -45,7 +45,7 @@ class Job(NamedTuple):
     body: str
 
 
-class Answer(NamedTuple):
+class SendResult(NamedTuple):
     """What came of a job. Without `made` it was never begun, or broken off by us: nothing is known.
 
     `error` is None for a 2xx answer within the deadline; `status`, `headers` and `body` are the
@@ -80,7 +80,7 @@ class _Queue:
 @dataclass(slots=True, eq=False)
 class _Lane:
     endpoint: str
-    idle: dict[Connection, asyncio.TimerHandle] = field(default_factory=dict)
+    idle: dict[ReceiverConnection, asyncio.TimerHandle] = field(default_factory=dict)
     firsts: _Queue = field(init=False)
     retries: _Queue = field(init=False)
 
@@ -100,7 +100,7 @@ class Sender:
 
     is_ready = True
 
-    def __init__(self, report: Callable[[Answer], None], deadline_s: float = DEADLINE_S) -> None:
+    def __init__(self, report: Callable[[SendResult], None], deadline_s: float = DEADLINE_S) -> None:
         self._report = report
         self._deadline_s = deadline_s
         self._lanes: dict[str, _Lane] = {}
@@ -128,7 +128,7 @@ class Sender:
         for connection in list(lane.idle):
             self._close_idle(lane, connection)
         for job in waiting:
-            self._report(Answer(job.number, made=False))
+            self._report(SendResult(job.number, made=False))
 
     async def stop(self, grace_s: float) -> None:
         """Begin nothing more, give what is under way so long to end, and break off the rest."""
@@ -157,7 +157,7 @@ class Sender:
 
     async def _make(self, queue: _Queue, job: Job) -> None:
         """Make one attempt and report it; then begin what waited for it."""
-        answer = Answer(job.number, made=False)
+        answer = SendResult(job.number, made=False)
         try:
             answer = await self._attempt(queue, job)
         finally:
@@ -171,7 +171,7 @@ class Sender:
                 self._begin_what_may(longest)
             self._forget_if_empty(queue.lane)
 
-    async def _attempt(self, queue: _Queue, job: Job) -> Answer:
+    async def _attempt(self, queue: _Queue, job: Job) -> SendResult:
         began = time.monotonic()
         error: str | None
         response = None
@@ -180,7 +180,7 @@ class Sender:
                 response = await self._post(queue, job)
             error = _error_of(response.status)
         except TimeoutError:
-            error = f"no whole answer within {self._deadline_s:g} s"
+            error = f"no complete answer within {self._deadline_s:g} s"
         except Failed as failure:
             error = str(failure)
         except ssl.SSLError as failure:
@@ -192,8 +192,10 @@ class Sender:
             error = f"{type(failure).__name__}: {failure}"
         latency_ms = round((time.monotonic() - began) * 1000)
         if response is None:
-            return Answer(job.number, True, latency_ms, error=error)
-        return Answer(job.number, True, latency_ms, response.status, error, response.headers, response.body)
+            return SendResult(job.number, True, latency_ms, error=error)
+        return SendResult(
+            job.number, True, latency_ms, response.status, error, response.headers, response.body
+        )
 
     async def _post(self, queue: _Queue, job: Job) -> Response:
         loop = asyncio.get_running_loop()
@@ -234,14 +236,14 @@ class Sender:
             queue.head = None
         self._begin_what_may(queue)
 
-    def _keep(self, lane: _Lane, connection: Connection) -> None:
+    def _keep(self, lane: _Lane, connection: ReceiverConnection) -> None:
         if not connection.make_ready():
             connection.close()
             return
         loop = asyncio.get_running_loop()
         lane.idle[connection] = loop.call_later(IDLE_S, self._close_idle, lane, connection)
 
-    def _close_idle(self, lane: _Lane, connection: Connection) -> None:
+    def _close_idle(self, lane: _Lane, connection: ReceiverConnection) -> None:
         lane.idle.pop(connection).cancel()
         connection.close()
         self._forget_if_empty(lane)
@@ -251,7 +253,7 @@ class Sender:
             del self._lanes[lane.endpoint]
 
 
-def _take_idle(lane: _Lane) -> Connection | None:
+def _take_idle(lane: _Lane) -> ReceiverConnection | None:
     while lane.idle:
         connection, timer = lane.idle.popitem()
         timer.cancel()

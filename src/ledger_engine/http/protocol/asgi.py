@@ -7,7 +7,6 @@ from typing import Any
 
 from ledger_engine.http.errors import Rendered
 
-JSON = (b"content-type", b"application/json")
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]  # an application
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]

@@ -1,4 +1,4 @@
-"""From the `Authorization` header to a credential (interface.md, Authentication)."""
+"""From the `Authorization` header to a credential (docs/interface.md#authentication)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Any
 
 from ledger_engine.access import api_keys, credentials
 from ledger_engine.access.credentials import Credential
-from ledger_engine.core.errors import AuthenticationError, LedgerError
+from ledger_engine.core.errors import AuthenticationError, LedgerError, StorageUnavailable
 from ledger_engine.database.engine import Engine
 
 _REMEMBERED_MAX = 10_000
 _REFUSALS_MAX = 1_000
-_REMEMBERED_FOR_MS = 500  # a key revoked by another process is refused within 1 s (decisions.md 14)
+# A key revoked by another process is refused within 1 s (docs/decisions.md#commands).
+_REMEMBERED_FOR_MS = 500
 _LOOKED_UP_AT_ONCE = 16
+_LOOKED_UP_IN_S = 10  # waiting for its turn included (docs/operations.md)
 _SCHEME = "Bearer "
 _WELL_FORMED = re.compile(rf"{_SCHEME}(?:sk_test|sk_live|at)_[A-Za-z0-9]{{{api_keys.SECRET_LENGTH}}}")
 
@@ -37,13 +39,15 @@ class Authenticator:
         self._refused: dict[str, tuple[int, str, str]] = {}
         self._generation = 0
         self._look_ups = asyncio.Semaphore(_LOOKED_UP_AT_ONCE)
-        self._under_way: dict[str, asyncio.Event] = {}
+        self._under_way: dict[str, asyncio.Future[str | None]] = {}
         engine.listen(self._forget)
 
     def remembered(self, header: str | None) -> Credential | LedgerError | None:
         """The credential, if it is known without asking the database; the error, if it is surely none."""
         if header is None:
-            return AuthenticationError("missing_credential", "Send your key in the Authorization header.")
+            return AuthenticationError(
+                "missing_credential", "Send your API key in the header Authorization: Bearer <key>."
+            )
         now = self._engine.clock.now()
         entry = self._remembered.get(header)
         if entry is not None:
@@ -62,15 +66,22 @@ class Authenticator:
         under_way = self._under_way.get(header)
         if under_way is not None:
             # All connections of a busy caller miss the same value at once, and one look-up serves them.
-            await under_way.wait()
+            unavailable = await asyncio.shield(under_way)
+            if unavailable is not None:  # one that tried next would wait as long again
+                return StorageUnavailable(unavailable)
             known = self.remembered(header)
             if known is not None:
                 return known
-        done = self._under_way[header] = asyncio.Event()
+        done = self._under_way[header] = asyncio.get_running_loop().create_future()
+        unavailable = None
         try:
-            return await self._look_up(header)
+            async with asyncio.timeout(_LOOKED_UP_IN_S):
+                return await self._look_up(header)
+        except (TimeoutError, StorageUnavailable) as error:
+            unavailable = error.reason if isinstance(error, StorageUnavailable) else "it does not answer"
+            return StorageUnavailable(unavailable)
         finally:
-            done.set()
+            done.set_result(unavailable)
             if self._under_way.get(header) is done:
                 del self._under_way[header]
 
@@ -82,13 +93,11 @@ class Authenticator:
                 credential = await self._engine.read(partial(credentials.find, value=value))
             except AuthenticationError as error:
                 if generation == self._generation:
-                    _make_room(self._refused, _REFUSALS_MAX)
+                    _evict_oldest(self._refused, _REFUSALS_MAX)
                     self._refused[header] = (self._engine.clock.now(), error.code, error.message)
                 return error
-            except LedgerError as error:
-                return error
             if generation == self._generation:
-                _make_room(self._remembered, _REMEMBERED_MAX)
+                _evict_oldest(self._remembered, _REMEMBERED_MAX)
                 self._remembered[header] = (self._engine.clock.now(), credential)
             return credential
 
@@ -99,14 +108,14 @@ class Authenticator:
             self._refused.clear()
 
 
-def _make_room(entries: dict[str, Any], most: int) -> None:
+def _evict_oldest(entries: dict[str, Any], most: int) -> None:
     if len(entries) >= most:
         entries.clear()
 
 
 def _malformed(header: str) -> AuthenticationError:
     if header.startswith(_SCHEME) and header[len(_SCHEME) :].isidentifier():
-        return AuthenticationError("invalid_credential", "The API key or token is not known.")
+        return AuthenticationError("invalid_credential", "This API key or token is not valid.")
     return AuthenticationError(
-        "invalid_credential", "The Authorization header must be Bearer, one space and the key."
+        "invalid_credential", 'The Authorization header must be "Bearer", one space and the key.'
     )

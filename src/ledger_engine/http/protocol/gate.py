@@ -6,11 +6,12 @@ framework's own errors included: request id, sizes of URL and headers, credentia
 
 from __future__ import annotations
 
-import asyncio
 import logging
+import re
 import time
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast
 
 from ledger_engine.access.credentials import Credential
 from ledger_engine.access.limits import PLANS
@@ -18,9 +19,16 @@ from ledger_engine.core.errors import InvalidRequest, LedgerError, NotFound, Sto
 from ledger_engine.core.ids import IdSource
 from ledger_engine.database.engine import Engine
 from ledger_engine.events.request_recorder import BODY_KEPT_MAX, Note, RequestRecorder
-from ledger_engine.http.errors import HeadersTooLarge, InternalError, UriTooLong, render, render_rate_limited
+from ledger_engine.http.errors import (
+    JSON,
+    HeadersTooLarge,
+    InternalError,
+    UriTooLong,
+    render,
+    render_rate_limited,
+)
 from ledger_engine.http.operations import CALL, Call
-from ledger_engine.http.protocol.asgi import JSON, Asgi, Receive, Send, send_answer, until_gone
+from ledger_engine.http.protocol.asgi import Asgi, Receive, Send, send_answer
 from ledger_engine.http.protocol.authentication import Authenticator
 from ledger_engine.http.protocol.rate_limits import Verdict, WallClock, Windows
 from ledger_engine.http.protocol.request_body import (
@@ -28,19 +36,22 @@ from ledger_engine.http.protocol.request_body import (
     REFUSAL,
     Arrival,
     ClientGone,
-    is_large,
+    LargeBodies,
+    TooManyBodies,
+    check_length,
+    is_small,
     read_body,
 )
 from ledger_engine.http.sign_in import html_pages
 
-URL_MAX = 8 * 1024  # bytes (interface.md, Request size)
+URL_MAX = 8 * 1024  # bytes (docs/interface.md#request-size)
 HEADERS_MAX = 16 * 1024
-STRANGERS_AT_ONCE = 64  # large bodies of callers without a good credential that are read at a time
 HEALTH = "/api/health"
-# Authentication endpoints have a stricter limit, counted per client address (decisions.md 10).
+# Authentication endpoints have a stricter limit, counted per client address
+# (docs/decisions.md#rate-limits-auth).
 SIGN_IN_PATHS = frozenset({"/v1/auth/token", "/oauth/token", "/oauth/sign-in"})
 
-Scope = dict[str, Any]
+AsgiScope = dict[str, Any]
 
 log = logging.getLogger("ledger_engine.http")
 
@@ -74,56 +85,59 @@ class Gate:
         self._windows = Windows(wall_clock)
         self._ids = IdSource()
         self._recorder = recorder
-        self._strangers = asyncio.Semaphore(STRANGERS_AT_ONCE)
+        self._large_bodies = LargeBodies()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         began, now = time.perf_counter(), self._engine.clock.now()
         request_id = self._ids.new("req", now)
         headers = dict(scope["headers"])
-        body, refusal = b"", None
+        caller = await self._caller(headers.get(b"authorization"), request_id)
+        verdict = self._count(scope, caller)
+        arrival: Arrival | None = scope.get("state", _NO_STATE).get(ARRIVAL)
+        call = Call(self._engine, request_id, caller, b"", headers)
         try:
-            _check_head(scope, headers)
-            arrival = scope.get("state", _NO_STATE).get(ARRIVAL)
-            body = await self._body(receive, headers, arrival, request_id)
-        except LedgerError as error:
-            refusal = error
+            refusal = await self._receive(call, scope, receive)
         except ClientGone:
             return
-        caller = await self._caller(headers.get(b"authorization"), request_id)
-        key_too_large = len(headers.get(b"authorization", b"")) > HEADERS_MAX
-        if isinstance(refusal, HeadersTooLarge) and key_too_large and isinstance(caller, LedgerError):
-            refusal = caller
-        verdict = self._count(scope, caller)
         added = [(b"request-id", request_id.encode()), *verdict.headers()]
         status, answer = 0, b""
+        recorder = self._recorder
 
         async def send_with_headers(message: dict[str, Any]) -> None:
             nonlocal status, answer
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message["headers"], *added]
+                if refusal is not None or (arrival is not None and not arrival.whole):
+                    # What follows on the connection is not read as a request, so it ends.
+                    message["headers"].append((b"connection", b"close"))
             elif len(answer) < BODY_KEPT_MAX:
                 answer += message["body"][:BODY_KEPT_MAX]
             await send(message)
 
         try:
             if verdict.wait or refusal is not None:
-                accept = headers.get(b"accept", b"")
-                await _turn_away(refusal, verdict, scope["path"], accept, receive, send_with_headers)
+                await _refuse_request(refusal, verdict, scope["path"], headers, send_with_headers)
                 return
-            scope[CALL] = Call(self._engine, request_id, caller, body, headers)
+            scope[CALL] = call
             await self._app(scope, receive, send_with_headers)
+        except ClientGone:
+            recorder = None
+        except TooManyBodies:
+            verdict = replace(verdict, remaining=0, wait=1)
+            added[1:] = verdict.headers()
+            await _refuse_request(None, verdict, scope["path"], headers, send_with_headers)
         except Exception:
             log.exception("request %s failed", request_id)
             if status:
                 raise
             await send_answer(render(InternalError(request_id), scope["path"]), send_with_headers)
         finally:
-            if self._recorder is not None and isinstance(caller, Credential):
-                self._recorder.note(
+            if recorder is not None and isinstance(caller, Credential):
+                recorder.note(
                     Note(
                         request_id,
                         now,
@@ -135,24 +149,35 @@ class Gate:
                         (scope.get("client") or ("",))[0],
                         headers.get(b"authorization", b""),
                         headers.get(b"idempotency-key", b""),
-                        body,
+                        call.body,
                         status,
                         answer,
                     )
                 )
 
-    async def _body(
-        self, receive: Receive, headers: dict[bytes, bytes], arrival: Arrival | None, request_id: str
-    ) -> bytes:
-        """The whole body. Large ones of callers that we do not know are read a few at a time: thousands that
-        never end would take all memory, each for as long as a body may take."""
-        is_here = arrival is not None and arrival.whole
-        if is_here or not is_large(headers):
-            return await read_body(receive, headers, arrival)
-        if isinstance(await self._caller(headers.get(b"authorization"), request_id), Credential):
-            return await read_body(receive, headers, arrival)
-        async with self._strangers:
-            return await read_body(receive, headers, arrival)
+    async def _receive(self, call: Call, scope: AsgiScope, receive: Receive) -> LedgerError | None:
+        """Check the head, and read the body if it is here or small. Return the refusal, if there is one.
+
+        Raises ClientGone.
+        """
+        headers = call.headers
+        arrival: Arrival | None = scope.get("state", _NO_STATE).get(ARRIVAL)
+        is_known = isinstance(call.caller, Credential)
+        try:
+            _check_head(scope, headers)
+            if arrival is None or arrival.whole or is_small(headers):
+                call.body = await read_body(receive, headers, arrival)
+            else:
+                # The request may be refused without it.
+                place = None if is_known else self._large_bodies.take_place(_address(scope))
+                call.unread = partial(read_body, receive, headers, arrival, place)
+        except HeadersTooLarge as error:
+            if not is_known and len(headers.get(b"authorization", b"")) > HEADERS_MAX:
+                return cast(LedgerError, call.caller)
+            return error
+        except LedgerError as error:
+            return error
+        return None
 
     async def _caller(self, header: bytes | None, request_id: str) -> Credential | LedgerError:
         text = None if header is None else header.decode("latin-1")
@@ -165,8 +190,8 @@ class Gate:
             log.exception("request %s failed", request_id)
             return InternalError(request_id)
 
-    def _count(self, scope: Scope, caller: Credential | LedgerError) -> Verdict:
-        address = (scope.get("client") or ("unknown",))[0]
+    def _count(self, scope: AsgiScope, caller: Credential | LedgerError) -> Verdict:
+        address = _address(scope)
         if scope["path"] in SIGN_IN_PATHS:
             limit = self._auth_rate_limit
             return self._windows.count(f"auth/{address}", limit.per_minute, limit.per_second)
@@ -186,11 +211,20 @@ class Gate:
 
 
 _NO_STATE: dict[str, Any] = {}
+# RFC 3986, 3.2.2, without userinfo; it is empty where the client knows no name.
+_HOST = re.compile(
+    rb"(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?", re.ASCII
+)
 # Given twice, each reader could take another one for the one that counts.
 _SINGLE = (b"authorization", b"content-type", b"idempotency-key")
 
 
-def _check_head(scope: Scope, headers: dict[bytes, bytes]) -> None:
+def _address(scope: AsgiScope) -> str:
+    client = scope.get("client")
+    return client[0] if client else "unknown"
+
+
+def _check_head(scope: AsgiScope, headers: dict[bytes, bytes]) -> None:
     refusal = scope.get("state", _NO_STATE).get(REFUSAL)
     if refusal is not None:
         raise refusal
@@ -199,36 +233,33 @@ def _check_head(scope: Scope, headers: dict[bytes, bytes]) -> None:
         raise NotFound("path", scope["path"])
     if len(scope["raw_path"]) + 1 + len(scope["query_string"]) > URL_MAX:
         raise UriTooLong(f"The URL is longer than {URL_MAX} bytes.")
+    if _HOST.fullmatch(headers.get(b"host", b"")) is None:
+        raise InvalidRequest(
+            "invalid_value", "The Host header must be a name or address, and a port.", "Host"
+        )
     lines = scope["headers"]
     if sum([len(name) + len(value) + 4 for name, value in lines]) > HEADERS_MAX:
         raise HeadersTooLarge(f"The headers are larger than {HEADERS_MAX} bytes.")
     if b"transfer-encoding" in headers and b"content-length" in headers:
-        raise InvalidRequest("header_conflict", "Content-Length and Transfer-Encoding cannot stand together.")
+        raise InvalidRequest(
+            "header_conflict", "Content-Length and Transfer-Encoding cannot be sent together."
+        )
     if len(headers) != len(lines):
         names = [name for name, _ in lines]
         for name in _SINGLE:
             if names.count(name) > 1:
                 header = name.decode().title()
                 raise InvalidRequest("header_conflict", f"{header} is given more than once.", header)
+    check_length(headers)
 
 
-async def _turn_away(
-    refusal: LedgerError | None, verdict: Verdict, path: str, accept: bytes, receive: Receive, send: Send
+async def _refuse_request(
+    refusal: LedgerError | None, verdict: Verdict, path: str, headers: dict[bytes, bytes], send: Send
 ) -> None:
-    """Answer a request that comes no further: over its rate, or refused and then not read to its end."""
-    if refusal is None or verdict.wait:
-        status, headers, body = 429, [JSON], render_rate_limited(verdict.wait)
-        if path.startswith("/oauth/") and b"text/html" in accept:
-            status, headers, body = html_pages.rate_limited(verdict.wait)
+    """Answer a request that comes no further: it is over its rate, or refused."""
+    if refusal is not None and not verdict.wait:
+        await send_answer(render(refusal, path), send)
+    elif path.startswith("/oauth/") and b"text/html" in headers.get(b"accept", b""):
+        await send_answer(html_pages.rate_limited(verdict.wait), send)
     else:
-        status, headers, body = render(refusal, path)
-    if refusal is None:
-        await send_answer((status, headers, body), send)
-        return
-    # What follows on the connection is not read as a request either, so it ends. Hypercorn waits for
-    # somebody to take what still comes before it closes.
-    rest = asyncio.ensure_future(until_gone(receive))
-    try:
-        await send_answer((status, [*headers, (b"connection", b"close")], body), send)
-    finally:
-        rest.cancel()
+        await send_answer((429, [JSON], render_rate_limited(verdict.wait)), send)

@@ -1,8 +1,7 @@
-"""The wire: HTTP/1.1 as Hypercorn speaks it, made strict.
+"""HTTP/1.1 on Hypercorn's and h11's classes, made strict.
 
-What cannot be read is a request too: it goes to the gate as a refusal, so that its answer has a JSON
-body, a request id and the rate limit like every other. Hypercorn has no setting for the two classes
-it makes for each connection; `make_strict` puts ours in their place.
+A request that cannot be read also goes to the gate, as a refusal, so that its answer has a JSON body, a
+request id and the rate limit like every other.
 """
 
 from __future__ import annotations
@@ -15,9 +14,6 @@ from functools import lru_cache
 from typing import Any, ParamSpec, cast
 
 import h11
-import hypercorn.asyncio.run
-import hypercorn.protocol
-from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData, Updated
 from hypercorn.protocol.events import Body, Request, Response, StreamClosed
 from hypercorn.protocol.events import Event as StreamEvent
@@ -28,16 +24,18 @@ from hypercorn.utils import suppress_body
 
 from ledger_engine.core.errors import AuthenticationError, InvalidRequest, LedgerError
 from ledger_engine.http.errors import HeadersTooLarge, PayloadTooLarge, UnsupportedMethod, UriTooLong
-from ledger_engine.http.protocol.request_body import ARRIVAL, REFUSAL, Arrival, is_refused_unread
-from ledger_engine.http.protocol.tcp import Peer
+from ledger_engine.http.protocol.request_body import ARRIVAL, REFUSAL, Arrival, is_small
+from ledger_engine.http.protocol.tcp import BodyAwaited, Reading
 
-HEAD_MAX = 64 * 1024  # bytes of request line and headers that are read; the gate takes far fewer
+HEAD_MAX = 28 * 1024  # bytes of request line and headers that are read; the gate takes 8 + 16 KB
 CHUNKS_MAX = 100_000  # of one body: each costs as much to read as a kilobyte
+STRANGERS_CHUNKS_MAX = 100  # … of a caller without a good credential
 TRAILER_MAX = 16 * 1024  # bytes; nothing is made of them
 METHODS = ["DELETE", "GET", "HEAD", "PATCH", "POST"]
 _ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
-_ASKED = re.compile(rb"[A-Z]+ (/[\x21-\x7e]*) HTTP/1")
-_HUGE_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*[0-9]{20,}[ \t]*\r\n", re.IGNORECASE)
+_REQUEST_TARGET = re.compile(rb"\S* +(?:https?://[^/?#\s]*)?(/[\x21-\x7e]*)", re.IGNORECASE)
+_HUGE_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*0*[1-9][0-9]{19,}[ \t]*\r\n", re.IGNORECASE)
+_EMPTY_LINES = re.compile(rb"(?:\r\n)+")
 # What tells where a message ends and whether another can follow.
 _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"connection"})
 _PRINTABLE = bytes({*range(0x20, 0x100), ord("\t")} - {0x7F})
@@ -46,15 +44,7 @@ _CONFLICTS = ("multiple Host", "conflicting Content-Length", "multiple Transfer-
 
 P = ParamSpec("P")
 Headers = list[tuple[bytes, bytes]]
-Tell = Callable[[dict[str, Any]], Awaitable[None]]
-
-
-def make_strict(config: Config) -> None:
-    """Have Hypercorn serve HTTP/1.1 alone, through the classes below."""
-    config.h11_max_incomplete_size = HEAD_MAX
-    config.alpn_protocols = ["http/1.1"]
-    vars(hypercorn.protocol)["H11Protocol"] = Http1
-    vars(hypercorn.asyncio.run)["TCPServer"] = Peer
+AppPut = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Http1(H11Protocol):
@@ -62,18 +52,17 @@ class Http1(H11Protocol):
 
     connection: h11.Connection
     stream: HTTPStream | None
-    _read = b""  # what came last
-    _is_gone = False  # the client, or the sense of reading what else it sends
+    _unread = b""  # from the start of the request's head on
+    _is_gone = False  # the client; or nothing more that it sends will be answered
     _chunks = 0  # of the body so far
     _arrival = Arrival()  # of the body of the request at hand
+    _is_awaited = False  # more of that body
 
     async def handle(self, event: Event) -> None:
         if isinstance(event, Closed):
             self._is_gone = True
         elif self._is_gone or self._is_over():
             return
-        elif isinstance(event, RawData):
-            self._read = event.data
         await super().handle(event)
 
     async def stream_send(self, event: StreamEvent) -> None:
@@ -119,13 +108,6 @@ class Http1(H11Protocol):
         head = self.connection.send(h11.Response(headers=framing, status_code=status))
         return head.removesuffix(b"\r\n") + rest + b"\r\n\r\n"
 
-    def _is_refused_unread(self) -> bool:
-        """Whether who waits to be asked for the body gets the refusal at once."""
-        if self.stream is None:
-            return False
-        scope = self.stream.scope
-        return REFUSAL in scope["state"] or is_refused_unread(dict(scope["headers"]))
-
     def _is_over(self) -> bool:
         """Whether nothing more that the client sends will be answered."""
         return self.connection.their_state is h11.ERROR or self.connection.our_state in (
@@ -137,6 +119,8 @@ class Http1(H11Protocol):
     async def _handle_events(self) -> None:
         parts: list[bytes] = []  # of the body, handed on together: a chunk may have a single byte
         while not self._is_gone:
+            if self.connection.their_state is h11.IDLE and not self._is_at_request_line():
+                return
             try:
                 event = self.connection.next_event()
             except h11.RemoteProtocolError as error:
@@ -146,9 +130,11 @@ class Http1(H11Protocol):
             if type(event) is h11.Data:
                 parts.append(event.data)
                 self._chunks += event.chunk_start
-                if self._chunks > CHUNKS_MAX and self.stream is not None:
+                if self._chunks == STRANGERS_CHUNKS_MAX and not self._arrival.is_wanted:
+                    await self._let_body_come()
+                elif self._chunks > (most := self._chunks_max()) and self.stream is not None:
                     self._is_gone = True
-                    await self._break_off(self.stream, f"it comes in more than {CHUNKS_MAX:,} chunks")
+                    await self._break_off(self.stream, f"it comes in more than {most:,} chunks")
                 continue
             if type(event) is h11.EndOfMessage and self.stream is not None:
                 if sum(len(name) + len(value) for name, value in event.headers) > TRAILER_MAX:
@@ -158,10 +144,12 @@ class Http1(H11Protocol):
                 await self._end_body(self.stream, b"".join(parts))
                 parts = []
                 continue
-            if parts and self.stream is not None:
-                await self.stream.handle(Body(STREAM_ID, b"".join(parts)))
-                parts = []
             if event is h11.NEED_DATA:
+                self._unread = b""  # of an unfinished head there is one copy, not two
+                if self.connection.their_state is h11.SEND_BODY:
+                    await self._let_body_come()
+                if parts and self.stream is not None:
+                    await self.stream.handle(Body(STREAM_ID, b"".join(parts)))
                 return
             if event is h11.PAUSED:
                 # The next request is here already; it waits until this one is answered.
@@ -169,10 +157,26 @@ class Http1(H11Protocol):
                 await self.can_read.wait()
             elif type(event) is h11.Request:
                 await self._take(event)
-                if self.connection.they_are_waiting_for_100_continue and not self._is_refused_unread():
-                    await self._send_h11_event(h11.InformationalResponse(status_code=100, headers=[]))
             elif type(event) is h11.ConnectionClosed or self.stream is None:
                 return
+
+    def _chunks_max(self) -> int:
+        is_strangers = self._arrival.is_wanted and not self._arrival.may_be_large
+        return STRANGERS_CHUNKS_MAX if is_strangers else CHUNKS_MAX
+
+    def _is_at_request_line(self) -> bool:
+        """Drop empty lines before the request line (RFC 9112, 2.2). Return whether anything else has come."""
+        self._unread, is_ended = self.connection.trailing_data
+        empty = _EMPTY_LINES.match(self._unread)
+        if empty is not None:
+            self._unread = self._unread[empty.end() :]
+            # h11 would refuse the lines, and cannot be made to forget them.
+            self.connection = h11.Connection(h11.SERVER, self.config.h11_max_incomplete_size)
+            if self._unread:
+                self.connection.receive_data(self._unread)
+            if is_ended:
+                self.connection.receive_data(b"")
+        return self._unread != b"\r"
 
     async def _take(self, head: h11.Request) -> None:
         method = head.method.decode("ascii")
@@ -182,7 +186,13 @@ class Http1(H11Protocol):
             path = _ABSOLUTE.sub(b"", path, count=1)
             path = path if path.startswith(b"/") else b"/" + path
         refusal: LedgerError | None = None
-        if version not in ("1.0", "1.1"):
+        lines = self._unread.partition(b"\r\n\r\n")[0]
+        if lines.count(b"\n") != lines.count(b"\r\n") or b"\n " in lines or b"\n\t" in lines:
+            # Other readers end or join these lines elsewhere (RFC 9112, 2.2 and 5.2).
+            refusal = InvalidRequest(
+                "invalid_value", "Each line of a head must end in CRLF, and none be folded."
+            )
+        elif version not in ("1.0", "1.1"):
             refusal = InvalidRequest("invalid_value", "This server speaks HTTP/1.1.")
         elif method == "CONNECT" or not method.isupper():
             # Methods are told apart by case (RFC 9110, 9.1); the URL map would take `get` for `GET`.
@@ -194,20 +204,20 @@ class Http1(H11Protocol):
     async def _refuse(self, error: h11.RemoteProtocolError) -> None:
         """Have the gate answer what cannot be read; nothing after it on this connection can be trusted."""
         if self.stream is not None:
-            await self._break_off(self.stream, "it is not framed as HTTP/1.1 asks")
+            await self._break_off(self.stream, "its framing is not valid HTTP/1.1")
         elif self.connection.our_state is h11.IDLE:
             # As far as it can be read, so that the answer has the shape that is used where it was asked.
-            asked = _ASKED.match(self._read)
-            path = asked[1] if asked is not None else b"/"
-            await self._begin("", path, "1.1", [], self._told(error))
+            target = _REQUEST_TARGET.match(self._unread)
+            path = target[1] if target is not None else b"/"
+            await self._begin("", path, "1.1", [], self._head_error(error))
         else:
             await self.send(Closed())
 
-    def _told(self, error: h11.RemoteProtocolError) -> LedgerError:
+    def _head_error(self, error: h11.RemoteProtocolError) -> LedgerError:
         """What is wrong with a head, as an error of ours."""
         if error.error_status_hint == 431:
             # It is the last line that does not end.
-            earlier, _, last = self.connection.trailing_data[0].rpartition(b"\n")
+            earlier, _, last = self._unread.rpartition(b"\n")
             if not earlier:
                 return UriTooLong("The URL is far too long.")
             if last[:14].lower() == b"authorization:":
@@ -215,21 +225,50 @@ class Http1(H11Protocol):
             return HeadersTooLarge("The headers are far too large.")
         # What h11 quotes after this is the client's own text, however long.
         reason = str(error).partition(": b")[0]
-        if "Content-Length" in reason and _HUGE_LENGTH.search(self._read):
+        if "Content-Length" in reason and _HUGE_LENGTH.search(
+            self._unread.partition(b"\r\n\r\n")[0] + b"\r\n"
+        ):
             return PayloadTooLarge("The body is larger than 1 MB.")
         code = "header_conflict" if any(conflict in reason for conflict in _CONFLICTS) else "invalid_value"
-        return InvalidRequest(code, f"This is not HTTP/1.1 as it should be: {reason}.")
+        return InvalidRequest(code, f"This is not valid HTTP/1.1: {reason}.")
+
+    async def _let_body_come(self) -> None:
+        """Read no more until the application asks for the body, or has answered without it."""
+        if self.stream is not None and not (
+            self._arrival.is_wanted or is_small(dict(self.stream.scope["headers"]))
+        ):
+            await self.send(Reading(is_paused=True))
+            await self._arrival.until_wanted()
+            if not self._is_gone and self.stream is not None:
+                await self.send(Reading(is_paused=False, may_be_large=self._arrival.may_be_large))
+        if not self._is_awaited and self.stream is not None:
+            self._is_awaited = True
+            await self.send(BodyAwaited(is_whole=False))
+        if self.connection.they_are_waiting_for_100_continue and not self._is_gone:
+            await self._send_h11_event(h11.InformationalResponse(status_code=100, headers=[]))
+
+    async def _close_stream(self) -> None:
+        self._arrival.want()
+        await super()._close_stream()
+
+    async def _maybe_recycle(self) -> None:
+        is_done = self.connection.our_state is h11.DONE and self.connection.their_state is h11.DONE
+        if self.context.terminated.is_set() or not is_done:
+            self._is_gone = True  # a request that waits is not answered any more
+        await super()._maybe_recycle()
 
     async def _end_body(self, stream: HTTPStream, rest: bytes) -> None:
         """Hand on the last of a body, with its end: one message, where Hypercorn makes two."""
         if not stream.closed:
             self._arrival.whole = True
-            await _teller(stream)({"type": "http.request", "body": rest, "more_body": False})
+            if self._is_awaited:
+                await self.send(BodyAwaited(is_whole=True))
+            await _app_put(stream)({"type": "http.request", "body": rest, "more_body": False})
 
     async def _break_off(self, stream: HTTPStream, reason: str) -> None:
         """Tell the gate that the rest of the body will not come."""
         broken = InvalidRequest("invalid_value", f"The body cannot be read: {reason}.")
-        await _teller(stream)({"type": "http.disconnect", REFUSAL: broken})
+        await _app_put(stream)({"type": "http.disconnect", REFUSAL: broken})
 
     async def _begin(
         self,
@@ -241,6 +280,7 @@ class Http1(H11Protocol):
     ) -> None:
         await self.send(Updated(idle=False))
         self._chunks = 0
+        self._is_awaited = False
         self.stream = stream = Stream(
             self.app,
             self.config,
@@ -257,6 +297,7 @@ class Http1(H11Protocol):
         state = ConnectionState({**self.connection_state, ARRIVAL: self._arrival})
         if refusal is not None:
             state[REFUSAL] = refusal
+        self._unread = b""
         await stream.handle(Request(STREAM_ID, headers, version, method, path, state))
         await self.context.mark_request()
 
@@ -305,6 +346,6 @@ def _date(second: int) -> bytes:
     return b"date: " + formatdate(second, usegmt=True).encode()
 
 
-def _teller(stream: HTTPStream) -> Tell:
+def _app_put(stream: HTTPStream) -> AppPut:
     """What puts a message before the application."""
-    return cast(Tell, stream.app_put)
+    return cast(AppPut, stream.app_put)

@@ -1,4 +1,4 @@
-"""Behind proxies the client's address is what they say it is (decisions.md 1).
+"""Behind proxies the client's address is what they say it is (docs/decisions.md#conventions).
 
 Hypercorn has a middleware for this too; it copies the whole scope deeply for each request and takes any
 text for an address.
@@ -27,23 +27,25 @@ class BehindProxies:
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            address = parse_address(self._told(scope["headers"], b"x-forwarded-for"))
+            address = parse_address(self._forwarded(scope["headers"], b"x-forwarded-for"))
             if address is not None:
                 scope = {**scope, "client": (address, 0)}
             # Proxies set this one where they append to the other: often it has one value for all of them.
-            scheme = self._told(scope["headers"], b"x-forwarded-proto", at_least=1)
+            scheme = self._forwarded(scope["headers"], b"x-forwarded-proto", at_least=1)
             if scheme in ("http", "https"):
                 scope = {**scope, "scheme": scheme}
         await self._app(scope, receive, send)
 
-    def _told(self, headers: Iterable[tuple[bytes, bytes]], name: bytes, at_least: int | None = None) -> str:
+    def _forwarded(
+        self, headers: Iterable[tuple[bytes, bytes]], name: bytes, at_least: int | None = None
+    ) -> str:
         """The value `hops` from the right, or the first of fewer ones if they are `at_least` so many."""
-        told = [
+        values = [
             part.strip() for header, value in headers if header.lower() == name for part in value.split(b",")
         ]
-        if len(told) < (self._hops if at_least is None else at_least):
+        if len(values) < (self._hops if at_least is None else at_least):
             return ""
-        return told[-min(self._hops, len(told))].decode("latin-1")
+        return values[-min(self._hops, len(values))].decode("latin-1")
 
 
 def parse_address(text: str) -> str | None:

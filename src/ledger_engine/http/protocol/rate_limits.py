@@ -1,4 +1,4 @@
-"""Rate limits: fixed wall-clock minutes and seconds, counted per API key (interface.md, Rate limits)."""
+"""Rate limits: fixed wall-clock minutes and seconds, counted per API key (docs/interface.md#rate-limits)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference of the interface: `/openapi.json` for programs, `/docs` for people, also without internet."""
+"""The reference pages: `/openapi.json` for programs and `/docs` for people, which needs no internet."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ledger_engine.http.reference.openapi import document
 from ledger_engine.http.sign_in.html_pages import redirect
 
 SCRIPT = "rapidoc-9.3.8.min.js"
-# The page may show and call this server and nothing else. RapiDoc brings its styles inside its elements.
+# The page may load and call only this server. RapiDoc writes its styles within its elements.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
     " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_FOR_A_YEAR = "public, max-age=31536000, immutable"  # the version is in the name
+_FOR_A_YEAR = "public, max-age=31536000, immutable"  # seconds; the version is in the file's name
 
 
-def pages(rooms: Iterable[Routes]) -> Blueprint:
-    """The pages about these rooms; all of them are public."""
+def pages(resources: Iterable[Routes]) -> Blueprint:
+    """Return the reference pages of these resources; all of them are public."""
     blueprint = Blueprint("documentation", __name__)
 
     @cache
     def text() -> str:
-        return dumps(document(rooms))
+        return dumps(document(resources))
 
     @blueprint.get("/openapi.json")
     async def openapi() -> Response:

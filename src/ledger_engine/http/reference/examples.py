@@ -1,4 +1,4 @@
-"""An example of each body and each record, for the reference; a test holds them against their schemas."""
+"""An example of each body and each record, for the reference; a test checks them against their schemas."""
 
 from __future__ import annotations
 
@@ -139,5 +139,5 @@ RECORDS: dict[str, dict[str, Any]] = {
     },
     "ApiKey": _API_KEY,
     "ApiKeyWithValue": {**_API_KEY, "key": "sk_test_…"},
-    "Health": {"ok": True, "version": "1.4.2"},
+    "Health": {"ok": True, "version": "1.4.2", "notice": None},
 }

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, written from what the operations declare."""
+"""The OpenAPI 3.1 document, generated from the declarations of the operations."""
 
 from __future__ import annotations
 
@@ -18,34 +18,35 @@ _SURFACES = {"v1": "Ledger", "api": "Directory", "oauth": "OAuth"}
 _PART = re.compile(r"<(\w+)>")
 _REASONS = {
     400: "A body, a field or a parameter breaks a rule.",
-    401: "No credential, or none that counts.",
+    401: "No credential, or an invalid one.",
     403: "The credential may not do this, or the plan's quota is used up.",
     404: "There is no such object for this project and mode.",
+    405: "The path does not have this method; `Allow` names those it has.",
     408: "The body did not arrive in time.",
     409: "The state of the object, or a used idempotency key, forbids it.",
     413: "The body is larger than 1 MB, or a file than 25 MB.",
     414: "The URL is longer than 8 KB.",
     431: "The headers are larger than 16 KB.",
     500: "Something went wrong on the server's side.",
-    503: "The database cannot take or give data now; nothing was changed.",
+    503: "The database cannot be read or written now; the message says whether anything was changed.",
 }
 _TAGS = {
     "accounts": "An account holds a balance in one currency.",
-    "statements": "What happened on an account over a time.",
+    "statements": "The transactions of an account over a period.",
     "transactions": "A transaction moves one amount on one account; the books always sum to zero.",
     "invoices": "An invoice requests payment: draft, open, paid or void.",
     "users": "The members of the directory.",
     "orders": "Orders of the directory's users: open, paid, shipped.",
     "tokens": "Short-lived access tokens in exchange for a key.",
-    "whoami": "The credential that asks.",
+    "whoami": "The caller's credential.",
     "api_keys": "Long-lived credentials of one project and mode.",
     "projects": "A project owns everything; its plan sets the limits.",
-    "billing": "The plan, and what is used of it.",
-    "webhook_endpoints": "Where events are sent, signed.",
-    "events": "What happened, as it was told.",
-    "requests": "What was asked of the server in the last 7 days.",
+    "billing": "The plan, and how much of it is used.",
+    "webhook_endpoints": "The URLs that events are sent to, signed.",
+    "events": "The events that were recorded, and sending them again.",
+    "requests": "The requests of the last 7 days.",
     "oauth": "Acting on behalf of a user, with what the user allowed (RFC 6749).",
-    "health": "Whether the server can do its work.",
+    "health": "Whether the server can work.",
 }
 _ABOUT = """\
 A ledger over HTTP: accounts, transactions, invoices, users and orders.
@@ -55,29 +56,32 @@ A ledger over HTTP: accounts, transactions, invoices, users and orders.
 * Amounts are integers in the currency's smallest unit; times are ISO 8601 in UTC.
 * Send an `Idempotency-Key` with everything you create: a second use is a 409, and nothing is made twice.
 * Operations marked *beyond the contract* are this server's own.
+
+| status | meaning |
+| --- | --- |
 """
 
 
-def document(rooms: Iterable[Routes]) -> dict[str, Any]:
-    """The whole document, as JSON's objects."""
-    rooms = list(rooms)
+def document(resources: Iterable[Routes]) -> dict[str, Any]:
+    """Return the whole document as a JSON object."""
+    resources = list(resources)
     records = Records()
     paths: dict[str, dict[str, Any]] = {}
-    for room in rooms:
-        for operation in room.operations:
+    for routes in resources:
+        for operation in routes.operations:
             path = _PART.sub(r"{\1}", operation.path)
-            paths.setdefault(path, {})[operation.method.lower()] = _operation(room, operation, records)
+            paths.setdefault(path, {})[operation.method.lower()] = _operation(routes, operation, records)
     paths |= openapi_oauth.pages(_headers(_EVERYWHERE))
-    bodies = [operation.body for room in rooms for operation in room.operations if operation.body]
+    bodies = [operation.body for routes in resources for operation in routes.operations if operation.body]
     components = {**schemas.of_bodies(bodies), **records.components, **_error_schemas()}
     for name, schema in components.items():
         explain(name, schema)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Ledger", "version": __version__, "description": _ABOUT},
+        "info": {"title": "Ledger", "version": __version__, "description": _ABOUT + _statuses()},
         "servers": [{"url": "/", "description": "This server"}],
         "security": [{"bearer": []}],
-        "tags": [{"name": room.name, "description": _TAGS.get(room.name, "")} for room in rooms],
+        "tags": [{"name": routes.name, "description": _TAGS.get(routes.name, "")} for routes in resources],
         "paths": paths,
         "components": {
             "schemas": components,
@@ -96,7 +100,13 @@ def document(rooms: Iterable[Routes]) -> dict[str, Any]:
     }
 
 
-def _operation(room: Routes, operation: Operation, records: Records) -> dict[str, Any]:
+def _statuses() -> str:
+    """Return the table of error statuses, in Markdown."""
+    reasons = {**_REASONS, 429: "Too many requests; wait for `Retry-After`."}
+    return "\n".join(f"| {status} | {reason} |" for status, reason in sorted(reasons.items()))
+
+
+def _operation(routes: Routes, operation: Operation, records: Records) -> dict[str, Any]:
     parameters: list[Schema] = [
         {
             "name": part,
@@ -113,7 +123,7 @@ def _operation(room: Routes, operation: Operation, records: Records) -> dict[str
         parameters.append({"$ref": "#/components/parameters/IdempotencyKey"})
     described: dict[str, Any] = {
         "operationId": operation.name,
-        "tags": [room.name],
+        "tags": [routes.name],
         "summary": operation.summary,
         "description": _description(operation),
         "security": openapi_oauth.security(operation),
@@ -138,21 +148,21 @@ def _operation(room: Routes, operation: Operation, records: Records) -> dict[str
 
 def _description(operation: Operation) -> str:
     if operation.public:
-        told = "Takes no credential."
+        text = "Takes no credential."
     else:
         scope = f"the scope `{operation.needs}` and " if operation.needs else ""
-        told = f"Needs {scope}the role `{operation.role}` or higher."
+        text = f"Needs {scope}the role `{operation.role}` or higher."
     if operation.lasting:
-        told += " Refused to an app that acts for a user: it would outlast what the user allowed."
-    return f"{told} *Beyond the contract.*" if operation.beyond_contract else told
+        text += " Refused to an app that acts for a user: it would outlast what the user allowed."
+    return f"{text} *Beyond the contract.*" if operation.beyond_contract else text
 
 
 def _responses(operation: Operation, records: Records) -> dict[str, Any]:
     responses: dict[str, Any] = {str(operation.status): _success(operation, records)}
     surface = _SURFACES.get(operation.path.split("/")[1], "Ledger")
     for status in _REASONS:
-        if status == 409 and operation.method == "GET":
-            continue
+        if status == 405 or (status == 409 and operation.method == "GET"):
+            continue  # no operation itself answers with 405
         if status in (401, 403) and operation.public and operation.body is None:
             continue
         responses.setdefault(str(status), {"$ref": f"#/components/responses/{surface}{status}"})
@@ -186,7 +196,7 @@ def _json(schema: Schema, example: Schema | None) -> dict[str, Any]:
 
 
 def _page_of(item: Schema) -> Schema:
-    """The list envelope (interface.md, List envelope)."""
+    """Return the schema of the list envelope (docs/interface.md#list-envelope)."""
     page: Schema = {
         "type": "object",
         "properties": {
@@ -205,20 +215,20 @@ def _error(status: int, surface: str) -> dict[str, Any]:
     kind, codes = CODES[status]
     if surface == "OAuth":
         codes = OAUTH_CODES.get(status, ("invalid_request",))
-        told: Schema = {"error": {"enum": list(codes)}}
+        text: Schema = {"error": {"enum": list(codes)}}
         example: Schema = {"error": codes[0], "error_description": _REASONS[status]}
     elif surface == "Directory":
-        told = {"error": {"enum": list(codes)}}
+        text = {"error": {"enum": list(codes)}}
         example = {"error": codes[0], "message": _REASONS[status]}
     else:
-        told = {"error": {"properties": {"type": {"const": kind}, "code": {"enum": list(codes)}}}}
+        text = {"error": {"properties": {"type": {"const": kind}, "code": {"enum": list(codes)}}}}
         example = {"error": {"type": kind, "code": codes[0], "message": _REASONS[status], "param": None}}
     reference: Schema = {"$ref": f"#/components/schemas/{surface}Error"}
     names = [*_EVERYWHERE, "Idempotency-Original"] if status == 409 else _EVERYWHERE
     return {
         "description": _REASONS[status],
         "headers": _headers(names),
-        "content": _json({"allOf": [reference, {"properties": told}]}, example),
+        "content": _json({"allOf": [reference, {"properties": text}]}, example),
     }
 
 
@@ -258,7 +268,14 @@ def _error_schemas() -> dict[str, Schema]:
 
 
 def _closed(fields: dict[str, Schema]) -> Schema:
-    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+    # Copied, because each copy gets its own description.
+    properties = {name: dict(field) for name, field in fields.items()}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(fields),
+        "additionalProperties": False,
+    }
 
 
 def _headers(names: Iterable[str]) -> dict[str, Any]:
@@ -268,7 +285,7 @@ def _headers(names: Iterable[str]) -> dict[str, Any]:
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _HEADERS: dict[str, Any] = {
     "Request-Id": {
-        "description": "Names this request, in the server's log too.",
+        "description": "The id of this request, also in the server's log.",
         "schema": {"type": "string", "pattern": "^req_[0-9a-z]{26}$"},
     },
     "X-RateLimit-Limit": {"description": "Requests allowed in the window.", "schema": _COUNT},
@@ -280,7 +297,7 @@ _HEADERS: dict[str, Any] = {
     "Location": {"description": "The `redirect_uri`, with the error.", "schema": {"type": "string"}},
     "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}},
     "Idempotency-Original": {
-        "description": "The object the idempotency key made before. *Beyond the contract.*",
+        "description": "The object that the idempotency key created before. *Beyond the contract.*",
         "schema": {"type": "string"},
     },
 }

@@ -1,4 +1,4 @@
-"""What the reference says of OAuth beside its operations: the scheme, where users are sent, the metadata."""
+"""The parts of the OpenAPI document on OAuth: the security scheme, the pages for users, the metadata."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 from ledger_engine.core.tenant import SCOPES
 from ledger_engine.http.operations import Operation
-from ledger_engine.http.routes import oauth
+from ledger_engine.http.sign_in.issuer import metadata
 
 _GRANTS = {
     "read:projects": "See accounts, transactions, invoices, orders and projects.",
-    "write:projects": "Change them, and the users.",
+    "write:projects": "Change them and the users; create, update and archive projects.",
     "read:users": "See the users.",
-    "admin:billing": "See and change the plan; takes an owner.",
+    "admin:billing": "View and change the plan; takes an owner.",
 }
 SCHEME: dict[str, Any] = {
     "type": "oauth2",
@@ -38,7 +38,10 @@ _DEFAULTS = {"response_type": "code", "code_challenge_method": "S256"}
 
 
 def security(operation: Operation) -> list[dict[str, list[str]]]:
-    """The credentials that an operation takes; an app may use what does not outlast its grant."""
+    """Return the credentials that an operation accepts.
+
+    An app may call the operations whose effect ends with its grant.
+    """
     if operation.public:
         return []
     scopes = [operation.needs] if operation.needs is not None else []
@@ -46,7 +49,7 @@ def security(operation: Operation) -> list[dict[str, list[str]]]:
 
 
 def pages(headers: dict[str, Any]) -> dict[str, Any]:
-    """The paths that no operation stands for; `headers` are those of every answer."""
+    """Return the paths that are no operations; `headers` are those of every answer."""
     return {
         "/oauth/authorize": {"get": _authorize(headers)},
         "/.well-known/oauth-authorization-server": {"get": _metadata(headers)},
@@ -62,7 +65,7 @@ def _authorize(headers: dict[str, Any]) -> dict[str, Any]:
     return {
         "operationId": "authorize",
         "tags": ["oauth"],
-        "summary": "The page a user is sent to, who signs in and decides",
+        "summary": "The page on which a user signs in and decides",
         "description": "For a browser. From there the user is sent to the `redirect_uri` with `code`, `state`"
         " and `iss`, or with `error`, `state` and `iss`.",
         "security": [],
@@ -73,12 +76,12 @@ def _authorize(headers: dict[str, Any]) -> dict[str, Any]:
         "responses": {
             "200": {"description": "The page.", "headers": headers, "content": page},
             "302": {
-                "description": "The app is told what is wrong with what it asks for.",
+                "description": "The error is sent to the app.",
                 "headers": back,
                 "content": {"text/plain": {"schema": _TEXT}},
             },
             "400": {
-                "description": "The app or its address is not known: the user alone is told.",
+                "description": "The app or its address is not known: only the user sees the error.",
                 "headers": headers,
                 "content": {**page, **failed},
             },
@@ -97,7 +100,7 @@ def _authorize(headers: dict[str, Any]) -> dict[str, Any]:
 
 def _metadata(headers: dict[str, Any]) -> dict[str, Any]:
     kinds = {str: _TEXT, bool: {"type": "boolean"}, list: {"type": "array", "items": _TEXT}}
-    members = {name: kinds[type(value)] for name, value in oauth.metadata("").items()}
+    members = {name: kinds[type(value)] for name, value in metadata("").items()}
     schema = {"type": "object", "properties": members, "required": list(members)}
     return {
         "operationId": "get_oauth_metadata",
@@ -112,14 +115,9 @@ def _metadata(headers: dict[str, Any]) -> dict[str, Any]:
                 "headers": headers,
                 "content": {"application/json": {"schema": schema}},
             },
-            "400": {
-                "description": "The Host header is no host.",
-                "headers": headers,
-                "content": {"text/html": {"schema": _TEXT}},
-            },
             **{
                 status: {"$ref": f"#/components/responses/Ledger{status}"}
-                for status in ("408", "413", "414", "431", "500", "503")
+                for status in ("400", "408", "413", "414", "431", "500", "503")
             },
             "429": {"$ref": "#/components/responses/RateLimited"},
         },

@@ -1,17 +1,17 @@
-"""JSON Schemas of what goes over the wire: of records from their dataclasses, of the rest from pydantic."""
+"""JSON Schemas: of records from their dataclasses, of bodies and queries from pydantic."""
 
 from __future__ import annotations
 
 import re
 import types
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from ledger_engine.core.records import Moment, OneOf
+from ledger_engine.core.records import Format, Moment, OneOf
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.reference.terms import meaning
 
@@ -36,40 +36,49 @@ _PLAIN: dict[Any, Schema] = {
 
 
 class Records:
-    """The schemas of the records that are referred to, by name; `refer` adds to them."""
+    """The schemas of records by name; `refer` adds the ones it is asked for."""
 
     def __init__(self) -> None:
         self.components: dict[str, Schema] = {}
 
     def refer(self, kind: type[Any]) -> Schema:
-        """A reference to the kind's schema."""
+        """Return a reference to the schema of `kind`, adding the schema if it is new."""
         if kind.__name__ not in self.components:
-            self.components[kind.__name__] = {}  # against going in circles
+            # a placeholder, which ends the recursion of records that refer to each other
+            self.components[kind.__name__] = {}
             self.components[kind.__name__] = self._object(kind)
         return {"$ref": REFERENCE.format(model=kind.__name__)}
 
     def _object(self, kind: type[Any]) -> Schema:
         hints = get_type_hints(kind, include_extras=True)
+        left_out: set[str] = set()
         if is_dataclass(kind):
             hints = {field.name: hints[field.name] for field in fields(kind)}
+            # A field with a default is not on every record, so it is not required.
+            left_out = {field.name for field in fields(kind) if field.default is not MISSING}
         members = {name: self._value(hint) for name, hint in hints.items()}
         if hasattr(kind, "OBJECT"):
             members = {"id": members["id"], "object": {"const": kind.OBJECT}, **members}
         schema: Schema = {"type": "object"}
-        # A class without a docstring of its own has one that dataclass or TypedDict made up.
+        # Without a docstring in the source, dataclass and TypedDict generate one.
         if kind.__doc__ and not kind.__doc__.startswith((kind.__name__ + "(", "dict(")):
-            # What Python calls None is null in JSON.
+            # None in a docstring is null in JSON.
             schema["description"] = re.sub(r"\bNone\b", "null", " ".join(kind.__doc__.split()))
-        return {**schema, "properties": members, "required": list(members), "additionalProperties": False}
+        required = [name for name in members if name not in left_out]
+        return {**schema, "properties": members, "required": required, "additionalProperties": False}
 
     def _value(self, hint: Any) -> Schema:
         if hint in _PLAIN:
             return dict(_PLAIN[hint])
         origin, parts = get_origin(hint), get_args(hint)
         if origin is Annotated:
-            choices = next((extra for extra in parts[1:] if isinstance(extra, OneOf)), None)
             schema = self._value(parts[0])
-            return {**schema, "enum": list(choices.values)} if choices else schema
+            for noted in parts[1:]:
+                if isinstance(noted, OneOf):
+                    schema["enum"] = list(noted.values)
+                elif isinstance(noted, Format):
+                    schema["format"] = noted.name
+            return schema
         if origin is Literal:
             return {"type": "string", "enum": list(parts)}
         if origin in (Union, types.UnionType):
@@ -86,7 +95,7 @@ class Records:
 
 
 def with_null(schema: Schema) -> Schema:
-    """One choice or null as one schema, which readers and tools take in better than an `anyOf`."""
+    """Return one schema for a schema or null; readers and tools handle it better than an `anyOf`."""
     choices = [choice for choice in schema.get("anyOf", []) if choice != _NULL]
     if (
         len(choices) != 1
@@ -100,28 +109,36 @@ def with_null(schema: Schema) -> Schema:
 
 
 def of_bodies(models: list[type[Body]]) -> dict[str, Schema]:
-    """The schemas of request bodies and what they are made of, by name."""
+    """Return the schemas of request bodies, and of the models within them, by name.
+
+    Defaults are left out: client generators treat a field that has one as required, or fail on a default of
+    null. The description says what a missing field means.
+    """
     if not models:
         return {}
     _, made = models_json_schema([(model, "validation") for model in models], ref_template=REFERENCE)
     components: dict[str, Schema] = made["$defs"]
-    return {name: _tidy(schema) for name, schema in components.items()}
+    tidy = {name: _tidy(schema) for name, schema in components.items()}
+    for schema in tidy.values():
+        for member in schema.get("properties", {}).values():
+            member.pop("default", None)
+    return tidy
 
 
 def of_query(model: type[Query], operation: str) -> list[Schema]:
-    """The parameters of a query of this operation, for instance of `GET /v1/accounts`."""
+    """Return the query parameters of this operation, for instance of `GET /v1/accounts`."""
     schema = _tidy(model.model_json_schema(by_alias=True))
     required = schema.get("required", [])
     parameters = []
     for name, declared in schema.get("properties", {}).items():
         parameter = {"name": name, "in": "query", "required": name in required, "schema": _given(declared)}
-        told = meaning(operation, name)
-        parameters.append(parameter if told is None else {**parameter, "description": told})
+        description = meaning(operation, name)
+        parameters.append(parameter if description is None else {**parameter, "description": description})
     return parameters
 
 
 def _given(declared: Schema) -> Schema:
-    """A parameter is there or not; it is never null, whatever stands for its absence inside."""
+    """Return the schema of a parameter without null: a parameter is given or missing, but never null."""
     if isinstance(declared.get("type"), list):
         declared = {**declared, "type": declared["type"][0]}
         if "enum" in declared:
@@ -130,7 +147,7 @@ def _given(declared: Schema) -> Schema:
 
 
 def _tidy(schema: Any) -> Any:
-    """Without the titles pydantic makes of the names, and with `with_null` everywhere."""
+    """Return the schema without the titles that pydantic generates, and with `with_null` applied."""
     if isinstance(schema, list):
         return [_tidy(part) for part in schema]
     if not isinstance(schema, dict):
@@ -140,5 +157,5 @@ def _tidy(schema: Any) -> Any:
 
 
 def name_of(model: type[BaseModel]) -> Schema:
-    """A reference to the schema of a request body."""
+    """Return a reference to the schema of a request body."""
     return {"$ref": REFERENCE.format(model=model.__name__)}

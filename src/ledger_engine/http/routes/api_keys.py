@@ -28,13 +28,13 @@ class CreateApiKey(Body):
 
 @dataclass(slots=True)
 class ApiKeyWithValue(ApiKey):
-    """A key that was just made: `key` is its value, which is never shown again."""
+    """A key that was just created; `key` is its value, which is never shown again."""
 
     key: str
 
 
 def with_value(made: ApiKey, value: str) -> dict[str, object]:
-    """The record of a key that was just made, together with its value."""
+    """Return the record of a new key together with its value."""
     return {**shown(made), "key": value}
 
 
@@ -66,7 +66,7 @@ async def list_api_keys(call: Call, query: GenericList) -> Page[ApiKey]:
     beyond_contract=True,
 )
 async def create_api_key(call: Call, body: CreateApiKey) -> dict[str, object]:
-    """Create an API key with at most the rights of the one that asks; its value is shown this once."""
+    """Create an API key with at most the rights of the caller's; its value is shown this once."""
     value = api_keys.new_value(call.authenticate().livemode)
     new = NewApiKey(body.name, body.role or "admin", None if body.scopes is None else list(body.scopes))
     return with_value(await call.write(api_keys.create, new, value, call.idempotency_key), value)

@@ -15,13 +15,13 @@ routes = Routes("billing", "/v1")
 
 
 class ChangeBilling(Body):
-    # Looked at only where it was sent: it may be left out, but not be null.
+    # Called only for fields that were sent: the field may be left out, but not be null.
     plan: Literal["free", "pro", "enterprise"] = Field(default_factory=lambda: "free")
 
 
 @routes.add("GET", "/billing", needs="admin:billing", role="owner", answer=Billing, beyond_contract=True)
 async def get_billing(call: Call) -> Billing:
-    """Get the project's plan, its limits and what is used of them."""
+    """Get the project's plan, its limits and how much of them is used."""
     return await call.read(billing.get)
 
 
@@ -35,7 +35,7 @@ async def get_billing(call: Call) -> Billing:
     beyond_contract=True,
 )
 async def change_billing(call: Call, body: ChangeBilling) -> Billing:
-    """Put the project on another plan, at once."""
+    """Move the project to another plan, at once."""
     if "plan" not in body.model_fields_set:
         return await call.read(billing.get)
     return await call.write(billing.change_plan, body.plan)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-
-from quart import Response
 
 from ledger_engine.access import credentials
 from ledger_engine.core.clock import parse_moment
@@ -23,13 +21,15 @@ from ledger_engine.events.webhooks import deliveries, endpoints
 from ledger_engine.events.webhooks.deliveries import Delivery
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.lists import GenericList
-from ledger_engine.http.operations import Call, Routes, shown
+from ledger_engine.http.operations import Call, Routes, Streamed, shown
 
 routes = Routes("events", "/v1")
 
-KEEP_ALIVE_S = 15.0  # proxies close what is silent for a minute or half of one
-CHECKED_EVERY_S = 1.0  # a revoked key is refused within a second, on a stream too (decisions.md 14)
-AT_ONCE = 16  # events that are read for a listener before it has taken the ones before
+KEEP_ALIVE_S = 15.0  # seconds; proxies close connections that are silent for half a minute or a minute
+# The key of a stream is checked this often: a revoked key is refused within a second
+# (docs/decisions.md#commands).
+CHECKED_EVERY_S = 1.0
+AT_ONCE = 16  # events that are read ahead for a listener
 
 
 class ResendFailed(Body):
@@ -50,7 +50,7 @@ class Resent:
 
 @dataclass(slots=True)
 class ResentFailed:
-    """How many deliveries are sent again."""
+    """The number of deliveries that are sent again."""
 
     deliveries: int
 
@@ -63,19 +63,19 @@ async def list_events(call: Call, query: GenericList) -> Page[Event]:
     return await call.read(outbox.page, query.page())
 
 
+# nginx would hold back what should be seen at once.
+_UNBUFFERED = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
+
+
 @routes.add(
     "GET", "/events/stream", needs="read:projects", also_as=("text/event-stream",), beyond_contract=True
 )
-async def stream_events(call: Call) -> Response:
+async def stream_events(call: Call) -> Streamed:
     """Follow the events as they happen, as server-sent events."""
-    followers = Followers.of(call.engine)
-    followers.require_room(call.authenticate().project)
     cursor = await call.read(outbox.resume, call.header(b"last-event-id"))
-    response = Response(_messages(call, followers, cursor), content_type="text/event-stream")
-    response.headers["Cache-Control"] = "no-store"
-    response.headers["X-Accel-Buffering"] = "no"  # nginx would gather what is to be seen at once
-    response.timeout = None
-    return response
+    messages = _messages(call, Followers.of(call.engine), cursor)
+    await anext(messages)
+    return Streamed("text/event-stream", messages, _UNBUFFERED)
 
 
 @routes.add("GET", "/events/<id>", needs="read:projects", answer=Event, beyond_contract=True)
@@ -93,7 +93,7 @@ async def get_event(call: Call, id: str) -> Event:
     beyond_contract=True,
 )
 async def resend_event(call: Call, id: str, query: OneEndpoint) -> dict[str, object]:
-    """Send an event again, now: to one endpoint, or to every enabled one that wants its kind."""
+    """Send an event again, now: to one endpoint, or to every enabled one that wants its type."""
     sent = await call.write(deliveries.resend, id, query.endpoint, call.idempotency_key)
     return {"data": [shown(delivery) for delivery in sent]}
 
@@ -107,25 +107,27 @@ async def resend_event(call: Call, id: str, query: OneEndpoint) -> dict[str, obj
     beyond_contract=True,
 )
 async def resend_failed(call: Call, body: ResendFailed) -> ResentFailed:
-    """Send again, now, what was last attempted since a time and failed."""
+    """Send again, now, the failed deliveries that were last attempted since a time."""
     since = parse_moment(body.since, "since")
     count = await call.write(deliveries.resend_failed, since, body.endpoint, call.idempotency_key)
     return ResentFailed(count)
 
 
-async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncIterator[str]:
-    """The session's secret, then every event behind the cursor until the listener or the server goes.
+async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGenerator[str, None]:
+    """Yield the session's secret, then every event after the cursor, until the listener or the server ends.
 
-    What a listener has not taken yet is not read: a slow one costs a few events of memory.
+    The first message is empty: asking for it takes a place among the followers, which is kept until the
+    generator ends; raises PermissionDenied if none is free. Events are read only as fast as the listener
+    takes them, so a slow one costs the memory of a few events.
     """
     secret = endpoints.new_secret()
     value = (call.header(b"authorization") or "").partition(" ")[2]
     spoke_at = checked_at = time.monotonic()
-    # Revoked, expired, the storage is lost, or others took the last places since this one was let in: a
-    # listener that comes again is told.
-    with contextlib.suppress(LedgerError), followers.one_more(call.authenticate().project):
-        # The id lets a listener that loses the line before the first event resume from here.
+    with followers.follow(call.authenticate().project), contextlib.suppress(LedgerError):
+        yield ""
+        # With this id a listener that loses the connection before the first event can resume from here.
         yield _message("session", cursor, {"secret": secret})
+        # The key was revoked or has expired, or the storage is lost: reconnecting gives that as the answer.
         while not followers.ended:
             change = followers.next_change()
             now = time.monotonic()
@@ -145,5 +147,8 @@ async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncItera
 
 
 def _message(kind: str, id: str, data: dict[str, Any]) -> str:
-    """One server-sent event. JSON in ASCII is one line to every reader: some take U+2028 for a line's end."""
+    """Return one server-sent event.
+
+    Its JSON is ASCII, so that it is one line for every reader: some take U+2028 as the end of a line.
+    """
     return f"id: {id}\nevent: {kind}\ndata: {json.dumps(data)}\n\n"

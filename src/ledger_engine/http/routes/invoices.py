@@ -33,7 +33,7 @@ Lines = Annotated[list[InvoiceLine], Field(min_length=1, max_length=invoices.LIN
 class OptionalFields(Body):
     amount: Amount | None = None
     lines: Lines | None = None
-    due_date: str | None = None
+    due_date: Annotated[str, Field(json_schema_extra={"format": "date"})] | None = None
     description: Description | None = None
     metadata: dict[str, str] | None = None
 
@@ -44,7 +44,7 @@ class CreateInvoice(OptionalFields):
 
 
 class ChangeInvoice(OptionalFields):
-    # Only the fields that were sent are looked at: these two may be left out, but not be null.
+    # Called only for fields that were sent: these two may be left out, but not be null.
     account: str = Field(default_factory=str)
     customer: Customer = Field(default_factory=str)
 
@@ -96,7 +96,7 @@ async def void_invoice(call: Call, id: str) -> Invoice:
 
 @routes.add("POST", "/invoices/<id>/finalize", needs="write:projects", answer=Invoice, beyond_contract=True)
 async def finalize_invoice(call: Call, id: str) -> Invoice:
-    """Open a draft and give it a number."""
+    """Open a draft and assign its number."""
     return await call.write(invoices.finalize, id, call.idempotency_key)
 
 

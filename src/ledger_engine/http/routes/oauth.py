@@ -1,19 +1,20 @@
-"""OAuth's endpoints for programs: tokens for a code or a refresh token, and giving them back."""
+"""OAuth's endpoints for programs: exchanging codes and refresh tokens, and revoking tokens."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Literal
 
-from pydantic import ConfigDict
+from pydantic import GetJsonSchemaHandler, TypeAdapter
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from ledger_engine.access import tokens
 from ledger_engine.access.oauth import authorization
 from ledger_engine.access.oauth.grants import OAuthTokens
-from ledger_engine.access.oauth.models import AUTHORIZATION_CODE, GRANT_TYPES
+from ledger_engine.access.oauth.models import AUTHORIZATION_CODE
 from ledger_engine.core.errors import InvalidRequest, LedgerError
-from ledger_engine.core.tenant import SCOPES
 from ledger_engine.http.bodies import FormOrJson
 from ledger_engine.http.operations import Call, Routes
 
@@ -22,14 +23,26 @@ routes = Routes("oauth", "/oauth")
 _NEEDED = {AUTHORIZATION_CODE: ("code", "code_verifier"), "refresh_token": ("refresh_token",)}
 
 
-class OAuthTokenRequest(FormOrJson):
-    """A code comes with its `code_verifier`, or a refresh token with `grant_type` `refresh_token`."""
+class CodeExchange(FormOrJson):
+    grant_type: Literal["authorization_code"] | None = None
+    code: str
+    code_verifier: str
+    client_id: str | None = None
+    redirect_uri: str | None = None
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "anyOf": [{"required": ["code", "code_verifier"]}, {"required": ["refresh_token"]}]
-        }
-    )
+
+class TokenRefresh(FormOrJson):
+    grant_type: Literal["refresh_token"]
+    refresh_token: str
+    client_id: str | None = None
+    scope: str | None = None
+
+
+_ALTERNATIVES = TypeAdapter(CodeExchange | TokenRefresh).core_schema
+
+
+class OAuthTokenRequest(FormOrJson):
+    """A code with its `code_verifier`, or a refresh token with the `grant_type` `refresh_token`."""
 
     grant_type: str | None = AUTHORIZATION_CODE
     code: str | None = None
@@ -38,6 +51,12 @@ class OAuthTokenRequest(FormOrJson):
     client_id: str | None = None
     redirect_uri: str | None = None
     scope: str | None = None
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return handler(_ALTERNATIVES)
 
 
 class RevocationRequest(FormOrJson):
@@ -48,7 +67,7 @@ class RevocationRequest(FormOrJson):
 
 @dataclass(slots=True)
 class Revoked:
-    """Nothing is said of it: the token does not work any more, whether or not it did."""
+    """The token does not work any more; the answer does not say whether it did before."""
 
 
 @routes.add("POST", "/token", public=True, body=OAuthTokenRequest, answer=OAuthTokens, secret=True)
@@ -66,28 +85,9 @@ async def exchange_code(call: Call, body: OAuthTokenRequest) -> OAuthTokens:
 
 @routes.add("POST", "/revoke", public=True, body=RevocationRequest, answer=Revoked, beyond_contract=True)
 async def revoke_oauth_token(call: Call, body: RevocationRequest) -> Revoked:
-    """End what a user allowed, with all its tokens; for the app that holds one of them (RFC 7009)."""
+    """End the grant of a token, with all its tokens; for the app that has one of them (RFC 7009)."""
     work = partial(authorization.give_back, token=body.token, client_id=body.client_id)
     refusal = await call.engine.write(work)
     if refusal is not None:
         raise refusal
     return Revoked()
-
-
-def metadata(issuer: str) -> dict[str, Any]:
-    """What a client can know of this server from its address alone (RFC 8414)."""
-    return {
-        "issuer": issuer,
-        "authorization_endpoint": f"{issuer}/oauth/authorize",
-        "token_endpoint": f"{issuer}/oauth/token",
-        "revocation_endpoint": f"{issuer}/oauth/revoke",
-        "scopes_supported": list(SCOPES),
-        "response_types_supported": ["code"],
-        "response_modes_supported": ["query"],
-        "grant_types_supported": list(GRANT_TYPES),
-        "token_endpoint_auth_methods_supported": ["none"],
-        "revocation_endpoint_auth_methods_supported": ["none"],
-        "code_challenge_methods_supported": ["S256"],
-        "authorization_response_iss_parameter_supported": True,
-        "service_documentation": f"{issuer}/docs",
-    }

@@ -29,23 +29,26 @@ class CreateProject(Body):
 
 
 class ChangeProject(Body):
-    # Only the fields that were sent are looked at: they may be left out, but not be null.
+    # Called only for fields that were sent: they may be left out, but not be null.
     name: Name = Field(default_factory=str)
     overdraft: Overdraft = Field(default_factory=lambda: "allow")
 
 
 @dataclass(slots=True)
 class SeenProject(Project):
-    """A project has both modes; `livemode` is the mode of the credential that looks at it."""
+    """A project. It has both modes; `livemode` is the mode of the credential that reads it."""
 
     livemode: bool
 
 
 @dataclass(slots=True)
 class ProjectWithKey(SeenProject):
-    """A project that was just made, with its first key; the key's value is never shown again."""
+    """A new project with its first API key, whose value is never shown again.
 
-    api_key: ApiKeyWithValue
+    `api_key` is null in the answer to an app, because the key would stay valid after the app's grant ends.
+    """
+
+    api_key: ApiKeyWithValue | None
 
 
 def _seen(call: Call, project: Project) -> SeenProject:
@@ -62,7 +65,7 @@ def _seen(call: Call, project: Project) -> SeenProject:
     beyond_contract=True,
 )
 async def list_projects(call: Call, query: GenericList) -> Page[SeenProject]:
-    """List the credential's own project and those made with a credential of it, newest first."""
+    """List the credential's own project and its children, newest first."""
     page = await call.read(projects.page, query.page())
     return Page([_seen(call, project) for project in page.items], page.has_more, page.next_cursor)
 
@@ -72,7 +75,6 @@ async def list_projects(call: Call, query: GenericList) -> Page[SeenProject]:
     "/projects",
     needs="write:projects",
     role="admin",
-    lasting=True,
     body=CreateProject,
     answer=ProjectWithKey,
     secret=True,
@@ -80,10 +82,13 @@ async def list_projects(call: Call, query: GenericList) -> Page[SeenProject]:
     beyond_contract=True,
 )
 async def create_project(call: Call, body: CreateProject) -> dict[str, object]:
-    """Create a project and its first API key, whose value is shown this once."""
-    value = api_keys.new_value(call.authenticate().livemode)
+    """Create a project and its first API key, whose value is shown this once; an app gets no key."""
     new = NewChild(body.name, body.plan, body.overdraft)
-    project, key = await call.write(projects.create_child, new, value, call.idempotency_key)
+    if call.is_by_app():
+        child = await call.write(projects.create_child, new, call.idempotency_key)
+        return {**shown(_seen(call, child)), "api_key": None}
+    value = api_keys.new_value(call.authenticate().livemode)
+    project, key = await call.write(projects.create_child_with_key, new, value, call.idempotency_key)
     return {**shown(_seen(call, project)), "api_key": with_value(key, value)}
 
 

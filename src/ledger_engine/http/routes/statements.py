@@ -1,21 +1,20 @@
-"""The route of statements, as JSON and as CSV; both are written while the lines are read."""
+"""The route of statements, as JSON and as CSV; both are sent while the lines are read."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from dataclasses import dataclass
 
 from pydantic import Field
-from quart import Response
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
 from ledger_engine.core.clock import DAY, iso, parse_moment
 from ledger_engine.core.records import as_json, dumps
 from ledger_engine.http.bodies import Query
-from ledger_engine.http.operations import Call, Routes
+from ledger_engine.http.operations import Call, Routes, Streamed
 from ledger_engine.ledger import statements
 from ledger_engine.ledger.statements import Line, Statement
 
@@ -23,12 +22,12 @@ routes = Routes("statements", "/v1")
 
 KINDS = ("application/json", "text/csv", "text/csv; charset=utf-8")
 COLUMNS = ("date", "description", "amount", "running_balance", "currency", "transaction")
-_STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_STARTS_A_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # the full-width signs count in some spreadsheets
 
 
 @dataclass(slots=True)
 class WholeStatement(Statement):
-    """The answer: the frame, then its lines, oldest first."""
+    """The frame of a statement, then its lines, oldest first."""
 
     lines: list[Line]
 
@@ -38,11 +37,11 @@ class Period(Query):
     to: str | None = None
 
     def start(self) -> int | None:
-        """The first millisecond of the period."""
+        """Return the first millisecond of the period."""
         return None if self.from_ is None else parse_moment(self.from_, "from")
 
     def end(self) -> int | None:
-        """The last millisecond of the period: a date means all of its day."""
+        """Return the last millisecond of the period; a date includes the whole day."""
         if self.to is None:
             return None
         moment = parse_moment(self.to, "to")
@@ -58,17 +57,14 @@ class Period(Query):
     also_as=("text/csv",),
     beyond_contract=True,
 )
-async def get_statement(call: Call, id: str, query: Period) -> Response:
-    """Get an account's statement over a time, as JSON or CSV."""
+async def get_statement(call: Call, id: str, query: Period) -> Streamed:
+    """Get an account's statement over a period, as JSON or CSV."""
     statement = await call.read(statements.draw_up, id, query.start(), query.end())
     accepted = parse_accept_header(call.header(b"accept"), MIMEAccept)
-    if accepted.best_match(KINDS, default=KINDS[0]) in KINDS[1:]:
-        response = Response(_csv(call, statement), content_type=KINDS[-1])
-        response.headers["Content-Disposition"] = f'attachment; filename="statement-{statement.account}.csv"'
-    else:
-        response = Response(_json(call, statement), content_type="application/json")
-    response.timeout = None  # a long one may take a slow reader more than a minute
-    return response
+    if accepted.best_match(KINDS, default=KINDS[0]) not in KINDS[1:]:
+        return Streamed(KINDS[0], _json(call, statement))
+    name = f'attachment; filename="statement-{statement.account}.csv"'
+    return Streamed(KINDS[-1], _csv(call, statement), ((b"content-disposition", name.encode()),))
 
 
 async def _parts(call: Call, statement: Statement) -> AsyncIterator[list[Line]]:
@@ -78,7 +74,7 @@ async def _parts(call: Call, statement: Statement) -> AsyncIterator[list[Line]]:
         after = lines[-1].transaction
 
 
-async def _json(call: Call, statement: Statement) -> AsyncIterator[str]:
+async def _json(call: Call, statement: Statement) -> AsyncGenerator[str, None]:
     yield dumps(as_json(statement)).removesuffix("}") + ',"lines":['
     separator = ""
     async for lines in _parts(call, statement):
@@ -87,7 +83,7 @@ async def _json(call: Call, statement: Statement) -> AsyncIterator[str]:
     yield "]}"
 
 
-async def _csv(call: Call, statement: Statement) -> AsyncIterator[str]:
+async def _csv(call: Call, statement: Statement) -> AsyncGenerator[str, None]:
     currency = statement.currency
     opening = (iso(statement.period_start), "Opening balance", "", statement.opening_balance, currency, "")
     closing = (iso(statement.period_end), "Closing balance", "", statement.closing_balance, currency, "")
@@ -108,9 +104,9 @@ async def _csv(call: Call, statement: Statement) -> AsyncIterator[str]:
 
 
 def as_text(cell: str) -> str:
-    """The cell so that a spreadsheet takes it for text: what would start a formula is led by a '.
+    """Return the cell with a leading ' where a spreadsheet would read it as a formula.
 
-    Only what callers wrote needs it; our own negative figures stay numbers.
+    Only for texts that callers wrote; the ledger's own negative numbers stay numbers.
     """
     return "'" + cell if cell.startswith(_STARTS_A_FORMULA) else cell
 

@@ -1,11 +1,13 @@
-"""The token endpoint (interface.md, Token surface)."""
+"""The token endpoint (docs/interface.md#token-endpoint)."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, GetJsonSchemaHandler, TypeAdapter, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from ledger_engine.access import tokens
 from ledger_engine.access.tokens import TokenPair
@@ -15,27 +17,36 @@ from ledger_engine.http.operations import Call, Routes
 
 routes = Routes("tokens", "/v1")
 
-GRANTS = ("api_key", "refresh_token")  # each is also the name of the one field that comes with it
+GRANTS = ("api_key", "refresh_token")  # each is also the name of the field that it requires
 
 
-def _alternative(grant: str, other: str) -> dict[str, Any]:
-    return {
-        "properties": {"grant_type": {"const": grant}},
-        "required": ["grant_type", grant],
-        "not": {"required": [other]},
-    }
+class ApiKeyGrant(Body):
+    grant_type: Literal["api_key"]
+    api_key: str
+
+
+class RefreshTokenGrant(Body):
+    grant_type: Literal["refresh_token"]
+    refresh_token: str
+
+
+_ALTERNATIVES = TypeAdapter(
+    Annotated[ApiKeyGrant | RefreshTokenGrant, Field(discriminator="grant_type")]
+).core_schema
 
 
 class TokenRequest(Body):
-    """`grant_type` and the one field of that name; the other grant's field is an unknown one."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"oneOf": [_alternative(*GRANTS), _alternative(*reversed(GRANTS))]}
-    )
+    """`grant_type` and the field of that name; the field of the other grant is refused."""
 
     grant_type: Literal["api_key", "refresh_token"]
     api_key: str = Field(default_factory=str)
     refresh_token: str = Field(default_factory=str)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return handler(_ALTERNATIVES)
 
     @model_validator(mode="before")
     @classmethod
@@ -49,7 +60,9 @@ class TokenRequest(Body):
             )
         for other in GRANTS:
             if other != grant and other in given:
-                raise InvalidRequest("unknown_field", f"{other} is not known with grant_type {grant}.", other)
+                raise InvalidRequest(
+                    "unknown_field", f"{other} is not accepted with grant_type {grant}.", other
+                )
         if grant not in given:
             raise InvalidRequest("missing_field", f"{grant} is required.", grant)
         return given

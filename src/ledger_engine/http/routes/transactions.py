@@ -30,7 +30,7 @@ class PostTransaction(Body):
     destination: str | None = None
 
     def new(self) -> transactions.NewTransaction:
-        """What the room takes."""
+        """Return what `transactions.post` takes."""
         return transactions.NewTransaction(
             self.account, self.amount, self.type, self.description, self.destination
         )
@@ -42,7 +42,7 @@ class PostBatch(Body):
 
 @dataclass(slots=True)
 class PostedBatch:
-    """The transactions of a batch, in its order; of a transfer, the source's."""
+    """The transactions of a batch, in its order; of each transfer, the source's."""
 
     data: list[Transaction]
 

@@ -32,7 +32,7 @@ class ListUsers(Query):
 
 @dataclass(slots=True)
 class UserPage:
-    """One numbered page; `total` and `total_pages` are of all that fit the filter."""
+    """One numbered page; `total` and `total_pages` count all users that match the filter."""
 
     data: list[User]
     page: int

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ledger_engine.database.pages import Page
-from ledger_engine.events.webhooks import deliveries, endpoints
+from ledger_engine.events.webhooks import deleted, deliveries, endpoints
 from ledger_engine.events.webhooks.addresses import URL_MAX
 from ledger_engine.events.webhooks.deliveries import Delivery
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint, WebhookEndpoint
@@ -71,8 +71,24 @@ async def get_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     "DELETE", "/webhook_endpoints/<id>", needs="write:projects", answer=WebhookEndpoint, beyond_contract=True
 )
 async def delete_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
-    """Delete a webhook endpoint; what was not delivered to it never will be."""
-    return await call.write(endpoints.delete, id)
+    """Delete a webhook endpoint; its open deliveries are not sent any more."""
+    return await call.write(deleted.delete, id)
+
+
+@routes.add(
+    "POST",
+    "/webhook_endpoints/<id>/restore",
+    needs="write:projects",
+    lasting=True,
+    answer=EndpointWithSecret,
+    secret=True,
+    beyond_contract=True,
+)
+async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
+    """Restore a webhook endpoint within 30 days of its deletion; its new secret is shown this once."""
+    secret = endpoints.new_secret()
+    sealed = Seal.from_environment().close(secret)
+    return await call.write(deleted.restore, id, secret, sealed, call.idempotency_key)
 
 
 @routes.add(
@@ -125,5 +141,5 @@ async def enable_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     beyond_contract=True,
 )
 async def list_deliveries(call: Call, id: str, query: GenericList) -> Page[Delivery]:
-    """List what was sent to a webhook endpoint with every attempt, newest first."""
+    """List the deliveries of a webhook endpoint with every attempt, newest first."""
     return await call.read(deliveries.page, id, query.page())

@@ -1,4 +1,4 @@
-"""What the server knows of the credential that asks; goes beyond the contract."""
+"""The rights of the caller's credential; goes beyond the contract."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ routes = Routes("whoami", "/v1")
 
 @dataclass(slots=True)
 class Whoami:
-    """`id` is the API key's, also for its tokens, or the app's; `user` is whom an app acts for, else None.
+    """A credential and its rights.
 
-    `mode` is `test` or `live`; `scopes` is None for no limit; `rate_limit` is in requests a minute,
-    `burst` in requests a second; a `_max` of None is no limit.
+    `id` is that of the API key, for its tokens too, or of the app; `user` is the user for whom an app acts,
+    else None. `mode` is `test` or `live`; `scopes` is None for no restriction; `rate_limit` is in requests a
+    minute, `burst` in requests a second; a `_max` of None is no limit.
     """
 
     OBJECT: ClassVar[str] = "credential"
@@ -42,7 +43,7 @@ class Whoami:
 
 @routes.add("GET", "/whoami", answer=Whoami, beyond_contract=True)
 async def whoami(call: Call) -> Whoami:
-    """Say whose the credential is and what it may do."""
+    """Get the caller's credential and its rights."""
     caller = call.caller
     assert isinstance(caller, Credential), "the operation is not public"
     return Whoami(

@@ -1,4 +1,4 @@
-"""Pages for people: made of the templates beside this file, and guarded by the same headers, all of them."""
+"""HTML pages, rendered from the templates in this package; all have the same security headers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-# No script, nothing from elsewhere, in no frame, kept by nobody, and no address of ours told to anyone.
+# No scripts, nothing from other servers, no framing, no caching, and no referrer to other sites.
 _HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -30,7 +30,10 @@ _POLICY = "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none';
 
 
 def page(template: str, status: int = 200, *, forms_lead_to: str = "'none'", **values: object) -> Response:
-    """The page of a template; its forms, and redirects that answer them, may go to `forms_lead_to` alone."""
+    """Return the page of a template.
+
+    Its forms, and redirects that answer them, may only go to `forms_lead_to`.
+    """
     return Response(
         _environment.get_template(template).render(values),
         status=status,
@@ -40,28 +43,28 @@ def page(template: str, status: int = 200, *, forms_lead_to: str = "'none'", **v
 
 
 def message(status: int, title: str, text: str, *, back: str | None = None) -> Response:
-    """A page that says why it goes no further; `back` is where to try again."""
+    """Return a page that says why it goes no further; `back` is the address to try again."""
     return page("message.html", status, title=title, text=text, back=back)
 
 
 def redirect(location: str, status: int = 303) -> Response:
-    """Send the browser on. 303, so that nothing of a form that was sent goes along (RFC 9700, 4.12)."""
+    """Redirect the browser, with 303 so that it does not send the form again (RFC 9700, 4.12)."""
     headers = {**_guarded("'none'"), "Location": location}
     return Response(HTTPStatus(status).phrase, status=status, content_type="text/plain", headers=headers)
 
 
 def rate_limited(wait: int) -> Rendered:
-    """What a person sees in place of the JSON of a 429."""
+    """Return the page that a browser gets in place of the JSON of a 429; `wait` is in seconds."""
     seconds = "one second" if wait == 1 else f"{wait} seconds"
     text = f"Wait {seconds}, then go back and try again. Nothing is lost."
-    body = _environment.get_template("message.html").render(title="Too many tries", text=text, back=None)
+    body = _environment.get_template("message.html").render(title="Too many attempts", text=text, back=None)
     headers = {**_guarded("'none'"), "content-type": "text/html; charset=utf-8"}
     return 429, [(name.lower().encode(), value.encode()) for name, value in headers.items()], body.encode()
 
 
 @cache
 def style() -> str:
-    """The style sheet of all pages."""
+    """Return the style sheet of all pages."""
     return (_TEMPLATES / "style.css").read_text(encoding="utf-8")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import itertools
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
@@ -13,16 +13,18 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import pytest
+from argon2 import PasswordHasher
 from quart import Quart
 
 from ledger_engine.access.api_keys import new_secret
 from ledger_engine.access.oauth import apps, passwords, sign_ins
 from ledger_engine.access.oauth.apps import App, NewApp
 from ledger_engine.access.oauth.passwords import Login
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
 from ledger_engine.http.app import create_app
 from ledger_engine.http.protocol.gate import AuthRateLimit
+from ledger_engine.http.sign_in.issuer import Issuer
 from ledger_engine.ledger import users
 from ledger_engine.ledger.users import User
 
@@ -36,8 +38,17 @@ CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 STATE = "xyz & <b>'\"</b>"
 SCOPES = "read:projects write:projects"
 
-hash_of_password = cache(lambda: passwords.hash_password(PASSWORD))  # slow on purpose, so once for all tests
+hash_of_password = cache(lambda: passwords.hash_password(PASSWORD))
 MakeUser = Callable[..., Awaitable[User]]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cheap_passwords() -> Iterator[None]:
+    """Hash passwords, nobody's too, in microseconds: each was made to take a tenth of a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+        patch.setattr(passwords, "_DUMMY_HASH", passwords._dummy_hash())
+        yield
 
 
 @pytest.fixture
@@ -45,27 +56,28 @@ def app(engine: Engine) -> Quart:
     """The application in which each request has a minute of its own, so that none is refused for its rate."""
     return create_app(
         engine,
+        issuer=Issuer(BASE),
         auth_rate_limit=AuthRateLimit(1_000_000, 1_000_000),
         wall_clock=partial(next, itertools.count(0, 60)),
     )
 
 
 @pytest.fixture
-async def planner(engine: Engine, scope: Scope) -> App:
+async def planner(engine: Engine, tenant: Tenant) -> App:
     """An app of the project's test mode."""
     return await engine.write(
-        partial(apps.create, scope=scope, new=NewApp("Café Planner", [REDIRECT, LOOPBACK]))
+        partial(apps.create, tenant=tenant, new=NewApp("Café Planner", [REDIRECT, LOOPBACK], native=True))
     )
 
 
 @pytest.fixture
-def make_user(engine: Engine, scope: Scope) -> MakeUser:
+def make_user(engine: Engine, tenant: Tenant) -> MakeUser:
     """Make a user with a password."""
 
-    async def make(email: str = EMAIL, role: str = "admin", by: Scope = scope) -> User:
+    async def make(email: str = EMAIL, role: str = "admin", by: Tenant = tenant) -> User:
         new = users.NewUser("Ada Lind", email, role)
-        user = await engine.write(partial(users.create, scope=by, new=new))
-        await engine.write(partial(passwords.set_password, scope=by, email=email, hashed=hash_of_password()))
+        user = await engine.write(partial(users.create, tenant=by, new=new))
+        await engine.write(partial(passwords.set_password, tenant=by, email=email, hashed=hash_of_password()))
         return user
 
     return make

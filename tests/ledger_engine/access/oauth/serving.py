@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from tests.commands import answer_of_command
 from tests.ledger_engine.waiting import wait_until
 
 EMAIL = "ada@example.com"
@@ -49,9 +49,7 @@ class Serving:
 
     def cli(self, *arguments: str, stdin: str = "") -> Any:
         """Run a command on the database and give the JSON it prints."""
-        done = self.run(*arguments, "--json", stdin=stdin)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        return answer_of_command(self.folder / "ledger.db", *arguments, stdin=stdin)
 
     def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         command = self._command(*arguments)

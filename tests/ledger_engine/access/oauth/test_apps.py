@@ -1,4 +1,4 @@
-"""Apps: what can be registered, and where they may send users back to (decisions.md 11; RFC 8252)."""
+"""Apps: what can be registered, and where they may send users back to (docs/decisions.md#oauth; RFC 8252)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ledger_engine.access import projects
 from ledger_engine.access.oauth import apps
 from ledger_engine.access.oauth.apps import App, NewApp
 from ledger_engine.core.errors import InvalidRequest, NotFound
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
 
 GOOD = [
@@ -87,8 +87,8 @@ async def test_a_name_is_printable(write: Any, name: str) -> None:
         await write(apps.create, NewApp(name, ["https://app.example/callback"]))
 
 
-def app_with(*uris: str) -> App:
-    return App("app_1", "Planner", "prj_1", list(uris), apps.Moment(0), False, None)
+def app_with(*uris: str, native: bool = False) -> App:
+    return App("app_1", "Planner", "prj_1", list(uris), native, apps.Moment(0), False, None)
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,18 @@ def test_an_address_must_be_the_registered_one_to_the_letter(uri: str) -> None:
 
 @pytest.mark.parametrize("port", ["", ":1", ":8080", ":65535"])
 @pytest.mark.parametrize("own", ["http://127.0.0.1/callback", "http://127.0.0.1:9/callback"])
-def test_on_a_loopback_address_the_port_may_differ(own: str, port: str) -> None:
-    assert app_with(own).may_redirect_to(f"http://127.0.0.1{port}/callback")
-    assert app_with("http://[::1]/callback?a=b").may_redirect_to(f"http://[::1]{port}/callback?a=b")
+def test_the_port_of_a_native_apps_loopback_address_may_differ(own: str, port: str) -> None:
+    assert app_with(own, native=True).may_redirect_to(f"http://127.0.0.1{port}/callback")
+    app = app_with("http://[::1]/callback?a=b", native=True)
+    assert app.may_redirect_to(f"http://[::1]{port}/callback?a=b")
+
+
+async def test_any_other_apps_loopback_address_is_the_registered_one_to_the_letter(write: Any) -> None:
+    own = "http://127.0.0.1:9/callback"
+    app = await write(apps.create, NewApp("Planner", [own]))
+    assert (app.native, app.may_redirect_to(own)) == (False, True)
+    for port in ("", ":1", ":09", ":90"):
+        assert not app.may_redirect_to(f"http://127.0.0.1{port}/callback")
 
 
 @pytest.mark.parametrize(
@@ -165,35 +174,35 @@ def test_on_a_loopback_address_the_port_may_differ(own: str, port: str) -> None:
     ],
 )
 def test_on_a_loopback_address_nothing_but_the_port_may_differ(uri: str) -> None:
-    assert not app_with("http://127.0.0.1/callback").may_redirect_to(uri)
+    assert not app_with("http://127.0.0.1/callback", native=True).may_redirect_to(uri)
 
 
 @pytest.mark.parametrize("own", ["http://localhost/callback", "https://127.0.0.1/callback"])
 def test_elsewhere_the_port_belongs_to_the_address(own: str) -> None:
-    assert not app_with(own).may_redirect_to(own.replace("/callback", ":8080/callback"))
+    assert not app_with(own, native=True).may_redirect_to(own.replace("/callback", ":8080/callback"))
 
 
-async def test_an_app_belongs_to_a_project_and_mode(engine: Engine, scope: Scope) -> None:
+async def test_an_app_belongs_to_a_project_and_mode(engine: Engine, tenant: Tenant) -> None:
     new = NewApp("Planner", ["https://app.example/callback"])
-    live = Scope(scope.project, livemode=True)
-    app = await engine.write(partial(apps.create, scope=live, new=new))
-    assert (app.id.startswith("app_"), app.project, app.livemode) == (True, scope.project, True)
+    live = Tenant(tenant.project, livemode=True)
+    app = await engine.write(partial(apps.create, tenant=live, new=new))
+    assert (app.id.startswith("app_"), app.project, app.livemode) == (True, tenant.project, True)
     assert await engine.read(partial(apps.find, client_id=app.id)) == app
-    assert await engine.read(partial(apps.every, project=scope.project)) == [app]
+    assert await engine.read(partial(apps.every, project=tenant.project)) == [app]
 
 
-async def test_a_deleted_app_is_not_found_any_more(engine: Engine, scope: Scope, write: Any) -> None:
+async def test_a_deleted_app_is_not_found_any_more(engine: Engine, tenant: Tenant, write: Any) -> None:
     app = await write(apps.create, NewApp("Planner", ["https://app.example/callback"]))
     deleted = await engine.write(partial(apps.delete, id=app.id))
     assert deleted.deleted_at is not None
-    assert await engine.read(partial(apps.every, project=scope.project)) == []
+    assert await engine.read(partial(apps.every, project=tenant.project)) == []
     for again in (partial(apps.find, client_id=app.id), partial(apps.delete, id=app.id)):
         with pytest.raises(NotFound):
             await engine.write(again)
 
 
-async def test_an_app_of_an_archived_project_is_not_found(engine: Engine, scope: Scope, write: Any) -> None:
+async def test_an_app_of_an_archived_project_is_not_found(engine: Engine, tenant: Tenant, write: Any) -> None:
     app = await write(apps.create, NewApp("Planner", ["https://app.example/callback"]))
-    await engine.write(partial(projects.archive, scope=scope, id=scope.project))
+    await engine.write(partial(projects.archive, tenant=tenant, id=tenant.project))
     with pytest.raises(NotFound):
         await engine.read(partial(apps.find, client_id=app.id))

@@ -1,4 +1,7 @@
-"""What an app may ask for at /oauth/authorize (interface.md, Authentication 7; decisions.md 11)."""
+"""What an app may ask for at /oauth/authorize.
+
+See docs/interface.md#authorize-parameters; docs/decisions.md#oauth.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,11 @@ import pytest
 
 from ledger_engine.access import api_keys, projects
 from ledger_engine.access.oauth import apps
-from ledger_engine.access.oauth.apps import NewApp
-from ledger_engine.core.tenant import Scope
+from ledger_engine.access.oauth.apps import App, NewApp
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
 from ledger_engine.http.app import create_app
+from ledger_engine.http.sign_in.issuer import Issuer
 from tests.ledger_engine.access.oauth.conftest import (
     BASE,
     CHALLENGE,
@@ -62,9 +66,9 @@ async def test_the_user_is_sent_to_the_address_that_was_asked_for(
     assert answer.headers["Location"].startswith(redirect_uri + "?code=")
 
 
-async def test_a_query_of_the_address_is_kept(browser: Browser, engine: Engine, scope: Scope) -> None:
+async def test_a_query_of_the_address_is_kept(browser: Browser, engine: Engine, tenant: Tenant) -> None:
     uri = "https://app.example/callback?tenant=1&x="
-    app = await engine.write(partial(apps.create, scope=scope, new=NewApp("Planner", [uri])))
+    app = await engine.write(partial(apps.create, tenant=tenant, new=NewApp("Planner", [uri])))
     answer = await browser.decide(client_id=app.id, redirect_uri=uri)
     assert answer.headers["Location"].startswith(uri + "&code=")
     assert told(answer).keys() == {"tenant", "x", "code", "state", "iss"}
@@ -128,9 +132,9 @@ async def test_a_deleted_app_is_unknown(browser: Browser, engine: Engine) -> Non
 
 
 async def test_an_app_of_an_archived_project_is_unknown(
-    browser: Browser, engine: Engine, scope: Scope
+    browser: Browser, engine: Engine, tenant: Tenant
 ) -> None:
-    await engine.write(partial(projects.archive, scope=scope, id=scope.project))
+    await engine.write(partial(projects.archive, tenant=tenant, id=tenant.project))
     assert is_page(await browser.authorize(), 400)
 
 
@@ -231,18 +235,55 @@ async def test_only_get_is_allowed(browser: Browser, method: str) -> None:
     assert answer.status_code == 405
 
 
-@pytest.mark.parametrize("host", ["ledger.test", "ledger.test:8443", "[::1]:8700", "127.0.0.1:1"])
-async def test_the_issuer_is_the_address_the_browser_knows(browser: Browser, host: str) -> None:
-    answer = await browser.http.get(
-        "/oauth/authorize", params={**browser.asked, "scope": "x"}, headers={"Host": host}
-    )
-    assert told(answer)["iss"] == f"http://{host}"
+@pytest.mark.parametrize("issuer", ["https://ledger.example", "https://ledger.example/"])
+async def test_an_issuer_that_was_set_is_told_whatever_the_host(
+    engine: Engine, planner: App, issuer: str
+) -> None:
+    app = create_app(engine, issuer=Issuer(issuer), wall_clock=lambda: 0.0)
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+        browser = Browser(client, planner)
+        for host in ("evil.example", "127.0.0.1:8700"):
+            answer = await client.get(
+                "/oauth/authorize", params={**browser.asked, "scope": "x"}, headers={"Host": host}
+            )
+            assert told(answer)["iss"] == "https://ledger.example"
+            answer = await client.get("/.well-known/oauth-authorization-server", headers={"Host": host})
+            assert answer.json()["issuer"] == "https://ledger.example"
+            assert answer.json()["token_endpoint"] == "https://ledger.example/oauth/token"
 
 
-@pytest.mark.parametrize("host", ["", "a b", "ledger.test/x", "ledger.test?x", "a@b", '"', "ledger.test:x"])
-async def test_a_host_that_is_none_is_no_issuer(browser: Browser, host: str) -> None:
-    answer = await browser.http.get("/oauth/authorize", params=browser.asked, headers={"Host": host})
-    assert is_page(answer, 400)
+@pytest.mark.parametrize(
+    ("host", "good"),
+    [
+        ("localhost:8700", True),
+        ("LOCALHOST", True),
+        ("[::1]:8700", True),
+        ("127.0.0.1:1", True),
+        ("192.0.2.7:8700", True),
+        ("box.lan:8700", True),
+        ("evil.example", False),
+        ("localhost.evil.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("box.lan.evil.example", False),
+        ("", False),
+    ],
+)
+async def test_without_one_it_is_the_address_of_the_request_unless_it_is_a_strangers_name(
+    engine: Engine, planner: App, host: str, good: bool
+) -> None:
+    app = create_app(engine, issuer=Issuer(host="box.lan"), wall_clock=lambda: 0.0)
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+        asked = Browser(client, planner).asked
+        answer = await client.get("/oauth/authorize", params={**asked, "scope": "x"}, headers={"Host": host})
+        metadata = await client.get("/.well-known/oauth-authorization-server", headers={"Host": host})
+    if good:
+        assert told(answer)["iss"] == metadata.json()["issuer"] == f"http://{host}"
+    else:
+        assert is_page(answer, 400)
+        assert (metadata.status_code, metadata.json()["error"]["code"]) == (400, "invalid_value")
+        assert "--issuer" in answer.text
 
 
 async def test_a_credential_is_not_looked_at(browser: Browser, make_key: Any) -> None:

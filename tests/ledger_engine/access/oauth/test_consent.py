@@ -1,7 +1,8 @@
-"""The question to the user, and that nobody else can answer it (decisions.md 11)."""
+"""The question to the user, and that nobody else can answer it (docs/decisions.md#oauth)."""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from functools import partial
 from typing import Any
@@ -12,12 +13,12 @@ from quart import Quart
 
 from ledger_engine.access import projects
 from ledger_engine.access.api_keys import new_secret
-from ledger_engine.access.oauth import apps, grants
+from ledger_engine.access.oauth import apps
 from ledger_engine.access.oauth.apps import App, NewApp
-from ledger_engine.access.oauth.authorization import Asked, ToldToApp, decide
+from ledger_engine.access.oauth.authorization import AuthorizationRequest, RefusedToApp, decide
 from ledger_engine.access.projects import NewProject
 from ledger_engine.core.records import dumps
-from ledger_engine.core.tenant import SCOPES, Scope
+from ledger_engine.core.tenant import SCOPES, Tenant
 from ledger_engine.database.engine import Engine
 from ledger_engine.ledger.users import User
 from tests.ledger_engine.access.oauth.conftest import (
@@ -26,11 +27,13 @@ from tests.ledger_engine.access.oauth.conftest import (
     PASSWORD,
     REDIRECT,
     STATE,
+    VERIFIER,
     Browser,
     MakeUser,
     hidden,
     told,
 )
+from tests.ledger_engine.manual_clock import ManualClock
 
 
 async def grants_kept(engine: Engine) -> int:
@@ -41,9 +44,9 @@ async def test_the_page_names_the_app_its_scopes_the_user_and_where_they_go(brow
     page = (await browser.authorize()).text
     for told_there in ("Café Planner", "Roastery", "test mode", EMAIL, "https://app.example<"):
         assert told_there in page
-    assert "See the books" in page
+    assert "View the books" in page
     assert "Make changes" in page
-    assert "See the people" not in page
+    assert "View the users" not in page
 
 
 async def test_each_scope_is_told_in_words(browser: Browser, make_user: MakeUser, sign_in_as: Any) -> None:
@@ -66,6 +69,36 @@ async def test_yes_gives_a_code_and_no_is_told_to_the_app(browser: Browser, engi
 async def test_anything_but_yes_is_no(browser: Browser, engine: Engine, decision: str) -> None:
     assert told(await browser.decide(decision))["error"] == "access_denied"
     assert await grants_kept(engine) == 0
+
+
+async def test_one_form_gives_one_code_however_often_it_is_sent(browser: Browser, engine: Engine) -> None:
+    form = hidden(await browser.authorize())
+    answers = await asyncio.gather(*(browser.post("consent", form, decision="allow") for _ in range(20)))
+    codes = {told(answer)["code"] for answer in answers}
+    assert len(codes) == await grants_kept(engine) == 1
+    assert (await browser.exchange(code=codes.pop(), code_verifier=VERIFIER)).status_code == 200
+
+
+@pytest.mark.parametrize("since", ["redeemed", "expired", "revoked"])
+async def test_a_form_whose_code_is_over_gives_none_again(
+    browser: Browser, engine: Engine, clock: ManualClock, ada: User, since: str
+) -> None:
+    form = hidden(await browser.authorize())
+    code = told(await browser.post("consent", form, decision="allow"))["code"]
+    if since == "redeemed":
+        tokens = (await browser.exchange(code=code, code_verifier=VERIFIER)).json()
+    elif since == "expired":
+        clock.advance(60_000)
+    else:
+        revoke = "UPDATE grants SET revoked_at = created"
+        await engine.write(lambda unit: unit.execute(revoke))
+    again = await browser.post("consent", form, decision="allow")
+    assert (again.status_code, "Location" in again.headers) == (409, False)
+    assert "Try again" in again.text
+    assert await grants_kept(engine) == 1
+    if since == "redeemed":
+        assert (await browser.use(tokens["access_token"])).status_code == 200
+    assert told(await browser.decide())["code"] != code
 
 
 async def test_the_user_is_asked_each_time(browser: Browser) -> None:
@@ -104,9 +137,9 @@ async def test_a_consent_is_to_what_was_shown_and_to_nothing_else(
 
 
 async def test_a_consent_for_one_app_is_none_for_another(
-    browser: Browser, engine: Engine, scope: Scope
+    browser: Browser, engine: Engine, tenant: Tenant
 ) -> None:
-    other = await engine.write(partial(apps.create, scope=scope, new=NewApp("Other", [REDIRECT])))
+    other = await engine.write(partial(apps.create, tenant=tenant, new=NewApp("Other", [REDIRECT])))
     form = {**hidden(await browser.authorize()), "client_id": other.id}
     assert (await browser.post("consent", form, decision="allow")).status_code == 403
     assert await grants_kept(engine) == 0
@@ -144,7 +177,8 @@ async def test_a_cookie_nobody_is_signed_in_with_leads_to_the_sign_in(
     stranger_browser.be(cookie)
     form = hidden(await stranger_browser.authorize())
     del form["token"]
-    form["token"] = hmac.new(cookie.encode(), dumps(["consent", form]).encode(), "sha256").hexdigest()
+    signed = hmac.new(cookie.encode(), dumps(["consent", "nonce", form]).encode(), "sha256").hexdigest()
+    form["token"] = f"nonce.{signed}"
     answer = await stranger_browser.post("consent", form, decision="allow")
     assert (answer.status_code, answer.headers["Location"][:17]) == (303, "/oauth/authorize?")
     assert await grants_kept(engine) == 0
@@ -155,13 +189,13 @@ async def test_a_cookie_nobody_is_signed_in_with_leads_to_the_sign_in(
 
 @pytest.mark.parametrize("where", ["the other mode", "another project"])
 async def test_an_app_asks_the_users_of_its_own_project_and_mode_alone(
-    browser: Browser, engine: Engine, scope: Scope, where: str
+    browser: Browser, engine: Engine, tenant: Tenant, where: str
 ) -> None:
-    other = Scope(scope.project, livemode=True)
+    other = Tenant(tenant.project, livemode=True)
     if where == "another project":
         made = await engine.write(partial(projects.create, new=NewProject("Bakery")))
-        other = Scope(made.id, livemode=False)
-    theirs = await engine.write(partial(apps.create, scope=other, new=NewApp("Theirs", [REDIRECT])))
+        other = Tenant(made.id, livemode=False)
+    theirs = await engine.write(partial(apps.create, tenant=other, new=NewApp("Theirs", [REDIRECT])))
     page = await browser.authorize(client_id=theirs.id)
     assert "Sign in" in page.text
     assert EMAIL not in page.text
@@ -171,14 +205,14 @@ async def test_an_app_asks_the_users_of_its_own_project_and_mode_alone(
 
 @pytest.mark.parametrize("who", ["nobody", "a user of the other mode"])
 async def test_nobody_else_can_allow_it(
-    engine: Engine, planner: App, scope: Scope, make_user: MakeUser, sign_in_as: Any, who: str
+    engine: Engine, planner: App, tenant: Tenant, make_user: MakeUser, sign_in_as: Any, who: str
 ) -> None:
     cookie = new_secret("si")
     if who != "nobody":
-        cookie = await sign_in_as(await make_user(by=Scope(scope.project, livemode=True)))
-    asked = Asked(planner, REDIRECT, ["read:projects"], STATE, "A" * 43)
-    with pytest.raises(ToldToApp) as told_to_app:
-        await engine.write(partial(decide, asked=asked, sign_in=cookie, code=grants.new_code()))
+        cookie = await sign_in_as(await make_user(by=Tenant(tenant.project, livemode=True)))
+    asked = AuthorizationRequest(planner, REDIRECT, ["read:projects"], STATE, "A" * 43)
+    with pytest.raises(RefusedToApp) as told_to_app:
+        await engine.write(partial(decide, authorization=asked, sign_in=cookie, code="ac_1"))
     assert told_to_app.value.error == "access_denied"
     assert await grants_kept(engine) == 0
 
@@ -205,9 +239,9 @@ async def test_an_app_that_was_deleted_while_the_page_was_open_gets_nothing(
     assert await grants_kept(engine) == 0
 
 
-async def test_a_name_is_shown_as_text(browser: Browser, engine: Engine, scope: Scope) -> None:
+async def test_a_name_is_shown_as_text(browser: Browser, engine: Engine, tenant: Tenant) -> None:
     new = NewApp("<script>alert(1)</script>", [REDIRECT])
-    app = await engine.write(partial(apps.create, scope=scope, new=new))
+    app = await engine.write(partial(apps.create, tenant=tenant, new=new))
     page = await browser.authorize(client_id=app.id)
     assert "&lt;script&gt;" in page.text
     assert "<script" not in page.text

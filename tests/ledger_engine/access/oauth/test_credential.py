@@ -1,4 +1,7 @@
-"""What an app may do with a token, and when that ends (decisions.md 4, 10; interface.md, Authentication)."""
+"""What an app may do with a token, and when that ends.
+
+See docs/decisions.md#credentials, #rate-limits; docs/interface.md#authentication.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +14,19 @@ import httpx
 import pytest
 from quart import Quart
 
-from ledger_engine.access import projects
+from ledger_engine.access import api_keys, projects
 from ledger_engine.access.oauth import apps, grants, passwords
 from ledger_engine.access.oauth.apps import App, NewApp
 from ledger_engine.access.projects import Changes
 from ledger_engine.core.clock import iso
-from ledger_engine.core.tenant import SCOPES, Scope
+from ledger_engine.core.tenant import SCOPES, Tenant
 from ledger_engine.database.engine import Engine, open_engine
-from ledger_engine.http.app import ROOMS, create_app
+from ledger_engine.http.app import RESOURCES, create_app
 from ledger_engine.http.protocol.gate import AuthRateLimit
+from ledger_engine.http.sign_in.issuer import Issuer
 from ledger_engine.ledger import users
 from ledger_engine.ledger.users import User
-from tests.ledger_engine.access.oauth.conftest import (
-    BASE,
-    EMAIL,
-    REDIRECT,
-    VERIFIER,
-    Browser,
-    MakeUser,
-    hidden,
-    told,
-)
+from tests.ledger_engine.access.oauth.conftest import BASE, EMAIL, REDIRECT, VERIFIER, Browser, MakeUser
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
 
@@ -67,10 +62,10 @@ async def test_whoami_tells_app_user_role_and_scopes(browser: Browser, planner: 
 
 
 async def test_a_token_acts_in_the_apps_project_and_mode(
-    browser: Browser, engine: Engine, scope: Scope, make_user: MakeUser, sign_in_as: Any
+    browser: Browser, engine: Engine, tenant: Tenant, make_user: MakeUser, sign_in_as: Any
 ) -> None:
-    live = Scope(scope.project, livemode=True)
-    app = await engine.write(partial(apps.create, scope=live, new=NewApp("Live", [REDIRECT])))
+    live = Tenant(tenant.project, livemode=True)
+    app = await engine.write(partial(apps.create, tenant=live, new=NewApp("Live", [REDIRECT])))
     browser.be(await sign_in_as(await make_user(by=live)))
     token = (await browser.tokens(client_id=app.id))["access_token"]
     made = await browser.http.post(
@@ -115,16 +110,16 @@ async def test_an_owner_can_let_an_app_see_the_bill(
 LASTING = {
     ("POST", "/v1/api_keys"): {},
     ("POST", "/v1/api_keys/{key}/roll"): None,
-    ("POST", "/v1/projects"): {"name": "Branch"},
     ("POST", "/v1/webhook_endpoints"): {"url": "http://127.0.0.1:9/"},
     ("POST", "/v1/webhook_endpoints/{endpoint}/roll_secret"): None,
+    ("POST", "/v1/webhook_endpoints/{endpoint}/restore"): None,
 }
 
 
 def test_what_outlasts_a_grant_is_known() -> None:
     declared = {
         (each.method, each.path.replace("<id>", "{key}" if "api_keys" in each.path else "{endpoint}"))
-        for room in ROOMS
+        for room in RESOURCES
         for each in room.operations
         if each.lasting
     }
@@ -151,6 +146,34 @@ async def test_an_app_makes_nothing_that_would_outlast_what_the_user_allowed(
     assert (await api.get("/v1/api_keys")).json()["data"][0]["id"] == key
 
 
+async def test_an_app_may_create_change_and_archive_projects_and_is_given_no_key(
+    browser: Browser, make_user: MakeUser, sign_in_as: Any, api: httpx.AsyncClient, engine: Engine
+) -> None:
+    """What write:projects grants (docs/interface.md#scopes); a key would outlast the grant."""
+    browser.be(await sign_in_as(await make_user("owner@example.com", "owner")))
+    token = (await browser.tokens(scope="read:projects write:projects"))["access_token"]
+    headers = {"Authorization": f"Bearer {token}"}
+
+    async def send(method: str, path: str, **body: str) -> dict[str, Any]:
+        answer = await browser.http.request(method, path, json=body or None, headers=headers)
+        assert answer.is_success, answer.text
+        answered: dict[str, Any] = answer.json()
+        return answered
+
+    made = await send("POST", "/v1/projects", name="Branch")
+    assert (made["name"], made["api_key"]) == ("Branch", None)
+    assert await engine.read(partial(api_keys.every, project=made["id"])) == []
+    assert (await send("PATCH", f"/v1/projects/{made['id']}", name="Kiosk"))["name"] == "Kiosk"
+    assert (await send("DELETE", f"/v1/projects/{made['id']}"))["archived_at"] is not None
+    listed = (await send("GET", "/v1/projects"))["data"]
+    assert [each["id"] for each in listed] == [made["id"], browser.app.project]
+    poor = (await browser.tokens(scope="read:projects"))["access_token"]
+    refused = await browser.http.post(
+        "/v1/projects", json={"name": "Branch"}, headers={"Authorization": f"Bearer {poor}"}
+    )
+    assert code_of(refused) == (403, "missing_scope")
+
+
 def path_of(path: str) -> str:
     parts = path.split("/")
     if len(parts) > 3:
@@ -163,7 +186,7 @@ def path_of(path: str) -> str:
 
 @pytest.fixture
 def ends(
-    engine: Engine, scope: Scope, write: Any, ada: User, planner: App, browser: Browser
+    engine: Engine, tenant: Tenant, write: Any, ada: User, planner: App, browser: Browser
 ) -> dict[str, Callable[[dict[str, Any]], Awaitable[Any]]]:
     return {
         "the user is deactivated": lambda _: write(users.deactivate, ada.id),
@@ -174,7 +197,7 @@ def ends(
             passwords.set_password, EMAIL, passwords.hash_password("another password")
         ),
         "the app is deleted": lambda _: engine.write(partial(apps.delete, id=planner.id)),
-        "the project is archived": lambda _: write(projects.archive, scope.project),
+        "the project is archived": lambda _: write(projects.archive, tenant.project),
         "the app gives the access token back": lambda token: browser.http.post(
             "/oauth/revoke", data={"token": token["access_token"]}
         ),
@@ -260,8 +283,8 @@ async def test_giving_back_twice_is_200(browser: Browser) -> None:
         assert (await browser.http.post("/oauth/revoke", data={"token": token})).status_code == 200
 
 
-async def test_a_token_is_given_back_by_its_own_app(browser: Browser, engine: Engine, scope: Scope) -> None:
-    other = await engine.write(partial(apps.create, scope=scope, new=NewApp("Other", [REDIRECT])))
+async def test_a_token_is_given_back_by_its_own_app(browser: Browser, engine: Engine, tenant: Tenant) -> None:
+    other = await engine.write(partial(apps.create, tenant=tenant, new=NewApp("Other", [REDIRECT])))
     token = await browser.tokens()
     for client_id, status, error in ((other.id, 400, "invalid_grant"), ("app_x", 401, "invalid_client")):
         given = {"token": token["refresh_token"], "client_id": client_id}
@@ -288,20 +311,24 @@ async def test_a_token_of_an_api_key_is_not_given_back_here(browser: Browser, ma
 @pytest.fixture
 def counting(engine: Engine) -> Quart:
     """The application at a moment that stands still."""
-    return create_app(engine, auth_rate_limit=AuthRateLimit(1000, 1000), wall_clock=lambda: 0.0)
+    return create_app(
+        engine, issuer=Issuer(BASE), auth_rate_limit=AuthRateLimit(1000, 1000), wall_clock=lambda: 0.0
+    )
 
 
 async def test_tokens_are_counted_on_app_and_user(
     browser: Browser,
     counting: Quart,
     engine: Engine,
-    scope: Scope,
+    tenant: Tenant,
     make_user: MakeUser,
     sign_in_as: Any,
 ) -> None:
-    await engine.write(partial(projects.update, id=scope.project, changes=Changes(rate_limit=100, burst=100)))
+    await engine.write(
+        partial(projects.update, id=tenant.project, changes=Changes(rate_limit=100, burst=100))
+    )
     first, second = await browser.tokens(), await browser.tokens()
-    other = await engine.write(partial(apps.create, scope=scope, new=NewApp("Other", [REDIRECT])))
+    other = await engine.write(partial(apps.create, tenant=tenant, new=NewApp("Other", [REDIRECT])))
     of_other = await browser.tokens(client_id=other.id)
     browser.be(await sign_in_as(await make_user("bo@example.com")))
     of_bo = await browser.tokens()
@@ -317,7 +344,7 @@ async def test_tokens_are_counted_on_app_and_user(
 
 @pytest.mark.parametrize("path", ["/oauth/token", "/oauth/sign-in"])
 async def test_the_stricter_limit_is_per_address(counting: Quart, engine: Engine, path: str) -> None:
-    app = create_app(engine, auth_rate_limit=AuthRateLimit(3, 2), wall_clock=lambda: 0.0)
+    app = create_app(engine, issuer=Issuer(BASE), auth_rate_limit=AuthRateLimit(3, 2), wall_clock=lambda: 0.0)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=BASE) as client:
         answers = [await client.post(path) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [400, 400, 429]
@@ -325,8 +352,7 @@ async def test_the_stricter_limit_is_per_address(counting: Quart, engine: Engine
 
 
 async def test_each_consent_is_a_grant_of_its_own(browser: Browser) -> None:
-    form = hidden(await browser.authorize())
-    codes = [told(await browser.post("consent", form, decision="allow"))["code"] for _ in range(2)]
+    codes = [await browser.code() for _ in range(2)]
     assert len(set(codes)) == 2
     for code in codes:
         assert (await browser.exchange(code=code, code_verifier=VERIFIER)).status_code == 200

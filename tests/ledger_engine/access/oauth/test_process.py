@@ -15,6 +15,8 @@ from authlib.oauth2.rfc8414 import AuthorizationServerMetadata
 from tests.ledger_engine.access.oauth.conftest import hidden, told
 from tests.ledger_engine.access.oauth.serving import EMAIL, PASSWORD, Serving
 
+pytestmark = pytest.mark.process
+
 REDIRECT = "http://127.0.0.1:49152/callback"
 VERIFIER = "a-verifier-that-is-long-enough-for-rfc-7636-and-random"
 CHALLENGE = "NRv6D8YopVaTtpgAxJrUayNePqPYJhjDgCnetwGUF90"
@@ -31,7 +33,7 @@ def serving(tmp_path: Path) -> Iterator[Serving]:
 @pytest.fixture
 def client_id(serving: Serving) -> str:
     uris = ("--redirect-uri", "http://127.0.0.1/callback", "--redirect-uri", "https://app.example/callback")
-    return str(serving.cli("apps", "create", "Café Planner", *uris)["client_id"])
+    return str(serving.cli("apps", "create", "Café Planner", "--native", *uris)["client_id"])
 
 
 def sign_in_and_decide(url: str, decision: str = "allow") -> tuple[str, list[str]]:

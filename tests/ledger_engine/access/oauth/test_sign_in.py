@@ -1,4 +1,4 @@
-"""Signing in: who is let in, what others learn, and what a browser keeps (decisions.md 11)."""
+"""Signing in: who is let in, what others learn, and what a browser keeps (docs/decisions.md#oauth)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ledger_engine.access.api_keys import new_secret
 from ledger_engine.access.oauth import passwords, sign_ins
 from ledger_engine.access.oauth.apps import App
 from ledger_engine.access.oauth.passwords import Login
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
-from ledger_engine.http.sign_in.views import CHECKED_AT_ONCE, WAITING_MAX, Crowded, PasswordChecks
+from ledger_engine.http.sign_in.views import CHECKED_AT_ONCE, WAITING_MAX, PasswordChecks, TooManyChecks
 from ledger_engine.ledger import users
 from ledger_engine.ledger.users import User
 from tests.ledger_engine.access.oauth.conftest import EMAIL, PASSWORD, Browser, MakeUser, hidden
@@ -87,7 +87,7 @@ async def test_an_unknown_user_and_a_wrong_password_are_answered_alike(
     await write(users.create, users.NewUser("Bo", "bo@example.com"))
     gone = await make_user("gone@example.com")
     await write(users.deactivate, gone.id)
-    await make_user("live@example.com", by=Scope(stranger_browser.app.project, livemode=True))
+    await make_user("live@example.com", by=Tenant(stranger_browser.app.project, livemode=True))
     answers = {}
     for email in (EMAIL, "nobody@example.com", "bo@example.com", "gone@example.com", "live@example.com"):
         answer = await stranger_browser.sign_in(email, "wrong" if email == EMAIL else PASSWORD)
@@ -326,7 +326,7 @@ async def test_a_flood_is_refused_and_those_before_it_are_served(monkeypatch: py
     monkeypatch.setattr(passwords, "is_right", lambda login, password: go.wait(30))
     waiting = [asyncio.ensure_future(checks.is_right(None, "x")) for _ in range(WAITING_MAX)]
     await asyncio.sleep(0)
-    with pytest.raises(Crowded):
+    with pytest.raises(TooManyChecks):
         await checks.is_right(None, "x")
     go.set()
     assert await asyncio.gather(*waiting) == [True] * WAITING_MAX

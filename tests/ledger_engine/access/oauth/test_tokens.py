@@ -1,4 +1,4 @@
-"""POST /oauth/token (interface.md, OAuth surface; decisions.md 11; RFC 6749, 7636, 9700)."""
+"""POST /oauth/token (docs/interface.md#oauth; docs/decisions.md#oauth; RFC 6749, 7636, 9700)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from ledger_engine.access.oauth import apps
 from ledger_engine.access.oauth.apps import App, NewApp
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
 from tests.ledger_engine.access.oauth.conftest import LOOPBACK, REDIRECT, SCOPES, VERIFIER, Browser
 from tests.ledger_engine.manual_clock import ManualClock
@@ -36,9 +36,9 @@ async def works(browser: Browser, token: dict[str, Any]) -> bool:
 
 
 @pytest.fixture
-async def other(engine: Engine, scope: Scope) -> App:
+async def other(engine: Engine, tenant: Tenant) -> App:
     """Another app of the same project and mode, with the same addresses."""
-    return await engine.write(partial(apps.create, scope=scope, new=NewApp("Other", [REDIRECT, LOOPBACK])))
+    return await engine.write(partial(apps.create, tenant=tenant, new=NewApp("Other", [REDIRECT, LOOPBACK])))
 
 
 # The literal contract

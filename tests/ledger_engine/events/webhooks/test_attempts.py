@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.clock import DAY
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import PageRequest
 from ledger_engine.events.webhooks import attempts, deliveries, endpoints
@@ -23,8 +24,10 @@ ROOM = 10**9
 class Sending:
     """One endpoint and what the sending process asks and tells the database about it."""
 
-    def __init__(self, engine: Engine, clock: ManualClock, scope: Scope, subscription: Subscription) -> None:
-        self.engine, self.clock, self.scope = engine, clock, scope
+    def __init__(
+        self, engine: Engine, clock: ManualClock, tenant: Tenant, subscription: Subscription
+    ) -> None:
+        self.engine, self.clock, self.tenant = engine, clock, tenant
         self.subscription = subscription
 
     async def happen(self, count: int = 1) -> list[str]:
@@ -32,7 +35,7 @@ class Sending:
         new = accounts.NewAccount("Till", "EUR", {})
         before = await self.newest()
         for _ in range(count):
-            await self.engine.write(lambda unit: accounts.create(unit, self.scope, new))
+            await self.engine.write(lambda unit: accounts.create(unit, self.tenant, new))
         feed = await self.feed(after=before)
         return [message.id for message in feed.messages]
 
@@ -55,7 +58,7 @@ class Sending:
 
     async def deliveries(self) -> list[deliveries.Delivery]:
         found = await self.engine.read(
-            lambda unit: deliveries.page(unit, self.scope, self.subscription.endpoint, PageRequest(100))
+            lambda unit: deliveries.page(unit, self.tenant, self.subscription.endpoint, PageRequest(100))
         )
         return found.items
 
@@ -63,8 +66,8 @@ class Sending:
         """A success of this event, or what `changed` makes of it."""
         good = Outcome(
             endpoint=self.subscription.endpoint,
-            project=self.scope.project,
-            livemode=self.scope.livemode,
+            project=self.tenant.project,
+            livemode=self.tenant.livemode,
             event=event,
             retries=0,
             attempted_at=self.clock.now(),
@@ -84,15 +87,15 @@ class Sending:
 
 
 @pytest.fixture
-async def sending(engine: Engine, clock: ManualClock, scope: Scope) -> Sending:
-    return await begin(engine, clock, scope, ["*"])
+async def sending(engine: Engine, clock: ManualClock, tenant: Tenant) -> Sending:
+    return await begin(engine, clock, tenant, ["*"])
 
 
-async def begin(engine: Engine, clock: ManualClock, scope: Scope, kinds: list[str]) -> Sending:
+async def begin(engine: Engine, clock: ManualClock, tenant: Tenant, kinds: list[str]) -> Sending:
     new = NewEndpoint("http://127.0.0.1:1/", kinds)
-    made = await engine.write(lambda unit: endpoints.create(unit, scope, new, "whsec_x", "whsec_x"))
+    made = await engine.write(lambda unit: endpoints.create(unit, tenant, new, "whsec_x", "whsec_x"))
     found = await engine.read(endpoints.subscriptions)
-    return Sending(engine, clock, scope, next(each for each in found if each.endpoint == made.id))
+    return Sending(engine, clock, tenant, next(each for each in found if each.endpoint == made.id))
 
 
 # What is to be sent
@@ -127,33 +130,33 @@ async def test_large_bodies_are_fed_few_at_a_time(sending: Sending) -> None:
     assert (len(feed.messages), feed.more) == (1, True)
 
 
-async def test_other_kinds_are_passed_over(engine: Engine, clock: ManualClock, scope: Scope) -> None:
-    sending = await begin(engine, clock, scope, ["user.created", "transaction.created"])
+async def test_other_kinds_are_passed_over(engine: Engine, clock: ManualClock, tenant: Tenant) -> None:
+    sending = await begin(engine, clock, tenant, ["user.created", "transaction.created"])
     account = await engine.write(
-        lambda unit: accounts.create(unit, scope, accounts.NewAccount("Till", "EUR", {}))
+        lambda unit: accounts.create(unit, tenant, accounts.NewAccount("Till", "EUR", {}))
     )
     assert (await sending.feed()).messages == []
     post = transactions.NewTransaction(account.id, 5, "credit")
-    await engine.write(lambda unit: transactions.post(unit, scope, post))
+    await engine.write(lambda unit: transactions.post(unit, tenant, post))
     await sending.happen(40)
-    await engine.write(lambda unit: users.create(unit, scope, users.NewUser("Ada", "ada@example.com")))
+    await engine.write(lambda unit: users.create(unit, tenant, users.NewUser("Ada", "ada@example.com")))
     feed = await sending.feed()
     assert [message.type for message in feed.messages] == ["transaction.created", "user.created"]
     assert feed.read_to == await sending.newest()
 
 
 async def test_of_many_unwanted_events_so_many_are_passed_over_in_one_work(
-    engine: Engine, clock: ManualClock, scope: Scope, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, clock: ManualClock, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attempts, "_LOOKED_THROUGH_MAX", 64)
-    sending = await begin(engine, clock, scope, ["user.created"])
-    everything = await begin(engine, clock, scope, ["*"])
+    sending = await begin(engine, clock, tenant, ["user.created"])
+    everything = await begin(engine, clock, tenant, ["*"])
     happened = await everything.happen(100)
     feed = await sending.feed()
     assert (feed.messages, feed.more, feed.read_to) == ([], True, happened[63])
 
 
-async def test_other_projects_and_the_other_mode_are_not_fed(sending: Sending, stranger: Scope) -> None:
+async def test_other_projects_and_the_other_mode_are_not_fed(sending: Sending, stranger: Tenant) -> None:
     new = accounts.NewAccount("Till", "EUR", {})
     await sending.engine.write(lambda unit: accounts.create(unit, stranger, new))
     assert (await sending.feed()).messages == []
@@ -242,3 +245,9 @@ async def test_postponing_puts_off_what_is_pending_and_nothing_else(sending: Sen
     assert row is not None
     assert row["failing_since"] == START + 1_000_000
     assert [delivery.created for delivery in await sending.deliveries()] == [START, START]
+    # Another notion of the real time makes retries due, and makes no endpoint fail for longer.
+    await sending.engine.write(lambda unit: attempts.go_by_real_time(unit, START + 400 * DAY))
+    assert [retry.due for retry in await sending.pending()] == [START + 5_000 - 400 * DAY]
+    row = await sending.engine.read(lambda unit: unit.first("SELECT failing_since FROM webhook_endpoints"))
+    assert row is not None
+    assert row["failing_since"] == START + 1_000_000

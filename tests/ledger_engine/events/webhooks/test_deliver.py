@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -15,22 +15,33 @@ import pytest
 
 from ledger_engine.core.clock import DAY, Clock, SystemClock
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.core.tenant import Scope
-from ledger_engine.database import Work
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database import Unit, Work
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.database.pages import PageRequest
 from ledger_engine.events import outbox
-from ledger_engine.events.webhooks import deliver, deliveries, endpoints, sender_process
+from ledger_engine.events.webhooks import (
+    attempts,
+    deleted,
+    deliver,
+    deliveries,
+    endpoints,
+    recording,
+    sender_process,
+)
+from ledger_engine.events.webhooks.attempts import Outcome
 from ledger_engine.events.webhooks.deliver import Deliverer
 from ledger_engine.events.webhooks.deliveries import Delivery
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint
 from ledger_engine.events.webhooks.sealing import Seal
-from ledger_engine.events.webhooks.sending import Answer, Sender
+from ledger_engine.events.webhooks.sending import Sender, SendResult
 from ledger_engine.ledger import accounts
 from tests.ledger_engine.events.webhooks.test_sender_process import child
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.waiting import looked_until, until
 from tests.receivers import Received, Receiver, answering, hang, receiving
+
+pytestmark = pytest.mark.process
 
 HOUR_S = 3600
 TILL = accounts.NewAccount("Till", "EUR", {})
@@ -39,15 +50,15 @@ TILL = accounts.NewAccount("Till", "EUR", {})
 class HereSender(Sender):
     """The sender in this process: most of these tests need no other."""
 
-    def __init__(self, report: Callable[[Answer], None]) -> None:
+    def __init__(self, report: Callable[[SendResult], None]) -> None:
         super().__init__(report, deadline_s=30)
 
 
 class Delivering:
     """A ledger whose deliverer runs, and what a test does with it."""
 
-    def __init__(self, engine: Engine, scope: Scope, deliverer: Deliverer | None = None) -> None:
-        self.engine, self.scope, self._deliverer = engine, scope, deliverer
+    def __init__(self, engine: Engine, tenant: Tenant, deliverer: Deliverer | None = None) -> None:
+        self.engine, self.tenant, self._deliverer = engine, tenant, deliverer
 
     @property
     def with_sender(self) -> int:
@@ -59,24 +70,24 @@ class Delivering:
         secret = endpoints.new_secret()
         new = NewEndpoint(receiver.url, list(kinds) or ["*"])
         sealed = (seal or Seal(None)).close(secret)
-        return await self.engine.write(lambda unit: endpoints.create(unit, self.scope, new, secret, sealed))
+        return await self.engine.write(lambda unit: endpoints.create(unit, self.tenant, new, secret, sealed))
 
     async def happen(self, count: int = 1) -> list[str]:
         """So many accounts are created; gives their events' ids."""
         before = await self.engine.read(outbox.newest)
         works = [
-            self.engine.write(partial(accounts.create, scope=self.scope, new=TILL)) for _ in range(count)
+            self.engine.write(partial(accounts.create, tenant=self.tenant, new=TILL)) for _ in range(count)
         ]
         await asyncio.gather(*works)
-        found = await self.engine.read(lambda unit: outbox.after(unit, self.scope, before, count))
+        found = await self.engine.read(lambda unit: outbox.after(unit, self.tenant, before, count))
         return [message.id for message in found]
 
     async def change(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        return await self.engine.write(lambda unit: work(unit, self.scope, *arguments))
+        return await self.engine.write(lambda unit: work(unit, self.tenant, *arguments))
 
     async def deliveries(self, endpoint: str) -> list[Delivery]:
         found = await self.engine.read(
-            lambda unit: deliveries.page(unit, self.scope, endpoint, PageRequest(100))
+            lambda unit: deliveries.page(unit, self.tenant, endpoint, PageRequest(100))
         )
         return found.items
 
@@ -93,17 +104,17 @@ class Delivering:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What other processes did, and a clock that was moved, are looked for often here."""
-    monkeypatch.setattr(deliver, "LOOKS_EVERY_S", 0.02)
+    monkeypatch.setattr(deliver, "POLL_INTERVAL_S", 0.02)
 
 
 @asynccontextmanager
-async def delivering(engine: Engine, scope: Scope, **settings: Any) -> AsyncIterator[Delivering]:
+async def delivering(engine: Engine, tenant: Tenant, **settings: Any) -> AsyncIterator[Delivering]:
     given: dict[str, Any] = {"make_sender": HereSender, "retries_s": (0.05,) * 7}
     seal = settings.pop("seal", Seal(None))
     deliverer = Deliverer(engine, seal, **given | settings)
     deliverer.start()
     try:
-        yield Delivering(engine, scope, deliverer)
+        yield Delivering(engine, tenant, deliverer)
     finally:
         await deliverer.stop()
 
@@ -119,15 +130,15 @@ def clock() -> Clock:
 
 @pytest.mark.parametrize("make_sender", [HereSender, sender_process.SenderProcess])
 async def test_every_event_comes_once_signed_and_in_order(
-    engine: Engine, scope: Scope, make_sender: Any
+    engine: Engine, tenant: Tenant, make_sender: Any
 ) -> None:
-    async with receiving() as receiver, delivering(engine, scope, make_sender=make_sender) as ledger:
+    async with receiving() as receiver, delivering(engine, tenant, make_sender=make_sender) as ledger:
         endpoint = await ledger.endpoint(receiver)
         happened = await ledger.happen(400)
         await receiver.until_received(400)
         await ledger.until(endpoint.id, lambda found: found and found[0].event == happened[-1])
         assert receiver.events == happened
-    messages = await engine.read(lambda unit: outbox.after(unit, scope, "", 400))
+    messages = await engine.read(lambda unit: outbox.after(unit, tenant, "", 400))
     for request, message in zip(receiver.received, messages, strict=True):
         assert request.body == message.body.encode()
         assert request.headers["ledger-signature"] == endpoints.sign(endpoint.secret, request.body)
@@ -138,13 +149,13 @@ async def test_every_event_comes_once_signed_and_in_order(
 
 
 async def test_an_endpoint_gets_the_events_from_then_on_of_the_kinds_it_wants(
-    engine: Engine, scope: Scope
+    engine: Engine, tenant: Tenant
 ) -> None:
     async with (
         receiving() as early,
         receiving() as late,
         receiving() as other,
-        delivering(engine, scope) as ledger,
+        delivering(engine, tenant) as ledger,
     ):
         await ledger.endpoint(early)
         await ledger.endpoint(other, "user.created")
@@ -156,17 +167,17 @@ async def test_an_endpoint_gets_the_events_from_then_on_of_the_kinds_it_wants(
         assert (early.events, late.events, other.events) == (first + rest, rest, [])
 
 
-async def test_what_another_process_does_is_noticed(tmp_path: Path, engine: Engine, scope: Scope) -> None:
+async def test_what_another_process_does_is_noticed(tmp_path: Path, engine: Engine, tenant: Tenant) -> None:
     beside = open_engine(tmp_path / "ledger.db")
     try:
-        async with receiving() as receiver, delivering(engine, scope) as ledger:
-            await Delivering(beside, scope).endpoint(receiver)
-            event = (await Delivering(beside, scope).happen())[0]
+        async with receiving() as receiver, delivering(engine, tenant) as ledger:
+            await Delivering(beside, tenant).endpoint(receiver)
+            event = (await Delivering(beside, tenant).happen())[0]
             await receiver.until_received(1)
             await ledger.until(
                 (await engine.read(endpoints.subscriptions))[0].endpoint, lambda found: len(found) == 1
             )
-            await beside.write(partial(deliveries.resend, scope=scope, event=event))
+            await beside.write(partial(deliveries.resend, tenant=tenant, event=event))
             await receiver.until_received(2)
             assert [request.attempt for request in receiver.received] == [1, 2]
     finally:
@@ -176,11 +187,11 @@ async def test_what_another_process_does_is_noticed(tmp_path: Path, engine: Engi
 # Failures
 
 
-async def test_a_failure_is_tried_again_until_it_succeeds(engine: Engine, scope: Scope) -> None:
+async def test_a_failure_is_tried_again_until_it_succeeds(engine: Engine, tenant: Tenant) -> None:
     async def third_time(request: Received, writer: asyncio.StreamWriter) -> None:
         await answering(200 if request.attempt == 3 else 500)(request, writer)
 
-    async with receiving(third_time) as receiver, delivering(engine, scope) as ledger:
+    async with receiving(third_time) as receiver, delivering(engine, tenant) as ledger:
         endpoint = await ledger.endpoint(receiver)
         await ledger.happen(2)
         for delivery in await ledger.until_settled(endpoint.id, 2):
@@ -189,10 +200,10 @@ async def test_a_failure_is_tried_again_until_it_succeeds(engine: Engine, scope:
         assert sorted(request.attempt for request in receiver.received) == [1, 1, 2, 2, 3, 3]
 
 
-async def test_after_the_last_retry_it_has_failed(engine: Engine, scope: Scope) -> None:
+async def test_after_the_last_retry_it_has_failed(engine: Engine, tenant: Tenant) -> None:
     async with (
         receiving(answering(503)) as receiver,
-        delivering(engine, scope, retries_s=(0.01, 0.02)) as ledger,
+        delivering(engine, tenant, retries_s=(0.01, 0.02)) as ledger,
     ):
         endpoint = await ledger.endpoint(receiver)
         await ledger.happen()
@@ -200,8 +211,8 @@ async def test_after_the_last_retry_it_has_failed(engine: Engine, scope: Scope) 
         assert (delivery.status, len(delivery.attempts)) == ("failed", 3)
 
 
-async def test_the_waits_are_those_of_the_schedule_and_a_little_more(engine: Engine, scope: Scope) -> None:
-    async with receiving(answering(500)) as receiver, delivering(engine, scope, retries_s=(100,)) as ledger:
+async def test_the_waits_are_those_of_the_schedule_and_a_little_more(engine: Engine, tenant: Tenant) -> None:
+    async with receiving(answering(500)) as receiver, delivering(engine, tenant, retries_s=(100,)) as ledger:
         endpoint = await ledger.endpoint(receiver)
         before = engine.clock.now()
         await ledger.happen(20)
@@ -213,18 +224,18 @@ async def test_the_waits_are_those_of_the_schedule_and_a_little_more(engine: Eng
         assert len(set(waits)) > 1, "what failed together is not tried together again"
 
 
-async def test_a_receiver_that_is_gone_is_disabled(engine: Engine, scope: Scope) -> None:
-    async with receiving(answering(410)) as receiver, delivering(engine, scope) as ledger:
+async def test_a_receiver_that_is_gone_is_disabled(engine: Engine, tenant: Tenant) -> None:
+    async with receiving(answering(410)) as receiver, delivering(engine, tenant) as ledger:
         endpoint = await ledger.endpoint(receiver)
         await ledger.happen()
         (delivery,) = await ledger.until_settled(endpoint.id, 1)
         assert (delivery.status, len(delivery.attempts)) == ("failed", 1)
-        found = await engine.read(lambda unit: endpoints.get(unit, scope, endpoint.id))
+        found = await engine.read(lambda unit: endpoints.get(unit, tenant, endpoint.id))
         assert (found.status, found.disabled_reason) == ("disabled", "gone")
 
 
 async def test_one_that_hangs_holds_up_neither_the_others_nor_itself_for_ever(
-    engine: Engine, scope: Scope
+    engine: Engine, tenant: Tenant
 ) -> None:
     """What comes behind it is not sent again either, when the deliverer is started anew."""
     stuck: list[str] = []
@@ -234,7 +245,7 @@ async def test_one_that_hangs_holds_up_neither_the_others_nor_itself_for_ever(
         await (hang if request.event == stuck[0] else answering())(request, writer)
 
     async with receiving(hang_on_the_first) as receiver, receiving() as good:
-        async with delivering(engine, scope) as ledger:
+        async with delivering(engine, tenant) as ledger:
             endpoint = await ledger.endpoint(receiver)
             await ledger.endpoint(good)
             happened = await ledger.happen(60)
@@ -242,7 +253,7 @@ async def test_one_that_hangs_holds_up_neither_the_others_nor_itself_for_ever(
             await ledger.until(endpoint.id, lambda found: len(found) == 59)
             assert good.events == receiver.events == happened
         receiver.behave = answering()
-        async with delivering(engine, scope):
+        async with delivering(engine, tenant):
             await receiver.until_received(61)
         assert receiver.events == [*happened, happened[0]]
 
@@ -250,35 +261,35 @@ async def test_one_that_hangs_holds_up_neither_the_others_nor_itself_for_ever(
 # Stopping, and starting again
 
 
-async def test_stopping_is_prompt_and_the_next_goes_on(engine: Engine, scope: Scope) -> None:
-    async with receiving(hang) as receiver, delivering(engine, scope) as ledger:
+async def test_stopping_is_prompt_and_the_next_goes_on(engine: Engine, tenant: Tenant) -> None:
+    async with receiving(hang) as receiver, delivering(engine, tenant) as ledger:
         endpoint = await ledger.endpoint(receiver)
         happened = await ledger.happen(5)
         await receiver.until_received(1)
     assert await ledger.deliveries(endpoint.id) == []
-    async with receiving(port=receiver.port) as again, delivering(engine, scope):
+    async with receiving(port=receiver.port) as again, delivering(engine, tenant):
         await ledger.until_settled(endpoint.id, 5)
     assert again.events == happened
     assert {request.attempt for request in again.received} == {1}
 
 
-async def test_what_happens_while_nobody_delivers_is_delivered_then(engine: Engine, scope: Scope) -> None:
+async def test_what_happens_while_nobody_delivers_is_delivered_then(engine: Engine, tenant: Tenant) -> None:
     async with receiving() as receiver:
-        endpoint = await Delivering(engine, scope).endpoint(receiver)
-        happened = await Delivering(engine, scope).happen(300)
-        async with delivering(engine, scope) as ledger:
+        endpoint = await Delivering(engine, tenant).endpoint(receiver)
+        happened = await Delivering(engine, tenant).happen(300)
+        async with delivering(engine, tenant) as ledger:
             await receiver.until_received(300)
             await ledger.until(endpoint.id, lambda found: found and found[0].event == happened[-1])
         assert receiver.events == happened
 
 
 async def test_a_sender_that_dies_costs_no_event(
-    engine: Engine, scope: Scope, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sender_process, "STARTS_AGAIN_S", (0.01,))
+    monkeypatch.setattr(sender_process, "RESTART_AFTER_S", (0.01,))
     async with (
         receiving(hang) as receiver,
-        delivering(engine, scope, make_sender=sender_process.SenderProcess) as ledger,
+        delivering(engine, tenant, make_sender=sender_process.SenderProcess) as ledger,
     ):
         endpoint = await ledger.endpoint(receiver)
         happened = await ledger.happen(5)
@@ -290,19 +301,19 @@ async def test_a_sender_that_dies_costs_no_event(
 
 
 async def test_lost_storage_loses_no_outcome(
-    engine: Engine, scope: Scope, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliver, "TRIES_AGAIN_S", 0.01)
+    monkeypatch.setattr(deliver, "RETRY_AFTER_S", 0.01)
     real, refused = engine.write, 0
 
     async def refuse_three_times(work: Work[Any]) -> Any:
         nonlocal refused
-        if getattr(work, "func", None) is deliver._store and refused < 3:
+        if getattr(work, "func", None) is recording.store and refused < 3:
             refused += 1
             raise StorageUnavailable("the disk is full")
         return await real(work)
 
-    async with receiving() as receiver, delivering(engine, scope) as ledger:
+    async with receiving() as receiver, delivering(engine, tenant) as ledger:
         endpoint = await ledger.endpoint(receiver)
         monkeypatch.setattr(engine, "write", refuse_three_times)
         happened = await ledger.happen(10)
@@ -310,34 +321,63 @@ async def test_lost_storage_loses_no_outcome(
         assert (receiver.events, refused) == (happened, 3)
 
 
+@pytest.mark.parametrize("is_given_up", [False, True])
+async def test_an_outcome_that_cannot_be_recorded_holds_up_no_other(
+    engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, is_given_up: bool
+) -> None:
+    """It is recorded without what was answered if that helps, and else it is left out."""
+    async with receiving(answering(500)) as one, receiving() as two:
+        before = Delivering(engine, tenant)
+        failing, good = (await before.endpoint(one)).id, (await before.endpoint(two)).id
+        happened = await before.happen(10)
+        bad, real = happened[1], attempts.record
+
+        def fail(unit: Unit, outcomes: Sequence[Outcome], now: int) -> None:
+            for outcome in outcomes:
+                if outcome.event == bad and (is_given_up or outcome.response_headers is not None):
+                    raise ValueError("no such text")
+            real(unit, outcomes, now)
+
+        monkeypatch.setattr(attempts, "record", fail)
+        async with delivering(engine, tenant, retries_s=(0.05,)) as ledger:
+            recorded = [event for event in happened if not (is_given_up and event == bad)]
+            for endpoint, status in ((failing, "failed"), (good, "succeeded")):
+                found = await ledger.until_settled(endpoint, len(recorded))
+                statuses = {each.event: each.status for each in found}
+                assert statuses == dict.fromkeys(recorded, status)
+            happened += await ledger.happen()
+            await two.until_received(11)
+            assert two.events == happened
+
+
 async def test_what_could_not_be_recorded_at_the_end_is_sent_by_the_next(
-    engine: Engine, scope: Scope, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = engine.write
     attempted = asyncio.Event()
 
     async def refuse(work: Work[Any]) -> Any:
-        if getattr(work, "keywords", {}).get("outcomes"):
+        if getattr(work, "func", None) is recording.store and work.keywords["part"].outcomes:
             attempted.set()
             raise StorageUnavailable("the disk is full")
         return await real(work)
 
     async with receiving(answering(500)) as receiver:
-        async with delivering(engine, scope) as ledger:
+        async with delivering(engine, tenant) as ledger:
             endpoint = await ledger.endpoint(receiver)
             monkeypatch.setattr(engine, "write", refuse)
             happened = await ledger.happen()
             await attempted.wait()
         monkeypatch.setattr(engine, "write", real)
-        async with delivering(engine, scope) as ledger:
+        async with delivering(engine, tenant) as ledger:
             [delivery] = await ledger.until(endpoint.id, len)
             assert delivery.event == happened[0]
 
 
 async def test_lost_storage_is_asked_again_and_then_everything_is_delivered(
-    engine: Engine, scope: Scope, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(deliver, "TRIES_AGAIN_S", 0.05)
+    monkeypatch.setattr(deliver, "RETRY_AFTER_S", 0.05)
     real, refused = engine.read, 0
 
     async def refuse_three_times(work: Work[Any]) -> Any:
@@ -347,7 +387,7 @@ async def test_lost_storage_is_asked_again_and_then_everything_is_delivered(
             raise StorageUnavailable("it is being moved")
         return await real(work)
 
-    async with receiving() as receiver, delivering(engine, scope) as ledger:
+    async with receiving() as receiver, delivering(engine, tenant) as ledger:
         await ledger.endpoint(receiver)
         monkeypatch.setattr(engine, "read", refuse_three_times)
         happened = await ledger.happen(10)
@@ -356,9 +396,11 @@ async def test_lost_storage_is_asked_again_and_then_everything_is_delivered(
     assert caplog.text.count("webhooks wait") == 3
 
 
-async def test_the_cursor_of_an_endpoint_that_wants_none_of_it_moves_on(engine: Engine, scope: Scope) -> None:
+async def test_the_cursor_of_an_endpoint_that_wants_none_of_it_moves_on(
+    engine: Engine, tenant: Tenant
+) -> None:
     async with receiving() as receiver:
-        async with delivering(engine, scope) as ledger:
+        async with delivering(engine, tenant) as ledger:
             await ledger.endpoint(receiver, "user.created")
             await ledger.endpoint(receiver)
             happened = await ledger.happen(3)
@@ -370,8 +412,8 @@ async def test_the_cursor_of_an_endpoint_that_wants_none_of_it_moves_on(engine: 
 # Changes of an endpoint
 
 
-async def test_a_disabled_endpoint_gets_nothing_until_it_is_enabled(engine: Engine, scope: Scope) -> None:
-    async with receiving() as receiver, receiving() as other, delivering(engine, scope) as ledger:
+async def test_a_disabled_endpoint_gets_nothing_until_it_is_enabled(engine: Engine, tenant: Tenant) -> None:
+    async with receiving() as receiver, receiving() as other, delivering(engine, tenant) as ledger:
         endpoint = await ledger.endpoint(receiver)
         await ledger.endpoint(other)
         first = await ledger.happen(3)
@@ -385,8 +427,8 @@ async def test_a_disabled_endpoint_gets_nothing_until_it_is_enabled(engine: Engi
         assert receiver.events == first + rest
 
 
-async def test_after_a_roll_everything_is_signed_with_the_new_secret(engine: Engine, scope: Scope) -> None:
-    async with receiving(hang) as receiver, delivering(engine, scope) as ledger:
+async def test_after_a_roll_everything_is_signed_with_the_new_secret(engine: Engine, tenant: Tenant) -> None:
+    async with receiving(hang) as receiver, delivering(engine, tenant) as ledger:
         endpoint = await ledger.endpoint(receiver)
         await ledger.happen(10)
         await receiver.until_received(1)
@@ -394,7 +436,7 @@ async def test_after_a_roll_everything_is_signed_with_the_new_secret(engine: Eng
         receiver.behave = answering()
         begun = len(receiver.received)
         # Those that hang are over when their receiver is.
-    async with receiving(port=receiver.port) as again, delivering(engine, scope) as ledger:
+    async with receiving(port=receiver.port) as again, delivering(engine, tenant) as ledger:
         await ledger.until_settled(endpoint.id, 10)
     for request in again.received:
         assert request.headers["ledger-signature"] == endpoints.sign("whsec_new", request.body)
@@ -402,14 +444,14 @@ async def test_after_a_roll_everything_is_signed_with_the_new_secret(engine: Eng
         assert request.headers["ledger-signature"] == endpoints.sign(endpoint.secret, request.body)
 
 
-async def test_a_rolled_secret_counts_for_what_waits_in_the_lane(engine: Engine, scope: Scope) -> None:
+async def test_a_rolled_secret_counts_for_what_waits_in_the_lane(engine: Engine, tenant: Tenant) -> None:
     go_on = asyncio.Event()
 
     async def wait(request: Received, writer: asyncio.StreamWriter) -> None:
         await go_on.wait()
         await answering()(request, writer)
 
-    async with receiving(wait) as receiver, delivering(engine, scope) as ledger:
+    async with receiving(wait) as receiver, delivering(engine, tenant) as ledger:
         endpoint = await ledger.endpoint(receiver)
         happened = await ledger.happen(30)
         await receiver.until_received(1)
@@ -426,17 +468,17 @@ async def test_a_rolled_secret_counts_for_what_waits_in_the_lane(engine: Engine,
         assert begun < 30
 
 
-async def test_a_deleted_endpoint_gets_nothing_more(engine: Engine, scope: Scope) -> None:
+async def test_a_deleted_endpoint_gets_nothing_more(engine: Engine, tenant: Tenant) -> None:
     async with (
         receiving(answering(500)) as receiver,
         receiving() as other,
-        delivering(engine, scope) as ledger,
+        delivering(engine, tenant) as ledger,
     ):
         endpoint = await ledger.endpoint(receiver)
         kept = await ledger.endpoint(other)
         await ledger.happen()
         await receiver.until_received(1)
-        await ledger.change(endpoints.delete, endpoint.id)
+        await ledger.change(deleted.delete, endpoint.id)
         await ledger.happen(3)
         await ledger.until_settled(kept.id, 4)
         count = len(receiver.received)
@@ -446,14 +488,14 @@ async def test_a_deleted_endpoint_gets_nothing_more(engine: Engine, scope: Scope
 
 
 async def test_secrets_are_opened_with_the_key_and_sealed_where_they_were_not(
-    engine: Engine, scope: Scope
+    engine: Engine, tenant: Tenant
 ) -> None:
     seal = Seal("correct horse")
     async with receiving() as sealed, receiving() as plain:
-        ledger = Delivering(engine, scope)
+        ledger = Delivering(engine, tenant)
         one = await ledger.endpoint(sealed, seal=seal)
         two = await ledger.endpoint(plain)
-        async with delivering(engine, scope, seal=seal):
+        async with delivering(engine, tenant, seal=seal):
             await ledger.happen()
             await sealed.until_received(1)
             await plain.until_received(1)
@@ -466,13 +508,13 @@ async def test_secrets_are_opened_with_the_key_and_sealed_where_they_were_not(
 
 
 async def test_an_endpoint_whose_secret_cannot_be_read_waits(
-    engine: Engine, scope: Scope, caplog: pytest.LogCaptureFixture
+    engine: Engine, tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with receiving() as locked, receiving() as open_one:
-        ledger = Delivering(engine, scope)
+        ledger = Delivering(engine, tenant)
         endpoint = await ledger.endpoint(locked, seal=Seal("correct horse"))
         other = await ledger.endpoint(open_one)
-        async with delivering(engine, scope):
+        async with delivering(engine, tenant):
             happened = []
             for number in range(1, 6):  # it is looked at each time, and told of once
                 happened += await ledger.happen()
@@ -482,7 +524,7 @@ async def test_an_endpoint_whose_secret_cannot_be_read_waits(
         assert locked.received == []
         assert caplog.text.count(endpoint.id) == 1
         assert endpoint.secret not in caplog.text
-        async with delivering(engine, scope, seal=Seal("correct horse")):
+        async with delivering(engine, tenant, seal=Seal("correct horse")):
             await locked.until_received(len(happened))
         assert locked.events == happened
 
@@ -490,8 +532,8 @@ async def test_an_endpoint_whose_secret_cannot_be_read_waits(
 # Sending again
 
 
-async def test_a_resent_event_goes_out_at_once_as_another_attempt(engine: Engine, scope: Scope) -> None:
-    async with receiving() as receiver, delivering(engine, scope) as ledger:
+async def test_a_resent_event_goes_out_at_once_as_another_attempt(engine: Engine, tenant: Tenant) -> None:
+    async with receiving() as receiver, delivering(engine, tenant) as ledger:
         endpoint = await ledger.endpoint(receiver)
         (event,) = await ledger.happen()
         await ledger.until_settled(endpoint.id, 1)
@@ -500,8 +542,10 @@ async def test_a_resent_event_goes_out_at_once_as_another_attempt(engine: Engine
         assert [(request.event, request.attempt) for request in receiver.received] == [(event, 1), (event, 2)]
 
 
-async def test_all_that_failed_is_sent_again_with_a_schedule_of_its_own(engine: Engine, scope: Scope) -> None:
-    async with receiving(answering(500)) as receiver, delivering(engine, scope, retries_s=(0.01,)) as ledger:
+async def test_all_that_failed_is_sent_again_with_a_schedule_of_its_own(
+    engine: Engine, tenant: Tenant
+) -> None:
+    async with receiving(answering(500)) as receiver, delivering(engine, tenant, retries_s=(0.01,)) as ledger:
         endpoint = await ledger.endpoint(receiver)
         await ledger.happen(30)
         await ledger.until_settled(endpoint.id, 30)
@@ -538,16 +582,16 @@ def machine() -> Machine:
 
 
 @pytest.fixture
-async def still(tmp_path: Path, machine: Machine, scope: Scope) -> AsyncIterator[Engine]:
+async def still(tmp_path: Path, machine: Machine, tenant: Tenant) -> AsyncIterator[Engine]:
     """A second engine on the same file, whose clock the test moves."""
     engine = open_engine(tmp_path / "ledger.db", clock=machine.clock)
     yield engine
     await engine.close()
 
 
-async def test_a_clock_set_forward_makes_nothing_due(still: Engine, scope: Scope, machine: Machine) -> None:
+async def test_a_clock_set_forward_makes_nothing_due(still: Engine, tenant: Tenant, machine: Machine) -> None:
     settings = {"monotonic": machine.monotonic, "retries_s": (HOUR_S, 10 * HOUR_S)}
-    async with receiving(answering(500)) as receiver, delivering(still, scope, **settings) as ledger:
+    async with receiving(answering(500)) as receiver, delivering(still, tenant, **settings) as ledger:
         endpoint = await ledger.endpoint(receiver)
         await ledger.happen(20)
         await ledger.until(endpoint.id, lambda found: len(found) == 20)
@@ -557,7 +601,7 @@ async def test_a_clock_set_forward_makes_nothing_due(still: Engine, scope: Scope
         assert receiver.events[20:] == later
         assert {request.attempt for request in receiver.received} == {1}
         assert {each.status for each in await ledger.deliveries(endpoint.id)} == {"pending"}
-        found = await still.read(lambda unit: endpoints.get(unit, scope, endpoint.id))
+        found = await still.read(lambda unit: endpoints.get(unit, tenant, endpoint.id))
         assert found.status == "enabled", "400 days were not failed through"
         machine.run(2 * HOUR_S)
         await ledger.until(endpoint.id, lambda found: all(len(each.attempts) == 2 for each in found))
@@ -565,10 +609,10 @@ async def test_a_clock_set_forward_makes_nothing_due(still: Engine, scope: Scope
 
 
 async def test_after_a_jump_the_waits_are_as_long_as_before(
-    still: Engine, scope: Scope, machine: Machine
+    still: Engine, tenant: Tenant, machine: Machine
 ) -> None:
     settings = {"monotonic": machine.monotonic, "retries_s": (HOUR_S,)}
-    async with receiving(answering(500)) as receiver, delivering(still, scope, **settings) as ledger:
+    async with receiving(answering(500)) as receiver, delivering(still, tenant, **settings) as ledger:
         endpoint = await ledger.endpoint(receiver)
         await ledger.happen()
         (before,) = await ledger.until(endpoint.id, lambda found: len(found) == 1)
@@ -579,9 +623,9 @@ async def test_after_a_jump_the_waits_are_as_long_as_before(
         assert (after.next_attempt_at or 0) - (before.next_attempt_at or 0) == 400 * DAY
 
 
-async def test_time_that_passes_is_no_jump(still: Engine, scope: Scope, machine: Machine) -> None:
+async def test_time_that_passes_is_no_jump(still: Engine, tenant: Tenant, machine: Machine) -> None:
     settings = {"monotonic": machine.monotonic, "retries_s": (HOUR_S,) * 200}
-    async with receiving(answering(500)) as receiver, delivering(still, scope, **settings) as ledger:
+    async with receiving(answering(500)) as receiver, delivering(still, tenant, **settings) as ledger:
         endpoint = await ledger.endpoint(receiver)
         await ledger.happen()
         for attempt in range(1, 7):
@@ -589,33 +633,33 @@ async def test_time_that_passes_is_no_jump(still: Engine, scope: Scope, machine:
             machine.run(DAY / 1000 + HOUR_S)
 
         async def status() -> str:
-            return (await still.read(lambda unit: endpoints.get(unit, scope, endpoint.id))).status
+            return (await still.read(lambda unit: endpoints.get(unit, tenant, endpoint.id))).status
 
         await looked_until(status, lambda found: found == "disabled")
 
 
 async def test_five_days_count_anew_when_a_deliverer_starts(
-    still: Engine, scope: Scope, machine: Machine
+    still: Engine, tenant: Tenant, machine: Machine
 ) -> None:
     settings = {"monotonic": machine.monotonic, "retries_s": (HOUR_S,) * 20}
     async with receiving(answering(500)) as receiver:
-        async with delivering(still, scope, **settings) as ledger:
+        async with delivering(still, tenant, **settings) as ledger:
             endpoint = await ledger.endpoint(receiver)
             await ledger.happen()
             await ledger.until(endpoint.id, lambda found: len(found) == 1)
         machine.run(20 * DAY / 1000)  # nobody was there to see whether it failed
-        async with delivering(still, scope, **settings) as ledger:
+        async with delivering(still, tenant, **settings) as ledger:
             await ledger.until(endpoint.id, lambda found: len(found[0].attempts) == 2)
-            found = await still.read(lambda unit: endpoints.get(unit, scope, endpoint.id))
+            found = await still.read(lambda unit: endpoints.get(unit, tenant, endpoint.id))
             assert found.status == "enabled"
 
 
 async def test_a_clock_set_back_before_a_restart_delays_no_retry_by_more_than_was_lost(
-    tmp_path: Path, scope: Scope, machine: Machine, still: Engine
+    tmp_path: Path, tenant: Tenant, machine: Machine, still: Engine
 ) -> None:
     settings = {"monotonic": machine.monotonic, "retries_s": (HOUR_S,)}
     async with receiving(answering(500)) as receiver:
-        async with delivering(still, scope, **settings) as ledger:
+        async with delivering(still, tenant, **settings) as ledger:
             endpoint = await ledger.endpoint(receiver)
             await ledger.happen()
             await ledger.until(endpoint.id, lambda found: len(found) == 1)
@@ -624,7 +668,7 @@ async def test_a_clock_set_back_before_a_restart_delays_no_retry_by_more_than_wa
         engine = open_engine(tmp_path / "ledger.db", clock=earlier.clock)
         try:
             settings["monotonic"] = earlier.monotonic
-            async with delivering(engine, scope, **settings) as ledger:
+            async with delivering(engine, tenant, **settings) as ledger:
                 await ledger.until(endpoint.id, lambda _: earlier.clock.now() > machine.clock.now())
                 assert len(receiver.received) == 1
                 earlier.run(1.2 * HOUR_S)

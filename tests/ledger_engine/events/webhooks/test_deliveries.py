@@ -6,11 +6,11 @@ import pytest
 
 from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest, NotFound
 from ledger_engine.core.ids import first_at
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import PageRequest
 from ledger_engine.events import outbox
-from ledger_engine.events.webhooks import deliveries, endpoints
+from ledger_engine.events.webhooks import deleted, deliveries, endpoints
 from ledger_engine.ledger.orders import NewOrder, create
 from ledger_engine.ledger.users import NewUser
 from ledger_engine.ledger.users import create as create_user
@@ -20,8 +20,8 @@ from tests.ledger_engine.manual_clock import ManualClock
 
 
 @pytest.fixture
-async def sending(engine: Engine, clock: ManualClock, scope: Scope) -> Sending:
-    return await begin(engine, clock, scope, ["*"])
+async def sending(engine: Engine, clock: ManualClock, tenant: Tenant) -> Sending:
+    return await begin(engine, clock, tenant, ["*"])
 
 
 async def attempted(sending: Sending, count: int = 1) -> list[str]:
@@ -46,7 +46,7 @@ async def test_deliveries_are_listed_newest_first_and_paged(sending: Sending, re
         await read(deliveries.page, endpoint, PageRequest(3, after="dlv_none", cursor="cursor"))
 
 
-async def test_to_others_the_deliveries_do_not_exist(sending: Sending, read: Run, stranger: Scope) -> None:
+async def test_to_others_the_deliveries_do_not_exist(sending: Sending, read: Run, stranger: Tenant) -> None:
     await attempted(sending)
     with pytest.raises(NotFound):
         await read(deliveries.page, sending.subscription.endpoint, PageRequest(), by=stranger)
@@ -64,12 +64,12 @@ async def test_of_a_body_the_first_4_kb_are_shown(sending: Sending, write: Run) 
 
 
 async def test_what_was_sent_of_a_user_is_for_those_who_may_read_users(
-    sending: Sending, read: Run, write: Run, scope: Scope
+    sending: Sending, read: Run, write: Run, tenant: Tenant
 ) -> None:
     await write(create_user, NewUser("Ada", "ada@example.com"))
     await sending.record(sending.outcome(await sending.newest()))
     for scopes, shown in ((["read:projects"], False), (["read:projects", "read:users"], True)):
-        by = Scope(scope.project, livemode=False, scopes=frozenset(scopes))
+        by = Tenant(tenant.project, livemode=False, scopes=frozenset(scopes))
         page = await read(deliveries.page, sending.subscription.endpoint, PageRequest(), by=by)
         (delivery,) = page.items
         body = delivery.attempts[0]["request"]["body"]
@@ -99,10 +99,10 @@ async def test_a_delivered_event_is_due_again_at_once(sending: Sending, write: R
 
 
 async def test_an_event_from_before_the_endpoint_can_be_sent_to_it(
-    engine: Engine, clock: ManualClock, scope: Scope, write: Run, sending: Sending
+    engine: Engine, clock: ManualClock, tenant: Tenant, write: Run, sending: Sending
 ) -> None:
     (event,) = await attempted(sending)
-    later = await begin(engine, clock, scope, ["*"])
+    later = await begin(engine, clock, tenant, ["*"])
     (delivery,) = await write(deliveries.resend, event, later.subscription.endpoint)
     assert (delivery.endpoint, delivery.attempts) == (later.subscription.endpoint, [])
     assert [retry.attempts for retry in await later.pending()] == [0]
@@ -110,12 +110,12 @@ async def test_an_event_from_before_the_endpoint_can_be_sent_to_it(
 
 
 async def test_it_goes_to_every_enabled_endpoint_that_wants_its_kind(
-    engine: Engine, clock: ManualClock, scope: Scope, write: Run, sending: Sending
+    engine: Engine, clock: ManualClock, tenant: Tenant, write: Run, sending: Sending
 ) -> None:
     (event,) = await attempted(sending)
-    wanting = await begin(engine, clock, scope, ["account.created"])
-    await begin(engine, clock, scope, ["user.created"])
-    disabled = await begin(engine, clock, scope, ["*"])
+    wanting = await begin(engine, clock, tenant, ["account.created"])
+    await begin(engine, clock, tenant, ["user.created"])
+    disabled = await begin(engine, clock, tenant, ["*"])
     await write(endpoints.disable, disabled.subscription.endpoint)
     sent = await write(deliveries.resend, event)
     assert {delivery.endpoint for delivery in sent} == {
@@ -155,7 +155,7 @@ async def test_a_second_use_of_a_key_sends_nothing(sending: Sending, write: Run)
     assert await sending.pending() == []
 
 
-async def test_of_others_nothing_is_sent_again(sending: Sending, write: Run, stranger: Scope) -> None:
+async def test_of_others_nothing_is_sent_again(sending: Sending, write: Run, stranger: Tenant) -> None:
     (event,) = await attempted(sending)
     endpoint = sending.subscription.endpoint
     for asked in (
@@ -216,7 +216,7 @@ async def test_what_waits_for_an_endpoint_that_is_gone_is_purged_too(
     sending: Sending, engine: Engine, write: Run
 ) -> None:
     (event,) = await attempted(sending)
-    await write(endpoints.delete, sending.subscription.endpoint)
+    await write(deleted.delete, sending.subscription.endpoint)
     # An answer that was under way when the endpoint was deleted.
     await sending.record(sending.failure(event))
     sending.clock.advance(1000)
@@ -229,8 +229,8 @@ async def test_deleting_an_endpoint_ends_what_was_pending(
 ) -> None:
     (event,) = await attempted(sending)
     await sending.record(sending.failure(event))
-    await write(endpoints.delete, sending.subscription.endpoint)
+    await write(deleted.delete, sending.subscription.endpoint)
     row = await engine.read(lambda unit: unit.first("SELECT status, due FROM deliveries"))
     assert row is not None
     assert (row["status"], row["due"]) == ("failed", None)
-    assert await engine.read(lambda unit: outbox.scope_of(unit, event)) == sending.scope
+    assert await engine.read(lambda unit: outbox.tenant_of(unit, event)) == sending.tenant

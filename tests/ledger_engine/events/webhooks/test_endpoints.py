@@ -15,11 +15,11 @@ from ledger_engine.core.errors import (
     NotFound,
     PermissionDenied,
 )
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import PageRequest
 from ledger_engine.events import outbox
-from ledger_engine.events.webhooks import endpoints
+from ledger_engine.events.webhooks import deleted, endpoints
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint
 from ledger_engine.ledger import accounts
 from tests.ledger_engine.conftest import START, Run
@@ -34,7 +34,7 @@ def register(write: Run) -> Run:
     """Register an endpoint with its secret readable."""
 
     async def make(
-        url: str = URL, kinds: list[str] | None = None, key: str | None = None, by: Scope | None = None
+        url: str = URL, kinds: list[str] | None = None, key: str | None = None, by: Tenant | None = None
     ) -> EndpointWithSecret:
         secret = endpoints.new_secret()
         made: EndpointWithSecret = await write(
@@ -93,10 +93,10 @@ async def test_a_kind_that_is_none_is_refused(write: Run, kinds: list[str], para
 
 @pytest.mark.parametrize(("livemode", "url"), [(True, URL), (False, "http://93.184.216.34/")])
 async def test_a_url_the_mode_does_not_allow_is_refused(
-    register: Run, scope: Scope, livemode: bool, url: str
+    register: Run, tenant: Tenant, livemode: bool, url: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        await register(url, by=Scope(scope.project, livemode))
+        await register(url, by=Tenant(tenant.project, livemode))
     assert refused.value.param == "url"
 
 
@@ -105,13 +105,13 @@ async def test_the_plan_limits_how_many_there_are_in_each_mode(
     engine: Engine, register: Run, write: Run, plan: str, most: int
 ) -> None:
     project = await engine.write(lambda unit: projects.create(unit, projects.NewProject("Stall", plan)))
-    test, live = Scope(project.id, livemode=False), Scope(project.id, livemode=True)
+    test, live = Tenant(project.id, livemode=False), Tenant(project.id, livemode=True)
     made = [await register(by=test) for _ in range(most)]
     with pytest.raises(PermissionDenied) as refused:
         await register(by=test)
     assert refused.value.code == "quota_exceeded"
     await register("https://hooks.example/", by=live)
-    await write(endpoints.delete, made[0].id, by=test)
+    await write(deleted.delete, made[0].id, by=test)
     await register(by=test)
 
 
@@ -135,12 +135,12 @@ async def test_endpoints_are_listed_newest_first(register: Run, read: Run) -> No
 
 
 async def test_to_others_an_endpoint_does_not_exist(
-    register: Run, write: Run, read: Run, stranger: Scope
+    register: Run, write: Run, read: Run, stranger: Tenant
 ) -> None:
     made = await register()
     for call in (
         read(endpoints.get, made.id, by=stranger),
-        write(endpoints.delete, made.id, by=stranger),
+        write(deleted.delete, made.id, by=stranger),
         write(endpoints.disable, made.id, by=stranger),
         write(endpoints.enable, made.id, by=stranger),
         write(endpoints.roll_secret, made.id, "whsec_y", "whsec_y", by=stranger),
@@ -175,18 +175,20 @@ async def test_a_disabled_endpoint_is_not_subscribed_and_an_enabled_one_goes_on(
 
 async def test_a_deleted_endpoint_is_gone_with_its_secret(engine: Engine, register: Run, write: Run) -> None:
     made = await register()
-    assert (await write(endpoints.delete, made.id)).id == made.id
+    assert (await write(deleted.delete, made.id)).id == made.id
     with pytest.raises(NotFound):
-        await write(endpoints.delete, made.id)
+        await write(deleted.delete, made.id)
     assert await engine.read(endpoints.sealed_secrets) == []
 
 
 async def test_the_endpoints_of_an_archived_project_are_not_subscribed(
-    engine: Engine, register: Run, scope: Scope
+    engine: Engine, register: Run, tenant: Tenant
 ) -> None:
     await register()
     await engine.write(
-        lambda unit: unit.execute("UPDATE projects SET archived_at = 1 WHERE id = :id", {"id": scope.project})
+        lambda unit: unit.execute(
+            "UPDATE projects SET archived_at = 1 WHERE id = :id", {"id": tenant.project}
+        )
     )
     assert await subscriptions(engine) == {}
 
@@ -214,7 +216,7 @@ async def test_every_change_is_announced(engine: Engine, register: Run, write: R
     await write(endpoints.disable, made.id)
     await write(endpoints.enable, made.id)
     await write(endpoints.roll_secret, made.id, "whsec_y", "whsec_y")
-    await write(endpoints.delete, made.id)
+    await write(deleted.delete, made.id)
     assert [endpoints.TOPIC in topics for topics in heard] == [True] * 4
 
 
@@ -298,9 +300,9 @@ async def test_a_secret_that_was_rolled_meanwhile_is_not_sealed_over(
 
 
 async def test_the_administrator_finds_an_endpoint_by_its_id(
-    engine: Engine, register: Run, scope: Scope
+    engine: Engine, register: Run, tenant: Tenant
 ) -> None:
     made = await register()
-    assert await engine.read(lambda unit: endpoints.scope_of(unit, made.id)) == scope
+    assert await engine.read(lambda unit: endpoints.tenant_of(unit, made.id)) == tenant
     with pytest.raises(LedgerError):
-        await engine.read(lambda unit: endpoints.scope_of(unit, "whe_none"))
+        await engine.read(lambda unit: endpoints.tenant_of(unit, "whe_none"))

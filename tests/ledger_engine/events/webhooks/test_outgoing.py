@@ -38,86 +38,86 @@ def retry(number: int, due: int) -> Retry:
 def test_the_cursor_follows_what_was_answered_without_a_gap(outgoing: Outgoing) -> None:
     first, second, third = feed(outgoing, 1, 2, 3)
     assert outgoing.answered_to() == "evt_000"
-    outgoing.come_back(second, made=True)
+    outgoing.take_back(second, made=True)
     assert outgoing.answered_to() == "evt_000"
-    outgoing.come_back(first, made=True)
+    outgoing.take_back(first, made=True)
     assert outgoing.answered_to() == "evt_002"
-    outgoing.come_back(third, made=True)
+    outgoing.take_back(third, made=True)
     assert outgoing.answered_to() == "evt_003"
 
 
 def test_behind_the_last_answer_the_cursor_passes_what_is_not_wanted(outgoing: Outgoing) -> None:
     (sent,) = feed(outgoing, 1, read_to=9)
     assert outgoing.answered_to() == "evt_000"
-    outgoing.come_back(sent, made=True)
+    outgoing.take_back(sent, made=True)
     assert outgoing.answered_to() == "evt_009"
 
 
 def test_what_was_answered_is_kept_until_it_is_recorded(outgoing: Outgoing) -> None:
     """Its recording can fail, and then nothing may pass it."""
     first, second = feed(outgoing, 1, 2)
-    outgoing.come_back(first, made=True)
+    outgoing.take_back(first, made=True)
     assert outgoing.answered_to() == outgoing.answered_to() == "evt_001"
     assert list(outgoing.firsts) == ["evt_001", "evt_002"]
     outgoing.recorded_to("evt_001")
     assert (outgoing.cursor, list(outgoing.firsts)) == ("evt_001", ["evt_002"])
-    outgoing.come_back(second, made=True)
+    outgoing.take_back(second, made=True)
     outgoing.recorded_to("evt_002")
     assert (outgoing.cursor, outgoing.firsts) == ("evt_002", {})
 
 
 def test_the_cursor_does_not_pass_what_was_not_made(outgoing: Outgoing) -> None:
     first, second = feed(outgoing, 1, 2)
-    outgoing.come_back(first, made=False)
-    outgoing.come_back(second, made=True)
+    outgoing.take_back(first, made=False)
+    outgoing.take_back(second, made=True)
     assert outgoing.answered_to() == "evt_000"
     assert outgoing.drains
 
 
 def test_something_new_while_the_database_is_read_is_not_overlooked(outgoing: Outgoing) -> None:
-    assert outgoing.is_hungry(0)
-    outgoing.wish(0, 10)
-    assert not outgoing.is_hungry(0)
+    assert outgoing.has_demand(0)
+    outgoing.demand(0, 10)
+    assert not outgoing.has_demand(0)
     outgoing.may_have_more = True  # a commit, between the reading's snapshot and its answer
     outgoing.take_feed(Feed([], "evt_000", False))
-    assert outgoing.is_hungry(0)
+    assert outgoing.has_demand(0)
 
 
 def test_a_retry_announced_while_the_database_is_read_is_not_overlooked(outgoing: Outgoing) -> None:
-    wish = outgoing.wish(100, 10)
+    demand = outgoing.demand(100, 10)
     assert outgoing.looks_for_retries_at == NEVER
     outgoing.looks_at = 0
-    outgoing.take_retries([retry(1, 500)], wish.retries, 100)
+    outgoing.take_retries([retry(1, 500)], demand.retries, 100)
     assert outgoing.looks_for_retries_at == 0
 
 
 def test_no_more_is_handed_over_than_there_is_room_for(outgoing: Outgoing) -> None:
     outgoing.may_have_more = True
-    assert outgoing.wish(0, 10).firsts == 10
+    assert outgoing.demand(0, 10).firsts == 10
     outgoing.may_have_more = True
     sent = feed(outgoing, *range(1, FIRSTS_AHEAD - 2), more=True)
-    assert outgoing.wish(0, 10).firsts == 3
+    assert outgoing.demand(0, 10).firsts == 3
     outgoing.may_have_more = True
     feed(outgoing, FIRSTS_AHEAD, FIRSTS_AHEAD + 1, FIRSTS_AHEAD + 2)
     outgoing.may_have_more = True
     outgoing.looks_at = NEVER
-    assert not outgoing.is_hungry(0)
-    outgoing.come_back(sent[0], made=True)
-    assert outgoing.is_hungry(0)
+    assert not outgoing.has_demand(0)
+    outgoing.take_back(sent[0], made=True)
+    assert outgoing.has_demand(0)
 
 
 def test_large_bodies_take_the_room_of_many(outgoing: Outgoing) -> None:
     large = message(1, size=room.BYTES_AHEAD)
     outgoing.take_feed(Feed([large], "evt_001", True))
     outgoing.looks_at = NEVER
-    assert not outgoing.is_hungry(0)
-    outgoing.come_back(Sent(outgoing, large, True, 0, []), made=True)
-    assert outgoing.is_hungry(0)
+    assert not outgoing.has_demand(0)
+    outgoing.take_back(Sent(outgoing, large, True, 0, []), made=True)
+    assert outgoing.has_demand(0)
 
 
 def test_of_the_pending_those_due_are_taken_and_the_next_is_waited_for(outgoing: Outgoing) -> None:
-    wish = outgoing.wish(100, 10)
-    due = outgoing.take_retries([retry(1, 50), retry(2, 100), retry(3, 700)], wish.retries, 100)
+    demand = outgoing.demand(100, 10)
+    due = outgoing.take_retries([retry(1, 50), retry(2, 100), retry(3, 700)], demand.retries, 100)
     assert [each.message.id for each in due] == ["evt_001", "evt_002"]
     assert outgoing.looks_for_retries_at == 700
 
@@ -128,34 +128,34 @@ def test_a_retry_on_its_way_is_not_taken_twice(outgoing: Outgoing) -> None:
 
 
 def test_a_retry_recorded_while_the_database_was_read_is_not_taken_again(outgoing: Outgoing) -> None:
-    first = outgoing.wish(100, 10)
+    first = outgoing.demand(100, 10)
     (due,) = outgoing.take_retries([retry(1, 50)], first.retries, 100)
     outgoing.looks_at = 0
-    second = outgoing.wish(100, 10)  # its reading sees the delivery as it was before what follows
+    second = outgoing.demand(100, 10)  # its reading sees the delivery as it was before what follows
     sent = Sent(outgoing, due.message, False, 1, [])
-    outgoing.come_back(sent, made=True)
+    outgoing.take_back(sent, made=True)
     outgoing.is_recorded(sent, None)
     assert not outgoing.take_retries([retry(1, 50)], second.retries, 100)
-    third = outgoing.wish(100, 10)
+    third = outgoing.demand(100, 10)
     assert outgoing.take_retries([retry(1, 50)], third.retries, 100), "it may be sent anew after that"
 
 
 def test_when_all_places_are_taken_retries_wait_for_one(outgoing: Outgoing) -> None:
-    wish = outgoing.wish(100, 10)
-    pending = [retry(number, number) for number in range(wish.retries)]
-    taken = outgoing.take_retries(pending, wish.retries, 100)
+    demand = outgoing.demand(100, 10)
+    pending = [retry(number, number) for number in range(demand.retries)]
+    taken = outgoing.take_retries(pending, demand.retries, 100)
     assert len(taken) == RETRIES_AHEAD
     assert outgoing.looks_for_retries_at == NEVER
     sent = Sent(outgoing, taken[0].message, False, 1, [])
-    outgoing.come_back(sent, made=True)
+    outgoing.take_back(sent, made=True)
     outgoing.is_recorded(sent, None)
     assert outgoing.looks_for_retries_at <= 100
 
 
 def test_a_recorded_failure_is_looked_for_when_it_is_due(outgoing: Outgoing) -> None:
     (sent,) = feed(outgoing, 1)
-    outgoing.wish(100, 10)
-    outgoing.come_back(sent, made=True)
+    outgoing.demand(100, 10)
+    outgoing.take_back(sent, made=True)
     outgoing.is_recorded(sent, 5_100)
     assert outgoing.looks_for_retries_at == 5_100
     assert outgoing.with_sender == 0
@@ -163,7 +163,7 @@ def test_a_recorded_failure_is_looked_for_when_it_is_due(outgoing: Outgoing) -> 
 
 def test_one_that_drains_takes_nothing(outgoing: Outgoing) -> None:
     outgoing.drains = True
-    assert not outgoing.is_hungry(10**15)
+    assert not outgoing.has_demand(10**15)
 
 
 def test_a_job_is_the_whole_request(outgoing: Outgoing) -> None:

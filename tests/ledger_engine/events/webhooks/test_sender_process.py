@@ -14,9 +14,11 @@ import pytest
 
 from ledger_engine.events.webhooks import sender_process
 from ledger_engine.events.webhooks.sender_process import Lines, SenderProcess
-from ledger_engine.events.webhooks.sending import Answer, Job
+from ledger_engine.events.webhooks.sending import Job, SendResult
 from tests.ledger_engine.waiting import until, wait_until
 from tests.receivers import Receiver, hang, receiving
+
+pytestmark = pytest.mark.process
 
 
 def job(number: int, receiver: Receiver, body: str = "{}") -> Job:
@@ -28,7 +30,7 @@ class Owner:
     """Has a sender process and what it answered."""
 
     def __init__(self) -> None:
-        self.answers: list[Answer] = []
+        self.answers: list[SendResult] = []
         self._news = asyncio.Event()
         self.sender = SenderProcess(self._take)
 
@@ -39,14 +41,14 @@ class Owner:
                 with_patience = asyncio.wait_for(self._news.wait(), 0.02)
                 await asyncio.gather(with_patience, return_exceptions=True)
 
-    async def answered(self, count: int) -> list[Answer]:
+    async def answered(self, count: int) -> list[SendResult]:
         async with asyncio.timeout(60):
             while len(self.answers) < count:
                 self._news.clear()
                 await self._news.wait()
         return self.answers
 
-    def _take(self, answer: Answer) -> None:
+    def _take(self, answer: SendResult) -> None:
         self.answers.append(answer)
         self._news.set()
 
@@ -106,7 +108,7 @@ async def test_a_job_for_a_process_that_has_ended_comes_back() -> None:
     owner = Owner()
     async with receiving() as receiver:
         owner.sender.submit(job(1, receiver))
-        assert await owner.answered(1) == [Answer(1, made=False)]
+        assert await owner.answered(1) == [SendResult(1, made=False)]
         assert receiver.received == []
 
 
@@ -136,12 +138,12 @@ async def test_stopping_gives_every_job_back() -> None:
 async def test_a_process_that_dies_gives_its_jobs_back_and_is_started_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sender_process, "STARTS_AGAIN_S", (0.01,))
+    monkeypatch.setattr(sender_process, "RESTART_AFTER_S", (0.01,))
     async with receiving(hang) as receiver, owning() as owner:
         owner.sender.submit(job(1, receiver))
         await receiver.until_received(1)
         os.kill(child(), signal.SIGKILL)
-        assert await owner.answered(1) == [Answer(1, made=False)]
+        assert await owner.answered(1) == [SendResult(1, made=False)]
         await owner.ready()
         owner.sender.submit(job(2, receiver))
         await receiver.until_received(2)
@@ -150,7 +152,7 @@ async def test_a_process_that_dies_gives_its_jobs_back_and_is_started_again(
 async def test_a_process_that_cannot_be_started_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(sender_process, "STARTS_AGAIN_S", (0.01,))
+    monkeypatch.setattr(sender_process, "RESTART_AFTER_S", (0.01,))
     good = sys.executable
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     owner = Owner()
@@ -201,3 +203,36 @@ def test_lines_come_whole_however_they_are_cut() -> None:
         for start in range(0, len(text), size):
             found += lines.feed(text[start : start + size])
         assert found == [[1, "a"], [2, "é"], [3]]
+
+
+async def test_after_a_healthy_while_an_end_counts_as_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender_process, "RESTART_AFTER_S", (0.01, 1000))
+    monkeypatch.setattr(sender_process, "HEALTHY_AFTER_S", 0)
+    async with owning() as owner:
+        for _ in range(2):
+            os.kill(child(), signal.SIGKILL)
+            await until(lambda: not owner.sender.is_ready)
+            await owner.ready()
+
+
+async def test_when_its_owner_is_killed_it_ends_without_a_word() -> None:
+    async with receiving() as receiver:
+        reading, writing = os.pipe()
+        pipe = asyncio.subprocess.PIPE
+        sender = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-c", sender_process._PROGRAM),
+            stdin=pipe,
+            stdout=writing,
+            stderr=pipe,
+            env=sender_process._environment(),
+        )
+        assert sender.stdin is not None
+        assert sender.stderr is not None
+        # Its owner's ends of the pipes go, and it sees that of the one it writes to first.
+        os.close(writing)
+        os.close(reading)
+        for number in range(1, 101):
+            sender.stdin.write(sender_process._encode(["job", *job(number, receiver)]))
+            await receiver.until_received(number)
+        sender.stdin.close()
+        assert (await sender.stderr.read(), await sender.wait()) == (b"", 0)

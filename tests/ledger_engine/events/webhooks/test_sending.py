@@ -15,7 +15,7 @@ from cryptography import x509
 
 from ledger_engine.events.webhooks import exchange, sending
 from ledger_engine.events.webhooks.addresses import parse_url
-from ledger_engine.events.webhooks.sending import Answer, Job, Sender
+from ledger_engine.events.webhooks.sending import Job, Sender, SendResult
 from tests.certificates import make_certificate
 from tests.receivers import (
     Behaviour,
@@ -41,7 +41,7 @@ class Sending:
     """A sender with what came of its jobs."""
 
     def __init__(self, deadline_s: float) -> None:
-        self.answers: dict[int, Answer] = {}
+        self.answers: dict[int, SendResult] = {}
         self._numbers = itertools.count(1)
         self._news = asyncio.Event()
         self.sender = Sender(self._take, deadline_s)
@@ -72,7 +72,7 @@ class Sending:
         )
         return number
 
-    async def outcome(self, number: int) -> Answer:
+    async def outcome(self, number: int) -> SendResult:
         await self.until(lambda: number in self.answers)
         return self.answers[number]
 
@@ -82,7 +82,7 @@ class Sending:
                 self._news.clear()
                 await self._news.wait()
 
-    def _take(self, answer: Answer) -> None:
+    def _take(self, answer: SendResult) -> None:
         assert answer.number not in self.answers
         self.answers[answer.number] = answer
         self._news.set()
@@ -114,11 +114,11 @@ async def sending_for(deadline_s: float = DEADLINE_S) -> AsyncIterator[Sending]:
         (answering(500), 500, "answered 500"),
         (bomb, 200, None),
         (flood, 200, None),
-        (flood_head, None, "no proper HTTP answer"),
-        (babble, None, "no proper HTTP answer"),
-        (hang, None, "no whole answer within 0.6 s"),
-        (drip, None, "no whole answer within 0.6 s"),
-        (drip_head, None, "no whole answer within 0.6 s"),
+        (flood_head, None, "not a valid HTTP response"),
+        (babble, None, "not a valid HTTP response"),
+        (hang, None, "no complete answer within 0.6 s"),
+        (drip, None, "no complete answer within 0.6 s"),
+        (drip_head, None, "no complete answer within 0.6 s"),
         (reset, None, "Connection reset by peer"),
         (close, None, "the connection was closed without an answer"),
     ],
@@ -126,7 +126,9 @@ async def sending_for(deadline_s: float = DEADLINE_S) -> AsyncIterator[Sending]:
 async def test_what_a_receiver_does_is_an_outcome(
     behave: Behaviour, status: int | None, error: str | None
 ) -> None:
-    async with receiving(behave) as receiver, sending_for() as sending:
+    # Only those that never end run into the limit: what is answered on a busy machine may take long.
+    deadline_s = DEADLINE_S if behave in (hang, drip, drip_head) else 30
+    async with receiving(behave) as receiver, sending_for(deadline_s) as sending:
         answer = await sending.outcome(sending.submit(receiver))
         assert len(receiver.received) == 1
     assert (answer.made, answer.status) == (True, status)
@@ -203,6 +205,7 @@ async def test_so_many_first_attempts_hang_at_one_receiver_and_not_more(
         assert len(receiver.received) == sending.FIRSTS_MAX
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", [hang, drip, flood, reset, bomb, answering(500)])
 async def test_bad_receivers_do_not_slow_a_good_one(bad: Behaviour, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many hang: the shared store is used up by them here, many times over."""

@@ -1,4 +1,4 @@
-"""The Authorization header (interface.md, Authentication 1, 4, 9, 10), and what guessing costs."""
+"""The Authorization header (docs/interface.md#authentication), and what guessing costs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from ledger_engine.access import api_keys, projects
 from ledger_engine.access.api_keys import NewApiKey
 from ledger_engine.access.credentials import Credential
 from ledger_engine.core.errors import AuthenticationError, StorageUnavailable
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Listener, Unit
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.http.app import create_app
+from ledger_engine.http.protocol import authentication
 from ledger_engine.http.protocol.authentication import Authenticator
 from tests.ledger_engine.manual_clock import ManualClock
 
@@ -32,10 +33,10 @@ def app(engine: Engine) -> Quart:
 
 
 @pytest.fixture
-async def key(engine: Engine, scope: Scope) -> tuple[str, str]:
+async def key(engine: Engine, tenant: Tenant) -> tuple[str, str]:
     """The id and the value of an admin's key."""
     value = api_keys.new_value(livemode=False)
-    made = await engine.write(partial(api_keys.create, scope=scope, new=NewApiKey(), value=value))
+    made = await engine.write(partial(api_keys.create, tenant=tenant, new=NewApiKey(), value=value))
     return made.id, value
 
 
@@ -134,32 +135,32 @@ async def test_an_unknown_value_is_invalid(anyone: httpx.AsyncClient, prefix: st
 
 
 async def test_a_revoked_key_is_401_with_the_next_request(
-    anyone: httpx.AsyncClient, engine: Engine, scope: Scope, key: tuple[str, str]
+    anyone: httpx.AsyncClient, engine: Engine, tenant: Tenant, key: tuple[str, str]
 ) -> None:
     id, value = key
     assert (await ask(anyone, f"Bearer {value}")).status_code == 200
-    await engine.write(partial(api_keys.revoke, scope=scope, id=id))
+    await engine.write(partial(api_keys.revoke, tenant=tenant, id=id))
     answer = await ask(anyone, f"Bearer {value}")
     assert (answer.status_code, code_of(answer)) == (401, "revoked_credential")
 
 
 async def test_a_key_of_an_archived_project_is_401_with_the_next_request(
-    anyone: httpx.AsyncClient, engine: Engine, scope: Scope, key: tuple[str, str]
+    anyone: httpx.AsyncClient, engine: Engine, tenant: Tenant, key: tuple[str, str]
 ) -> None:
     assert (await ask(anyone, f"Bearer {key[1]}")).status_code == 200
-    await engine.write(partial(projects.archive, scope=scope, id=scope.project))
+    await engine.write(partial(projects.archive, tenant=tenant, id=tenant.project))
     answer = await ask(anyone, f"Bearer {key[1]}")
     assert (answer.status_code, code_of(answer)) == (401, "revoked_credential")
 
 
 async def test_a_key_revoked_by_another_process_is_refused_within_a_second(
-    anyone: httpx.AsyncClient, tmp_path: Path, clock: ManualClock, scope: Scope, key: tuple[str, str]
+    anyone: httpx.AsyncClient, tmp_path: Path, clock: ManualClock, tenant: Tenant, key: tuple[str, str]
 ) -> None:
-    """decisions.md 14."""
+    """docs/decisions.md#commands."""
     id, value = key
     assert (await ask(anyone, f"Bearer {value}")).status_code == 200
     beside = open_engine(tmp_path / "ledger.db", clock=clock)
-    await beside.write(partial(api_keys.revoke, scope=scope, id=id))
+    await beside.write(partial(api_keys.revoke, tenant=tenant, id=id))
     await beside.close()
     clock.advance(999)
     answer = await ask(anyone, f"Bearer {value}")
@@ -192,6 +193,7 @@ class CountedEngine:
         self.at_once = 0
         self.most_at_once = 0
         self.trouble: Exception | None = None
+        self.hangs_until: asyncio.Event | None = None
         self.before_answer: Callable[[], Any] | None = None
 
     async def read(self, work: Callable[[Unit], Credential]) -> Credential:
@@ -201,6 +203,8 @@ class CountedEngine:
         try:
             if self.trouble is not None:
                 raise self.trouble
+            if self.hangs_until is not None:
+                await self.hangs_until.wait()
             answer = await self._engine.read(work)
             if self.before_answer is not None:
                 await self.before_answer()
@@ -282,10 +286,10 @@ async def _tell_and_wait(told: asyncio.Event) -> None:
 
 
 async def test_whoever_waits_for_a_look_up_is_refused_when_the_key_is_revoked_meanwhile(
-    look_up: Any, counted: CountedEngine, engine: Engine, scope: Scope, key: tuple[str, str]
+    look_up: Any, counted: CountedEngine, engine: Engine, tenant: Tenant, key: tuple[str, str]
 ) -> None:
     id, value = key
-    counted.before_answer = partial(engine.write, partial(api_keys.revoke, scope=scope, id=id))
+    counted.before_answer = partial(engine.write, partial(api_keys.revoke, tenant=tenant, id=id))
     first = asyncio.ensure_future(look_up(value))
     second = asyncio.ensure_future(look_up(value))
     assert isinstance(await first, Credential)  # it was good when it was read
@@ -326,21 +330,35 @@ async def test_lost_storage_is_not_remembered_as_a_refusal(
     assert isinstance(await look_up(key[1]), Credential)
 
 
+async def test_while_the_storage_hangs_nobody_waits_for_the_look_ups_of_others(
+    look_up: Any, counted: CountedEngine, key: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(authentication, "_LOOKED_UP_IN_S", 0.1, raising=False)
+    counted.hangs_until = asyncio.Event()
+    of_one_value = [look_up(key[1]) for _ in range(50)]
+    of_others = [look_up(unknown()) for _ in range(50)]
+    outcome = await asyncio.wait_for(asyncio.gather(*of_one_value, *of_others), 30)
+    assert {each.code for each in outcome} == {"storage_unavailable"}
+    assert counted.reads <= 51  # the 50 with one value share one, and the others have one each at the most
+    counted.hangs_until.set()
+    assert isinstance(await look_up(key[1]), Credential)
+
+
 async def test_a_credential_revoked_while_it_is_looked_up_is_not_remembered(
-    look_up: Any, counted: CountedEngine, engine: Engine, scope: Scope, key: tuple[str, str]
+    look_up: Any, counted: CountedEngine, engine: Engine, tenant: Tenant, key: tuple[str, str]
 ) -> None:
     id, value = key
-    counted.before_answer = partial(engine.write, partial(api_keys.revoke, scope=scope, id=id))
+    counted.before_answer = partial(engine.write, partial(api_keys.revoke, tenant=tenant, id=id))
     assert isinstance(await look_up(value), Credential)  # it was good when it was read
     counted.before_answer = None
     assert (await look_up(value)).code == "revoked_credential"
 
 
 async def test_a_plan_is_heeded_with_the_next_request(
-    anyone: httpx.AsyncClient, engine: Engine, scope: Scope, key: tuple[str, str]
+    anyone: httpx.AsyncClient, engine: Engine, tenant: Tenant, key: tuple[str, str]
 ) -> None:
     assert (await ask(anyone, f"Bearer {key[1]}")).json()["plan"] == "enterprise"
     changes = projects.Changes(plan="free")
-    await engine.write(partial(projects.update, id=scope.project, changes=changes))
+    await engine.write(partial(projects.update, id=tenant.project, changes=changes))
     answer = await ask(anyone, f"Bearer {key[1]}")
     assert (answer.json()["plan"], answer.headers["X-RateLimit-Limit"]) == ("free", "60")

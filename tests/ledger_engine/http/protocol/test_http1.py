@@ -13,7 +13,7 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
 from ledger_engine.http.protocol.asgi import until_gone
-from ledger_engine.http.protocol.http1 import make_strict
+from ledger_engine.http.protocol.hypercorn_patch import make_strict
 
 Messages = list[dict[str, Any]]
 

@@ -1,4 +1,5 @@
-"""Rate limits (interface.md, Rate limits; decisions.md 10), on a wall clock that the tests move."""
+"""Rate limits (docs/interface.md#rate-limits; docs/decisions.md#rate-limits), on a wall clock that the tests
+move."""
 
 from __future__ import annotations
 
@@ -232,7 +233,7 @@ async def test_without_a_credential_the_address_counts_at_the_free_plans_limits(
 async def test_authentication_has_a_stricter_limit_per_address(
     app: Quart, anyone: httpx.AsyncClient, wall: Wall
 ) -> None:
-    """5 in a second and 20 a minute, whatever the credential (decisions.md 10)."""
+    """5 in a second and 20 a minute, whatever the credential (docs/decisions.md#rate-limits-auth)."""
     body = {"grant_type": "api_key", "api_key": "sk_test_none"}
     for number in range(20):
         wall.seconds = MINUTE + number // 5

@@ -3,7 +3,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypedDict
 
 import pytest
 
-from ledger_engine.core.records import Moment, OneOf
+from ledger_engine.core.records import Format, Moment, OneOf
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.reference.schemas import MOMENT, Records, of_bodies, of_query, with_null
 
@@ -86,6 +86,22 @@ def test_an_object_in_another_is_referred_to() -> None:
     assert fields(Bag) == {"thing": reference, "things": {"type": "array", "items": reference}}
 
 
+@dataclass(slots=True)
+class Dated:
+    day: Annotated[str, Format("date")] | None
+    note: str | None = None
+
+
+def test_a_text_has_the_format_that_its_type_notes() -> None:
+    assert fields(Dated)["day"] == {"type": ["string", "null"], "format": "date"}
+
+
+def test_a_field_with_a_default_is_not_on_every_record() -> None:
+    records = Records()
+    records.refer(Dated)
+    assert records.components["Dated"]["required"] == ["day"]
+
+
 def test_what_json_does_not_have_has_no_schema() -> None:
     with pytest.raises(TypeError, match="no schema"):
         Records().refer(Odd)
@@ -111,7 +127,7 @@ class Filter(Query):
 def test_a_body_has_no_titles_but_its_own_fields() -> None:
     made = of_bodies([Make])["Make"]
     assert made["properties"]["title"] == {"type": "string"}
-    assert made["properties"]["size"] == {"type": ["integer", "null"], "default": None}
+    assert made["properties"]["size"] == {"type": ["integer", "null"]}
     assert "title" not in made
 
 

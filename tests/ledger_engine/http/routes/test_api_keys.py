@@ -1,4 +1,4 @@
-"""/v1/api_keys (decisions.md 4)."""
+"""/v1/api_keys (docs/decisions.md#credentials)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/v1/billing (interface.md, Authentication 8; decisions.md 3, 4)."""
+"""/v1/billing (docs/interface.md#scopes; docs/decisions.md#projects, #credentials)."""
 
 from __future__ import annotations
 
@@ -132,10 +132,12 @@ async def test_billing_takes_the_scope_and_the_owner_role(
 async def test_a_test_key_cannot_change_the_plan_that_live_keys_rest_on(
     owner: httpx.AsyncClient, anyone: httpx.AsyncClient, cafe: Project, make_key: Any
 ) -> None:
-    """Test data never touches live balances (interface.md, What the service does)."""
+    """Test data never touches live balances (docs/interface.md#service-test-keys)."""
     live = {"Authorization": f"Bearer {await make_key(of=cafe.id, role='owner', livemode=True)}"}
     answer = await owner.patch(PATH, json={"plan": "free"})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "missing_role")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (403, "missing_live_key")
+    assert "live key" in error["message"]
     assert (await owner.get(PATH)).json()["plan"] == "enterprise"
     assert (await owner.patch(PATH, json={"plan": "enterprise"})).status_code == 200
     assert (await anyone.patch(PATH, json={"plan": "pro"}, headers=live)).json()["plan"] == "pro"

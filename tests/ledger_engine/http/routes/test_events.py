@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -17,16 +18,17 @@ from hypercorn.config import Config
 from quart import Quart
 
 from ledger_engine.access import api_keys
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.events import following, outbox
 from ledger_engine.events.following import Followers
 from ledger_engine.events.webhooks import deliveries, endpoints
 from ledger_engine.events.webhooks.sealing import Seal
-from ledger_engine.http.protocol.http1 import make_strict
+from ledger_engine.http.protocol.hypercorn_patch import make_strict
 from ledger_engine.http.routes import events as routes
 from ledger_engine.ledger import accounts
 from ledger_engine.upkeep.background import Background
+from ledger_engine.upkeep.timekeeping import Timekeeper
 from tests.ledger_engine.conftest import MakeKey, Run
 from tests.ledger_engine.events.webhooks.test_attempts import begin
 from tests.ledger_engine.waiting import looked_until, until
@@ -34,12 +36,12 @@ from tests.ledger_engine.waiting import looked_until, until
 TILL = accounts.NewAccount("Till ☕", "EUR", {"note": "one\r\ntwo\u2028three"})
 
 
-async def happen(engine: Engine, scope: Scope, count: int = 1) -> list[str]:
+async def happen(engine: Engine, tenant: Tenant, count: int = 1) -> list[str]:
     """So many accounts are created; gives their events' ids."""
     before = await engine.read(outbox.newest)
     for _ in range(count):
-        await engine.write(partial(accounts.create, scope=scope, new=TILL))
-    found = await engine.read(lambda unit: outbox.after(unit, scope, before, count))
+        await engine.write(partial(accounts.create, tenant=tenant, new=TILL))
+    found = await engine.read(lambda unit: outbox.after(unit, tenant, before, count))
     return [message.id for message in found]
 
 
@@ -47,12 +49,12 @@ async def happen(engine: Engine, scope: Scope, count: int = 1) -> list[str]:
 
 
 async def test_events_are_listed_newest_first_as_they_are_sent(
-    api: httpx.AsyncClient, engine: Engine, scope: Scope
+    api: httpx.AsyncClient, engine: Engine, tenant: Tenant
 ) -> None:
     await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})
-    await happen(engine, scope, 2)
+    await happen(engine, tenant, 2)
     answer = (await api.get("/v1/events")).json()
-    messages = await engine.read(lambda unit: outbox.after(unit, scope, "", 10))
+    messages = await engine.read(lambda unit: outbox.after(unit, tenant, "", 10))
     requests = [event.pop("request") for event in answer["data"]]
     assert answer["data"] == [json.loads(message.body) for message in reversed(messages)]
     assert requests[:2] == [None, None], "a command's events have no request"
@@ -60,8 +62,8 @@ async def test_events_are_listed_newest_first_as_they_are_sent(
     assert (answer["has_more"], answer["next_cursor"]) == (False, None)
 
 
-async def test_events_are_paged_by_a_cursor(api: httpx.AsyncClient, engine: Engine, scope: Scope) -> None:
-    happened = await happen(engine, scope, 5)
+async def test_events_are_paged_by_a_cursor(api: httpx.AsyncClient, engine: Engine, tenant: Tenant) -> None:
+    happened = await happen(engine, tenant, 5)
     first = (await api.get("/v1/events", params={"limit": "3"})).json()
     rest = (await api.get("/v1/events", params={"limit": "3", "cursor": first["next_cursor"]})).json()
     assert [event["id"] for event in first["data"] + rest["data"]] == happened[::-1]
@@ -69,7 +71,7 @@ async def test_events_are_paged_by_a_cursor(api: httpx.AsyncClient, engine: Engi
 
 
 async def test_events_of_users_are_for_those_who_may_read_users(
-    api: httpx.AsyncClient, api_with: Run, engine: Engine, scope: Scope
+    api: httpx.AsyncClient, api_with: Run, engine: Engine, tenant: Tenant
 ) -> None:
     user = await api.post("/api/users", json={"name": "Ada", "email": "ada@example.com"})
     (event,) = (await api.get("/v1/events")).json()["data"]
@@ -79,15 +81,15 @@ async def test_events_of_users_are_for_those_who_may_read_users(
         listed = (await client.get("/v1/events")).json()["data"]
         assert [each["id"] for each in listed] == ([event["id"]] if shown else [])
         assert (await client.get(f"/v1/events/{event['id']}")).status_code == (200 if shown else 403)
-        may = Scope(scope.project, livemode=False, scopes=frozenset(scopes))
+        may = Tenant(tenant.project, livemode=False, scopes=frozenset(scopes))
         followed = await engine.read(lambda unit, may=may: outbox.after(unit, may, "", 10))
         assert len(followed) == shown
 
 
 async def test_to_others_an_event_does_not_exist(
-    api: httpx.AsyncClient, stranger_api: httpx.AsyncClient, engine: Engine, scope: Scope
+    api: httpx.AsyncClient, stranger_api: httpx.AsyncClient, engine: Engine, tenant: Tenant
 ) -> None:
-    (event,) = await happen(engine, scope)
+    (event,) = await happen(engine, tenant)
     assert (await api.get(f"/v1/events/{event}")).json()["id"] == event
     for method, path in (("GET", f"/v1/events/{event}"), ("POST", f"/v1/events/{event}/resend")):
         answer = await stranger_api.request(method, path)
@@ -99,10 +101,10 @@ async def test_to_others_an_event_does_not_exist(
 
 
 async def test_an_event_is_sent_again(
-    api: httpx.AsyncClient, engine: Engine, clock: Any, scope: Scope
+    api: httpx.AsyncClient, engine: Engine, clock: Any, tenant: Tenant
 ) -> None:
-    (event,) = await happen(engine, scope)
-    endpoints = [(await begin(engine, clock, scope, ["*"])).subscription.endpoint for _ in range(2)]
+    (event,) = await happen(engine, tenant)
+    endpoints = [(await begin(engine, clock, tenant, ["*"])).subscription.endpoint for _ in range(2)]
     answer = await api.post(f"/v1/events/{event}/resend")
     assert answer.status_code == 200
     assert {delivery["endpoint"] for delivery in answer.json()["data"]} == set(endpoints)
@@ -114,9 +116,9 @@ async def test_an_event_is_sent_again(
 
 
 async def test_what_failed_is_sent_again(
-    api: httpx.AsyncClient, engine: Engine, clock: Any, scope: Scope
+    api: httpx.AsyncClient, engine: Engine, clock: Any, tenant: Tenant
 ) -> None:
-    sending = await begin(engine, clock, scope, ["*"])
+    sending = await begin(engine, clock, tenant, ["*"])
     good, bad = await sending.happen(2)
     await sending.record(sending.outcome(good), sending.failure(bad, retry_in_ms=None))
     answer = await api.post("/v1/events/resend", json={"since": "2026-01-01"})
@@ -141,9 +143,9 @@ async def test_a_bad_time_is_a_400(
     assert (answer.status_code, error["code"], error["param"]) == (400, code, param)
 
 
-async def test_a_key_that_only_reads_sends_nothing(api_with: Run, engine: Engine, scope: Scope) -> None:
+async def test_a_key_that_only_reads_sends_nothing(api_with: Run, engine: Engine, tenant: Tenant) -> None:
     reader = await api_with(scopes=["read:projects"])
-    (event,) = await happen(engine, scope)
+    (event,) = await happen(engine, tenant)
     assert (await reader.post(f"/v1/events/{event}/resend")).status_code == 403
     assert (await reader.post("/v1/events/resend", json={"since": "2026-01-01"})).status_code == 403
 
@@ -177,7 +179,7 @@ async def served(app: Quart, engine: Engine) -> AsyncIterator[Served]:
     stop = asyncio.Event()
     port = listener.getsockname()[1]
     config.bind = [f"fd://{listener.detach()}"]
-    made = Served(port, Background(engine, Seal(None)), stop)
+    made = Served(port, Background(engine, Seal(None), Timekeeper(engine)), stop)
     serving = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait, mode="asgi"))
     serving.add_done_callback(lambda _: made.ended.set())
     yield made
@@ -227,7 +229,7 @@ async def listening(
 
 
 async def test_the_first_message_has_a_secret_and_each_later_one_is_signed_with_it(
-    served: Served, engine: Engine, scope: Scope, make_key: MakeKey
+    served: Served, engine: Engine, tenant: Tenant, make_key: MakeKey
 ) -> None:
     async with listening(served, await make_key()) as (stream, first):
         assert stream.response.headers["Content-Type"] == "text/event-stream"
@@ -236,8 +238,8 @@ async def test_the_first_message_has_a_secret_and_each_later_one_is_signed_with_
         assert first["event"] == "session"
         secret = json.loads(first["data"])["secret"]
         assert secret.startswith("whsec_")
-        await happen(engine, scope, 3)
-        messages = await engine.read(lambda unit: outbox.after(unit, scope, "", 3))
+        await happen(engine, tenant, 3)
+        messages = await engine.read(lambda unit: outbox.after(unit, tenant, "", 3))
         for message in messages:
             told = await stream.next()
             assert (told["id"], told["event"]) == (message.id, "event")
@@ -253,19 +255,19 @@ async def test_each_session_has_a_secret_of_its_own(served: Served, make_key: Ma
 
 
 async def test_a_listener_hears_what_happens_from_then_on_in_order(
-    served: Served, engine: Engine, scope: Scope, make_key: MakeKey
+    served: Served, engine: Engine, tenant: Tenant, make_key: MakeKey
 ) -> None:
-    await happen(engine, scope, 3)
+    await happen(engine, tenant, 3)
     async with listening(served, await make_key()) as (stream, _):
-        happened = await happen(engine, scope, 100)
+        happened = await happen(engine, tenant, 100)
         assert await stream.events(100) == happened
 
 
 async def test_a_listener_goes_on_behind_the_last_event_it_had(
-    served: Served, engine: Engine, scope: Scope, make_key: MakeKey
+    served: Served, engine: Engine, tenant: Tenant, make_key: MakeKey
 ) -> None:
     key = await make_key()
-    happened = await happen(engine, scope, 50)
+    happened = await happen(engine, tenant, 50)
     async with listening(served, key, last=happened[9]) as (stream, first):
         assert first["id"] == happened[9]
         assert await stream.events(40) == happened[10:]
@@ -273,19 +275,19 @@ async def test_a_listener_goes_on_behind_the_last_event_it_had(
 
 @pytest.mark.parametrize("before", [0, 2])
 async def test_a_listener_that_had_nothing_yet_goes_on_from_where_it_began(
-    served: Served, engine: Engine, scope: Scope, make_key: MakeKey, before: int
+    served: Served, engine: Engine, tenant: Tenant, make_key: MakeKey, before: int
 ) -> None:
     key = await make_key()
-    await happen(engine, scope, before)
+    await happen(engine, tenant, before)
     async with listening(served, key) as (_, first):
         pass
-    happened = await happen(engine, scope, 2)
+    happened = await happen(engine, tenant, 2)
     async with listening(served, key, last=first["id"]) as (stream, _):
         assert await stream.events(2) == happened
 
 
 async def test_an_id_that_is_no_event_of_theirs_is_a_400(
-    api: httpx.AsyncClient, engine: Engine, stranger: Scope
+    api: httpx.AsyncClient, engine: Engine, stranger: Tenant
 ) -> None:
     (other,) = await happen(engine, stranger)
     for last in (other, "evt_none", "", "acc_1"):
@@ -295,11 +297,11 @@ async def test_an_id_that_is_no_event_of_theirs_is_a_400(
 
 
 async def test_others_hear_nothing_of_it(
-    served: Served, engine: Engine, scope: Scope, stranger: Scope, make_key: MakeKey
+    served: Served, engine: Engine, tenant: Tenant, stranger: Tenant, make_key: MakeKey
 ) -> None:
     key = await make_key(livemode=stranger.livemode, of=stranger.project)
     async with listening(served, key) as (stream, _):
-        await happen(engine, scope, 5)
+        await happen(engine, tenant, 5)
         (own,) = await happen(engine, stranger)
         assert await stream.events(1) == [own]
 
@@ -307,34 +309,34 @@ async def test_others_hear_nothing_of_it(
 async def test_what_another_process_does_is_heard(
     served: Served,
     engine: Engine,
-    scope: Scope,
+    tenant: Tenant,
     make_key: MakeKey,
     tmp_path: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(following, "LOOKS_EVERY_S", 0.02)
+    monkeypatch.setattr(following, "POLL_INTERVAL_S", 0.02)
     beside = open_engine(tmp_path / "ledger.db", clock=engine.clock)
     async with listening(served, await make_key()) as (stream, _):
-        assert await happen(beside, scope, 3) == await stream.events(3)
+        assert await happen(beside, tenant, 3) == await stream.events(3)
     await beside.close()
 
 
 async def test_a_silent_stream_is_kept_alive(
-    served: Served, engine: Engine, scope: Scope, make_key: MakeKey, monkeypatch: pytest.MonkeyPatch
+    served: Served, engine: Engine, tenant: Tenant, make_key: MakeKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "LOOKS_EVERY_S", 0.01)
+    monkeypatch.setattr(following, "POLL_INTERVAL_S", 0.01)
     monkeypatch.setattr(routes, "KEEP_ALIVE_S", 0.03)
     async with listening(served, await make_key()) as (stream, _):
         reading = asyncio.ensure_future(stream.next())
         await until(lambda: stream.comments)
-        await happen(engine, scope)
+        await happen(engine, tenant)
         assert (await reading)["event"] == "event"
 
 
 async def test_all_streams_end_at_once_when_the_server_stops(
     served: Served, make_key: MakeKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "LOOKS_EVERY_S", 1000)
+    monkeypatch.setattr(following, "POLL_INTERVAL_S", 1000)
     key = await make_key()
     async with listening(served, key) as (one, _), listening(served, key) as (two, _):
         served.stop()
@@ -345,13 +347,13 @@ async def test_all_streams_end_at_once_when_the_server_stops(
 
 
 async def test_a_revoked_key_hears_nothing_more(
-    served: Served, engine: Engine, scope: Scope, make_key: MakeKey, monkeypatch: pytest.MonkeyPatch
+    served: Served, engine: Engine, tenant: Tenant, make_key: MakeKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "LOOKS_EVERY_S", 0.01)
+    monkeypatch.setattr(following, "POLL_INTERVAL_S", 0.01)
     monkeypatch.setattr(routes, "CHECKED_EVERY_S", 0.02)
     async with listening(served, await make_key()) as (stream, _):
-        (key,) = await engine.read(lambda unit: api_keys.every(unit, scope.project))
-        await engine.write(lambda unit: api_keys.revoke(unit, scope, key.id))
+        (key,) = await engine.read(lambda unit: api_keys.every(unit, tenant.project))
+        await engine.write(lambda unit: api_keys.revoke(unit, tenant, key.id))
         assert await stream.next() == {}
 
 
@@ -392,16 +394,27 @@ async def test_of_listeners_that_come_together_no_more_are_let_in_than_there_is_
     ):
         streams: list[Stream] = []  # one that nobody holds is closed
 
-        async def is_let_in() -> bool:
+        async def ask() -> tuple[int, bool]:
+            """The status, and whether a first message comes."""
             response = await stack.enter_async_context(client.stream("GET", "/v1/events/stream"))
             streams.append(stream := Stream(response))
-            return response.status_code == 200 and bool(await stream.next())
+            return response.status_code, response.status_code == 200 and bool(await stream.next())
 
-        assert sum(await asyncio.gather(*(is_let_in() for _ in range(20)))) == 2
+        answers = Counter(await asyncio.gather(*(ask() for _ in range(20))))
+        assert answers == {(200, True): 2, (403, False): 18}
+
+
+async def test_a_head_request_takes_no_place_among_the_listeners(
+    served: Served, engine: Engine, make_key: MakeKey
+) -> None:
+    headers = {"Authorization": f"Bearer {await make_key()}"}
+    async with httpx.AsyncClient(base_url=served.url, headers=headers) as client:
+        assert (await client.head("/v1/events/stream")).status_code == 200
+    assert Followers.of(engine)._counts.total() == 0
 
 
 async def test_a_listener_that_reads_nothing_costs_little_and_harms_nobody(
-    served: Served, engine: Engine, scope: Scope, make_key: MakeKey
+    served: Served, engine: Engine, tenant: Tenant, make_key: MakeKey
 ) -> None:
     key = await make_key()
     reader, writer = await asyncio.open_connection("127.0.0.1", served.port, limit=1024)
@@ -410,7 +423,7 @@ async def test_a_listener_that_reads_nothing_costs_little_and_harms_nobody(
     large = accounts.NewAccount("x", "EUR", {f"{n}": "y" * 1000 for n in range(20)})
     async with listening(served, key) as (stream, _):
         await asyncio.gather(
-            *(engine.write(partial(accounts.create, scope=scope, new=large)) for _ in range(500))
+            *(engine.write(partial(accounts.create, tenant=tenant, new=large)) for _ in range(500))
         )
         heard = await stream.events(500)
     assert heard == sorted(set(heard))
@@ -426,12 +439,12 @@ async def test_a_listener_that_reads_nothing_costs_little_and_harms_nobody(
 
 
 async def test_what_was_resent_is_heard_once(
-    served: Served, engine: Engine, scope: Scope, make_key: MakeKey, clock: Any
+    served: Served, engine: Engine, tenant: Tenant, make_key: MakeKey, clock: Any
 ) -> None:
     """The stream tells what happened; sending again is for endpoints."""
-    await begin(engine, clock, scope, ["*"])
+    await begin(engine, clock, tenant, ["*"])
     async with listening(served, await make_key()) as (stream, _):
-        (event,) = await happen(engine, scope)
-        await engine.write(partial(deliveries.resend, scope=scope, event=event))
-        (later,) = await happen(engine, scope)
+        (event,) = await happen(engine, tenant)
+        await engine.write(partial(deliveries.resend, tenant=tenant, event=event))
+        (later,) = await happen(engine, tenant)
         assert await stream.events(2) == [event, later]

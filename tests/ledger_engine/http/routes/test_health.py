@@ -1,4 +1,4 @@
-"""GET /api/health (interface.md, Directory surface; decisions.md 9)."""
+"""GET /api/health (docs/interface.md#directory; docs/decisions.md#directory)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_a_lost_storage_is_told_until_it_is_back(
         refused = await anyone.post("/v1/accounts", json={})
         assert refused.status_code == 401
         assert (await anyone.get("/api/health")).status_code == 200  # nobody has tried to write
-        with pytest.raises(Exception, match="cannot be used"):
+        with pytest.raises(Exception, match="not available"):
             await engine.write(lambda unit: unit.execute("CREATE TABLE more (text TEXT)"))
         for _ in range(3):
             answer = await anyone.get("/api/health")

@@ -1,4 +1,4 @@
-"""/v1/projects (decisions.md 4)."""
+"""/v1/projects (docs/decisions.md#credentials)."""
 
 from __future__ import annotations
 

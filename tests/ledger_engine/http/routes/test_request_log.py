@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from ledger_engine.access import api_keys, projects
-from ledger_engine.core.tenant import Scope
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
 from ledger_engine.events.request_recorder import MASK, RequestRecorder
 from ledger_engine.http.app import create_app
@@ -117,8 +117,8 @@ async def test_what_is_over_the_rate_is_logged(engine: Engine) -> None:
     new = projects.NewProject("Stall", "enterprise", rate_limit=2, burst=100)
     project = await engine.write(lambda unit: projects.create(unit, new))
     key = api_keys.new_value(livemode=False)
-    scope = Scope(project.id, livemode=False)
-    await engine.write(lambda unit: api_keys.create(unit, scope, api_keys.NewApiKey(), key))
+    tenant = Tenant(project.id, livemode=False)
+    await engine.write(lambda unit: api_keys.create(unit, tenant, api_keys.NewApiKey(), key))
     limited = Recorded(engine, key)
     statuses = [(await limited.client.get("/v1/accounts")).status_code for _ in range(3)]
     assert statuses == [200, 200, 429]
@@ -141,6 +141,23 @@ async def test_the_log_is_filtered(recorded: Recorded) -> None:
     assert [entry["status"] for entry in await recorded.log(status="201")] == [201]
     assert [entry["status"] for entry in await recorded.log(path="/v1/accounts", method="GET")] == [200]
     assert await recorded.log(path="/v1/accounts/") == []
+
+
+async def test_a_path_finds_itself_and_what_is_below_it(recorded: Recorded) -> None:
+    for path in ("/v1/accounts", "/v1/accounts/acc_1", "/v1/accounts/acc_1/statement", "/v1/accounts2"):
+        await recorded.client.get(path)
+    await recorded.client.get("/v1/acc%unts")
+
+    async def paths(path: str) -> list[str]:
+        return [entry["path"] for entry in await recorded.log(path=path)]
+
+    below = ["/v1/accounts/acc_1/statement", "/v1/accounts/acc_1"]
+    assert await paths("/v1/accounts") == [*below, "/v1/accounts"]
+    assert await paths("/v1/accounts/") == below
+    assert await paths("/v1/accounts/acc_1") == below
+    assert await paths("/v1/acc") == []
+    assert await paths("/v1/acc%") == []
+    assert len(await paths("/")) == 5
 
 
 @pytest.mark.parametrize(

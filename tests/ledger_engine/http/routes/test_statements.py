@@ -171,7 +171,7 @@ async def test_the_csv_has_the_same_balances_and_lines(rows: Run, post: Run, clo
     assert closing == ["2026-09-22T23:59:59.999Z", "Closing balance", "", "-120", "EUR", ""]
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
+@pytest.mark.parametrize("start", [*"=+-@\t\r\n", *"＝＋－＠"])
 async def test_a_description_that_would_be_a_formula_is_led_by_a_quote(
     rows: Run, post: Run, start: str
 ) -> None:

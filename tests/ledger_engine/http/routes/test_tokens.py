@@ -1,4 +1,4 @@
-"""POST /v1/auth/token (interface.md, Token surface; Authentication 4, 5)."""
+"""POST /v1/auth/token (docs/interface.md#token-endpoint, #auth-access-token, #auth-refresh-once)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEY = "sk_test_" + "A" * 32
 
 @pytest.fixture
 def app(engine: Engine) -> Quart:
-    """The application with an authentication endpoint that does not count; see test_rate_limits.py."""
+    """The application with an authentication endpoint that does not count; test_limits.py is about that."""
     return create_app(engine, auth_rate_limit=AuthRateLimit(1_000_000, 1_000_000))
 
 

@@ -137,6 +137,25 @@ async def test_an_endpoint_is_disabled_enabled_and_deleted(api: httpx.AsyncClien
     assert (await api.delete(f"{PATH}/{id}")).status_code == 404
 
 
+async def test_a_deleted_endpoint_is_restored_with_a_new_secret(
+    api: httpx.AsyncClient, stranger_api: httpx.AsyncClient, api_with: Run, engine: Engine
+) -> None:
+    made = await register(api)
+    path = f"{PATH}/{made['id']}"
+    await api.delete(path)
+    assert (await stranger_api.post(f"{path}/restore")).status_code == 404
+    reader = await api_with(scopes=["read:projects"])
+    assert (await reader.post(f"{path}/restore")).status_code == 403
+    answer = await api.post(f"{path}/restore")
+    assert (answer.status_code, answer.headers["Cache-Control"]) == (200, "no-store")
+    restored = answer.json()
+    assert restored["secret"] != made["secret"]
+    assert restored | {"secret": made["secret"]} == made
+    assert await engine.read(endpoints.sealed_secrets) == [(made["id"], restored["secret"])]
+    again = await api.post(f"{path}/restore")
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "not_recoverable")
+
+
 async def test_a_second_use_of_a_key_is_409(api: httpx.AsyncClient) -> None:
     headers = {"Idempotency-Key": "once"}
     made = (await api.post(PATH, json={"url": URL}, headers=headers)).json()

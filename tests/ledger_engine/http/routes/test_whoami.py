@@ -1,4 +1,4 @@
-"""GET /v1/whoami (decisions.md 4)."""
+"""GET /v1/whoami (docs/decisions.md#credentials)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,142 @@
+"""The database file a process works on: the one that it opened first, for as long as that has its name."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+
+from ledger_engine.database import Unit
+from ledger_engine.database.connection import (
+    Identity,
+    companions,
+    connect,
+    identity,
+    make_private,
+    require_one_name,
+)
+from ledger_engine.database.lock import hold_log
+from ledger_engine.database.log import log_file, require_own_log
+
+_SPACE = 1 << 20  # bytes
+_SMALL_CACHE, _USUAL_CACHE = 10, -2000  # pages, and SQLite's own size in kilobytes
+REPLACED = "the file was moved or replaced; put it back, or start the server again"
+
+
+class DatabaseFile:
+    """Gives connections to one file; made where there is none.
+
+    One connection of its own stays open. While there is one, SQLite keeps the index of the log and does not
+    read the log anew, so a commit that failed half way cannot come to count when the writer is opened again.
+    """
+
+    def __init__(self, path: Path, *, checkpoints: bool) -> None:
+        """Raises StorageUnavailable for a file that must not be opened, sqlite3.Error and OSError."""
+        self._path = path.resolve()  # SQLite, too, looks for the log where a symbolic link leads
+        self._checkpoints = checkpoints
+        require_own_log(self._path)
+        require_one_name(self._path)
+        make_private(self._path)
+        self._identity = identity(self._path)
+        self._kept_open: sqlite3.Connection | None = None
+        self._log: Identity | None = None
+        self._log_lock: int | None = None
+
+    def require_same(self) -> None:
+        """Raise OSError when the file has lost its name: what is written into it then is lost, and another
+        file that came into its place is none of ours."""
+        if identity(self._path) != self._identity:
+            raise OSError(REPLACED)
+
+    def connect_writer(self) -> sqlite3.Connection:
+        """Open the connection that writes; raises StorageUnavailable while another process serves."""
+        self.require_same()
+        if self._kept_open is None:
+            self._kept_open = _opened(connect(self._path, checkpoints=False, query_only=True))
+        connection = _opened(connect(self._path, checkpoints=self._checkpoints))
+        try:
+            self.note_log()
+            if self._checkpoints:
+                self._lock_log()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def connect_reader(self) -> sqlite3.Connection:
+        """Open a connection that changes nothing."""
+        return connect(self._path, checkpoints=False, query_only=True)
+
+    def note_log(self) -> None:
+        """Remember which log is ours."""
+        self._log = self._identity_of_log() or self._log
+
+    def disown_log(self) -> None:
+        """Take our log away from another file that has our file's name: whoever opened that would replay the
+        log over it, which damages it."""
+        if self._path.exists() and self._identity_of_log() == self._log is not None:
+            kept = self._path.with_name(f"{self._path.name}.replaced")
+            for file, aside in zip(companions(self._path), companions(kept), strict=True):
+                with contextlib.suppress(OSError):
+                    file.rename(aside)
+
+    def let_go(self) -> None:
+        """Close the connection that is kept open."""
+        connection, self._kept_open = self._kept_open, None
+        if connection is not None:
+            connection.close()
+
+    def close(self) -> None:
+        """Close everything but the connections that were given out."""
+        self.let_go()
+        if self._log_lock is not None:
+            os.close(self._log_lock)
+            self._log_lock = None
+
+    def _lock_log(self) -> None:
+        if self._log_lock is not None:
+            found = os.fstat(self._log_lock)
+            if (found.st_dev, found.st_ino) == self._log:
+                return
+            os.close(self._log_lock)
+            self._log_lock = None
+        self._log_lock = hold_log(self._path)
+
+    def _identity_of_log(self) -> Identity | None:
+        with contextlib.suppress(OSError):
+            return identity(log_file(self._path))
+        return None
+
+
+def look(unit: Unit) -> None:
+    """Read without looking for anything."""
+    unit.execute("PRAGMA schema_version")
+
+
+def touch(unit: Unit) -> None:
+    """Write a page without changing anything: nobody uses this number."""
+    unit.execute("PRAGMA user_version = 0")
+
+
+def has_space(connection: sqlite3.Connection) -> bool:
+    """Return whether the log can take more than any group needs: have it grow by that, and commit nothing.
+
+    One page may still find its place on a disk that is full for every posting.
+    """
+    try:
+        connection.execute(f"PRAGMA cache_size={_SMALL_CACHE}")  # so that pages go to the log at once
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("CREATE TABLE room (bytes BLOB)")
+        connection.execute(f"INSERT INTO room VALUES (randomblob({_SPACE}))")
+        connection.execute("ROLLBACK")
+        connection.execute(f"PRAGMA cache_size={_USUAL_CACHE}")
+    except sqlite3.Error:
+        return False
+    return True
+
+
+def _opened(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Have SQLite open the log, which it does with the first reading."""
+    connection.execute("PRAGMA schema_version").fetchall()
+    return connection

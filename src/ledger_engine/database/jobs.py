@@ -1,0 +1,74 @@
+"""Works on their way through the threads of a database."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ledger_engine.database import Work
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A work, the future that waits for its answer, and what came of it."""
+
+    work: Work[Any]
+    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+    writes: bool
+    answer: Any = None
+    error: BaseException | None = None
+
+    def settle(self) -> None:
+        """Give the outcome to the future, unless nobody waits any more; for the event loop's thread."""
+        if self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.answer)
+
+
+class Pending:
+    """The jobs of one event loop that are not answered; `give_up` is called with each that takes too long.
+
+    There is one timer for all of them: one for each job would cost every request.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, limit_s: float, give_up: Callable[[Job], None]
+    ) -> None:
+        self._loop = loop
+        self._limit_s = limit_s
+        self._give_up = give_up
+        self._due: dict[Job, float] = {}  # the earliest first
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def answer(self, job: Job) -> Any:
+        """Wait for the answer of a job."""
+        self._due[job] = self._loop.time() + self._limit_s
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._limit_s, self._look)
+        try:
+            return await job.future
+        finally:
+            self._due.pop(job, None)
+
+    def _look(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        for job, due in list(self._due.items()):
+            if due > now:
+                self._timer = self._loop.call_at(due, self._look)
+                return
+            if not job.future.done():
+                self._give_up(job)
+
+
+def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    """Run `call` in the thread of an event loop; do nothing when the loop is closed, where nobody waits."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(call)

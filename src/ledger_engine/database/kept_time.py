@@ -1,0 +1,60 @@
+"""The time that the database keeps, so that a restart with a wrong clock neither revives nor erases anything.
+
+`reached` is the latest moment of the ledger's time that must not come again: the clock starts behind it.
+`trusted` is the real time, as far as is known: the machine's clock while it was believed, and the time
+that passed since (`timekeeping`). `put_off` is by how much pending webhook retries were put off because
+the ledger's time was ahead of the real one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ledger_engine.database import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTime:
+    """`trusted` is None until a server ran for the first time."""
+
+    reached: int
+    trusted: int | None
+    put_off: int
+
+
+def get(unit: Unit) -> KeptTime:
+    """Return what is kept."""
+    row = unit.first("SELECT reached, trusted, put_off FROM kept_time WHERE id = 1")
+    assert row is not None, "the table is made with its row"
+    return KeptTime(row["reached"], row["trusted"], row["put_off"])
+
+
+def reach(unit: Unit, past: int | None = None) -> int:
+    """Keep the ledger's time of this work, unless `past` or a later one is kept; return the work's time."""
+    past = unit.now if past is None else past
+    unit.execute(
+        "UPDATE kept_time SET reached = :now WHERE id = 1 AND reached < :past",
+        {"now": unit.now, "past": past},
+    )
+    return unit.now
+
+
+def trust(unit: Unit, moment: int) -> None:
+    """Keep the real time, as far as is known."""
+    reach(unit)
+    unit.execute("UPDATE kept_time SET trusted = :moment WHERE id = 1", {"moment": moment})
+
+
+def long_ago(unit: Unit, milliseconds: int) -> int:
+    """Return the moment so long ago by the ledger's time, or by the real time as last known if that is less.
+
+    What only a wrong clock made old is younger.
+    """
+    trusted = get(unit).trusted
+    return (unit.now if trusted is None else min(unit.now, trusted)) - milliseconds
+
+
+def put_off(unit: Unit, by: int) -> None:
+    """Keep that pending retries were put off by so many milliseconds more."""
+    reach(unit)
+    unit.execute("UPDATE kept_time SET put_off = put_off + :by WHERE id = 1", {"by": by})

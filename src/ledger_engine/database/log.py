@@ -1,0 +1,155 @@
+"""The write-ahead log beside a database file: what it holds, and whether it belongs to that file.
+
+SQLite asks neither. It deletes a log whose file is empty, and replays any other over whatever file has the
+name. So each opening looks here first. The format: https://www.sqlite.org/fileformat2.html#walformat
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+
+from ledger_engine.core.errors import StorageUnavailable
+
+_MAGIC = {0x377F0682, 0x377F0683}
+_LOG_HEADER = struct.Struct(">4I8s8s")  # magic, version, page size, checkpoints, salts, checksums
+_FRAME_HEADER = struct.Struct(">2I8s8s")  # page, pages of the file after this commit or 0, salts, checksums
+_FILE_HEADER_SIZE = 100
+_LOCK_BYTE = 0x40000000  # the page with this byte is never used
+_TRIES = 3  # a server that writes meanwhile may come between two looks
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What the complete transactions of a log hold.
+
+    `page_count` is how many pages the database has with them, `pages` are those the log has, `frames` how
+    often it has one. `counters` are the lowest and the highest change counter of page 1 that the file can
+    have beside this log; None where the log does not have that page.
+    """
+
+    page_size: int
+    page_count: int
+    pages: frozenset[int]
+    frames: int
+    counters: tuple[int, int] | None
+
+    def missing(self, size: int) -> int:
+        """Return how many pages are neither in the log nor in a file of `size` bytes."""
+        lock_page = _LOCK_BYTE // self.page_size + 1
+        beyond = range(size // self.page_size + 1, self.page_count + 1)
+        return sum(page not in self.pages and page != lock_page for page in beyond)
+
+
+def log_file(database: Path) -> Path:
+    """Return the name of the log of `database`, beside the file itself where that is a symbolic link."""
+    database = database.resolve()
+    return database.with_name(f"{database.name}-wal")
+
+
+def read_log(database: Path) -> Log | None:
+    """Read the log of `database`; None without one, and for one without a complete transaction.
+
+    The checksums are left to SQLite: the salts alone tell the frames of now from those of earlier rounds.
+    """
+    try:
+        file = log_file(database).open("rb", buffering=0)
+    except FileNotFoundError:
+        return None
+    with file:
+        header = file.read(_LOG_HEADER.size)
+        if len(header) < _LOG_HEADER.size:
+            return None
+        magic, _, page_size, _, salts, _ = _LOG_HEADER.unpack(header)
+        if magic not in _MAGIC or page_size < 512:
+            return None
+        return _read_frames(file, page_size, salts)
+
+
+def require_own_log(database: Path) -> None:
+    """Raise StorageUnavailable when a log lies beside `database` that SQLite would lose or mix up with it."""
+    require_file_of_log(database)
+    reason = None
+    for _ in range(_TRIES):
+        log = read_log(database)
+        reason = None if log is None else why_not_its_own(database, log)
+        if reason is None:
+            return
+    raise _refusal(database, f"is not the file that its log was written for ({reason})")
+
+
+def require_file_of_log(database: Path) -> None:
+    """Raise StorageUnavailable when a log is left of a file that is missing or empty."""
+    if _size(log_file(database)):
+        size = _size(database)
+        if not size:
+            raise _refusal(database, "is missing" if size is None else "is empty")
+
+
+def why_not_its_own(database: Path, log: Log) -> str | None:
+    """Return what shows that the log was written for another file or state of it; None when nothing does."""
+    try:
+        with database.open("rb", buffering=0) as file:
+            header = file.read(_FILE_HEADER_SIZE)
+            size = os.fstat(file.fileno()).st_size
+    except OSError:
+        return None
+    if len(header) < _FILE_HEADER_SIZE or not header.startswith(b"SQLite format 3\0"):
+        return "it is no database"
+    page_size = int.from_bytes(header[16:18], "big")
+    if (65536 if page_size == 1 else page_size) != log.page_size:
+        return "its pages have another size"
+    if header[18] == 1:
+        # SQLite notes in the file that it has a log before it makes one. A backup says that it has none.
+        return "it is a copy without a log, such as a backup"
+    if missing := log.missing(size):
+        return f"{missing:,} pages are in neither of them"
+    counter, page_count = int.from_bytes(header[24:28], "big"), int.from_bytes(header[28:32], "big")
+    if log.counters is not None:
+        same = log.counters[0] <= counter <= log.counters[1]
+    else:
+        same = page_count == log.page_count  # page 1 holds it, and would be in the log had it changed
+    return None if same else "it was changed before the log began, or after it ended"
+
+
+def _read_frames(file: FileIO, page_size: int, salts: bytes) -> Log | None:
+    pages: list[int] = []
+    counters: list[int] = []
+    page_count = frames = 0
+    size = os.fstat(file.fileno()).st_size
+    while len(frame := file.read(_FRAME_HEADER.size)) == _FRAME_HEADER.size:
+        page, pages_after, of_frame, _ = _FRAME_HEADER.unpack(frame)
+        if of_frame != salts or page == 0 or file.tell() + page_size > size:
+            break
+        pages.append(page)
+        read = 0
+        if page == 1:
+            read = len(start := file.read(28))
+            counters.append(int.from_bytes(start[24:], "big"))
+        if pages_after:
+            page_count, frames = pages_after, len(pages)
+        file.seek(page_size - read, os.SEEK_CUR)
+    if not frames:
+        return None
+    # A writer adds 1 to the counter it has read, which may be that of its own last change.
+    bounds = (min(counters) - 1, max(counters)) if counters else None
+    return Log(page_size, page_count, frozenset(pages[:frames]), frames, bounds)
+
+
+def _refusal(database: Path, what: str) -> StorageUnavailable:
+    log = log_file(database)
+    return StorageUnavailable(
+        f"{database.name} {what}, and opening it would lose what {log.name} holds;"
+        " `ledger-engine recover FILE` brings that back into a new file, `ledger-engine restore FILE` puts it"
+        " in place"
+    )
+
+
+def _size(file: Path) -> int | None:
+    try:
+        return os.stat(file).st_size
+    except OSError:
+        return None

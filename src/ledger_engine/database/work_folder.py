@@ -1,0 +1,77 @@
+"""Folders for files that are being made: removed when they are done with, also those of killed commands."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_PREFIX = ".ledger-part-"
+
+if sys.platform == "win32":
+
+    def _hold(folder: Path) -> int | None:
+        """Windows has no lock for a folder, so leftovers stay there."""
+        return None
+else:
+    import fcntl
+
+    def _hold(folder: Path) -> int | None:
+        """Lock a folder and return the descriptor that holds the lock; None when another process has it.
+
+        The folder is locked and not the file in it: SQLite locks files by itself, and on some systems the
+        two kinds of locks exclude each other. The system lets go when the process ends, however it does.
+        """
+        try:
+            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever removes leftovers may have come between the open and the lock.
+            if os.path.samestat(os.fstat(held), os.stat(folder)):
+                return held
+        except OSError:
+            pass
+        os.close(held)
+        return None
+
+
+@contextmanager
+def work_folder(parent: Path) -> Iterator[Path]:
+    """Make a private folder in `parent` and remove it at the end, with what killed commands have left there.
+
+    A file in it can be renamed into `parent` in one step.
+    """
+    _remove_leftovers(parent)
+    folder, held = _make(parent)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if held is not None:
+            os.close(held)
+
+
+def _make(parent: Path) -> tuple[Path, int | None]:
+    while True:
+        folder = parent / f"{_PREFIX}{secrets.token_hex(4)}"
+        folder.mkdir(mode=0o700)
+        held = _hold(folder)
+        if held is not None or sys.platform == "win32":
+            return folder, held
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_leftovers(parent: Path) -> None:
+    with contextlib.suppress(OSError):  # then they stay: they are in nobody's way
+        for folder in parent.glob(f"{_PREFIX}*"):
+            held = _hold(folder)
+            if held is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(held)

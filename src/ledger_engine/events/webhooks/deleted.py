@@ -1,0 +1,87 @@
+"""Deleted webhook endpoints: kept without their secret for 30 days, in which they can be restored."""
+
+from __future__ import annotations
+
+from ledger_engine.access import idempotency
+from ledger_engine.access.limits import RECOVERABLE_FOR
+from ledger_engine.core.errors import Conflict
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database import Unit
+from ledger_engine.events import outbox
+from ledger_engine.events.webhooks import endpoints
+from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, WebhookEndpoint
+
+_KEPT = "id, project, livemode, url, events, status, disabled_reason, disabled_at, created"
+
+
+def delete(unit: Unit, tenant: Tenant, id: str) -> WebhookEndpoint:
+    """Delete the endpoint and its secret: what was not delivered to it is not sent any more."""
+    endpoint = endpoints.get(unit, tenant, id)
+    of_endpoint = tenant.bind(id=id, now=unit.now)
+    unit.execute(
+        f"INSERT INTO deleted_webhook_endpoints ({_KEPT}, deleted_at)"
+        f" SELECT {_KEPT}, :now FROM webhook_endpoints"
+        " WHERE id = :id AND project = :project AND livemode = :livemode",
+        of_endpoint,
+    )
+    unit.execute(
+        "DELETE FROM webhook_endpoints WHERE id = :id AND project = :project AND livemode = :livemode",
+        of_endpoint,
+    )
+    unit.execute(
+        "UPDATE deliveries SET status = 'failed', due = NULL WHERE endpoint = :id AND status = 'pending'"
+        " AND project = :project AND livemode = :livemode",
+        of_endpoint,
+    )
+    unit.announce(endpoints.TOPIC)
+    return endpoint
+
+
+def restore(
+    unit: Unit, tenant: Tenant, id: str, secret: str, sealed: str, key: str | None = None
+) -> EndpointWithSecret:
+    """Take back an endpoint that was deleted at most 30 days ago, with a new secret.
+
+    It gets the events from now on. Raises NotFound, Conflict for one that is not deleted, and
+    PermissionDenied as `endpoints.create` does.
+    """
+    idempotency.take(unit, tenant, key, id)
+    row = unit.first(
+        "DELETE FROM deleted_webhook_endpoints WHERE id = :id AND project = :project"
+        " AND livemode = :livemode AND deleted_at >= :oldest RETURNING *",
+        tenant.bind(id=id, oldest=unit.now - RECOVERABLE_FOR),
+    )
+    if row is None:
+        endpoints.get(unit, tenant, id)
+        raise Conflict("not_recoverable", f"{id} is not deleted.")
+    endpoint = endpoints.read(row)
+    if endpoints.EVERY in endpoint.events or not set(endpoint.events).isdisjoint(outbox.USER_KINDS):
+        tenant.require_scope("read:users")
+    return endpoints.add(unit, tenant, endpoint, secret, sealed)
+
+
+def every(unit: Unit, project: str) -> list[WebhookEndpoint]:
+    """The endpoints of both modes that can be restored, the first one first; for the local administrator."""
+    rows = unit.execute(
+        "SELECT * FROM deleted_webhook_endpoints WHERE project = :project AND deleted_at >= :oldest"
+        " ORDER BY id",
+        {"project": project, "oldest": unit.now - RECOVERABLE_FOR},
+    )
+    return [endpoints.read(row) for row in rows]
+
+
+def tenant_of(unit: Unit, id: str) -> Tenant:
+    """The local administrator's scope of a deleted endpoint's project and mode, or of one that is not
+    deleted; raises NotFound."""
+    row = unit.first("SELECT project, livemode FROM deleted_webhook_endpoints WHERE id = :id", {"id": id})
+    return endpoints.tenant_of(unit, id) if row is None else Tenant(row["project"], bool(row["livemode"]))
+
+
+def purge(unit: Unit, before: int, limit: int) -> int:
+    """Forget up to `limit` endpoints that were deleted before that moment. Gives the number."""
+    forgotten = unit.execute(
+        "DELETE FROM deleted_webhook_endpoints WHERE id IN (SELECT id FROM deleted_webhook_endpoints"
+        " WHERE deleted_at < :before ORDER BY deleted_at LIMIT :limit) RETURNING id",
+        {"before": before, "limit": limit},
+    )
+    return len(forgotten)

@@ -1,0 +1,95 @@
+"""Record what came of attempts: all that came back together in one commit, if that works.
+
+Where it does not, and it is not the storage's fault, the outcomes are recorded in ever smaller parts, so
+that one which cannot be recorded holds up no other.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.database import Unit
+from ledger_engine.database.engine import Engine
+from ledger_engine.events.webhooks import attempts, endpoints
+from ledger_engine.events.webhooks.attempts import Outcome
+
+GONE = 410  # what a receiver answers that wants nothing more
+
+log = logging.getLogger("ledger_engine.events.webhooks.deliver")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Outcomes, and how far each endpoint has come by them. Of a `bare` one the exchange is left out."""
+
+    outcomes: list[Outcome]
+    cursors: dict[str, str]
+    bare: bool = False
+
+    def smaller(self) -> list[Part]:
+        """The same in smaller parts, the cursors last; none when there are no smaller ones."""
+        by_endpoint = [
+            Part([outcome for outcome in self.outcomes if outcome.endpoint == id], {id: cursor})
+            for id, cursor in self.cursors.items()
+        ]
+        if len(by_endpoint) > 1:
+            return by_endpoint
+        if self.outcomes and (self.cursors or len(self.outcomes) > 1):
+            return [*(Part([outcome], {}) for outcome in self.outcomes), Part([], self.cursors)]
+        if self.outcomes and not self.bare:
+            return [Part([_without_exchange(self.outcomes[0])], {}, bare=True)]
+        return []
+
+
+class Recording:
+    """The recording of some outcomes, which `run` begins and, after lost storage, goes on with."""
+
+    def __init__(self, engine: Engine, outcomes: list[Outcome], cursors: dict[str, str]) -> None:
+        self._engine = engine
+        self._parts = [Part(outcomes, cursors)]
+        self.given_up: set[tuple[str, str]] = set()  # endpoint and event of what cannot be recorded
+
+    async def run(self, now: int) -> None:
+        """Record what is not recorded yet; `now` is what the retries' waits are counted from.
+
+        Raises StorageUnavailable.
+        """
+        while self._parts:
+            part = self._parts[0]
+            try:
+                await self._engine.write(partial(store, part=part, now=now))
+                self._parts[:1] = []
+            except StorageUnavailable:
+                raise
+            except Exception:
+                smaller = part.smaller()
+                self._parts[:1] = smaller
+                if not smaller:
+                    self._give_up(part)
+
+    def _give_up(self, part: Part) -> None:
+        for outcome in part.outcomes:
+            log.exception("sending %s to %s cannot be recorded", outcome.event, outcome.endpoint)
+            self.given_up.add((outcome.endpoint, outcome.event))
+        for endpoint in part.cursors:
+            log.exception("how far %s has come cannot be recorded", endpoint)
+
+
+def store(unit: Unit, part: Part, now: int) -> None:
+    """Record the outcomes, the cursors, and what follows for the endpoints."""
+    attempts.record(unit, part.outcomes, now)
+    for id, cursor in part.cursors.items():
+        endpoints.advance(unit, id, cursor)
+    for id in {outcome.endpoint for outcome in part.outcomes}:
+        of_endpoint = [outcome for outcome in part.outcomes if outcome.endpoint == id]
+        any_succeeded = any(outcome.error is None for outcome in of_endpoint)
+        gone = any(outcome.status == GONE for outcome in of_endpoint)
+        endpoints.note_outcomes(unit, id, now, any_succeeded=any_succeeded, gone=gone)
+
+
+def _without_exchange(outcome: Outcome) -> Outcome:
+    error = None if outcome.error is None else "failed; what was answered cannot be recorded"
+    return replace(outcome, error=error, request_headers=[], response_headers=None, response_body=None)

@@ -1,0 +1,113 @@
+"""The retry clock: keeps retries due when they were meant to be, whatever the machine's clock shows.
+
+Retries are due by the ledger's clock less what is stored as `put_off` (`kept_time`); how long to wait is
+measured on the monotonic clock. When the two part, the clock was set: no time has passed, so `put_off` grows
+by as much, and a jump of 400 days makes nothing due. At a start `put_off` is set to how far the
+ledger's clock is ahead of the real time, as far as that is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from ledger_engine.database.engine import Engine
+from ledger_engine.events.webhooks import attempts, endpoints
+from ledger_engine.events.webhooks.attempts import JUMP_MS
+
+OVERDUE_EVERY_S = 1.0  # after a stop, to one endpoint; no slower than the first retry
+SPREAD_AT_ONCE = 200
+
+log = logging.getLogger("ledger_engine.events.webhooks.deliver")
+
+
+class RetryClock:
+    """The clock of one deliverer. `begin` comes first.
+
+    `held_before` is 0, or the ledger's time before which a retry's last attempt was made if it is held back.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        retries_s: Sequence[float],
+        monotonic: Callable[[], float],
+        real_time: Callable[[], int],
+    ) -> None:
+        self._engine = engine
+        self._real_time = real_time
+        self._monotonic = monotonic
+        self._pace_ms = round(1000 * min(OVERDUE_EVERY_S, *retries_s))
+        self._following = asyncio.Lock()
+        self._clock_at, self._monotonic_at = engine.clock.now(), monotonic()
+        self.held_before = 0
+
+    @property
+    def followed_to(self) -> int:
+        """The ledger's time when `follow` was called last."""
+        return self._clock_at
+
+    async def begin(self, *, hold: bool) -> None:
+        """Go on where the last deliverer stopped; `hold` holds all its retries back until `release`.
+
+        Raises StorageUnavailable.
+        """
+        if hold:
+            # An attempt may have been recorded after the time was last kept.
+            self._engine.clock.advance_past(await self._engine.read(attempts.last_pending_attempt))
+            self.held_before = self._engine.clock.now()
+        await self._engine.write(endpoints.begin_sending)
+        await self._go_by_real_time()
+        if not hold:
+            await self._spread_overdue()
+        self._note_clocks()
+
+    async def release(self) -> None:
+        """Send what was held back too, now that the real time is known. Raises StorageUnavailable."""
+        await self.follow()
+        await self._go_by_real_time()
+        await self._spread_overdue()
+        self.held_before = 0
+
+    async def follow(self) -> int:
+        """Put retries off by as much as the clock was set forward; return the ledger's time.
+
+        Whatever is compared with stored times must take the time from here. Raises StorageUnavailable.
+        """
+        async with self._following:
+            clock, monotonic = self._engine.clock.now(), self._monotonic()
+            jump = clock - self._clock_at - round((monotonic - self._monotonic_at) * 1000)
+            if jump > JUMP_MS:
+                log.warning(
+                    "the clock was set forward by %d s: webhook retries are put off by as much", jump // 1000
+                )
+                await self._engine.write(partial(attempts.postpone, by=jump))
+            self._clock_at, self._monotonic_at = clock, monotonic
+            return clock
+
+    async def _go_by_real_time(self) -> None:
+        await self._engine.write(partial(attempts.go_by_real_time, real_time=self._real_time()))
+
+    def _note_clocks(self) -> None:
+        # A first write brings the clock past everything that was recorded: that is no jump.
+        self._clock_at, self._monotonic_at = self._engine.clock.now(), self._monotonic()
+
+    async def _spread_overdue(self) -> None:
+        """Have what became due while nobody sent leave little by little, not all at once."""
+        for endpoint, _ in await self._engine.read(endpoints.sealed_secrets):
+            before = first_at = self._engine.clock.now()
+            spread = SPREAD_AT_ONCE
+            while spread == SPREAD_AT_ONCE:
+                spread = await self._engine.write(
+                    partial(
+                        attempts.spread_overdue,
+                        endpoint=endpoint,
+                        before=before,
+                        first_at=first_at,
+                        pace_ms=self._pace_ms,
+                        limit=SPREAD_AT_ONCE,
+                    )
+                )
+                first_at += spread * self._pace_ms

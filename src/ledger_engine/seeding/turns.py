@@ -1,0 +1,258 @@
+"""Loading a data set beside a running server: tried out first, then in short turns.
+
+A load in one commit would hold the writer's lock for as long as it takes, and the server beside it would
+refuse its requests. So all of it happens in a database of its own first, where every mistake shows, and
+then in the ledger, some steps in each commit. After each the books are right, and `seeds` says how far it
+has come. A load that was interrupted goes on from there: the ids are drawn from a salt that is kept, so
+that trying it out again gives the ids of what was loaded before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+
+from ledger_engine.access import projects
+from ledger_engine.access.projects import NewProject, Project
+from ledger_engine.core.errors import Conflict
+from ledger_engine.core.ids import IdSource
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database import Unit
+from ledger_engine.database.engine import Engine, open_engine
+from ledger_engine.seeding import loading
+from ledger_engine.seeding.entries import DataSet
+from ledger_engine.seeding.loading import Progress, UnitInThePast
+from ledger_engine.seeding.steps import History, Step
+
+TURN_STEPS = 40  # in one commit, which others wait for
+# Shares of a turn's time, for who else wants to write. Whoever waits for the lock looks every 100 ms or more
+# often, so a fifth of all time lets the first one in; then half is theirs until they are quiet.
+REST = 0.25
+REST_BESIDE_OTHERS = 1.0
+OTHERS_ARE_QUIET_AFTER_S = 2.0
+
+FindProject = Callable[[Unit], Project]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is loaded where, of which so many steps are `done`, and how many objects there were before."""
+
+    project: Project
+    start: int
+    salt: str
+    stored_before: int
+    done: int
+
+
+@dataclass(slots=True)
+class TriedOut:
+    """What the steps made, by its names in the data set, and how many objects of each kind."""
+
+    accounts: dict[str, str]
+    users: dict[str, str]
+    made: dict[str, str]
+    counts: dict[str, int]
+
+    def history(self, unit: Unit, tenant: Tenant) -> History:
+        """What a later turn finds of the steps before it."""
+        return History(unit, tenant, dict(self.accounts), dict(self.users), dict(self.made))
+
+
+async def load_in_turns(
+    database: Path,
+    find_project: FindProject,
+    data_set: DataSet,
+    steps: Sequence[Step],
+    progress: Progress,
+    *,
+    is_new: bool,
+) -> tuple[str, dict[str, int]]:
+    """Load the data set into the project of the database, which is made when it `is_new`; gives the
+    project's id, and how many objects of each kind there are of the data set.
+
+    `progress` counts each step twice. Raises what `loading.load` does; then nothing was loaded, unless the
+    project was used meanwhile.
+    """
+    look = partial(_look, find_project=find_project, data_set=data_set, steps=len(steps))
+    with tempfile.TemporaryDirectory(prefix="ledger-seed-") as folder:  # 0700
+        async with _opened(Path(folder, "rehearsal.db")) as rehearsal:
+            if is_new:
+                load = await rehearsal.write(look)
+            else:
+                async with _opened(database) as engine:
+                    load = await engine.write(look)
+            tried_out = await rehearsal.write(partial(_try_out, load=load, steps=steps, progress=progress))
+    async with _opened(database) as engine:
+        load = await engine.write(partial(_begin, find_project=find_project, data_set=data_set, load=load))
+        progress.done = len(steps) + load.done
+        done = load.done
+        rests = Rests()
+        while done < len(steps):
+            began = time.monotonic()
+            turn = partial(_take_turn, load=load, data_set=data_set, steps=steps, done=done)
+            done, version = await engine.write(
+                partial(_with_version, turn=partial(turn, tried_out=tried_out))
+            )
+            progress.done = len(steps) + done
+            await asyncio.sleep(rests.after(time.monotonic() - began, version))
+    return load.project.id, tried_out.counts
+
+
+class Rests:
+    """How long to rest after each turn."""
+
+    def __init__(self) -> None:
+        self._version: int | None = None
+        self._others_wrote_at: float | None = None
+
+    def after(self, took_s: float, version: int) -> float:
+        """Return how many seconds to rest after a turn that took so many, and left this version."""
+        now = time.monotonic()
+        if self._version is not None and version != self._version:
+            self._others_wrote_at = now
+        self._version = version
+        beside = self._others_wrote_at is not None and now - self._others_wrote_at < OTHERS_ARE_QUIET_AFTER_S
+        return took_s * (REST_BESIDE_OTHERS if beside else REST)
+
+
+def _with_version(unit: Unit, turn: Callable[[Unit], int]) -> tuple[int, int]:
+    """Take the turn; return also a number that changes when another process has committed something."""
+    row = unit.first("PRAGMA data_version")
+    assert row is not None
+    return turn(unit), row["data_version"]
+
+
+@asynccontextmanager
+async def _opened(database: Path) -> AsyncIterator[Engine]:
+    engine = open_engine(database)
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+def _look(unit: Unit, find_project: FindProject, data_set: DataSet, steps: int) -> Load:
+    """What is to be loaded: all of the data set, or the rest. Raises Conflict when it cannot be."""
+    project = find_project(unit)
+    tenant = loading.tenant_of(project)
+    row = unit.first(
+        "SELECT * FROM seeds WHERE project = :project AND name = :name",
+        {"project": project.id, "name": data_set.name},
+    )
+    if row is not None and row["done"] == steps:
+        raise loading.loaded_before(tenant, data_set)
+    if row is None:
+        counter = unit.first(
+            "SELECT stored_objects FROM counters WHERE project = :project AND livemode = :livemode",
+            tenant.bind(),
+        )
+        start = loading.start_of(data_set, unit.now)
+        loading.require_capacity(unit, tenant, start)
+        stored = 0 if counter is None else counter["stored_objects"]
+        return Load(project, start, secrets.token_hex(8), stored, 0)
+    if row["fingerprint"] != _fingerprint(data_set):
+        raise Conflict(
+            "not_recoverable",
+            f"Another data set called {data_set.name}, or an older state of this one, was loaded into"
+            f" {project.id}, in whole or in part. Rename the file, or load it into another project.",
+        )
+    return Load(project, row["start"], row["salt"], row["stored_before"], row["done"])
+
+
+def _try_out(unit: Unit, load: Load, steps: Sequence[Step], progress: Progress) -> TriedOut:
+    """Let all of it happen in a project like the one it is for."""
+    like = load.project
+    project = projects.create(unit, NewProject(like.name, like.plan, overdraft=like.overdraft))
+    tenant = loading.tenant_of(project)
+    unit.execute(
+        "INSERT INTO counters (project, livemode, stored_objects) VALUES (:project, :livemode, :stored)"
+        " ON CONFLICT (project, livemode) DO UPDATE SET stored_objects = excluded.stored_objects",
+        tenant.bind(stored=load.stored_before),
+    )
+    history = History(unit, tenant)
+    progress.done = done = 0
+    while done < len(steps):
+        end = _end_of_turn(steps, done)
+        past = UnitInThePast(unit, _ids(load, done))
+        history.unit = past
+        loading.happen(history, past, steps[done:end], load.start, progress)
+        done = end
+    counts = loading.count(unit, tenant)
+    return TriedOut(history.accounts, history.users, history.made, counts)
+
+
+def _begin(unit: Unit, find_project: FindProject, data_set: DataSet, load: Load) -> Load:
+    """Note that it is loaded, or goes on; raises Conflict when somebody else began it meanwhile."""
+    project = find_project(unit)
+    tenant = loading.tenant_of(project)
+    if load.done == 0:
+        past = UnitInThePast(unit, IdSource())
+        past.now = load.start
+        known = unit.first(
+            "SELECT 1 FROM seeds WHERE project = :project AND name = :name AND salt = :salt",
+            {"project": project.id, "name": data_set.name, "salt": load.salt},
+        )
+        if known is None:
+            loading.take_once(past, tenant, data_set)
+            unit.execute(
+                "INSERT INTO seeds (project, name, fingerprint, start, salt, stored_before, done)"
+                " VALUES (:project, :name, :fingerprint, :start, :salt, :stored_before, 0)",
+                {
+                    "project": project.id,
+                    "name": data_set.name,
+                    "fingerprint": _fingerprint(data_set),
+                    "start": load.start,
+                    "salt": load.salt,
+                    "stored_before": load.stored_before,
+                },
+            )
+    return Load(project, load.start, load.salt, load.stored_before, load.done)
+
+
+def _take_turn(
+    unit: Unit, load: Load, data_set: DataSet, steps: Sequence[Step], done: int, tried_out: TriedOut
+) -> int:
+    """Let the next steps happen; gives how many are done then.
+
+    Raises Conflict when the project was used meanwhile: what is dated before that cannot be added.
+    """
+    tenant = loading.tenant_of(load.project)
+    loading.require_capacity(unit, tenant, load.start + steps[done].at)
+    end = _end_of_turn(steps, done)
+    counted = unit.execute(
+        "UPDATE seeds SET done = :end WHERE project = :project AND name = :name AND done = :done"
+        " RETURNING done",
+        {"project": load.project.id, "name": data_set.name, "done": done, "end": end},
+    )
+    if not counted:
+        raise Conflict("not_recoverable", f"{data_set.name} is being loaded by another command.")
+    past = UnitInThePast(unit, _ids(load, done))
+    loading.happen(tried_out.history(past, tenant), past, steps[done:end], load.start, Progress())
+    return end
+
+
+def _end_of_turn(steps: Sequence[Step], done: int) -> int:
+    """Where a turn ends: never within a millisecond, whose ids count upwards from each other."""
+    end = done + TURN_STEPS
+    while end < len(steps) and steps[end].at == steps[end - 1].at:
+        end += 1
+    return min(end, len(steps))
+
+
+def _ids(load: Load, done: int) -> IdSource:
+    """The ids of the turn that begins after so many steps: the same each time."""
+    return IdSource(Random(f"{load.salt}/{done}").getrandbits)
+
+
+def _fingerprint(data_set: DataSet) -> str:
+    return hashlib.sha256(f"{TURN_STEPS} {data_set!r}".encode()).hexdigest()

@@ -1,0 +1,175 @@
+"""Clocks jump between the starts of servers, some of them killed: nothing is revived, erased or flooded."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+import time
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+from ledger_engine.core.clock import DAY
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database.engine import Engine
+from ledger_engine.events.webhooks import endpoints
+from ledger_engine.ledger import users
+from ledger_engine.upkeep import audit, retention, timekeeping
+from tests.faults.server import Server
+from tests.ledger_engine.events.webhooks.test_deliver import Delivering
+from tests.ledger_engine.upkeep.test_timekeeping import ADA, Machine, scope_in, serving
+from tests.ledger_engine.waiting import until
+from tests.receivers import answering, receiving
+
+# The library itself: the command `faketime` would take the signals instead of the server.
+FAKETIME = list(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+SECOND, HOUR = 1000, 3_600_000
+# The latest of those that are believed one after the other is under 7 days, so nothing becomes old in truth.
+JUMPS = ((SECOND, 59 * SECOND), (HOUR, 20 * HOUR), (2 * DAY, 6 * DAY), (365 * DAY, 30 * 365 * DAY))
+
+
+def draw_offset(chance: random.Random) -> int:
+    """How far the machine's clock is from the true time, in milliseconds."""
+    if chance.random() < 0.25:
+        return 0
+    least, most = chance.choice(JUMPS)
+    return chance.randint(least, most) * chance.choice((1, 1, -1))
+
+
+@dataclass
+class Seen:
+    """What must not come back or go."""
+
+    tokens: list[str] = field(default_factory=list)
+    expired: set[str] = field(default_factory=set)
+    newest: str = ""
+    logged: int = 0
+
+
+@pytest.mark.skipif(not FAKETIME, reason="needs libfaketime")
+async def test_servers_with_jumping_clocks_revive_erase_and_flood_nothing(
+    tmp_path: Path, seed: int, soak: int
+) -> None:
+    database = tmp_path / "ledger.db"
+    seen, chance = Seen(), random.Random(seed)
+    server = Server(database, options=["--webhook-retries", "3600,3600,3600,3600"])
+    server.start()
+    key = await asyncio.to_thread(server.make_key)
+    async with receiving(answering(500)) as receiver:
+        with httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {key}"}) as client:
+            user = await asyncio.to_thread(prepare, client, receiver.url, seen)
+        await receiver.until_received(30)
+        server.kill()
+        for _ in range(2 * soak):
+            offset = draw_offset(chance)
+            faked = (f"LD_PRELOAD={FAKETIME[0]}", "FAKETIME_DONT_FAKE_MONOTONIC=1", "DONT_FAKE_MONOTONIC=1")
+            server.under = ["env", *faked, f"FAKETIME={offset / 1000:+.3f}"]
+            before, began = len(receiver.received), time.monotonic()
+            await asyncio.to_thread(server.start)
+            with httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {key}"}) as client:
+                await asyncio.to_thread(look, client, database, user, seen)
+            await asyncio.sleep(chance.uniform(0, 3))
+            retries = sum(request.attempt > 1 for request in receiver.received[before:])
+            assert retries <= time.monotonic() - began + 2, (offset, "one a second")
+            if chance.random() < 0.6:
+                server.kill()
+            else:
+                assert await asyncio.to_thread(server.stop) == 0
+    server.assert_books_are_right()
+    print(f"{len(seen.expired)} of {len(seen.tokens)} tokens expired, {seen.logged} requests logged")
+
+
+def prepare(client: httpx.Client, url: str, seen: Seen) -> str:
+    """Create an endpoint at `url`, 30 accounts and a deactivated user; return the user's id."""
+    client.post("/v1/webhook_endpoints", json={"url": url, "events": ["account.created"]}).raise_for_status()
+    user: str = client.post("/api/users", json={"name": "Ada", "email": "ada@example.com"}).json()["id"]
+    client.delete(f"/api/users/{user}").raise_for_status()
+    for _ in range(30):
+        create_account(client, seen)
+    return user
+
+
+def create_account(client: httpx.Client, seen: Seen) -> None:
+    made = client.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})
+    assert made.status_code == 201, made.text
+    assert made.json()["id"] > seen.newest, "ids are in the order in which things were made"
+    seen.newest = made.json()["id"]
+
+
+def look(client: httpx.Client, database: Path, user: str, seen: Seen) -> None:
+    """Compare what the server answers, and what is stored, with what was so before."""
+    create_account(client, seen)
+    key = client.headers["Authorization"].removeprefix("Bearer ")
+    for token in seen.tokens:
+        answer = client.get("/v1/accounts", headers={"Authorization": f"Bearer {token}"})
+        assert answer.status_code in (200, 401)
+        assert not (answer.status_code == 200 and token in seen.expired), "revived"
+        if answer.status_code == 401:
+            seen.expired.add(token)
+    given = {"grant_type": "api_key", "api_key": key}
+    answer = client.post("/v1/auth/token", json=given)
+    if answer.status_code == 200:  # else the limit of this address is reached
+        seen.tokens.append(answer.json()["access_token"])
+    with closing(sqlite3.connect(database)) as connection:
+        assert connection.execute("SELECT name FROM users WHERE id = ?", (user,)).fetchone() == ("Ada",)
+        (logged,) = connection.execute("SELECT count(*) FROM requests").fetchone()
+    assert logged >= seen.logged, "the log was emptied"
+    seen.logged = logged
+
+
+async def test_restarts_with_jumping_clocks_hold_in_many_rounds(
+    tmp_path: Path, seed: int, soak: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "FIRST_AFTER_S", 0)
+    monkeypatch.setattr(timekeeping, "POLL_INTERVAL_S", 3600)
+    machine, chance = Machine(), random.Random(seed)
+    true_time, newest, retried = machine.shows, "", 0
+    async with receiving(answering(500)) as receiver:
+        async with serving(tmp_path, machine, background=True) as server:
+            tenant = await scope_in(server.engine)
+            ledger = Delivering(server.engine, tenant)
+            endpoint = (await ledger.endpoint(receiver)).id
+            ada = await server.engine.write(partial(users.create, tenant=tenant, new=ADA))
+            await server.engine.write(partial(users.deactivate, tenant=tenant, id=ada.id))
+            await ledger.happen(20)
+            await receiver.until_received(22)
+        for _ in range(10 * soak):
+            machine.shows = true_time + draw_offset(chance)
+            async with serving(tmp_path, machine, background=True) as server:
+                believed = server.engine.notice is None
+                before = len(receiver.received)
+                event = await happen_once(server.engine, tenant)
+                assert event > newest
+                newest = event
+                await until(lambda event=event: event in {each.event for each in receiver.received})
+                passed = chance.randint(1, 55 * 60) * SECOND  # in an hour any clock would be believed
+                machine.run(passed)
+                true_time += passed
+                await server.timekeeper.look()
+                await happen_once(server.engine, tenant)
+                retries = [each for each in receiver.received[before:] if each.attempt > 1]
+                retried += len(retries)
+                assert believed or server.engine.notice is None or not retries
+                assert len({each.event for each in retries}) == len(retries), "no event twice at once"
+                user = await server.engine.read(partial(users.get, tenant=tenant, id=ada.id))
+                assert user.email == ADA.email
+            await server_keeps_endpoint(tmp_path, machine, tenant, endpoint)
+        async with serving(tmp_path, machine) as server:
+            assert (await server.engine.read(audit.verify)).fault is None
+    print(f"{retried} retries came due")
+
+
+async def happen_once(engine: Engine, tenant: Tenant) -> str:
+    (event,) = await Delivering(engine, tenant).happen(1)
+    return event
+
+
+async def server_keeps_endpoint(path: Path, machine: Machine, tenant: Tenant, id: str) -> None:
+    async with serving(path, machine) as server:
+        found = await server.engine.read(partial(endpoints.get, tenant=tenant, id=id))
+        assert found.status == "enabled"

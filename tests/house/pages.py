@@ -1,0 +1,52 @@
+"""The pages of the documentation: their anchors, links and rules."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+_FENCED = re.compile(r"(?ms)^```.*?^```")
+_HEADING = re.compile(r"(?m)^#+ (.+)$")
+_ANCHOR = re.compile(r'<a id="([^"]+)"></a>')
+_RULE = re.compile(r'<a id="([^"]+)"></a>\*\*(.+?)\*\*')
+_LINK = re.compile(r"\]\(([^()\s]+)\)")
+
+
+def pages() -> list[Path]:
+    """Return every Markdown page: those at the root, and those in `docs`."""
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def prose(page: Path) -> str:
+    """Return the text of a page without its blocks of code."""
+    return _FENCED.sub("", page.read_text(encoding="utf-8"))
+
+
+def links(page: Path) -> list[str]:
+    """Return the targets of a page's links that lead to no other site."""
+    return [target for target in _LINK.findall(prose(page)) if not re.match(r"[a-z]+:", target)]
+
+
+def anchors(page: Path) -> Counter[str]:
+    """Return what can follow `#` in a link to a page, and how often: its headings and its anchors."""
+    text = prose(page)
+    return Counter([*map(_slug, _HEADING.findall(text)), *_ANCHOR.findall(text)])
+
+
+def rules() -> list[tuple[str, str]]:
+    """Return the anchor and the name of every rule of the interface and of the decisions."""
+    both = (ROOT / "docs" / "interface.md", ROOT / "docs" / "decisions.md")
+    return [rule for page in both for rule in _RULE.findall(prose(page))]
+
+
+def leads_somewhere(page: Path, target: str) -> bool:
+    """Return whether a link on `page` to `target`, a path and perhaps an anchor, leads to something."""
+    path, _, anchor = target.partition("#")
+    file = (page.parent / path).resolve() if path else page
+    return file.exists() and (not anchor or (file.suffix == ".md" and anchor in anchors(file)))
+
+
+def _slug(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")

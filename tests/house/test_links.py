@@ -1,0 +1,49 @@
+"""Links between the pages of the documentation, and citations of them in the code, lead to what is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.house.pages import anchors, leads_somewhere, links, pages
+
+# A page that the code names, with the anchors behind it: `docs/oauth.md#errors and #the-pages`.
+CITATION = re.compile(r"(?<![\w./-])((?:[\w-]+/)*[\w-]+\.md)((?:(?:,| and)?\s*#[a-z][\w-]*)*)")
+# A section that is named without an anchor cannot be checked: `interface.md, Errors`, `decisions.md 4`.
+UNCHECKED = re.compile(r"(?:interface|decisions)\.md(?:,\s+[A-Z]|,? \d)")
+THIS_FILE = Path("tests/house/test_links.py")
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_each_link_of_a_page_leads_somewhere(page: Path) -> None:
+    assert [target for target in links(page) if not leads_somewhere(page, target)] == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_each_anchor_of_a_page_is_there_once(page: Path) -> None:
+    if page.name != "CHANGELOG.md":  # each version has its own "Added" and "Fixed"
+        assert [anchor for anchor, times in anchors(page).items() if times > 1] == []
+
+
+def test_each_page_and_anchor_that_the_code_cites_is_there(root: Path, text_files: dict[Path, str]) -> None:
+    known = {page.relative_to(root).as_posix(): anchors(page) for page in pages()}
+    known |= {page.name: found for page, found in zip(pages(), known.values(), strict=True)}
+    missing = [
+        f"{path}: {page}{anchor}"
+        for path, text in text_files.items()
+        if path.suffix == ".py" and path != THIS_FILE
+        for page, behind in CITATION.findall(text)
+        for anchor in re.findall(r"#[\w-]+", behind) or [""]
+        if page not in known or (anchor and anchor[1:] not in known[page])
+    ]
+    assert missing == []
+
+
+def test_a_section_of_the_contract_is_cited_by_its_anchor(text_files: dict[Path, str]) -> None:
+    unchecked = [
+        f"{path}: {found}"
+        for path, text in text_files.items()
+        if path.suffix in {".py", ".md"} and path != THIS_FILE
+        for found in UNCHECKED.findall(text)
+    ]
+    assert unchecked == []

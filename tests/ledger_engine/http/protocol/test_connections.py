@@ -1,0 +1,102 @@
+"""Connections are closed when they wait too long for their client, or when others need the room."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+
+import pytest
+from hypercorn.asyncio.worker_context import WorkerContext
+
+from ledger_engine.http.protocol import connections
+from ledger_engine.http.protocol.connections import Connections
+
+NEVER_S = 1000.0
+
+
+class Client:
+    """A connection that only notes when it is closed."""
+
+    def __init__(self) -> None:
+        self.closed = asyncio.Event()
+
+    async def close_waiting(self) -> None:
+        self.closed.set()
+
+
+@pytest.fixture
+def room_for_three(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "connections_max", lambda: 3)
+
+
+async def added(to: Connections, count: int) -> list[Client]:
+    clients = [Client() for _ in range(count)]
+    assert [await to.add(client) for client in clients] == [True] * count
+    return clients
+
+
+@pytest.mark.usefixtures("room_for_three")
+async def test_a_new_connection_takes_the_place_of_the_one_that_waits_longest_for_its_client() -> None:
+    room = Connections.of(WorkerContext(None), NEVER_S)
+    first, second, third = await added(room, 3)
+    room.note_busy(first)
+    room.note_awaited(second)
+    for longest in (third, second):
+        await added(room, 1)
+        assert longest.closed.is_set()
+        room.remove(longest)
+    assert not first.closed.is_set()
+
+
+@pytest.mark.usefixtures("room_for_three")
+async def test_no_connection_is_taken_where_all_are_busy() -> None:
+    room = Connections.of(WorkerContext(None), NEVER_S)
+    clients = await added(room, 3)
+    for client in clients:
+        room.note_busy(client)
+    assert not await room.add(Client())
+    room.remove(clients[0])
+    assert await room.add(Client())
+
+
+async def test_what_stands_idle_too_long_is_closed_and_what_is_busy_is_not() -> None:
+    room = Connections.of(WorkerContext(None), 0.01)
+    busy, awaited, idle = await added(room, 3)
+    room.note_busy(busy)
+    room.note_awaited(awaited)
+    await idle.closed.wait()
+    assert [each.closed.is_set() for each in (busy, awaited)] == [False, False]
+    room.note_idle(busy)
+    await busy.closed.wait()
+
+
+async def test_what_is_idle_is_closed_when_the_server_stops() -> None:
+    context = WorkerContext(None)
+    room = Connections.of(context, NEVER_S)
+    idle, busy = await added(room, 2)
+    room.note_busy(busy)
+    await context.terminated.set()
+    await idle.closed.wait()
+    assert not busy.closed.is_set()
+    room.note_idle(busy)
+    (late,) = await added(room, 1)
+    for client in (busy, late):
+        await client.closed.wait()
+
+
+async def test_memory_is_given_back_after_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_back = asyncio.Event()
+    monkeypatch.setattr(connections, "trim_memory", given_back.set)
+    monkeypatch.setattr(connections, "TRIM_FROM", 4)
+    monkeypatch.setattr(connections, "TRIM_AFTER_S", 0)
+    room = Connections.of(WorkerContext(None), NEVER_S)
+    for client in (await added(room, 4))[:2]:
+        room.remove(client)
+    await given_back.wait()
+
+
+def test_open_files_are_left_for_the_database() -> None:
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if soft == resource.RLIM_INFINITY:
+        pytest.skip("there is no limit of open files")
+    assert 0 < connections.connections_max() < soft

@@ -1,0 +1,73 @@
+"""Addresses and keys that can be used, and the others: never an exception but ClientError."""
+
+import pytest
+
+from ledger_tui.client.errors import ClientError
+from ledger_tui.client.oauth import OAuthApp, SignInFailed, ask_for_tokens
+from ledger_tui.client.transport import is_address
+from tests.ledger_tui.client.test_api import client
+from tests.ledger_tui.contract_server import ContractServer
+
+UNUSABLE = [
+    "http://é..x", "http://xn--zz.example", "http://256.1.1.1", "http://127.0.0.1:99999", "http://[::1",
+    "http://[v1.x]", "http://h\u00ad", "http://h\ue000", "http://\u3002", "http://" + "x" * 70_000 + "9",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://h",
+        "https://h:8700/v1",
+        "http://[::1]:1",
+        "http://192.168.0.7:1/x",
+        "https://bücher.example",
+        "https://xn--bcher-kva.example",
+    ],
+)
+def test_an_address_is_http(url: str) -> None:
+    assert is_address(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "h",
+        "file:///x",
+        "http://",
+        "http://h:x",
+        "http://h:0",
+        "http://h h",
+        "http://a@h",
+        "http://h?x",
+        "http://h#x",
+        *UNUSABLE,
+    ],
+)
+def test_anything_else_is_no_address(url: str) -> None:
+    assert not is_address(url)
+
+
+@pytest.mark.parametrize("url", UNUSABLE)
+async def test_a_call_to_an_address_that_cannot_be_used_is_a_client_error(url: str) -> None:
+    with pytest.raises(ClientError):
+        async with client(url) as (api, _session, _traffic):
+            await api.call("GET", "/v1/accounts")
+
+
+async def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
+    server: ContractServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    for url in (server.url, server.url.replace("127.0.0.1", "localhost")):
+        async with client(url) as (api, _session, _traffic):
+            assert (await api.call("GET", "/v1/accounts")).status == 200
+
+
+async def test_a_sign_in_at_an_address_that_cannot_be_used_has_failed() -> None:
+    with pytest.raises(SignInFailed):
+        await ask_for_tokens(OAuthApp("https://xn--zz.example", "app_1", "read:users"), {})

@@ -1,0 +1,61 @@
+"""An invoice with lines, entered and edited by keyboard on the smallest screen."""
+
+from textual.widgets import Input
+
+from ledger_tui.embedded import Address
+from tests.ledger_tui.conftest import dashboard_on
+from tests.ledger_tui.driving import until
+
+
+async def test_lines_are_entered_summed_removed_sent_and_edited(own_project: Address) -> None:
+    async with dashboard_on(own_project, (80, 24)) as driver:
+        await driver.sees("● online")
+        account = await driver.app.api.write("POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
+        await until(lambda: driver.app.names.search("till"))
+        await driver.press("3", "n")
+        await driver.sees("New invoice", "^n adds a line", "Amount *")
+        await driver.type("till")
+        await driver.press("enter")
+        await driver.type("Ada")
+        await driver.press("enter", "ctrl+n")
+        await driver.sees("unit amount", "sum 0.00 EUR")
+        assert "Amount *" not in driver.text()  # one of them is sent, so one can be typed
+        await driver.type("Beans")
+        await driver.press("tab", "delete")
+        await driver.type("2")
+        await driver.press("tab")
+        await driver.type("12.5")
+        await driver.sees("sum 25.00 EUR")
+        await driver.press("ctrl+n")
+        await driver.type("Mug")
+        await driver.press("tab", "tab")
+        await driver.type("7")
+        await driver.sees("sum 32.00 EUR")
+        await driver.press("ctrl+n")
+        await driver.type("Slip")
+        await driver.sees("sum 32.00 EUR + 1 not complete", "Due", "Description", "^s send")
+        await driver.press("ctrl+s")
+        await driver.sees("✕ Line 3: A unit amount is required.")
+        assert driver.app.focused is [*driver.app.screen.query(".unit-amount").results(Input)][2]
+        await driver.press("ctrl+r")
+        await driver.sees_no_more("Slip")
+        await driver.press("ctrl+s")
+        await driver.sees("Drafted inv_", "32.00  EUR  Ada")
+        beans = {"description": "Beans", "quantity": 2, "unit_amount": 1250}
+        mug = {"description": "Mug", "quantity": 1, "unit_amount": 700}
+        record = driver.view.selected or {}
+        assert (record["lines"], record["account"]) == ([beans, mug], account.record["id"])
+
+        await driver.press("e")
+        await driver.sees("Edit the draft", "sum 32.00 EUR")
+        await driver.press("tab", "tab", "ctrl+r", "ctrl+s")
+        await driver.sees("Changed inv_", "7.00  EUR  Ada")
+        assert (driver.view.selected or {})["lines"] == [mug]
+
+        await driver.press("e", "tab", "tab", "ctrl+r")
+        await driver.sees("Amount *")
+        assert driver.app.focused is driver.app.screen.query_one("#field-amount", Input)
+        await driver.type("3")
+        await driver.press("ctrl+s")
+        await driver.sees("Changed inv_", "3.00  EUR  Ada")
+        assert (driver.view.selected or {})["lines"] is None
