@@ -28,8 +28,9 @@ CURSORS = 5_000
 
 _INSERT = (
     "INSERT INTO transactions"
-    " (id, project, livemode, account, amount, type, description, balance_after, created)"
-    " VALUES (:id, :project, 0, :account, 1, :type, 'Espresso', :balance_after, :created)"
+    " (book, id, account, amount, type, description, balance_after, created)"
+    " VALUES ((SELECT book FROM books WHERE project = :project AND livemode = 0),"
+    " :id, :account, 1, :type, 'Espresso', :balance_after, :created)"
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from ledger_engine.events import bodies
 from tests.contract.conftest import Project, Server
 from tests.contract.rules import holds
 
@@ -20,13 +21,16 @@ class Outbox:
 
     def __init__(self, server: Server, project: Project) -> None:
         self._connection = sqlite3.connect(f"file:{server.database}?mode=ro", uri=True)
+        self._connection.row_factory = sqlite3.Row
         self._project = project.id
 
     def messages(self) -> list[Any]:
         rows = self._connection.execute(
-            "SELECT body FROM events WHERE project = ? ORDER BY id", (self._project,)
+            f"SELECT {bodies.COLUMNS}, b.livemode FROM books AS b"
+            f" JOIN events AS e ON e.book = b.book {bodies.JOIN} WHERE b.project = ? ORDER BY e.id",
+            (self._project,),
         ).fetchall()
-        return [json.loads(body) for (body,) in rows]
+        return [json.loads(bodies.body_of(row)) for row in rows]
 
     def close(self) -> None:
         self._connection.close()

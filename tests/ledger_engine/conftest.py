@@ -21,6 +21,7 @@ from ledger_engine.access.projects import Project
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine, open_engine
+from ledger_engine.events import bodies
 from ledger_engine.http.app import create_app
 from ledger_engine.ledger import users
 from tests.ledger_engine.manual_clock import ManualClock
@@ -147,8 +148,13 @@ def recorded(engine: Engine) -> Run:
     """The events of all projects, oldest first, as they are sent; of one `type` if it is given."""
 
     async def events(type: str | None = None) -> list[dict[str, Any]]:
-        rows = await engine.read(lambda unit: unit.execute("SELECT body FROM events ORDER BY id"))
-        every = [json.loads(row["body"]) for row in rows]
+        rows = await engine.read(
+            lambda unit: unit.execute(
+                f"SELECT {bodies.COLUMNS}, b.livemode FROM events AS e {bodies.JOIN}"
+                " JOIN books AS b ON b.book = e.book ORDER BY e.id"
+            )
+        )
+        every = [json.loads(bodies.body_of(row)) for row in rows]
         return [event for event in every if type in (None, event["type"])]
 
     return events

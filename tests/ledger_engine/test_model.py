@@ -24,6 +24,7 @@ from ledger_engine.access import projects
 from ledger_engine.core.errors import DuplicateIdempotencyKey, LedgerError
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
+from ledger_engine.database.books import OF_BOOK
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.database.pages import PageRequest
 from ledger_engine.ledger import accounts, invoices, orders, statements, transactions, users
@@ -458,7 +459,7 @@ def _sums(unit: Unit) -> list[int]:
 
 def _told(unit: Unit, tenant: Tenant) -> list[tuple[str, str]]:
     rows = unit.execute(
-        "SELECT type, object FROM events WHERE project = :project AND livemode = :livemode ORDER BY id",
+        f"SELECT type, object FROM events WHERE {OF_BOOK} ORDER BY id",
         tenant.bind(),
     )
     return [(row["type"], row["object"]) for row in rows]

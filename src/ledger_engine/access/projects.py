@@ -292,6 +292,11 @@ def _insert(unit: Unit, project: Project) -> Project:
         " VALUES (:id, :name, :plan, :rate_limit, :burst, :overdraft, :parent, :created)",
         _columns(project),
     )
+    for livemode in (0, 1):
+        unit.execute(
+            "INSERT INTO books (project, livemode) VALUES (:project, :livemode)",
+            {"project": project.id, "livemode": livemode},
+        )
     return project
 
 

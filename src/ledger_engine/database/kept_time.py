@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 from ledger_engine.database import Unit
 
+# The id of the last event of all, which tells the ledger's time too.
+NEWEST_EVENT = "SELECT max((SELECT max(id) FROM events AS e WHERE e.book = b.book)) AS id FROM books AS b"
+
 
 @dataclass(frozen=True, slots=True)
 class KeptTime:

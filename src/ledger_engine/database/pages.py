@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Row, Unit, Value
+from ledger_engine.database.books import OF_TENANT
 
 LIMIT_MAX = 100
 LIMIT_DEFAULT = 20
@@ -45,11 +46,18 @@ class Page(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[R]):
-    """A table that is listed page by page; `read` makes a record of one of its rows."""
+    """A table that is listed page by page; `read` makes a record of one of its rows.
+
+    `of_tenant` is the condition on the rows of the tenant: those of a table with the columns `project` and
+    `livemode`, or those of its book. `columns` is what is read of each row, and `id` the name of its id.
+    """
 
     table: str
     read: Callable[[Row], R]
     id_of: Callable[[R], str]
+    of_tenant: str = OF_TENANT
+    columns: str = "*"
+    id: str = "id"
 
     def page(
         self,
@@ -60,16 +68,17 @@ class Listing(Generic[R]):
         *,
         since: str | None = None,
         where: str | None = None,
+        among: str | None = None,
         given: Mapping[str, Value] = MappingProxyType({}),
     ) -> Page[R]:
         """The page of the objects whose columns have the values in `equal`; a None there does not filter.
 
-        `since` is an id that the listed ones are greater than, `where` one more condition and `given` its
-        parameters. Raises InvalidRequest `invalid_cursor` for a cursor that is no object of this list's
-        project and mode.
+        `since` is an id that the listed ones are greater than, `where` one more condition, `among` one in
+        place of `of_tenant`, and `given` their parameters. Raises InvalidRequest `invalid_cursor` for a
+        cursor that is no object of this list's project and mode.
         """
         parameters: dict[str, Value] = tenant.bind(rows=wanted.limit + 1, **given)
-        conditions = ["project = :project", "livemode = :livemode"]
+        conditions = [among or self.of_tenant]
         if where is not None:
             conditions.append(where)
         for column, value in equal.items():
@@ -78,18 +87,19 @@ class Listing(Generic[R]):
                 parameters[column] = value
         if wanted.after is not None:
             self._require(unit, tenant, wanted.after, wanted.cursor)
-            conditions.append("id < :after")
+            conditions.append(f"{self.id} < :after")
             parameters["after"] = wanted.after
         if wanted.before is not None:
             self._require(unit, tenant, wanted.before, "ending_before")
         # One bound and not two: of two SQLite looks at one row by row, and may take a coarser index then.
         floor = max(filter(None, (since, wanted.before)), default=None)
         if floor is not None:
-            conditions.append("id > :floor")
+            conditions.append(f"{self.id} > :floor")
             parameters["floor"] = floor
         order = "DESC" if wanted.before is None else "ASC"
         rows = unit.execute(
-            f"SELECT * FROM {self.table} WHERE {' AND '.join(conditions)} ORDER BY id {order} LIMIT :rows",
+            f"SELECT {self.columns} FROM {self.table} WHERE {' AND '.join(conditions)}"
+            f" ORDER BY {self.id} {order} LIMIT :rows",
             parameters,
         )
         has_more = len(rows) > wanted.limit
@@ -101,7 +111,7 @@ class Listing(Generic[R]):
 
     def _require(self, unit: Unit, tenant: Tenant, cursor: str, param: str) -> None:
         known = unit.first(
-            f"SELECT 1 FROM {self.table} WHERE id = :id AND project = :project AND livemode = :livemode",
+            f"SELECT 1 FROM {self.table} WHERE {self.of_tenant} AND {self.id} = :id",
             tenant.bind(id=cursor),
         )
         if known is None:

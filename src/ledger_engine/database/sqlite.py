@@ -21,7 +21,7 @@ from typing import Any, cast
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
-from ledger_engine.database import Listener, T, Work, migrations
+from ledger_engine.database import Listener, T, Work, kept_time, migrations
 from ledger_engine.database.connection import FATAL, LOCKED, close_to_others, code_of, public_error, reason_of
 from ledger_engine.database.file import DatabaseFile, has_space, look, touch
 from ledger_engine.database.group_commit import GroupCommit
@@ -247,7 +247,7 @@ class SqliteDatabase:
         version = connection.execute("PRAGMA data_version").fetchone()[0]
         if version != self._seen_version:
             self._seen_version = version
-            newest = connection.execute("SELECT max(id) FROM events").fetchone()[0]
+            newest = connection.execute(kept_time.NEWEST_EVENT).fetchone()[0]
             if newest is not None:
                 self._clock.advance_past(moment_of(newest))
             self._clock.advance_past(connection.execute("SELECT reached FROM kept_time").fetchone()[0])

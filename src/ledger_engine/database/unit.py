@@ -56,7 +56,8 @@ class SqliteUnit:
     def first_not_an_object(self, table: str, column: str) -> str | None:
         row = self.first(
             f"SELECT id FROM {table}"
-            f" WHERE CASE WHEN json_valid({column}) THEN json_type({column}) <> 'object' ELSE 1 END LIMIT 1"
+            f" WHERE {column} IS NOT NULL"
+            f" AND CASE WHEN json_valid({column}) THEN json_type({column}) <> 'object' ELSE 1 END LIMIT 1"
         )
         return None if row is None else str(row["id"])
 

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, ClassVar
 
-from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.records import Moment, Record, as_json, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit
+from ledger_engine.database import Row, Unit, kept_time
+from ledger_engine.database.books import BOOK, OF_BOOK
 from ledger_engine.database.pages import Listing, Page, PageRequest
+from ledger_engine.events import bodies
 
 TOPIC = "events"  # announced with each commit that recorded some
 
@@ -39,7 +40,7 @@ KINDS = (
 
 # These hold a user's name and address, so they are shown to those who may read users.
 USER_KINDS = ("user.created", "user.deactivated", "user.restored")
-_OF_USERS = f"type IN ({', '.join(map(repr, USER_KINDS))})"
+_OF_USERS = f"e.type IN ({', '.join(map(repr, USER_KINDS))})"
 
 
 @dataclass(slots=True)
@@ -69,23 +70,18 @@ class Message:
 def record(unit: Unit, tenant: Tenant, kind: str, subject: Record) -> None:
     """Record that `kind` happened to `subject`, with the subject as it is now.
 
-    The whole message is stored as the text that is sent, so that each delivery has the same bytes.
+    The whole message is stored as the text that is sent, so that each delivery has the same bytes; except for
+    a posting, whose message is rendered from its transaction (`bodies`).
     """
     id = unit.new_id("evt")
-    message = {
-        "id": id,
-        "object": "event",
-        "type": kind,
-        "created": iso(unit.now),
-        "livemode": tenant.livemode,
-        "data": {"object": as_json(subject)},
-    }
+    body = None
+    if kind != bodies.POSTING:
+        object = as_json(subject)
+        body = dumps(bodies.message(id, kind, unit.now, livemode=tenant.livemode, subject=object))
     unit.execute(
-        "INSERT INTO events (id, project, livemode, type, object, body, request, created)"
-        " VALUES (:id, :project, :livemode, :type, :object, :body, :request, :now)",
-        tenant.bind(
-            id=id, type=kind, object=subject.id, body=dumps(message), request=tenant.request, now=unit.now
-        ),
+        "INSERT INTO events (book, id, type, object, body, request, created)"
+        f" VALUES ({BOOK}, :id, :type, :object, :body, :request, :now)",
+        tenant.bind(id=id, type=kind, object=subject.id, body=body, request=tenant.request, now=unit.now),
     )
     unit.announce(TOPIC)
 
@@ -93,7 +89,7 @@ def record(unit: Unit, tenant: Tenant, kind: str, subject: Record) -> None:
 def get(unit: Unit, tenant: Tenant, id: str) -> Event:
     """The event; raises NotFound, and PermissionDenied for a user's without the scope to read users."""
     row = unit.first(
-        "SELECT * FROM events WHERE id = :id AND project = :project AND livemode = :livemode",
+        f"SELECT {_COLUMNS} FROM {_WITH_POSTINGS} WHERE e.{OF_BOOK} AND e.id = :id",
         tenant.bind(id=id),
     )
     if row is None:
@@ -110,7 +106,10 @@ def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[Event]:
 
 def tenant_of(unit: Unit, id: str) -> Tenant:
     """The local administrator's scope of an event's project and mode; raises NotFound."""
-    row = unit.first("SELECT project, livemode FROM events WHERE id = :id", {"id": id})
+    row = unit.first(
+        "SELECT b.project, b.livemode FROM books AS b JOIN events AS e ON e.book = b.book AND e.id = :id",
+        {"id": id},
+    )
     if row is None:
         raise NotFound("event", id)
     return Tenant(row["project"], bool(row["livemode"]))
@@ -118,7 +117,7 @@ def tenant_of(unit: Unit, id: str) -> Tenant:
 
 def newest(unit: Unit) -> str:
     """The id of the last event of all; every later one is greater. Empty when there is none."""
-    row = unit.first("SELECT max(id) AS id FROM events")
+    row = unit.first(kept_time.NEWEST_EVENT)
     return (row and row["id"]) or ""
 
 
@@ -129,7 +128,7 @@ def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:
     """
     if last is not None:
         known = last == _BEFORE_ALL or unit.first(
-            "SELECT 1 FROM events WHERE id = :id AND project = :project AND livemode = :livemode",
+            f"SELECT 1 FROM events WHERE {OF_BOOK} AND id = :id",
             tenant.bind(id=last),
         )
         if not known:
@@ -138,7 +137,7 @@ def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:
             )
         return last
     row = unit.first(
-        "SELECT id FROM events WHERE project = :project AND livemode = :livemode ORDER BY id DESC LIMIT 1",
+        f"SELECT id FROM events WHERE {OF_BOOK} ORDER BY id DESC LIMIT 1",
         tenant.bind(),
     )
     return row["id"] if row else _BEFORE_ALL
@@ -148,17 +147,17 @@ def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> list[Message]:
     """The next events behind the cursor that the scope may see, in the order they happened."""
     where = _shown_to(tenant)
     rows = unit.execute(
-        "SELECT id, type, body FROM events WHERE project = :project AND livemode = :livemode"
-        f" AND id > :cursor{'' if where is None else f' AND {where}'} ORDER BY id LIMIT :limit",
+        f"SELECT {_COLUMNS} FROM {_WITH_POSTINGS} WHERE e.{OF_BOOK}"
+        f" AND e.id > :cursor{'' if where is None else f' AND {where}'} ORDER BY e.id LIMIT :limit",
         tenant.bind(cursor=cursor, limit=limit),
     )
-    return [Message(row["id"], row["type"], row["body"]) for row in rows]
+    return [Message(row["id"], row["type"], bodies.body_of(row)) for row in rows]
 
 
 def between(unit: Unit, tenant: Tenant, first: str, end: str, request: str) -> list[str]:
     """The ids of the events that this request caused, among those from `first` to before `end`."""
     rows = unit.execute(
-        "SELECT id FROM events WHERE project = :project AND livemode = :livemode"
+        f"SELECT id FROM events WHERE {OF_BOOK}"
         " AND id >= :first AND id < :end AND request = :request ORDER BY id",
         tenant.bind(first=first, end=end, request=request),
     )
@@ -171,7 +170,7 @@ def erase_user(unit: Unit, user: str, after: str, limit: int) -> str | None:
     Gives the last of these, None when it was the last of all.
     """
     rows = unit.execute(
-        f"SELECT id, body FROM events WHERE object = :user AND {_OF_USERS} AND id > :after"
+        f"SELECT book, id, body FROM events AS e WHERE object = :user AND {_OF_USERS} AND id > :after"
         " ORDER BY id LIMIT :limit",
         {"user": user, "after": after, "limit": limit},
     )
@@ -179,7 +178,8 @@ def erase_user(unit: Unit, user: str, after: str, limit: int) -> str | None:
         message = json.loads(row["body"])
         message["data"]["object"].update(name=None, email=None)
         unit.execute(
-            "UPDATE events SET body = :body WHERE id = :id", {"id": row["id"], "body": dumps(message)}
+            "UPDATE events SET body = :body WHERE book = :book AND id = :id",
+            {"book": row["book"], "id": row["id"], "body": dumps(message)},
         )
     return rows[-1]["id"] if len(rows) == limit else None
 
@@ -195,10 +195,12 @@ def _read(row: Row) -> Event:
         type=row["type"],
         created=row["created"],
         livemode=bool(row["livemode"]),
-        data=json.loads(row["body"])["data"],
+        data=bodies.data_of(row),
         request=row["request"],
     )
 
 
 _BEFORE_ALL = first_at("evt", 0)
-_LISTING = Listing("events", _read, attrgetter("id"))
+_COLUMNS = f"{bodies.COLUMNS}, e.request, :livemode AS livemode"
+_WITH_POSTINGS = f"events AS e {bodies.JOIN}"
+_LISTING = Listing(_WITH_POSTINGS, _read, attrgetter("id"), f"e.{OF_BOOK}", _COLUMNS, "e.id")

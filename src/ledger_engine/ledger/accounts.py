@@ -21,6 +21,13 @@ from ledger_engine.ledger.metadata import parse_metadata
 NAME_MAX = 255
 
 
+# The transactions of an account of the tenant. An account is in one book, so the book is not compared: SQLite
+# would search by it and not by the account.
+OF_ACCOUNT = (
+    "account = (SELECT id FROM accounts WHERE id = :account AND project = :project AND livemode = :livemode)"
+)
+
+
 @dataclass(slots=True)
 class Account:
     """An account; its `balance` is in the currency's smallest unit and may be negative."""
@@ -107,9 +114,7 @@ def balance_at(unit: Unit, tenant: Tenant, id: str, at: int) -> Balance:
 def balance_before(unit: Unit, tenant: Tenant, id: str, moment: int) -> int:
     """Return the account's balance before `moment` (milliseconds), after the last transaction until then."""
     row = unit.first(
-        "SELECT balance_after FROM transactions"
-        " WHERE project = :project AND livemode = :livemode AND account = :account AND id < :first"
-        " ORDER BY id DESC LIMIT 1",
+        f"SELECT balance_after FROM transactions WHERE {OF_ACCOUNT} AND id < :first ORDER BY id DESC LIMIT 1",
         tenant.bind(account=id, first=first_at("txn", moment)),
     )
     return row["balance_after"] if row else 0

@@ -19,6 +19,7 @@ from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Row, Unit
+from ledger_engine.database.books import BOOK, OF_BOOK
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts
@@ -28,6 +29,9 @@ DESCRIPTION_MAX = 500
 BATCH_MAX = 1000
 # A settlement is the other side of many accounts. With amounts up to this, its sum fits 64 bits.
 _SETTLEMENT_MAX = 2**62
+_COLUMNS = "*, :livemode AS livemode"
+# As one value: with the two compared, SQLite would search by the book and look at each type.
+_OF_TYPE = f"type || book = :type || {BOOK}"
 
 
 @dataclass(slots=True)
@@ -108,7 +112,7 @@ def reverse(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Tran
     idempotency.take(unit, tenant, key, new_id)
     original = get(unit, tenant, id)
     done = unit.first(
-        "SELECT id FROM transactions WHERE reverses = :id AND project = :project AND livemode = :livemode",
+        f"SELECT id FROM transactions WHERE reverses = :id AND {OF_BOOK}",
         tenant.bind(id=id),
     )
     if done is not None:
@@ -123,8 +127,7 @@ def reverse(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Tran
     other_side = None
     if original.transfer is not None:
         row = unit.first(
-            "SELECT id FROM transactions WHERE transfer = :transfer AND id <> :id"
-            " AND project = :project AND livemode = :livemode",
+            f"SELECT id FROM transactions WHERE transfer = :transfer AND id <> :id AND {OF_BOOK}",
             tenant.bind(transfer=original.transfer, id=id),
         )
         assert row is not None, "a transfer has two sides"
@@ -135,7 +138,7 @@ def reverse(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Tran
 def get(unit: Unit, tenant: Tenant, id: str) -> Transaction:
     """Return the transaction; raises NotFound."""
     row = unit.first(
-        "SELECT * FROM transactions WHERE id = :id AND project = :project AND livemode = :livemode",
+        f"SELECT {_COLUMNS} FROM transactions WHERE {OF_BOOK} AND id = :id",
         tenant.bind(id=id),
     )
     if row is None:
@@ -156,7 +159,12 @@ def page(
     if type is not None and type not in TYPES:
         raise InvalidRequest("invalid_value", "type must be credit or debit.", "type")
     since = None if created_after is None else first_at("txn", created_after + 1)
-    return _LISTING.page(unit, tenant, wanted, {"account": account, "type": type}, since=since)
+    if account is not None:
+        given, equal = {"account": account}, {"type": type}
+        return _LISTING.page(unit, tenant, wanted, equal, since=since, among=accounts.OF_ACCOUNT, given=given)
+    if type is not None:
+        return _LISTING.page(unit, tenant, wanted, {}, since=since, among=_OF_TYPE, given={"type": type})
+    return _LISTING.page(unit, tenant, wanted, {}, since=since)
 
 
 def _post(
@@ -260,9 +268,9 @@ def _move_settlement(unit: Unit, tenant: Tenant, currency: str, change: int, par
 
 def _insert(unit: Unit, tenant: Tenant, posted: Transaction) -> None:
     unit.execute(
-        "INSERT INTO transactions (id, project, livemode, account, amount, type, description, balance_after,"
+        "INSERT INTO transactions (book, id, account, amount, type, description, balance_after,"
         " destination, transfer, reverses, created)"
-        " VALUES (:id, :project, :livemode, :account, :amount, :type, :description, :balance_after,"
+        f" VALUES ({BOOK}, :id, :account, :amount, :type, :description, :balance_after,"
         " :destination, :transfer, :reverses, :created)",
         tenant.bind(
             id=posted.id,
@@ -296,4 +304,4 @@ def _read(row: Row) -> Transaction:
     )
 
 
-_LISTING = Listing("transactions", _read, attrgetter("id"))
+_LISTING = Listing("transactions", _read, attrgetter("id"), OF_BOOK, _COLUMNS)

@@ -13,6 +13,7 @@ from ledger_engine.core.errors import Conflict, DuplicateIdempotencyKey, LedgerE
 from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Parameters, Row, Unit, Value
+from ledger_engine.database.books import condition_on
 from ledger_engine.seeding.entries import DataSet
 from ledger_engine.seeding.fields import BadDataSet
 from ledger_engine.seeding.steps import History, Step
@@ -130,10 +131,7 @@ def require_capacity(unit: Unit, tenant: Tenant, start: int) -> None:
     """Raise Conflict when the project has records of that moment or later."""
     newest = 0
     for table in TABLES:
-        row = unit.first(
-            f"SELECT max(id) AS id FROM {table} WHERE project = :project AND livemode = :livemode",
-            tenant.bind(),
-        )
+        row = unit.first(f"SELECT max(id) AS id FROM {table} WHERE {condition_on(table)}", tenant.bind())
         if row is not None and row["id"] is not None:
             newest = max(newest, moment_of(row["id"]))
     if newest >= start:
@@ -148,10 +146,7 @@ def count(unit: Unit, tenant: Tenant) -> dict[str, int]:
     """How many objects of each kind the project and mode has."""
     counted = {}
     for table in TABLES:
-        row = unit.first(
-            f"SELECT count(*) AS rows FROM {table} WHERE project = :project AND livemode = :livemode",
-            tenant.bind(),
-        )
+        row = unit.first(f"SELECT count(*) AS rows FROM {table} WHERE {condition_on(table)}", tenant.bind())
         assert row is not None
         counted[table] = row["rows"]
     return counted

@@ -105,7 +105,8 @@ SELECT 'settlement', project || ' ' || currency, balance FROM settlements WHERE 
         "transaction {id} belongs to another project or mode than its account {account}.",
         """
 SELECT t.id, t.account FROM transactions AS t JOIN accounts AS a ON a.id = t.account
-WHERE t.project <> a.project OR t.livemode <> a.livemode""",
+    JOIN books AS b ON b.book = t.book
+WHERE b.project <> a.project OR b.livemode <> a.livemode""",
     ),
     _Check(
         "each balance follows from the one before",
@@ -114,7 +115,7 @@ WHERE t.project <> a.project OR t.livemode <> a.livemode""",
 SELECT id, account, balance_after AS said, due FROM (
     SELECT id, account, balance_after,
            {_SIGNED} + lag(balance_after, 1, 0)
-               OVER (PARTITION BY project, livemode, account ORDER BY id) AS due
+               OVER (PARTITION BY account ORDER BY id) AS due
     FROM transactions
 ) WHERE balance_after <> due ORDER BY id""",
     ),
@@ -125,8 +126,7 @@ SELECT id, account, balance_after AS said, due FROM (
 SELECT id, balance AS said, due FROM (
     SELECT a.id, a.balance, coalesce((
         SELECT t.balance_after FROM transactions AS t
-        WHERE t.project = a.project AND t.livemode = a.livemode AND t.account = a.id
-        ORDER BY t.id DESC LIMIT 1), 0) AS due
+        WHERE t.account = a.id ORDER BY t.id DESC LIMIT 1), 0) AS due
     FROM accounts AS a
 ) WHERE balance <> due ORDER BY id""",
     ),
@@ -175,7 +175,8 @@ WHERE (t.transfer IS NOT NULL OR t.destination IS NOT NULL)
         "a reversal is the opposite of what it reverses",
         "transaction {id} is not the opposite of {reverses}, which it reverses.",
         """
-SELECT r.id, r.reverses FROM transactions AS r LEFT JOIN transactions AS o ON o.id = r.reverses
+SELECT r.id, r.reverses FROM transactions AS r
+    LEFT JOIN transactions AS o ON o.book = r.book AND o.id = r.reverses
 WHERE r.reverses IS NOT NULL AND (o.id IS NULL OR o.id >= r.id OR o.account <> r.account
     OR o.amount <> r.amount OR o.type = r.type OR o.destination IS NOT r.destination
     OR (r.transfer IS NOT NULL AND NOT EXISTS (
@@ -195,7 +196,9 @@ WHERE (number IS NULL) <> (status = 'draft') OR (opened_at IS NULL) <> (status =
         "a paid invoice was paid once and in full",
         "invoice {id} was not paid once and in full by {payment}.",
         """
-SELECT i.id, i.payment FROM invoices AS i LEFT JOIN transactions AS t ON t.id = i.payment
+SELECT i.id, i.payment FROM invoices AS i
+    JOIN books AS b ON b.project = i.project AND b.livemode = i.livemode
+    LEFT JOIN transactions AS t ON t.book = b.book AND t.id = i.payment
 WHERE i.status = 'paid' AND (t.id IS NULL OR t.account <> i.account OR t.amount <> i.amount
     OR t.type <> 'credit' OR t.reverses IS NOT NULL)
 UNION ALL
@@ -207,6 +210,19 @@ SELECT max(id), payment FROM invoices WHERE payment IS NOT NULL GROUP BY payment
         """
 SELECT i.id, i.account FROM invoices AS i JOIN accounts AS a ON a.id = i.account
 WHERE i.currency <> a.currency OR i.project <> a.project OR i.livemode <> a.livemode""",
+    ),
+    _Check(
+        "the event of a posting has its transaction, and a delivery its event",
+        "{kind} {id} belongs to {object}, which does not exist.",
+        """
+SELECT 'event' AS kind, e.id, e.object FROM events AS e
+    LEFT JOIN transactions AS t ON t.book = e.book AND t.id = e.object
+WHERE e.body IS NULL AND (t.id IS NULL OR t.created <> e.created)
+UNION ALL
+SELECT 'delivery', d.id, d.event FROM deliveries AS d
+    LEFT JOIN books AS b ON b.project = d.project AND b.livemode = d.livemode
+    LEFT JOIN events AS e ON e.book = b.book AND e.id = d.event
+WHERE e.id IS NULL""",
     ),
     _Check(
         "invoice numbers have no gaps",
@@ -244,7 +260,9 @@ FROM (
     UNION ALL
     SELECT project, livemode, -count(*), 0 FROM accounts GROUP BY project, livemode
     UNION ALL
-    SELECT project, livemode, -count(*), 0 FROM transactions GROUP BY project, livemode
+    SELECT b.project, b.livemode, -t.counted, 0
+    FROM (SELECT book, count(*) AS counted FROM transactions GROUP BY book) AS t
+        JOIN books AS b ON b.book = t.book
     UNION ALL
     SELECT project, livemode, -count(*), -count(number) FROM invoices GROUP BY project, livemode
     UNION ALL

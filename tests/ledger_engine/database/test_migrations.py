@@ -13,7 +13,9 @@ from sqlite_utils.migrations import Migrations
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.database import migrations
+from ledger_engine.database.backup import look
 from ledger_engine.database.engine import open_engine
+from ledger_engine.upkeep import audit
 
 
 @pytest.fixture
@@ -26,6 +28,16 @@ def schema(connection: sqlite3.Connection) -> list[tuple[str, str]]:
     return connection.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
 
 
+TENANT = ("project", "livemode")
+KEPT = {
+    "transactions": (
+        *("id", *TENANT, "account", "amount", "type", "description", "balance_after", "destination"),
+        *("transfer", "reverses", "created"),
+    ),
+    "events": ("id", *TENANT, "type", "object", "body", "request", "created"),
+    "invoices": ("id", *TENANT, "account", "customer", "amount", "status", "number", "payment", "paid_at"),
+    "deliveries": ("id", *TENANT, "endpoint", "event", "status", "attempts", "retries", "created"),
+}
 ALL = migrations.ledger.pending(Database(memory=True))
 
 
@@ -57,6 +69,59 @@ def test_an_older_file_becomes_what_a_new_one_is(
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
         migrations.apply(new)
         assert schema(connection) == schema(new)
+
+
+BEFORE_BOOKS = 11
+OLD_ROWS = """
+INSERT INTO projects (id, name, plan, created) VALUES
+    ('prj_1', 'Roastery', 'pro', 1), ('prj_2', 'Bar', 'free', 1);
+INSERT INTO accounts (id, project, livemode, name, currency, balance, created) VALUES
+    ('acc_1', 'prj_1', 0, 'Till', 'EUR', 70, 1), ('acc_2', 'prj_1', 0, 'Bank', 'EUR', 30, 1),
+    ('acc_3', 'prj_2', 1, 'Till', 'EUR', 5, 1);
+INSERT INTO settlements (project, livemode, currency, balance) VALUES
+    ('prj_1', 0, 'EUR', -100), ('prj_2', 1, 'EUR', -5);
+INSERT INTO transactions (id, project, livemode, account, amount, type, description, balance_after,
+    destination, transfer, reverses, created) VALUES
+    ('txn_1', 'prj_1', 0, 'acc_1', 100, 'credit', 'Takings ☕', 100, NULL, NULL, NULL, 2),
+    ('txn_2', 'prj_1', 0, 'acc_1', 30, 'debit', NULL, 70, 'acc_2', 'txn_2', NULL, 3),
+    ('txn_3', 'prj_1', 0, 'acc_2', 30, 'credit', NULL, 30, 'acc_1', 'txn_2', NULL, 3),
+    ('txn_4', 'prj_2', 1, 'acc_3', 5, 'credit', NULL, 5, NULL, NULL, NULL, 4),
+    ('txn_5', 'prj_1', 0, 'acc_1', 9, 'credit', NULL, 79, NULL, NULL, NULL, 5),
+    ('txn_6', 'prj_1', 0, 'acc_1', 9, 'debit', NULL, 70, NULL, NULL, 'txn_5', 6);
+INSERT INTO invoices (id, project, livemode, account, customer, currency, amount, status, number, payment,
+    opened_at, paid_at, created)
+    VALUES ('inv_1', 'prj_1', 0, 'acc_1', 'Ada', 'EUR', 100, 'paid', 'INV-000001', 'txn_1', 2, 2, 1);
+INSERT INTO counters (project, livemode, stored_objects, invoice_numbers) VALUES
+    ('prj_1', 0, 8, 1), ('prj_2', 1, 2, 0);
+INSERT INTO events (id, project, livemode, type, object, body, request, created) VALUES
+    ('evt_1', 'prj_1', 0, 'transaction.created', 'txn_1', '{"as": "it was"}', 'req_1', 2),
+    ('evt_2', 'prj_2', 1, 'transaction.created', 'txn_4', '{}', NULL, 4);
+INSERT INTO deliveries (id, project, livemode, endpoint, event, status, attempts, retries, created)
+    VALUES ('dlv_1', 'prj_1', 0, 'whe_1', 'evt_1', 'succeeded', 1, 0, 2)
+"""
+
+
+def test_a_file_from_before_books_keeps_every_row(
+    tmp_path: Path, connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "ledger", first_migrations(BEFORE_BOOKS))
+        migrations.apply(connection)
+    connection.executescript(OLD_ROWS)
+    before = {
+        table: connection.execute(f"SELECT {', '.join(columns)} FROM {table} ORDER BY id").fetchall()
+        for table, columns in KEPT.items()
+    }
+    connection.execute("PRAGMA foreign_keys=ON")
+    migrations.apply(connection)
+    for table, columns in KEPT.items():
+        booked = "JOIN books USING (book)" if table in ("transactions", "events") else ""
+        kept = connection.execute(f"SELECT {', '.join(columns)} FROM {table} {booked} ORDER BY id").fetchall()
+        assert kept == before[table]
+    assert connection.execute("SELECT count(*) FROM books").fetchone() == (4,)
+    assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert look(tmp_path / "ledger.db", audit.verify).fault is None
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(

@@ -166,7 +166,8 @@ def faults(steps: list[str]) -> list[str]:
 
 def left_to_each_row(sql: str, steps: list[str]) -> set[str]:
     """The columns a list's WHERE compares and its index does not: they would be looked at row by row."""
-    where = sql.partition(" WHERE ")[2].partition(" ORDER BY ")[0]
+    sql = sql.replace("type || book = :type || ", "expr = ")
+    where = re.sub(r"\(SELECT .*?\)", ":found", sql).partition(" WHERE ")[2].partition(" ORDER BY ")[0]
     compared = set(re.findall(r"(?:\w+\.)?(\w+) (?:=|<|>|<=|>=) :", where))
     searched = set(re.findall(r"(\w+)[=<>]", " ".join(steps)))
     return compared - searched

@@ -15,7 +15,7 @@ from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
-from ledger_engine.events import outbox
+from ledger_engine.events import bodies, outbox
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.ledger.transactions import NewTransaction
@@ -25,8 +25,13 @@ TILL = NewAccount("Till ☕", "EUR", {"shop": "1"})
 
 
 async def recorded(engine: Engine) -> list[dict[str, Any]]:
-    rows = await engine.read(lambda unit: unit.execute("SELECT * FROM events ORDER BY id"))
-    return [dict(row) for row in rows]
+    rows = await engine.read(
+        lambda unit: unit.execute(
+            f"SELECT {bodies.COLUMNS}, e.request, b.project, b.livemode FROM events AS e {bodies.JOIN}"
+            " JOIN books AS b ON b.book = e.book ORDER BY e.id"
+        )
+    )
+    return [dict(row) | {"body": bodies.body_of(row)} for row in rows]
 
 
 async def test_an_event_holds_the_object_as_it_was_then(engine: Engine, tenant: Tenant) -> None:

@@ -139,7 +139,7 @@ SPOILED = {
         "a settlement is the other side of all that is no transfer",
     ),
     "a transaction's mode": (
-        f"UPDATE transactions SET livemode = 1 WHERE id = {SIMPLE}",
+        f"UPDATE transactions SET book = book + 1 WHERE id = {SIMPLE}",
         "a transaction belongs to its account's project and mode",
     ),
     "an amount beyond all range": (
@@ -263,6 +263,19 @@ SPOILED = {
     "an event's body that is no JSON": (
         f"UPDATE events SET body = 'x' WHERE id = {of('events', '1', 7)}",
         "what is stored as JSON is a JSON object",
+    ),
+    "the event of a posting that does not exist": (
+        f"UPDATE events SET object = 'txn_x' WHERE id = {of('events', 'body IS NULL', 7)}",
+        "the event of a posting has its transaction, and a delivery its event",
+    ),
+    "the time of a posting's event": (
+        f"UPDATE events SET created = created + 1 WHERE id = {of('events', 'body IS NULL', 7)}",
+        "the event of a posting has its transaction, and a delivery its event",
+    ),
+    "a delivery of an event that does not exist": (
+        "INSERT INTO deliveries (id, project, livemode, endpoint, event, status, attempts, retries, created)"
+        " SELECT 'dlv_x', project, 1, 'whe_x', 'evt_x', 'failed', 1, 0, 0 FROM books LIMIT 1",
+        "the event of a posting has its transaction, and a delivery its event",
     ),
     "an order that is shipped by itself": (
         f"UPDATE orders SET status = 'shipped' WHERE id = {ORDER}",

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from ledger_engine.core.records import dumps
 from ledger_engine.database import Unit, Value, kept_time
+from ledger_engine.database.books import OF_BOOK
+from ledger_engine.events import bodies
 from ledger_engine.events.outbox import Message
 from ledger_engine.events.webhooks.endpoints import Subscription
 
@@ -65,7 +67,7 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
     and no more once their bodies have `bytes_room` characters."""
     kinds = sorted(subscription.kinds or ())
     names = ", ".join(f":kind{position}" for position in range(len(kinds)))
-    body = "e.body" if subscription.kinds is None else f"CASE WHEN e.type IN ({names}) THEN e.body END"
+    wanted = "1" if subscription.kinds is None else f"e.type IN ({names})"
     parameters: dict[str, Value] = {f"kind{position}": kind for position, kind in enumerate(kinds)}
     parameters |= {"project": subscription.project, "livemode": subscription.livemode}
     parameters |= {"endpoint": subscription.endpoint, "rows": _ROWS}
@@ -73,18 +75,19 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
     looked_through = 0
     while len(messages) < count_max and bytes_left > 0 and looked_through < _LOOKED_THROUGH_MAX:
         rows = unit.execute(
-            f"SELECT e.id, e.type, {body} AS body, d.id AS delivery FROM events AS e"
+            f"SELECT {bodies.COLUMNS}, :livemode AS livemode, {wanted} AS wanted, d.id AS delivery"
+            f" FROM events AS e {bodies.JOIN}"
             " LEFT JOIN deliveries AS d ON d.endpoint = :endpoint AND d.event = e.id"
-            " WHERE e.project = :project AND e.livemode = :livemode AND e.id > :after"
-            " ORDER BY e.id LIMIT :rows",
+            f" WHERE e.{OF_BOOK} AND e.id > :after ORDER BY e.id LIMIT :rows",
             parameters | {"after": after},
         )
         for row in rows:
-            if row["body"] is not None and row["delivery"] is None:
+            if row["wanted"] and row["delivery"] is None:
                 if len(messages) == count_max or bytes_left <= 0:
                     return Feed(messages, after, True)
-                messages.append(Message(row["id"], row["type"], row["body"]))
-                bytes_left -= len(row["body"])
+                body = bodies.body_of(row)
+                messages.append(Message(row["id"], row["type"], body))
+                bytes_left -= len(body)
             after = row["id"]
         looked_through += len(rows)
         if len(rows) < _ROWS:
@@ -99,8 +102,9 @@ def pending(unit: Unit, endpoint: str, limit: int, held_before: int = 0) -> list
     to be sent again.
     """
     rows = unit.execute(
-        "SELECT d.id, d.event, d.attempts, d.retries, d.due, e.type, e.body FROM deliveries AS d"
-        " JOIN events AS e ON e.id = d.event"
+        f"SELECT d.id AS delivery, d.attempts, d.retries, d.due, d.livemode, {bodies.COLUMNS}"
+        " FROM deliveries AS d JOIN books AS b ON b.project = d.project AND b.livemode = d.livemode"
+        f" JOIN events AS e ON e.book = b.book AND e.id = d.event {bodies.JOIN}"
         " WHERE d.endpoint = :endpoint AND d.status = 'pending'"
         " AND (d.retries = 0 OR d.attempted_at >= :held_before) ORDER BY d.due LIMIT :limit",
         {"endpoint": endpoint, "limit": limit, "held_before": held_before},
@@ -108,8 +112,8 @@ def pending(unit: Unit, endpoint: str, limit: int, held_before: int = 0) -> list
     put_off = kept_time.get(unit).put_off
     return [
         Retry(
-            row["id"],
-            Message(row["event"], row["type"], row["body"]),
+            row["delivery"],
+            Message(row["id"], row["type"], bodies.body_of(row)),
             row["attempts"],
             row["retries"],
             row["due"] + put_off,

@@ -15,8 +15,9 @@ from ledger_engine.core.clock import iso
 from ledger_engine.core.records import Format, Moment, OneOf
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Row, Unit, Value, kept_time
+from ledger_engine.database.books import OF_BOOK
 from ledger_engine.database.pages import Listing, Page, PageRequest
-from ledger_engine.events import outbox
+from ledger_engine.events import bodies, outbox
 from ledger_engine.events.webhooks import endpoints
 
 SHOWN_MAX = 4096  # bytes of a body that are kept and shown (docs/decisions.md#events-list)
@@ -195,14 +196,15 @@ def _fill(unit: Unit, tenant: Tenant, deliveries: list[Delivery]) -> None:
         of_delivery.setdefault(row["delivery"], []).append(row)
     for delivery in deliveries:
         event = unit.first(
-            "SELECT type, substr(body, 1, :most) AS body FROM events WHERE id = :id",
-            {"id": delivery.event, "most": SHOWN_MAX},
+            f"SELECT {bodies.COLUMNS}, :livemode AS livemode FROM events AS e {bodies.JOIN}"
+            f" WHERE e.{OF_BOOK} AND e.id = :id",
+            tenant.bind(id=delivery.event),
         )
         assert event is not None, "a delivery has an event"
         delivery.event_type = event["type"]
         if delivery.next_attempt_at is not None:
             delivery.next_attempt_at = Moment(delivery.next_attempt_at + put_off)
-        body: str | None = event["body"].encode()[:SHOWN_MAX].decode(errors="ignore")
+        body: str | None = bodies.body_of(event).encode()[:SHOWN_MAX].decode(errors="ignore")
         if event["type"] in outbox.USER_KINDS and not tenant.may_see_users():
             body = None
         delivery.attempts = [_attempt(row, body) for row in of_delivery.get(delivery.id, [])]

@@ -125,7 +125,7 @@ def add(
             status=endpoint.status,
             disabled_reason=endpoint.disabled_reason,
             disabled_at=endpoint.disabled_at,
-            cursor=outbox.newest(unit),
+            cursor=outbox.resume(unit, tenant, None),
             created=endpoint.created,
         ),
     )
