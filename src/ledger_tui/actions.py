@@ -1,6 +1,6 @@
-"""Every key of the dashboard, in one place. The help, the key bar and the key map are made from these.
+"""All keys of the dashboard. The help, the key bar and the key map are built from these bindings.
 
-Each binding has an id, by which a config file can give it another key.
+Each binding has an id, by which the config file can assign another key to it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ def _key(keys: str, action: str, text: str, *, show: bool = False, priority: boo
     return Binding(keys, action, text, show=show, priority=priority, id=name)
 
 
-# The application's own, also while a dialog is open.
-APP_KEYS: list[BindingType] = [
-    _key("ctrl+z", "suspend_process", "suspend; fg in the shell resumes", priority=True)
-]
+# The application's own keys, which also work while a dialog is open.
+APP_KEYS: list[BindingType] = [_key("ctrl+z", "suspend_process", "suspend (fg resumes)", priority=True)]
 
 SCREEN_KEYS: list[BindingType] = [_key(place.key, f"show('{place.kind}')", place.title) for place in PLACES]
 
-# One key may stand for different actions on different screens: only the shown resource's are active.
+# One key may mean different actions on different screens: only those of the shown resource are active.
 ACTION_KEYS: list[BindingType] = [
     _key(action.key, f"act('{action.name}')", action.label, show=True)
     for action in dict.fromkeys(action for resource in RESOURCES for action in resource.actions)
@@ -38,14 +36,14 @@ GLOBAL_KEYS: list[BindingType] = [
     *SCREEN_KEYS,
     _key("question_mark", "help", "keys", show=True),
     _key("q", "app.quit", "quit", show=True),
-    _key("left_square_bracket", "travel(-1)", "back where you were"),
-    _key("right_square_bracket", "travel(1)", "forward again"),
+    _key("left_square_bracket", "travel(-1)", "go back"),
+    _key("right_square_bracket", "travel(1)", "go forward"),
     _key("J", "raw", "raw JSON"),
-    _key("i", "ids", "jump to an id in it"),
+    _key("i", "ids", "jump to an id in the record"),
     _key("ctrl+e", "export", "export the list"),
     _key("ctrl+t", "themes", "themes"),
     _key("S", "app.sign_in", "sign in", show=True),
-    _key("R", "app.restart_server", "start the server again", show=True),
+    _key("R", "app.restart_server", "restart the server", show=True),
 ]
 
 _BACK = _key("escape", "back", "back", show=True)
@@ -55,7 +53,7 @@ _COPY: list[BindingType] = [
     _key("c", "screen.copy_curl", "copy as curl"),
 ]
 
-# What every screen has, and what a list has beside it, in the order of the key bar.
+# The keys of every view, then those of a list, in the order of the key bar.
 VIEW_KEYS: list[BindingType] = [_BACK, _REFRESH, *_COPY]
 RESOURCE_KEYS: list[BindingType] = [
     _key("enter", "open", "open", show=True),
@@ -92,7 +90,8 @@ TABLE_KEYS: list[BindingType] = [
 
 MOST_KEYS_IN_BAR = 7
 
-# What stays in the key bar when there is no room for all, the first longest; a dialog's own keys come before.
+# What the key bar keeps when it is too narrow for all, the most important first; the keys of a dialog, which
+# are not listed, come before these.
 _IMPORTANT = (
     "help",
     "pause",
@@ -112,5 +111,5 @@ _IMPORTANT = (
 
 
 def importance(action: str) -> int:
-    """Where an action stands among those of the key bar: the highest are left out first."""
+    """Return the rank of an action in the key bar; the highest ranks are left out first."""
     return next((n for n, name in enumerate(_IMPORTANT, 1) if action.startswith(name)), 0)

@@ -1,4 +1,4 @@
-"""The dashboard's application: it wires the parts together and owns what lives as long as it does."""
+"""The dashboard's Textual application, which connects its parts and owns what lives as long as it does."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from ledger_tui.widgets.view import Context
 
 
 class LedgerApp(App[int]):
-    """One ledger server, in a terminal. Raises BadConfig for a theme or keys that there are not."""
+    """The dashboard of one ledger server. Raises BadConfig for an unknown theme or key in the config."""
 
     TITLE = "Ledger"
     CSS_PATH = "styles/app.tcss"
@@ -83,12 +83,12 @@ class LedgerApp(App[int]):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        """One at a time: the newest takes the place of what was told before, so that no row is covered."""
+        """Show a notification in place of the one before, so that no row of the view is covered."""
         self.clear_notifications()
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     async def on_event(self, event: events.Event) -> None:
-        """What comes from the terminal is typed in order; what bubbles up to here goes its usual way."""
+        """Handle keys and pasted text from the terminal in the order typed, and all else as Textual does."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             await self.keys.take(event)
         else:
@@ -99,21 +99,21 @@ class LedgerApp(App[int]):
 
     @property
     def dashboard(self) -> Dashboard:
-        """The screen under whatever dialog is open."""
+        """The screen below any open dialogs."""
         screen = self.screen_stack[0]
         assert isinstance(screen, Dashboard)
         return screen
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """None of Textual's own: the palette is made from our bindings."""
+        """Return no commands: the palette is built from the bindings instead of Textual's own list."""
         return ()
 
     def get_key_display(self, binding: Binding) -> str:
-        """One spelling of a key in the help, the key bar and the palette, whatever it was moved to."""
+        """Return the key as it is written in the help, the key bar and the palette."""
         return spelled(binding.key)
 
     def get_css_variables(self) -> dict[str, str]:
-        """The theme's, and the profile's colour for the sign of the mode."""
+        """Return the theme's variables, with the profile's colour for the mode label."""
         variables = super().get_css_variables()
         if self.profile is not None and self.profile.mode_color is not None:
             color = self.profile.mode_color
@@ -127,7 +127,7 @@ class LedgerApp(App[int]):
 
     def on_mount(self) -> None:
         self.session.on_change = self._post_session_changed
-        # The picture first: nothing waits for a server before there is something to look at.
+        # Draw first: the user sees the screen before the server is reached.
         self.call_after_refresh(self._connect)
 
     def _post_session_changed(self) -> None:
@@ -155,7 +155,7 @@ class LedgerApp(App[int]):
             self.post_message(ServerEnded(sentence))
 
     async def _learn_names(self) -> None:
-        """The newest accounts, so that the first transactions have their names and currencies at once."""
+        """Read the newest accounts, so that the first transactions show names and currencies at once."""
         try:
             page = await fetch_page(self.api, "/v1/accounts", "starting_after", {}, Want(0, "page", 0, None))
         except ClientError:
@@ -164,7 +164,7 @@ class LedgerApp(App[int]):
         self.post_message(NamesLoaded())
 
     async def _learn_scopes(self) -> None:
-        """Whether this credential may change anything, where the server tells."""
+        """Read the credential's scopes, where the server reports them, to know if it may change anything."""
         with suppress(ClientError):
             whoami = await self.api.read("/v1/whoami", part="whoami")
             self.session.saw_scopes(whoami.record.get("scopes"))
@@ -176,7 +176,7 @@ class LedgerApp(App[int]):
 
     @handles(ServerEnded)
     def server_ended(self, message: ServerEnded) -> None:
-        """Start it again, or say with which key that is done."""
+        """Restart the server, or show how to restart it."""
         again = self.connection.may_restart_unasked
         self.session.ended(literal(message.sentence))
         if again:
@@ -224,7 +224,7 @@ class LedgerApp(App[int]):
 
     @handles(Worker.StateChanged)
     def worker_ended(self, event: Worker.StateChanged) -> None:
-        """A fault of our own in a worker is told, not swallowed."""
+        """Show an unexpected error of a worker instead of swallowing it."""
         if event.state is WorkerState.ERROR:
             fault = literal(masked(repr(event.worker.error)))
             self.notify(f"unexpected {fault}", severity="error", markup=False)
@@ -242,14 +242,15 @@ class LedgerApp(App[int]):
 
     @property
     def _can_suspend(self) -> bool:
-        """Whether there is a shell that takes the terminal meanwhile: not in a browser."""
+        """Whether a shell would take over the terminal; in a browser there is none."""
         return sys.platform != "win32" and self._driver is not None and self._driver.can_suspend
 
     def action_suspend_process(self) -> None:
-        """Give the terminal back and stop, as ctrl+z does elsewhere; `fg` draws everything anew.
+        """Restore the terminal and stop the process group, as ctrl+z does elsewhere; `fg` redraws the screen.
 
-        Textual's own stops this process alone: a `make run` around it would go on and keep the shell waiting.
-        Nothing stops where no shell controls the jobs, for nobody could resume it.
+        Textual's own action stops this process alone: a `make run` around it would keep running, and the
+        shell would wait for it. Without a shell's job control the signal stops nothing, so that nobody is
+        left with a process that cannot be resumed.
         """
         if sys.platform != "win32" and self._can_suspend:
             with self.suspend():
@@ -260,12 +261,12 @@ class LedgerApp(App[int]):
     # ------------------------------------------------------------------ the end
 
     def _handle_exception(self, error: Exception) -> None:
-        # Quitting takes the command palette's widgets away from under its worker, which then fails.
+        # Quitting removes the command palette's widgets while its worker runs, which then fails.
         if self.is_running or not isinstance(error, WorkerFailed):
             super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
-        # Textual's own, without its report: that prints the variables of every frame.
+        # As Textual's own method, but without its report, which prints the variables of every frame.
         error = sys.exc_info()[1] or self._exception
         self.bell()
         if error is not None:

@@ -69,7 +69,7 @@ def command(
     web: bool,
     port: int | None,
 ) -> None:
-    """A dashboard for a ledger server, in the terminal.
+    """Open a dashboard for a ledger server in the terminal.
 
     Without --url or --profile it runs a server of its own on the default database.
     """

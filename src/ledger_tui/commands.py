@@ -1,4 +1,4 @@
-"""What the palette offers: every screen and action that works here, recent objects, any id that is typed."""
+"""The command palette: each screen and action available here, recent objects, and any id that is typed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ledger_tui.screens.dashboard import Dashboard
 from ledger_tui.state.names import AccountName
 from ledger_tui.state.text import literal
 
-_NAMED_SCORE = 0.9  # of an object with the text in its name: under one whose id was typed
-_NOT_OFFERED = ("move", "open", "newest", "oldest")  # what only a key at hand is good for
+_NAMED_SCORE = 0.9  # of a match by name, below that of a typed id
+_NOT_OFFERED = ("move", "open", "newest", "oldest")  # useful only as keys
 
 
 class DashboardCommands(Provider):
-    """Made from the bindings, so that whatever has a key can also be found by its name."""
+    """Commands built from the bindings, so that whatever has a key can also be found by its name."""
 
     def _entries(self) -> Iterator[tuple[str, Callable[[], object]]]:
         yield from self._actions()

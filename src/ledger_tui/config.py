@@ -95,7 +95,7 @@ def parse_config(text: str, file: str) -> Config:
 
     for name in data:
         if name not in ("theme", "keys", "profiles"):
-            raise bad(name, "there is no such entry; theme, keys and profiles are known")
+            raise bad(name, "is not an entry; the entries are theme, keys and profiles")
     theme = data.get("theme")
     if theme is not None and not isinstance(theme, str):
         raise bad("theme", "must be a name in quotes")
@@ -123,7 +123,7 @@ def _profile(name: str, table: Any, bad: Callable[[str, str], BadConfig]) -> Pro
         where = f"profiles.{name}.{entry}"
         if entry not in known:
             hint = "; secrets are kept by `ledger-tui profiles add`" if _looks_secret(entry) else ""
-            raise bad(where, f"there is no such entry{hint}")
+            raise bad(where, f"is not an entry of a profile{hint}")
         if (problem := _problem(entry, value)) is not None:
             raise bad(where, problem)
     if "url" not in table:

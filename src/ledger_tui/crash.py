@@ -1,6 +1,6 @@
-"""What is said when the dashboard itself is at fault: where, and nothing of what it held.
+"""The report of a crash of the dashboard: where it failed, without the data it held.
 
-Textual's own report prints the variables of every frame, and among them are keys and what the server told.
+Textual's own report prints the variables of every frame, which include keys and the server's answers.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from ledger_tui.state.text import literal
 from ledger_tui.state.traffic import masked
 
 _FRAMES_KEPT = 6
-_PARTS_KEPT = 3  # of a file's path: whose home it lies in says nothing of the fault
+_PARTS_KEPT = 3  # of a file's path; the user's home folder is left out
 
 
 def crash_report(error: BaseException, secrets: list[str]) -> str:
-    """Lines for stderr: the kind of error, its message and the way to it, with every secret taken out.
+    """Return lines for stderr: the stack, the kind of error and its message, with every secret masked.
 
-    `secrets` are values to take out beside all that looks like one.
+    `secrets` are values to mask in addition to all text that looks like a secret.
     """
     frames = traceback.extract_tb(error.__traceback__)[-_FRAMES_KEPT:]
     lines = [f"  {_short(frame.filename)}:{frame.lineno} in {frame.name}" for frame in frames]
-    # The message may quote anything: what the server said, what was typed.
+    # The message may quote anything: the server's answer, or what the user typed.
     message = _without(str(error), secrets)
     head = "ledger-tui failed and ended. Nothing was lost: what the server answered is done."
     return "\n".join([head, *lines, f"{type(error).__name__}: {message}", ""])

@@ -1,7 +1,7 @@
-"""The dashboard's own server, a process beside it.
+"""The dashboard's own server, which runs as a subprocess.
 
-The only place that knows the server as a program: it is started as a subprocess, so that the two never
-share an interpreter lock, and it stops when its standard input closes, so that it cannot outlive us.
+Only this module starts the server program. A separate process means that the two do not share an interpreter
+lock. The server stops when its standard input closes, so that it cannot outlive the dashboard.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STDERR_LINES_KEPT = 20
 
 
 class ServerDied(Exception):
-    """The server ended, or said something else, before it could serve; the message says why."""
+    """The server ended, or printed something else, before it could serve; the message says why."""
 
 
 class Address(NamedTuple):
@@ -30,7 +30,7 @@ class Address(NamedTuple):
 
 
 class EmbeddedServer:
-    """`start` and `stop` block: call them from a thread."""
+    """A server process of the dashboard's own. `start` and `stop` block: call them from a thread."""
 
     def __init__(self, database: str | None = None, *, demo: bool = False) -> None:
         self._arguments = [
@@ -42,8 +42,8 @@ class EmbeddedServer:
         self._stopped = False
 
     def start(self) -> Address:
-        """Start it and wait until it serves. Raises ServerDied."""
-        # sys.path goes along, so that the server is found where we were: also inside a one-file archive.
+        """Start the server and wait until it accepts requests. Raises ServerDied."""
+        # The child gets our sys.path, so that it finds the package where we did, also in a one-file archive.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "ledger_engine", "serve", "--embedded", *self._arguments],
@@ -53,9 +53,9 @@ class EmbeddedServer:
             env=environment,
             text=True,
             errors="replace",
-            start_new_session=True,  # the terminal's signals are ours; the server goes by its stdin
+            start_new_session=True,  # the terminal's signals are for us alone
         )
-        if self._stopped:  # stop() came while the process was being made
+        if self._stopped:  # stop() was called while the process was being created
             self.stop()
         listener = threading.Thread(target=self._keep_last_lines, name="server-stderr", daemon=True)
         listener.start()
@@ -70,11 +70,11 @@ class EmbeddedServer:
 
     @property
     def pid(self) -> int | None:
-        """Its process, while there is one."""
+        """The process id; None before `start`."""
         return self._process.pid if self._process is not None else None
 
     def wait_for_end(self) -> str | None:
-        """Block until it ends. Its last words, or None when it was stopped."""
+        """Block until the server ends. Return its last line of stderr, or None when `stop` ended it."""
         assert self._process is not None
         self._process.wait()
         if self._stopped:
@@ -82,7 +82,7 @@ class EmbeddedServer:
         return self._last_lines[-1] if self._last_lines else "the server ended and printed nothing"
 
     def stop(self) -> None:
-        """Close its input and wait; what does not go by itself is ended."""
+        """Close the server's input and wait for its end; terminate it after STOP_SECONDS, then kill it."""
         self._stopped = True
         process = self._process
         if process is None:
@@ -106,7 +106,7 @@ class EmbeddedServer:
 
         def read() -> None:
             lines.put(stdout.readline())
-            for _line in stdout:  # drained, or a full pipe would stop the server
+            for _line in stdout:  # read on: a full pipe would block the server
                 pass
 
         threading.Thread(target=read, name="server-stdout", daemon=True).start()

@@ -1,7 +1,7 @@
-"""Handlers that fall silent when the dashboard closes.
+"""Message handlers that do nothing once the dashboard is closing.
 
-While Textual takes the screens down, messages that were already on their way are still handed out, to
-parts whose children are gone. `handles` is Textual's `on` without those last words.
+While Textual removes the screens it still delivers pending messages, to widgets whose children are gone.
+`handles` is Textual's `on` without those.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 def while_running(method: Handler) -> Handler:
-    """The method, doing nothing once the application is closing."""
+    """Decorate a method to do nothing once the application is closing."""
 
     @wraps(method)
     def unless_closing(self: MessagePump, *arguments: Any) -> Any:
@@ -28,7 +28,7 @@ def while_running(method: Handler) -> Handler:
 
 
 def handles(message: type[Message]) -> Callable[[Handler], Handler]:
-    """Handle a message, as `textual.on` does, for as long as the application runs."""
+    """Register a message handler, as `textual.on` does, that runs only while the application runs."""
 
     def decorate(method: Handler) -> Handler:
         return on(message)(while_running(method))

@@ -1,4 +1,4 @@
-"""Other keys, by the ids of the bindings: checked, and made whole for Textual."""
+"""The key map: the config file's keys, checked, and completed for `App.set_keymap`."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def _made(bindings: list[BindingType]) -> list[Binding]:
 
 
 def spelled(key: str) -> str:
-    """A key as it is written wherever it is told: `^f`, `PgUp`, `?`."""
+    """Return a key as the user sees it: `^f`, `PgUp`, `?`."""
     modifiers, _, last = key.rpartition("+")
     before = modifiers.replace("ctrl", "^").replace("^+", "^")
     joint = "+" if before and not before.endswith("^") else ""
     return before + joint + _SHORT.get(last, last)
 
 
-# The bindings that are active at the same time: among these a key means one thing.
+# Groups of bindings that are active at the same time: within a group a key has one meaning.
 TOGETHER: list[list[Binding]] = [
     _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TOKEN_KEYS]),
     _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.EVENTS_KEYS, *actions.TABLE_KEYS]),
@@ -52,7 +52,7 @@ BY_ID: dict[str, Binding] = {binding.id or "": binding for group in TOGETHER for
 
 
 def _long_name(character: str) -> str:
-    """`/` as `slash`: a key that is no letter or digit has a name."""
+    """Return the name of a character that is no letter or digit: `slash` for `/`."""
     name = unicodedata.name(character, character).lower().replace("-", "_").replace(" ", "_")
     return KEY_NAME_REPLACEMENTS.get(name, name)
 
@@ -71,10 +71,10 @@ _SHORT = {long: character for character, long in _LONG.items()} | {
     "pageup": "PgUp",
     "pagedown": "PgDn",
 }
-# Textual's own, which no binding of ours can have: it acts on them first.
-_TAKEN = {"ctrl+p": "the palette", "ctrl+q": "quit", "ctrl+c": "the terminal's"}
+# Textual's own keys, which it handles before any binding.
+_TAKEN = {"ctrl+p": "it opens the palette", "ctrl+q": "it quits", "ctrl+c": "the terminal uses it"}
 _MODIFIED = re.compile(r"((?:(?:ctrl|shift|alt|super)\+)*)(.+)")
-# For each of these most terminals send the same as for the other.
+# For each of these, most terminals send the same bytes as for the other.
 _SENT_AS = {
     "ctrl+i": "tab",
     "ctrl+m": "enter",
@@ -84,7 +84,7 @@ _SENT_AS = {
 
 
 def keymap(keys: Mapping[str, str], file: str) -> dict[str, str]:
-    """What `App.set_keymap` takes. Raises BadConfig for an unknown id or key, or a key that means two."""
+    """Return the map for `App.set_keymap`. Raises BadConfig for an unknown id or key, or a key used twice."""
     for name, value in keys.items():
         if name not in BY_ID:
             raise BadConfig(f"{file}: keys.{name}: there is no such action; `ledger-tui keys` lists them.")
@@ -95,11 +95,11 @@ def keymap(keys: Mapping[str, str], file: str) -> dict[str, str]:
             if modifiers == "shift+" and (len(last) == 1 or last in _LONG.values()):
                 raise BadConfig(f'{file}: keys.{name}: for "{key}" write the character it types.')
             if key in _TAKEN:
-                raise BadConfig(f'{file}: keys.{name}: "{key}" is {_TAKEN[key]} already.')
+                raise BadConfig(f'{file}: keys.{name}: "{key}" is reserved: {_TAKEN[key]}.')
     chosen = {name: _split(keys.get(name, binding.key)) for name, binding in BY_ID.items()}
     for bindings in TOGETHER:
         _require_apart(bindings, chosen, keys, file)
-    # Textual moves every binding that shares a key with one that is moved: so those are named too.
+    # Textual changes every binding that shares a key with a changed one, so the others are listed too.
     return {name: ",".join(each) for name, each in chosen.items()} if keys else {}
 
 
@@ -114,7 +114,7 @@ def _require_apart(
             if other[0] != name and (name in keys or other[0] in keys):
                 (ours, pressed), (theirs, its) = (one, other) if name in keys else (other, one)
                 why = "" if its == pressed else f': a terminal sends the same for "{its}"'
-                raise BadConfig(f'{file}: keys.{ours}: "{pressed}" is {theirs} already{why}.')
+                raise BadConfig(f'{file}: keys.{ours}: "{pressed}" is already the key of {theirs}{why}.')
 
 
 def _split(value: str) -> list[str]:
@@ -122,7 +122,7 @@ def _split(value: str) -> list[str]:
 
 
 def _as_sent(key: str) -> str:
-    """A key by the name it comes with: `/` as `slash`, and `shift+v` as the `V` that a terminal sends."""
+    """Return a key's name in events: `slash` for `/`, and `V` for `shift+v`, as a terminal sends it."""
     modifiers, last = _parts(key)
     if modifiers == "shift+" and len(last) == 1 and last.isalpha():
         return last.upper()
@@ -130,6 +130,6 @@ def _as_sent(key: str) -> str:
 
 
 def _parts(key: str) -> tuple[str, str]:
-    """`ctrl+f` as `ctrl+` and `f`."""
+    """Split a key into its modifiers and the rest: `ctrl+f` into `ctrl+` and `f`."""
     found = _MODIFIED.fullmatch(key)
     return (found[1], found[2]) if found else ("", "")

@@ -1,4 +1,4 @@
-"""What the parts tell each other. Workers answer with these; one `@on` handler each changes the state."""
+"""Messages between widgets. Workers post their results as messages, and a handler each changes the state."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ledger_tui.state.window import Page, Record, Want
 
 
 class SessionChanged(Message):
-    """The connection, the mode, or the rate limit is another."""
+    """The connection, the mode or the rate limit has changed."""
 
 
 class ServerFailed(Message):
-    """The embedded server did not start; there is nothing to show."""
+    """The embedded server did not start, so there is nothing to show."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class ServerFailed(Message):
 
 
 class PartFailed(Message):
-    """A worker of a part of a view failed; `error` is a fault of the dashboard's own."""
+    """A worker of a widget failed; `error` is an unexpected error in the dashboard's code."""
 
     def __init__(self, error: BaseException | None) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class PageLoaded(Message):
 
 
 class PageFailed(Message):
-    """`newer_refused`: the server does not page upwards; `forbidden`: not to this credential."""
+    """`newer_refused`: the server does not page upwards; `forbidden`: the credential may not read it."""
 
     def __init__(
         self, want: Want, sentence: str, *, newer_refused: bool = False, forbidden: bool = False
@@ -54,7 +54,7 @@ class PageFailed(Message):
 
 
 class RecordLoaded(Message):
-    """One object was read by its id, to be shown in the detail."""
+    """An object was read by its id, to be shown in the detail pane."""
 
     def __init__(self, record: Record) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class RecordFailed(Message):
 
 
 class ObjectFound(Message):
-    """An object that is gone to was read: its screen can be shown."""
+    """An object to navigate to was read, and its screen can be shown."""
 
     def __init__(self, kind: str, record: Record, *, by_link: bool) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class ObjectFound(Message):
 
 
 class ObjectNotFound(Message):
-    """There is nothing to go to; `sentence` says why."""
+    """The object to navigate to could not be read; `sentence` says why."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__()
@@ -87,15 +87,15 @@ class ObjectNotFound(Message):
 
 
 class NamesLoaded(Message):
-    """Names and currencies of accounts became known; what shows them is drawn again."""
+    """Names and currencies of accounts were read; whatever shows them is to be redrawn."""
 
 
 class AccountsRead(Message):
-    """Accounts were read to find one by its name."""
+    """Accounts were read by a search for a name."""
 
 
 class EventsReceived(Message):
-    """Events came over the line, in the order they happened."""
+    """Events arrived on the stream, in the order they happened."""
 
     def __init__(self, received: Sequence[ReceivedEvent]) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class EventsReceived(Message):
 
 
 class ListeningChanged(Message):
-    """The line on which events are heard stands, or it does not."""
+    """The event stream was connected or disconnected."""
 
     def __init__(self, listening: Listening) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class ListeningChanged(Message):
 
 
 class DeliveriesLoaded(Message):
-    """The endpoints and their newest deliveries; `problem` says why they are not known."""
+    """The endpoints and their newest deliveries were read; `problem` says why when they were not."""
 
     def __init__(self, endpoints: Sequence[Record], deliveries: Sequence[Record], problem: str = "") -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class DeliveriesLoaded(Message):
 
 
 class FigureLoaded(Message):
-    """A figure of the overview; a text is the sentence that says why there is none."""
+    """A figure of the overview was read; when `figure` is a text, it says why there is none."""
 
     def __init__(self, name: str, figure: Any) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class FigureLoaded(Message):
 
 
 class WhoamiLoaded(Message):
-    """What the server says of the credential in use, and of what its project may hold."""
+    """The credential in use and its project's quotas were read; `problem` says why when they were not."""
 
     def __init__(self, whoami: Record | None, billing: Record | None, problem: str) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ class WhoamiLoaded(Message):
 
 
 class TokensRequested(Message):
-    """Tokens were asked for; `problem` is empty when they came."""
+    """A request for tokens has ended; `problem` is empty when it succeeded."""
 
     def __init__(self, problem: str) -> None:
         super().__init__()
@@ -148,7 +148,7 @@ class TokensRequested(Message):
 
 
 class TokensChanged(Message):
-    """The pair of tokens in use is another, or none."""
+    """The pair of tokens in use was replaced or removed."""
 
 
 class LinkFollowed(Message):
@@ -158,11 +158,11 @@ class LinkFollowed(Message):
 
 
 class CreateRequested(Message):
-    """The form of the view's resource is asked for."""
+    """The user asks for the form that creates an object of the view's resource."""
 
 
 class EditRequested(Message):
-    """The form that changes an object is asked for."""
+    """The user asks for the form that changes an object."""
 
     def __init__(self, record: Record) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ class EditRequested(Message):
 
 
 class MoreLoaded(Message):
-    """What a detail shows beyond its record was read; a ClientError is why it was not."""
+    """The rest of a detail, beyond its record, was read; `more` is a ClientError when that failed."""
 
     def __init__(self, record: Record, more: Any) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ class MoreLoaded(Message):
 
 
 class ActionRequested(Message):
-    """Something shall be done with an object."""
+    """The user asks for an action on an object."""
 
     def __init__(self, resource: Resource, action: Action, record: Record) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ class ActionRequested(Message):
 
 
 class ActionDone(Message):
-    """It was done; `record` is the object as the server has it now, `secret` what it shows once."""
+    """An action succeeded; `record` is the object as the server has it now, `secret` is shown once."""
 
     def __init__(self, wanted: ActionRequested, record: Record, secret: str | None = None) -> None:
         super().__init__()
@@ -199,7 +199,7 @@ class ActionDone(Message):
 
 
 class ActionFailed(Message):
-    """It was not done, and why; `unanswered` where nobody knows whether it was."""
+    """An action failed; with `unanswered` no answer came, so that it may have succeeded."""
 
     def __init__(self, wanted: ActionRequested, sentence: str, *, unanswered: bool = False) -> None:
         super().__init__()
@@ -209,11 +209,11 @@ class ActionFailed(Message):
 
 
 class BackRequested(Message):
-    """There is nothing more to close in a view."""
+    """The user goes back, and the view has nothing left to close."""
 
 
 class FieldChanged(Message):
-    """Something else stands in a field of a form; `entry` is its widget's id."""
+    """The value of a form's field has changed; `entry` is its widget's id."""
 
     def __init__(self, entry: str | None) -> None:
         super().__init__()
@@ -221,7 +221,7 @@ class FieldChanged(Message):
 
 
 class FormSent(Message):
-    """The server made or changed the object."""
+    """The server created or changed the object."""
 
     def __init__(self, record: Record) -> None:
         super().__init__()
@@ -229,7 +229,7 @@ class FormSent(Message):
 
 
 class FormRefused(Message):
-    """What is wrong, by the field's name; the name "" is for the form as a whole."""
+    """The values of a form are wrong: the errors by field name, "" for the form as a whole."""
 
     def __init__(self, errors: Mapping[str, str]) -> None:
         super().__init__()
@@ -237,8 +237,10 @@ class FormRefused(Message):
 
 
 class FormAlreadySent(Message):
-    """The idempotency key was used up by an earlier try whose answer was lost; `otherwise` is what of it may
-    be otherwise than it was sent now."""
+    """An earlier request with this idempotency key succeeded, but its answer was lost.
+
+    `otherwise` says how the earlier request may differ from what was sent now.
+    """
 
     def __init__(self, original: str | None, otherwise: str) -> None:
         super().__init__()
@@ -247,11 +249,11 @@ class FormAlreadySent(Message):
 
 
 class FormHeldBack(Message):
-    """It was asked whether to send what was typed, and the answer was no."""
+    """The user did not confirm that the form is to be sent."""
 
 
 class FormInFlight(Message):
-    """What was typed has left for the server, or the rate limit still holds it back."""
+    """The form's request was sent, or still waits for the rate limit."""
 
     def __init__(self, in_flight: bool) -> None:
         super().__init__()
@@ -259,7 +261,7 @@ class FormInFlight(Message):
 
 
 class FormUnanswered(Message):
-    """No answer tells whether it was done; `sentence` says why."""
+    """No answer came, so that the request may have succeeded; `sentence` says why."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__()
@@ -267,20 +269,20 @@ class FormUnanswered(Message):
 
 
 class Created(Message):
-    """A form was finished."""
+    """A form has created or changed an object."""
 
     def __init__(
         self, record: Record | None, sentence: str, secret: str | None = None, *, edited: bool = False
     ) -> None:
         super().__init__()
-        self.record = record  # None where it is not known: an earlier try made it
+        self.record = record  # None when unknown: an earlier request created it
         self.sentence = sentence
-        self.secret = secret  # what is shown once
-        self.edited = edited  # it was there before
+        self.secret = secret  # shown once
+        self.edited = edited  # changed, not created
 
 
 class ExportProgressed(Message):
-    """An export has written so many rows; `total` is how many there are, if the server tells."""
+    """An export has written `rows` rows; `total` is how many there are, if the server says."""
 
     def __init__(self, rows: int, total: int | None) -> None:
         super().__init__()
@@ -289,7 +291,10 @@ class ExportProgressed(Message):
 
 
 class ExportEnded(Message):
-    """With `rows` it is done and `sentence` is the file; else `sentence` is why not (`there`: it exists)."""
+    """An export has ended: `sentence` is the file, or says why it failed when `rows` is None.
+
+    `there`: it failed because the file exists.
+    """
 
     def __init__(self, rows: int | None, sentence: str, *, there: bool = False) -> None:
         super().__init__()
@@ -299,11 +304,11 @@ class ExportEnded(Message):
 
 
 class SignInRequested(Message):
-    """There is no token to show to the server: somebody has to sign in."""
+    """There is no token to send: the user has to sign in."""
 
 
 class SignInEnded(Message):
-    """The server gave tokens, or `sentence` says why not. The answer is never shown."""
+    """The server issued tokens, or `sentence` says why not. `answer` contains secrets and is never shown."""
 
     def __init__(self, answer: Record | None, sentence: str) -> None:
         super().__init__()
@@ -312,7 +317,7 @@ class SignInEnded(Message):
 
 
 class ServerEnded(Message):
-    """The dashboard's own server is gone; `sentence` is what it said last."""
+    """The dashboard's own server has ended; `sentence` is its last line of output."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__()

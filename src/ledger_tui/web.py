@@ -1,7 +1,7 @@
-"""`ledger-tui --web`: the dashboard in a browser on this machine, by textual-serve, for who holds the link.
+"""`ledger-tui --web`: the dashboard in a browser on this machine, served by textual-serve.
 
-The link carries a token that is good once: it is spent on a session cookie. Every request must come to
-this very address (a name rebound to it is another Host) and from a page of it (Origin), or it is 403.
+The printed link has a token that works once, in exchange for a session cookie. A request must name this very
+address in Host, which a rebound DNS name does not, and in Origin, or the answer is 403.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FONT = (
 
 
 class AccessGuard:
-    """Who may come in. `port` is known once it listens."""
+    """Access control for every request. `port` is set once the server listens."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -48,16 +48,16 @@ class AccessGuard:
 
     @property
     def link(self) -> str:
-        """What to open, once."""
+        """The link with the token, which works once."""
         return f"{self.address}/?token={self._token}"
 
     @property
     def cookie(self) -> str:
-        # A browser keeps one jar for all ports of a host.
+        # The port is in the name, as a browser shares cookies between all ports of a host.
         return f"ledger-tui-{self.port}"
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """The way every request takes."""
+        """Answer a request, with 403 when it is not for this server or has no session."""
         if not self._is_for_this_server(request):
             return _no("This address is not served here.")
         if request.method not in ("GET", "HEAD"):
@@ -75,7 +75,7 @@ class AccessGuard:
         if len(request.headers.getall("Host", [])) != 1 or host not in own:
             return False
         origin = request.headers.get("Origin")
-        if origin is None:  # a browser always names it for a websocket
+        if origin is None:  # a browser always sends it for a websocket
             return request.headers.get("Upgrade") is None
         return origin == f"http://{host}"
 
@@ -95,17 +95,17 @@ def _no(sentence: str) -> web.Response:
 
 
 class WebDashboard(Server):
-    """textual-serve's server behind the door. Each page opened is a dashboard in a process of its own."""
+    """textual-serve's server behind an AccessGuard. Each page opened is a dashboard in its own process."""
 
     def __init__(self, command: Sequence[str]) -> None:
         super().__init__(shlex.join(command), host=HOST, title="Ledger")
         self.guard = AccessGuard()
 
     async def on_startup(self, app: web.Application) -> None:
-        """No banner: the link is all there is to say."""
+        """Print nothing, in place of textual-serve's banner: the link is printed by the command line."""
 
     async def open(self, port: int) -> web.AppRunner:
-        """Listen on a port of the loopback, 0 for a free one. Raises OSError."""
+        """Listen on a port of the loopback interface, with 0 on a free one. Raises OSError."""
         app = await self._make_app()
 
         @web.middleware
@@ -126,7 +126,7 @@ class WebDashboard(Server):
         return runner
 
     def _without_what_is_elsewhere(self, page: str) -> str:
-        """textual-serve's page links a font of the web, which it also brings along."""
+        """Remove the link to a web font from textual-serve's page, which also ships the font itself."""
         own = re.escape(self.public_url)
         return re.sub(rf'<link\b[^>]*\bhref="(?!{own}/)[a-z]*:?//[^>]*>', _FONT, page)
 
@@ -134,7 +134,7 @@ class WebDashboard(Server):
         socket = f"ws://{HOST}:{self.guard.port}"
         response.headers.update(
             {
-                # Nothing is loaded from elsewhere, nothing frames it.
+                # Nothing is loaded from another host, and no other page may embed this one.
                 "Content-Security-Policy": (
                     "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline';"
                     f" img-src 'self' data:; font-src 'self' data:; connect-src 'self' {socket};"
@@ -148,13 +148,13 @@ class WebDashboard(Server):
 
 
 class CannotServe(Exception):
-    """The message says why, in one sentence."""
+    """Serving is not possible; the message says why, in one sentence."""
 
 
 def serve(options: Options, port: int, show_link: Callable[[str], None]) -> None:
-    """Serve dashboards that were chosen so until Ctrl-C or SIGTERM; `tell` is given the link.
+    """Serve dashboards with these options until Ctrl-C or SIGTERM; `show_link` is called with the link.
 
-    A server of our own is started once for all of them, and all end with it. Raises CannotServe.
+    An own server is started once for all of them, and ended with them. Raises CannotServe.
     """
     server = None
     url, key = options.url, options.key
@@ -162,9 +162,9 @@ def serve(options: Options, port: int, show_link: Callable[[str], None]) -> None
         if url is None and options.profile is None:
             server = EmbeddedServer(options.database, demo=options.demo)
             url, key = server.start()
-        if key is not None:  # in their environment: a command line is there for everybody to see
+        if key is not None:  # in the environment: everybody can read a command line
             os.environ["LEDGER_API_KEY"] = key
-        # sys.path goes along, so that they are found where we were: also inside a one-file archive.
+        # The children get our sys.path, so that they find the package where we did, also in an archive.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
         where = ["--url", url] if url is not None else ["--profile", _name_of(options)]
         command = [
@@ -197,7 +197,7 @@ async def _serve(
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        if sys.platform != "win32":  # there Ctrl-C ends the loop itself
+        if sys.platform != "win32":  # on Windows Ctrl-C ends the loop itself
             loop.add_signal_handler(number, ended.set)
     last_words = _watch(server, ended) if server is not None else []
     try:
@@ -210,16 +210,16 @@ async def _serve(
 
 
 def _watch(server: EmbeddedServer, ended: asyncio.Event) -> list[str]:
-    """Set `ended` when the server ends by itself; its last words come into what is given back."""
+    """Set `ended` when the server ends by itself; its last line is then added to the returned list."""
     last_words: list[str] = []
     loop = asyncio.get_running_loop()
 
     def wait() -> None:
         if (sentence := server.wait_for_end()) is not None:
             last_words.append(sentence)
-            with suppress(RuntimeError):  # we ended meanwhile, and the loop is closed
+            with suppress(RuntimeError):  # the loop was closed in the meantime
                 loop.call_soon_threadsafe(ended.set)
 
-    # A thread of the loop's own would be waited for at the end, and this one waits for the server.
+    # Not a thread of the event loop, whose end would wait for it, while it waits for the server.
     threading.Thread(target=wait, name="server-end", daemon=True).start()
     return last_words

@@ -10,8 +10,11 @@ from textual.css.stylesheet import Stylesheet
 
 
 def parse_styles_once() -> None:
-    """Keep the rules of each style sheet for every application of this process: they depend on the sheet's
-    text and the theme's variables alone, and parsing them is a tenth of what a dashboard costs to open."""
+    """Keep the rules of each style sheet for every application of this process.
+
+    They depend only on the sheet's text and the theme's variables, and parsing them is a tenth of the cost of
+    opening a dashboard.
+    """
     parse: Callable[..., list[RuleSet]] = Stylesheet._parse_rules
     parsed: dict[Any, list[RuleSet]] = {}
 

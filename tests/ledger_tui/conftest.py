@@ -1,4 +1,4 @@
-"""Servers with the bare contract and with every part, and dashboards on them that are waited for."""
+"""Servers with the bare contract or with every part, and dashboards that have connected to them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def server() -> Iterator[ContractServer]:
 
 
 class Dashboards:
-    """Opens dashboards on a server, as large as a test wants them."""
+    """Opens dashboards of any size on a server."""
 
     def __init__(self, server: ContractServer) -> None:
         self._server = server
@@ -34,8 +34,10 @@ class Dashboards:
     async def open(
         self, size: tuple[int, int] = (80, 24), *, key: str | None = None, read_only: bool = False
     ) -> AsyncIterator[Driver]:
-        """A dashboard whose first list has come, and whose own questions at the start are answered: what
-        the server is told to refuse from now on is what the test asks for."""
+        """Open a dashboard and wait until its first list and its own requests at the start are answered.
+
+        What the server is told to refuse from then on is a request of the test.
+        """
         async with self.start(size, key=key, read_only=read_only) as driver:
             await until(lambda: driver.view.window.loaded)
             await driver.connects()
@@ -45,7 +47,7 @@ class Dashboards:
     async def start(
         self, size: tuple[int, int] = (80, 24), *, key: str | None = None, read_only: bool = False
     ) -> AsyncIterator[Driver]:
-        """A dashboard that may never get an answer."""
+        """Open a dashboard without waiting for an answer."""
         app = LedgerApp(Options(url=self._server.url, key=key or self._server.key, read_only=read_only))
         async with app.run_test(size=size, notifications=True) as pilot:
             yield Driver(app, pilot)
@@ -58,7 +60,7 @@ def dashboards(server: ContractServer) -> Dashboards:
 
 @pytest.fixture(scope="session")
 def whole_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    """A server that has every part, one process for all tests."""
+    """Run a server with every part, one process for all tests."""
     server = EmbeddedServer(str(tmp_path_factory.mktemp("whole") / "ledger.db"))
     yield server.start()
     server.stop()
@@ -66,7 +68,7 @@ def whole_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
 
 @pytest.fixture
 def own_project(whole_server: Address) -> Address:
-    """That server with a key of a project in which there is nothing."""
+    """Return that server with a key of an empty project."""
     headers = {"Authorization": f"Bearer {whole_server.key}"}
     body = {"name": "Roastery", "plan": "enterprise"}
     answer = httpx.post(f"{whole_server.url}/v1/projects", json=body, headers=headers)
@@ -76,7 +78,7 @@ def own_project(whole_server: Address) -> Address:
 
 @pytest.fixture
 async def driver(own_project: Address) -> AsyncIterator[Driver]:
-    """A dashboard on a server that has every part, with one account: Till in EUR."""
+    """Open a dashboard on a server with every part, with one account: Till in EUR."""
     async with dashboard_on(own_project) as opened:
         await opened.sees("● online")
         await opened.app.api.write("POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
@@ -86,7 +88,7 @@ async def driver(own_project: Address) -> AsyncIterator[Driver]:
 
 @asynccontextmanager
 async def dashboard_on(address: Address, size: tuple[int, int] = (100, 30)) -> AsyncIterator[Driver]:
-    """A dashboard on a server that runs."""
+    """Open a dashboard on a running server."""
     app = LedgerApp(Options(url=address.url, key=address.key))
     async with app.run_test(size=size, notifications=True) as pilot:
         yield Driver(app, pilot)

@@ -1,9 +1,9 @@
-"""A ledger server with interface.md's endpoints and nothing more, in memory, on a real socket.
+"""A ledger server with interface.md's endpoints and no others, in memory, on a real socket.
 
-It is what the dashboard must be able to live with: no `ending_before`, no single transaction, no list of
-invoices, no idempotency header, records with the fields the interface fixes, directory lists that are bare
-arrays, 400 for a parameter it does not know. A test looks into it (`accounts`, `transactions`,
-`requests`) and makes it misbehave (`refuse`).
+The dashboard must work with it: it has no `ending_before`, no single transaction, no list of invoices and no
+idempotency header; records have only the fields that the interface defines, directory lists are bare arrays,
+and unknown parameters get 400. A test reads its state (`accounts`, `transactions`, `requests`) and makes it
+misbehave (`refuse`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ READ_PARAMS = {"limit", "starting_after"}
 
 @dataclass
 class Misfortune:
-    """One answer given instead of the right one."""
+    """An answer given instead of the right one."""
 
     status: int
     body: dict[str, Any]
@@ -79,7 +79,7 @@ class ContractServer:
         self.stop()
 
     def stop(self) -> None:
-        """Go away, as a server does that is being restarted."""
+        """Stop, as a server that is being restarted does."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._ended.set)
             self._thread.join(10)
@@ -135,14 +135,14 @@ class ContractServer:
         return record
 
     def refuse(self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None) -> None:
-        """Answer the next request of the ledger with this."""
+        """Give this answer to the next request of the ledger."""
         self.misfortunes.append(Misfortune(status, body, headers or {}))
 
     @contextmanager
     def refusing(
         self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None
     ) -> Iterator[None]:
-        """Answer every request of the ledger with this: what a test looks for stays as long as it looks."""
+        """Give this answer to every request of the ledger during the context."""
         self.misfortune = Misfortune(status, body, headers or {})
         try:
             yield

@@ -1,4 +1,4 @@
-"""Looking at a running dashboard and pressing its keys."""
+"""Reading the screen of a running dashboard and pressing its keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LASTING = {"listen", "connect", "server"}  # workers that live as long as the da
 
 
 async def until(condition: Callable[[], object], what: str = "") -> None:
-    """Wait until a condition holds; fail if it never does. What takes long is looked at less often."""
+    """Wait until a condition holds; fail if it never does. The longer it takes, the rarer the checks."""
     deadline, pause = time.monotonic() + PATIENCE_SECONDS, 0.001
     while not condition():
         if time.monotonic() > deadline:
@@ -31,7 +31,7 @@ async def until(condition: Callable[[], object], what: str = "") -> None:
 
 
 def key_event(key: str) -> events.Key:
-    """The event of a key, named as Textual names it or by its character."""
+    """Return the event of a key, given by Textual's name or by its character."""
     if len(key) == 1:
         return events.Key(_character_to_key(key), key)
     return events.Key(key, key_to_character(key))
@@ -46,43 +46,43 @@ class Driver:
 
     @property
     def view(self) -> ResourceView:
-        """The view on screen, which is of a resource."""
+        """The view on screen, which must be of a resource."""
         view = self.app.dashboard.view
         assert isinstance(view, ResourceView)
         return view
 
     async def rests(self) -> None:
-        """Wait until nothing is asked any more for what is on the screen."""
+        """Wait until no request for the screen is under way."""
         await until(lambda: not [w for w in self.app.workers if w.is_running and w.group not in LASTING])
 
     async def connects(self) -> None:
-        """Wait until a server at an address has answered what is asked of it at the start."""
+        """Wait until the server has answered the requests at the start."""
         await until(lambda: not [w for w in self.app.workers if w.is_running and w.group == "connect"])
 
     async def press(self, *keys: str) -> None:
-        """Press keys, each when the one before it has had its effect on the screen."""
+        """Press keys, each after the effect of the one before has reached the screen."""
         for key in keys:
             await self.burst(key)
 
     async def burst(self, *keys: str) -> None:
-        """Press keys that all come in one read, as a slow line delivers them."""
+        """Press keys that all arrive in one read, as over a slow connection."""
         for key in keys:
             self.app.post_message(key_event(key))
-        await self.pilot.pause(0)  # the application has them
+        await self.pilot.pause(0)  # the application has received them
         await until(lambda: self.app.keys.all_done, "the effect of the keys")
-        await self.pilot.pause(0)  # what they led to is on the screen
+        await self.pilot.pause(0)  # their effect is on the screen
 
     def turn_live(self) -> None:
-        """Have the dashboard take its key for one of the live mode, whatever the records say."""
+        """Make the dashboard treat its key as one of the live mode, whatever the records say."""
         self.app.session._key_mode = Mode.LIVE
         self.app.session.on_change()
 
     async def type(self, text: str) -> None:
-        """Type a text in one go."""
+        """Type a text at once."""
         await self.burst(*text)
 
     def text(self, of: Widget | None = None) -> str:
-        """What stands on the screen, as lines of plain text."""
+        """Return the text on the screen as plain lines."""
         screen = of or self.app.screen
         strips = self.app.screen._compositor.render_strips()
         if of is not None:
@@ -91,7 +91,7 @@ class Driver:
         return "\n".join("".join(segment.text for segment in strip) for strip in strips)
 
     async def sees(self, *texts: str) -> None:
-        """Wait until each text stands on the screen."""
+        """Wait until each text is on the screen."""
         for text in texts:
             try:
                 await until(partial(self._stands, text))

@@ -1,4 +1,4 @@
-"""A line to a server that can be slow, can break, and can swallow answers."""
+"""A connection to a server that can be slow, break, and lose answers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Line:
         return f"http://127.0.0.1:{self.port}"
 
     def cut(self) -> None:
-        """Break every connection there is."""
+        """Break every open connection."""
         for writer in self._writers:
             writer.close()
 

@@ -1,4 +1,4 @@
-"""A real server with a user who can sign in and an app that may ask, and what a person does in a browser."""
+"""A real server with a user and an app, and the steps of a person in the browser."""
 
 import re
 from pathlib import Path
@@ -30,7 +30,7 @@ class Ledger:
 
 
 def form_of(page: str, base: str) -> tuple[str, dict[str, str]]:
-    """The first form of a page: where it goes and its hidden fields."""
+    """Return the first form of a page: its address and its hidden fields."""
     action = re.search(r'<form[^>]*action="([^"]+)"', page)
     assert action is not None, page
     inputs = re.findall(r"<input\b[^>]*>", page)
@@ -43,7 +43,7 @@ def form_of(page: str, base: str) -> tuple[str, dict[str, str]]:
 
 
 async def decide(browser: httpx.AsyncClient, ledger: Ledger, link: str, decision: str) -> httpx.Response:
-    """What a person does: open the link, sign in, allow or not, be sent back."""
+    """Do as a person does: open the link, sign in, allow or deny, and be sent back."""
     page = await browser.get(link)
     where, fields = form_of(page.text, ledger.url)
     page = await browser.post(where, data={**fields, "email": EMAIL, "password": PASSWORD})

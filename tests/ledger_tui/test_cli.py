@@ -87,8 +87,8 @@ class Terminal:
     def start(self, command: list[str], **environment: str) -> None:
         settings = [part for name, value in environment.items() for part in ("-e", f"{name}={value}")]
         # A shell notes the exit code: tmux now and then loses the end of its child.
-        told = ["sh", "-c", '"$@"; echo $? > "$0"', str(self._exit_code)]
-        self._do("new-session", "-d", *self._size, *settings, *told, *command)
+        reporting = ["sh", "-c", '"$@"; echo $? > "$0"', str(self._exit_code)]
+        self._do("new-session", "-d", *self._size, *settings, *reporting, *command)
         self._do("set-option", "remain-on-exit", "on")
 
     def press(self, *keys: str) -> None:
@@ -118,18 +118,18 @@ class Terminal:
         wanted = "1 1" if taken else "0 0"
         deadline = time.monotonic() + PATIENCE_SECONDS
         while (
-            told := self._do("display-message", "-p", "#{alternate_on} #{mouse_any_flag}").strip()
+            modes := self._do("display-message", "-p", "#{alternate_on} #{mouse_any_flag}").strip()
         ) != wanted:
-            assert time.monotonic() < deadline, f"the modes are {told}"
+            assert time.monotonic() < deadline, f"the modes are {modes}"
             time.sleep(0.02)
 
     def exit_code(self) -> int:
         """Wait until the command has ended."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not (self._exit_code.exists() and (told := self._exit_code.read_text()).endswith("\n")):
+        while not (self._exit_code.exists() and (status := self._exit_code.read_text()).endswith("\n")):
             assert time.monotonic() < deadline, f"it does not end\n{self.text()}"
             time.sleep(0.02)
-        return int(told)
+        return int(status)
 
     def end(self) -> None:
         subprocess.run([*self._tmux, "kill-server"], capture_output=True, check=False)

@@ -46,7 +46,7 @@ def test_without_a_file_nothing_is_configured(tmp_path: Path) -> None:
     ("text", "entry", "reason"),
     [
         ("theme = ", "is not TOML", "Invalid value"),
-        ("colour = 'x'", "colour", "no such entry"),
+        ("colour = 'x'", "colour", "is not an entry"),
         ("theme = 3", "theme", "in quotes"),
         ("keys = 3", "keys", "table"),
         ("[keys]\nrefresh = 3", "keys.refresh", 'in quotes, like "ctrl+r"'),
@@ -63,7 +63,7 @@ def test_without_a_file_nothing_is_configured(tmp_path: Path) -> None:
         ("[profiles.x]\nurl = 'http://h'\nkey = 'x'", "profiles.x.key", 'must be "stored" or "env:VARIABLE"'),
         ("[profiles.x]\nurl = 'http://h'\nclient_id = 'app_1'", "profiles.x.url", "needs https"),
         ("[profiles.x]\nurl = 'http://h'\nscope = 'a  b'", "profiles.x.scope", "single spaces"),
-        ('theme = "a"\n["\\u001b]52"]\n', "␛]52", "no such entry"),
+        ('theme = "a"\n["\\u001b]52"]\n', "␛]52", "is not an entry"),
     ],
 )
 def test_a_mistake_is_one_line_with_file_entry_and_reason(text: str, entry: str, reason: str) -> None:

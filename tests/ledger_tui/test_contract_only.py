@@ -206,7 +206,7 @@ async def test_what_is_not_offered_is_not_asked_for_again_and_again(
         view = driver.app.dashboard.view
         before = [path for _method, path, _args in server.requests].count("/v1/invoices")
         for _ in range(3):
-            view.next_look_at = 0.0
+            view.next_poll_at = 0.0
             view.tick()
         await driver.rests()
         assert [path for _method, path, _args in server.requests].count("/v1/invoices") == before

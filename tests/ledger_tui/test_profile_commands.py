@@ -25,9 +25,9 @@ class Shell:
             "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
         }
 
-    def run(self, *arguments: str, told: str = "") -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*COMMAND, *arguments], input=told, capture_output=True, text=True, timeout=60,
+            [*COMMAND, *arguments], input=stdin, capture_output=True, text=True, timeout=60,
             env=self._environment, check=False,
         )  # fmt: skip
 
@@ -39,7 +39,7 @@ def shell(tmp_path: Path) -> Shell:
 
 def test_a_profile_is_added_listed_and_removed_with_its_secret(shell: Shell) -> None:
     added = shell.run(
-        "profiles", "add", "shop", "--url", "https://h", "--key-stdin", "--read-only", told=KEY + "\n"
+        "profiles", "add", "shop", "--url", "https://h", "--key-stdin", "--read-only", stdin=KEY + "\n"
     )
     secrets = shell.file.with_name("secrets.json")
     assert (added.returncode, added.stderr) == (0, "")
@@ -49,15 +49,15 @@ def test_a_profile_is_added_listed_and_removed_with_its_secret(shell: Shell) -> 
     assert KEY not in shell.file.read_text(encoding="utf-8") + added.stdout
     listed = shell.run("profiles", "list")
     assert listed.stdout == "shop  https://h  key stored  read-only\n"
-    told = json.loads(shell.run("profiles", "list", "--json").stdout)
-    assert [(each["name"], each["read_only"]) for each in told] == [("shop", True)]
+    listed = json.loads(shell.run("profiles", "list", "--json").stdout)
+    assert [(each["name"], each["read_only"]) for each in listed] == [("shop", True)]
     assert shell.run("profiles", "remove", "shop").returncode == 0
     assert KEY not in secrets.read_text(encoding="utf-8")
     assert shell.run("profiles", "list").stdout == ""
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told", "sentence"),
+    ("arguments", "stdin", "sentence"),
     [
         (["add", "shop", "--url", "h", "--key-stdin"], KEY, "profiles.shop.url: is not an address"),
         (["add", "a b", "--url", "https://h", "--key-stdin"], KEY, "letters, digits"),
@@ -69,9 +69,9 @@ def test_a_profile_is_added_listed_and_removed_with_its_secret(shell: Shell) -> 
     ],
 )
 def test_a_wrong_call_is_exit_2_one_line_and_writes_nothing(
-    shell: Shell, arguments: list[str], told: str, sentence: str
+    shell: Shell, arguments: list[str], stdin: str, sentence: str
 ) -> None:
-    answer = shell.run("profiles", *arguments, told=told)
+    answer = shell.run("profiles", *arguments, stdin=stdin)
     assert (answer.returncode, answer.stdout) == (2, "")
     assert sentence in answer.stderr
     assert len(answer.stderr.splitlines()) == 1
@@ -81,7 +81,7 @@ def test_a_wrong_call_is_exit_2_one_line_and_writes_nothing(
 @pytest.mark.parametrize(
     ("text", "arguments", "sentence"),
     [
-        ("colour = 1", ["--demo"], "config.toml: colour: there is no such entry"),
+        ("colour = 1", ["--demo"], "config.toml: colour: is not an entry"),
         ("", ["--profile", "shop"], "there is no profile 'shop'"),
         ("[profiles.a]\nurl='http://h'", ["--profile", "b"], "There is a."),
         ("[profiles.a]\nurl='http://h'", ["--profile", "a", "--url", "http://h"], "not both"),
@@ -101,6 +101,6 @@ def test_a_bad_config_is_exit_2_and_one_line(
 def test_the_keys_are_listed_by_their_names(shell: Shell) -> None:
     answer = shell.run("keys")
     assert "refresh" in answer.stdout
-    told = {each["id"]: each["keys"] for each in json.loads(shell.run("keys", "--json").stdout)}
-    assert told["refresh"] == "r"
-    assert told["show.accounts"] == "1"
+    keys = {each["id"]: each["keys"] for each in json.loads(shell.run("keys", "--json").stdout)}
+    assert keys["refresh"] == "r"
+    assert keys["show.accounts"] == "1"

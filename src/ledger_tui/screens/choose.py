@@ -1,4 +1,4 @@
-"""One of a few, chosen from a list: an id to jump to, a theme."""
+"""A dialog to choose one line of a short list, such as an id to jump to or a theme."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ledger_tui.widgets.key_bar import KeyBar
 
 
 class ChooseScreen(Dialog[int | None]):
-    """The number of the chosen line, None if none was. `preview` is told each line the eye rests on."""
+    """Returns the chosen line's number or None. `preview` is called with the number of a highlighted line."""
 
     BINDINGS = [Binding("escape,q", "none", "close", show=True)]
 
@@ -29,7 +29,7 @@ class ChooseScreen(Dialog[int | None]):
         preview: Callable[[int], None] = lambda _number: None,
     ) -> None:
         super().__init__()
-        self._title = title  # text of our own: a border title is read as markup
+        self._title = title  # never data: Textual reads markup in a border title
         self._lines = lines
         self._at = at
         self._preview = preview

@@ -1,4 +1,7 @@
-"""Asking before what cannot be taken back. In live mode the object's id is typed, or the amount."""
+"""A dialog that asks for confirmation of what cannot be undone.
+
+In live mode the user types the object's id, or the amount.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from ledger_tui.widgets.key_bar import KeyBar
 
 
 class ConfirmScreen(Dialog[bool]):
-    """True when it shall be done. `typed` is the text to type first, or None to ask for `y` alone."""
+    """Returns True when confirmed. `typed` is the text to type first; with None, pressing `y` is enough."""
 
     BINDINGS = [
         Binding("y", "yes", "yes", show=True),
@@ -27,14 +30,16 @@ class ConfirmScreen(Dialog[bool]):
         self._mode = mode
         self._question = question
         self._typed = typed
-        self._what = what  # is to be typed
+        self._what = what  # names what is to be typed
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog", id="confirm") as box:
-            box.border_title = "◆ LIVE · sure?" if self._mode is Mode.LIVE else "Sure?"
+            box.border_title = "◆ LIVE · Are you sure?" if self._mode is Mode.LIVE else "Are you sure?"
             yield Static(Content(self._question))
             if self._typed is not None:
-                yield Static(Content.assemble("\nType ", (self._typed, "bold"), " to do it, then enter."))
+                yield Static(
+                    Content.assemble("\nType ", (self._typed, "bold"), " to confirm, then press enter.")
+                )
                 yield Input(compact=True)
                 yield Static(id="confirm-note")
             yield KeyBar()
@@ -51,7 +56,7 @@ class ConfirmScreen(Dialog[bool]):
             self.dismiss(True)
         else:
             self.query_one("#confirm-note", Static).update(
-                Content.styled(f"✕ That is not the {self._what}.", "bold $error")
+                Content.styled(f"✕ This is not the {self._what}.", "bold $error")
             )
 
     def action_yes(self) -> None:

@@ -1,4 +1,4 @@
-"""The dashboard: status on top, the screens' tabs, one screen's view, the keys at the bottom."""
+"""The main screen: the status bar, the tabs, one view, and the key bar at the bottom."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ from ledger_tui.widgets.tabs import ScreenTabs
 from ledger_tui.widgets.view import Context, View
 from ledger_tui.widgets.views import load_rarer_views
 
-_CHANGES = ("create", "edit", "act(")  # the actions that change something
+_CHANGES = ("create", "edit", "act(")  # the actions that change data
 _TICK_SECONDS = 0.5
-_LOAD_SECONDS = 1.0  # after the start, when its own work is done
+_LOAD_SECONDS = 1.0  # after the start, when the first screen is drawn
 
 
 class Dashboard(Screen[None]):
-    """The screen under every dialog: the views, what is common to them, and the dialogs they ask for."""
+    """The main screen, below all dialogs: it holds the views, what they share, and opens the dialogs."""
 
-    # The last is for the screens on which `n` makes nothing; it is named in no list of keys.
+    # The last binding is for screens where `n` creates nothing; no list of keys contains it.
     BINDINGS = [*GLOBAL_KEYS, Binding("n", "nothing_to_create", show=False)]
     BLANK = True
 
@@ -101,7 +101,7 @@ class Dashboard(Screen[None]):
     def _tick(self) -> None:
         session = self._session
         if session.waiting_seconds or session.unanswered_seconds or session.link is Link.LOST:
-            self.query_one(StatusBar).refresh()  # the seconds count
+            self.query_one(StatusBar).refresh()  # it shows the seconds
             self.view.session_changed()
         if session.link not in (Link.STARTING, Link.CONNECTING):
             self.view.tick()
@@ -118,7 +118,7 @@ class Dashboard(Screen[None]):
         self.view.changed()
 
     def session_changed(self) -> None:
-        """The status line tells at once, and the whole frame turns in live mode."""
+        """Redraw the status bar, and the frame, which differs in live mode."""
         self.set_class(self._session.mode is Mode.LIVE, "-live")
         self.query_one(StatusBar).refresh()
         self.view.session_changed()
@@ -131,7 +131,7 @@ class Dashboard(Screen[None]):
 
     @property
     def resource_view(self) -> ResourceView:
-        """The view on screen, where it is one of a resource: those alone ask for forms."""
+        """The view on screen, which must be a resource's: only those open forms."""
         view = self.view
         assert isinstance(view, ResourceView)
         return view
@@ -143,7 +143,7 @@ class Dashboard(Screen[None]):
             self._open_form(view.resource.form, view.selected)
 
     def on_key(self, event: events.Key) -> None:
-        """Say why a change is greyed, when its key is pressed, where this credential may make none."""
+        """Say why a key for a change is disabled when this credential may change nothing."""
         why = self._session.forbids_changes
         pressed = self.active_bindings.get(event.key) if why else None
         if pressed and not pressed.enabled and pressed.binding.action.startswith(_CHANGES):
@@ -152,7 +152,7 @@ class Dashboard(Screen[None]):
     def action_nothing_to_create(self) -> None:
         view = self.view
         if not isinstance(view, ResourceView) or view.resource.form is None:
-            self.notify("Nothing on this screen is made by hand.")
+            self.notify("There is nothing to create on this screen.")
 
     @handles(EditRequested)
     def open_edit_form(self, message: EditRequested) -> None:
@@ -164,7 +164,7 @@ class Dashboard(Screen[None]):
         view = self.resource_view
         prefill = dict(form.prefill(record, view.record_list.filters))
         if form.method == "POST" and self._names.get(prefill.get("account")) is None:
-            prefill.pop("account", None)  # nothing is filled in that cannot be shown by its name
+            prefill.pop("account", None)  # an account without a known name is not filled in
         submission = Submission(view.resource, form, prefill, self._api, self._session, self._names)
         self.app.push_screen(FormScreen(submission, self._session, self._names), self._form_closed)
 
@@ -190,7 +190,7 @@ class Dashboard(Screen[None]):
         text = question(message.resource, action, record, self._names)
         if action.name == "revoke" and self._view_context.tokens.is_own(record):
             text += "\n\nIt is the key of this dashboard, which will lose access."
-        # What can be taken back is confirmed in live mode too, but nothing has to be typed for it.
+        # In live mode also what can be undone is confirmed, but nothing has to be typed for it.
         typed = record_id if action.final and mode is not Mode.TEST else None
 
         def answered(yes: bool | None) -> None:
@@ -215,7 +215,7 @@ class Dashboard(Screen[None]):
             lost = isinstance(error, Unreachable)
             self.post_message(ActionFailed(wanted, literal(error), unanswered=lost))
         else:
-            # A secret is taken out of the record at once: it is shown in one dialog and kept nowhere.
+            # The secret is removed from the record at once: it is shown in one dialog and stored nowhere.
             record = dict(answer.record)
             secret = record.pop(action.shows_once, None) if action.shows_once else None
             self.post_message(ActionDone(wanted, record, secret if isinstance(secret, str) else None))
@@ -238,7 +238,7 @@ class Dashboard(Screen[None]):
         elif another:
             view.action_follow()
         elif view is self.view:
-            view.look_soon()
+            view.poll_soon()
         if message.secret is not None:
             note = ""
             if wanted.action.name == "roll" and self._view_context.tokens.is_own(wanted.record):
@@ -250,7 +250,7 @@ class Dashboard(Screen[None]):
     def act_failed(self, message: ActionFailed) -> None:
         text = f"Could not {message.wanted.action.label}: {message.sentence}"
         if message.unanswered:
-            text = f"No answer ({message.sentence}): it may have been done. Check before you do it again."
+            text = f"No answer ({message.sentence}): it may have succeeded. Check before you try again."
         self.notify(text, severity="error", markup=False)
 
     def action_copy_id(self) -> None:
@@ -261,7 +261,7 @@ class Dashboard(Screen[None]):
             self.notify(f"Copied {record_id}", markup=False)
 
     def action_copy_curl(self) -> None:
-        """The request that reads what is shown; in the request log, the request itself."""
+        """Copy the request that read what is shown, or, in the request log, the selected request itself."""
         self.app.copy_to_clipboard(as_curl(self.view.shown_exchange()))
         self.notify(f"Copied as curl; it reads the key from {KEY_VARIABLE}", markup=False)
 
@@ -276,7 +276,7 @@ class Dashboard(Screen[None]):
             self.app.push_screen(RawScreen("JSON", record))
 
     def action_ids(self) -> None:
-        """Choose among the ids in the object, and go there; one without a screen is copied."""
+        """Choose an id in the selected object and go to it; an id without a screen is copied."""
         found = self._ids()
         if not found:
             self.notify("There is no other id in this record.")
@@ -304,7 +304,7 @@ class Dashboard(Screen[None]):
         self.app.push_screen(ChooseScreen("Jump to", lines), chosen)
 
     def _ids(self) -> list[FoundId]:
-        """Each id in the selected record and in what is shown of it, but its own."""
+        """Return each id in the selected record and its details, except the record's own."""
         record = self.view.selected
         found = {each.record_id: each for each in ids_in(record, _has_screen)}
         for label, text in self.view.shown_texts():
@@ -319,7 +319,7 @@ class Dashboard(Screen[None]):
         if not isinstance(view, ResourceView) or listed is None:
             self.notify("There is no list here to export.")
             return
-        # Rarely wanted, and not on the way to the first paint; so are the others below.
+        # Imported here: rarely used, and not needed for the first paint. The imports below are alike.
         from ledger_tui.client.export import ExportRequest
         from ledger_tui.screens.export import ExportScreen
 
@@ -340,7 +340,7 @@ class Dashboard(Screen[None]):
     # ------------------------------------------------------------------ themes
 
     def action_themes(self) -> None:
-        """Each theme as the eye rests on it; esc puts the old one back, enter keeps the new."""
+        """Preview each highlighted theme; enter keeps it, and esc restores the old one."""
         before = self.app.theme
         names = [theme.name for theme in THEMES]
         lines = [Content.assemble(theme.name.ljust(18), (ABOUT[theme.name], "$muted")) for theme in THEMES]

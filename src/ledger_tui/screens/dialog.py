@@ -1,4 +1,4 @@
-"""What all dialogs share: each is closed once."""
+"""The base class of all dialogs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from textual.screen import ModalScreen, ScreenResultType
 
 
 class Dialog(ModalScreen[ScreenResultType]):
-    """A dialog that is closed stays closed: a second click or a late answer finds nothing to close."""
+    """A dialog that can be closed only once: a second click or a late answer has no effect."""
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         if self not in self.app.screen_stack:
             return AwaitComplete()
-        while self.app.screen is not self:  # what was opened over it goes with it
+        while self.app.screen is not self:  # dialogs opened over it close with it
             self.app.pop_screen()
         return super().dismiss(result)

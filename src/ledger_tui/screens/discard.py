@@ -1,4 +1,4 @@
-"""Asking before what was typed is thrown away."""
+"""A dialog that asks before what the user typed is discarded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ledger_tui.screens.dialog import Dialog
 
 
 class DiscardScreen(Dialog[bool]):
-    """Asks before a form is left: True on a second esc, False on any other key."""
+    """Returns True on a second esc, False on any other key."""
 
     def __init__(self, question: str) -> None:
         super().__init__()

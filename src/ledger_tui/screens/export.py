@@ -1,4 +1,4 @@
-"""The list as it is filtered, into a file: where to, how far it is, and what came of it."""
+"""The dialog that exports the filtered list to a file, with its progress and result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ledger_tui.widgets.key_bar import KeyBar
 
 
 class ExportScreen(Dialog[str | None]):
-    """The sentence to say after, None when it was cancelled. `known_total` is how long the list is."""
+    """Returns the sentence to notify with, or None when cancelled. `known_total` is the list's length."""
 
     BINDINGS = [
         Binding("ctrl+s,enter", "start", "export", show=True, priority=True),
@@ -40,7 +40,7 @@ class ExportScreen(Dialog[str | None]):
         self._what = what
         self._known_total = known_total
         self._at_work: Worker[None] | None = None
-        self._there = False  # whether the file named exists, which ^o replaces
+        self._there = False  # whether the file exists, so that ^o would replace it
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog", id="export") as box:
@@ -53,7 +53,7 @@ class ExportScreen(Dialog[str | None]):
 
     def on_mount(self) -> None:
         self.query_one(ProgressBar).display = False
-        self._note("The ending decides the format: .csv for spreadsheets, .jsonl for programs.")
+        self._note("The file's extension decides the format: .csv for spreadsheets, .jsonl for programs.")
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
         if action == "replace":
@@ -68,7 +68,7 @@ class ExportScreen(Dialog[str | None]):
 
     def action_cancel(self) -> None:
         if self._at_work is not None:
-            if self._at_work.state is WorkerState.SUCCESS:  # how it ended is on its way here
+            if self._at_work.state is WorkerState.SUCCESS:  # its last message is still to be handled
                 return
             self._at_work.cancel()
         self.dismiss(None)
@@ -91,7 +91,7 @@ class ExportScreen(Dialog[str | None]):
         bar = self.query_one(ProgressBar)
         bar.display = True
         bar.update(total=self._known_total, progress=0)
-        self._note("Asking for the first page…")
+        self._note("Reading the first page…")
         self._at_work = self._export(wanted)
         self.refresh_bindings()
 
@@ -114,7 +114,7 @@ class ExportScreen(Dialog[str | None]):
             total = max(total, message.rows)
             self.query_one(ProgressBar).update(total=total, progress=message.rows)
         of = f" of {total:,}" if total is not None else ""
-        self._note(f"{message.rows:,}{of} written; esc stops and leaves nothing behind.")
+        self._note(f"{message.rows:,}{of} written; esc cancels and leaves no file.")
 
     @handles(ExportEnded)
     def end(self, message: ExportEnded) -> None:

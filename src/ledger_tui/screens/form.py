@@ -1,4 +1,4 @@
-"""A new object, typed in. What the server says against a field stands under that field."""
+"""The form for a new or changed object. An error about a field is shown below that field."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ from ledger_tui.widgets.lines_field import LinesField
 from ledger_tui.widgets.picker_field import PickerField
 
 _DISCARD = "Discard what you typed?"
-_LEAVE_UNANSWERED = "No answer came: it may have been done. Leave the form?"
-_LEAVE_IN_FLIGHT = "It has been sent and may be done all the same. Leave without the answer?"
-_LOOK_FIRST = "It may have been done: look for it before you send it again."
+_LEAVE_UNANSWERED = "No answer came: it may have succeeded. Leave the form?"
+_LEAVE_IN_FLIGHT = "It was sent and may still succeed. Leave without the answer?"
+_LOOK_FIRST = "It may have succeeded: check before you send it again."
 
 
 class FormScreen(Dialog[Created | None]):
-    """One opening is one intent: trying again cannot do it twice.
+    """A form, which sends one request: sending again cannot create a second object.
 
-    While it is sent nothing can be changed, so that what is on the screen is what is sent.
+    While it is being sent no field can be changed, so that the screen shows what was sent.
     """
 
     BINDINGS = [
@@ -71,7 +71,7 @@ class FormScreen(Dialog[Created | None]):
         self._session = session
         self._names = names
         self.sending = False
-        self._done: Created | None = None  # what is told as the form is left: it was done before
+        self._done: Created | None = None  # returned when the form is left: an earlier try succeeded
         self._typed_at_first: dict[str, str] = {}
         self._typed_as_sent: dict[str, str] = {}
         self._focus_as_sent: Widget | None = None
@@ -95,7 +95,7 @@ class FormScreen(Dialog[Created | None]):
             yield KeyBar()
 
     def _title(self) -> str:
-        # Text of our own only: a border title is read as markup.
+        # Never data: Textual reads markup in a border title.
         mode = {Mode.LIVE: " · ◆ LIVE", Mode.TEST: " · test mode"}.get(self._session.mode, "")
         return self._form.title + mode
 
@@ -114,7 +114,7 @@ class FormScreen(Dialog[Created | None]):
     def on_mount(self) -> None:
         self.set_class(self._session.mode is Mode.LIVE, "-live")
         self._typed_at_first = self.typed()
-        edits = self._form.method == "PATCH"  # what is edited is what stands there
+        edits = self._form.method == "PATCH"  # an edit starts in the first field, though it has a value
         empty = next((f for f in self._form.fields if edits or not self._prefill.get(f.name)), None)
         self._show_amount_or_lines()
         if empty is not None:
@@ -124,7 +124,7 @@ class FormScreen(Dialog[Created | None]):
 
     @work(group="names", exit_on_error=False)
     async def _learn_users(self) -> None:
-        with suppress(ClientError):  # then they are known by their ids alone
+        with suppress(ClientError):  # users can still be given by their ids
             if await self.submission.learn_users():
                 self.post_message(NamesLoaded())
 
@@ -134,14 +134,14 @@ class FormScreen(Dialog[Created | None]):
             picker.directory_changed()
 
     def typed(self) -> dict[str, str]:
-        """What stands in each field."""
+        """Return the value of each field."""
         return {field.name: self._value(field) for field in self._form.fields}
 
     def _value(self, field: Field) -> str:
         entry = self.query_one(f"#field-{field.name}")
         assert isinstance(entry, Input | ChoiceField | PickerField | LinesField)
         if field.kind == "amount" and self._lines_are_given:
-            return ""  # their sum stands in its place
+            return ""  # the sum of the lines is shown instead
         return entry.value
 
     def _focus_field(self, name: str) -> None:
@@ -152,7 +152,7 @@ class FormScreen(Dialog[Created | None]):
         (inputs.first() if inputs else entry).focus()
 
     def _currency(self) -> str | None:
-        """The currency of the account that is chosen."""
+        """Return the currency of the chosen account, or None."""
         return self._names.currency(self.query_one("#field-account", PickerField).value)
 
     # ------------------------------------------------------------------ lines
@@ -166,7 +166,7 @@ class FormScreen(Dialog[Created | None]):
         return any(lines.has_rows for lines in self.query(LinesField))
 
     def _show_amount_or_lines(self) -> None:
-        """Exactly one of them is sent, so only one of them can be typed."""
+        """Enable either the amount or the lines, as exactly one of them is sent."""
         if self._has_lines:
             self.query_one("#row-amount").display = not self._lines_are_given
 
@@ -186,10 +186,10 @@ class FormScreen(Dialog[Created | None]):
     # ------------------------------------------------------------------ sending
 
     def action_next(self) -> None:
-        """Enter takes what a picker offers, else goes on; in the last field it sends."""
+        """Take the picker's choice or move to the next field; in the last field, send the form."""
         picker, last = self._focused_picker(), self._in_last_field()
         if picker is not None and picker.take_offered():
-            if not last:  # there the choice is seen before it is sent
+            if not last:  # in the last field the user sees the choice before it is sent
                 self.focus_next()
         elif last:
             self.action_send()
@@ -197,7 +197,7 @@ class FormScreen(Dialog[Created | None]):
             self.focus_next()
 
     def key_text(self, binding: Binding) -> str:
-        """Say what enter does here."""
+        """Return the label of a key in the key bar; that of enter depends on the field."""
         if binding.action != "next":
             return binding.description
         picker = self._focused_picker()
@@ -239,7 +239,7 @@ class FormScreen(Dialog[Created | None]):
         return None if locked and action in ("next", "go", "send", "add_line") else True
 
     def _lock(self, *, sending: bool) -> None:
-        """Nothing can be changed: it is being sent, or it is done."""
+        """Disable all fields, while the form is being sent or when it is done."""
         self.sending = sending
         self.query_one("#fields").disabled = True
         self.refresh_bindings()
@@ -249,7 +249,7 @@ class FormScreen(Dialog[Created | None]):
         self.query_one("#fields").disabled = False
         if self._focus_as_sent is not None:
             self.set_focus(self._focus_as_sent)
-        if isinstance(self._focus_as_sent, Input):  # which selects all its text: the cursor was where it was
+        if isinstance(self._focus_as_sent, Input):  # focus selects all its text: restore the selection
             self._focus_as_sent.call_later(setattr, self._focus_as_sent, "selection", self._selection_as_sent)
         self.refresh_bindings()
 
@@ -303,7 +303,7 @@ class FormScreen(Dialog[Created | None]):
             self.dismiss(None)
 
     def _answered(self) -> None:
-        """Whether to leave without the answer is no question any more."""
+        """Close the question whether to leave without an answer."""
         if self._question is not None:
             self._question.dismiss(False)
 
@@ -311,7 +311,7 @@ class FormScreen(Dialog[Created | None]):
 
     @handles(FormSent)
     def sent(self, message: FormSent) -> None:
-        # A secret is taken out of the record at once: it is shown in one dialog and kept nowhere.
+        # The secret is removed from the record at once: it is shown in one dialog and stored nowhere.
         record = dict(message.record)
         secret = record.pop(self._form.shows_once, None) if self._form.shows_once else None
         self.dismiss(
@@ -330,11 +330,11 @@ class FormScreen(Dialog[Created | None]):
 
     @handles(FormAlreadySent)
     def sent_before(self, message: FormAlreadySent) -> None:
-        """An earlier try went through. It stays to be read where that is not all there is to say."""
+        """Close the form, as an earlier request succeeded; stay open when there is more to say than that."""
         done = f"Already done: {literal(message.original or 'an earlier try went through')}"
         notes = [message.otherwise] if message.otherwise else []
         if self._form.shows_once:
-            notes.append(f"Nobody has seen its {self._form.shows_once}: roll it to get another.")
+            notes.append(f"Its {self._form.shows_once} was never shown: roll it to get another.")
         self._done = Created(None, done)
         if not notes:
             self.dismiss(self._done)
@@ -347,7 +347,7 @@ class FormScreen(Dialog[Created | None]):
     def unanswered(self, message: FormUnanswered) -> None:
         self._answered()
         self._unlock()
-        self._note(f"✕ {message.sentence} Sending again is safe: it cannot be done twice.", "bold $error")
+        self._note(f"✕ {message.sentence} Sending again is safe: it takes effect only once.", "bold $error")
 
     @handles(FormRefused)
     def refused(self, message: FormRefused) -> None:
@@ -366,9 +366,9 @@ class FormScreen(Dialog[Created | None]):
 
     @handles(FieldChanged)
     def field_changed(self, message: FieldChanged) -> None:
-        """What was said of a field was said of what was sent, and goes when something else stands there."""
+        """Remove a field's error when its value differs from the one that was sent."""
         message.stop()
-        self.refresh_bindings()  # what enter does here may be something else
+        self.refresh_bindings()  # enter may now do something else
         for lines in self.query(LinesField):
             lines.show_sum()
         for field in self._form.fields:

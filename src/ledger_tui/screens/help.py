@@ -1,4 +1,4 @@
-"""All keys that work where the help was called, made from the bindings themselves."""
+"""The help: all keys that are active where it was opened, from the bindings themselves."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class HelpScreen(Dialog[None]):
             yield Static(self._lines())
 
     def on_mount(self) -> None:
-        self.app.clear_notifications()  # they would lie over the keys
+        self.app.clear_notifications()  # they would cover the keys
 
     def _lines(self) -> Content:
         keys: dict[tuple[str, str, bool], list[str]] = {}
-        # First the palette, in which all the others are found by name. It is Textual's own, as are those
-        # without an id, which are of no use here.
+        # The palette first, in which all other actions can be found. It is Textual's own, as are the bindings
+        # without an id, which are left out.
         for active in sorted(self._active.values(), key=lambda each: not _is_palette(each.binding)):
             binding = active.binding
             if binding.id or _is_palette(binding):
@@ -43,7 +43,7 @@ class HelpScreen(Dialog[None]):
         lines = []
         for (_action, description, enabled), names in keys.items():
             shown = " ".join(dict.fromkeys(names)).rjust(_KEY_WIDTH)
-            # What is not possible now is faint, as it is in the key bar.
+            # Disabled keys are faint, as in the key bar.
             style, text = ("bold $accent", "$foreground") if enabled else ("$faint", "$faint")
             lines.append(Content.assemble((shown, style), (f"  {description}", text)))
         return Content("\n").join(lines)

@@ -1,4 +1,4 @@
-"""Anything as the server told it: its JSON, literal, to scroll and to copy."""
+"""A dialog that shows the JSON of a record, to scroll and to copy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ledger_tui.widgets.key_bar import KeyBar
 
 
 class Lines(ScrollView, can_focus=True):
-    """Lines of text, however many: only those on screen are drawn."""
+    """Any number of lines of text; only the visible ones are drawn."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Lines(ScrollView, can_focus=True):
 
 
 class RawScreen(Dialog[None]):
-    """`value` is what was decoded from JSON; `title` is text of our own."""
+    """Shows `value`, decoded from JSON. `title` must not contain data: Textual reads markup in it."""
 
     BINDINGS = [
         Binding("escape,q,J", "dismiss", "close", show=True),

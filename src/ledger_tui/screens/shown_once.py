@@ -1,4 +1,4 @@
-"""A secret the server shows once. It is drawn here, may be copied, and is kept nowhere."""
+"""A dialog for a secret that the server returns once. It can be copied and is stored nowhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ledger_tui.widgets.key_bar import KeyBar
 
 
 class ShownOnceScreen(Dialog[None]):
-    """Only `esc` closes it, so that no key typed too many, enter least of all, loses the secret."""
+    """Only `esc` closes it, so that no accidental key, such as enter, loses the secret."""
 
     BINDINGS = [
         Binding("y", "copy", "copy", show=True),

@@ -1,4 +1,4 @@
-"""Signing in through the browser: the link, the waiting, and why it did not work."""
+"""The dialog for signing in with the browser: the link, the wait, and the error if it fails."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ledger_tui.widgets.key_bar import KeyBar
 
 
 class SignInScreen(Dialog[dict[str, Any] | None]):
-    """The token response, None when it was given up."""
+    """Returns the token response, or None when cancelled."""
 
     BINDINGS = [
         Binding("y", "copy", "copy the link", show=True),
@@ -81,11 +81,11 @@ class SignInScreen(Dialog[dict[str, Any] | None]):
 
     def _show_link(self) -> None:
         text = Content.assemble(
-            "Your browser opens this page; if it does not, open it yourself:\n\n",
+            "This page opens in your browser; if it does not, open it yourself:\n\n",
             (literal(self.link), "$accent"),
         )
         self.query_one("#sign-in-link", Static).update(text)
-        self._note("\nWaiting for you to come back from there…")
+        self._note("\nWaiting for you to sign in…")
 
     @handles(SignInEnded)
     def end(self, message: SignInEnded) -> None:
@@ -101,6 +101,6 @@ class SignInScreen(Dialog[dict[str, Any] | None]):
 
 
 def _has_windows() -> bool:
-    """Whether a browser would have a window of its own; one of the terminal would draw over the dashboard."""
+    """Return whether a browser would open its own window; one in the terminal would cover the dashboard."""
     named = (os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     return sys.platform in ("darwin", "win32") or any(named)

@@ -1,4 +1,4 @@
-"""What was typed into a form on its way to the server, once or again, always as the same intent."""
+"""The submission of a form: preparing its request, sending it, and sending it again safely."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SEVERAL = "Several accounts match: choose one."
 
 
 class Prepared(NamedTuple):
-    """A request that is about to be sent, and what it was made of."""
+    """A request ready to be sent, with the typed values it was made from."""
 
     typed: Mapping[str, str]
     body: Mapping[str, Any]
@@ -44,7 +44,7 @@ class Prepared(NamedTuple):
 
 
 class Submission:
-    """One intent with one idempotency key: sending it again cannot do it twice."""
+    """The submission of one form, with one idempotency key: sending it again cannot take effect twice."""
 
     def __init__(
         self,
@@ -62,11 +62,11 @@ class Submission:
         self._session = session
         self._names = names
         self.idempotency_key = new_idempotency_key()
-        self.in_flight = False  # whether what is sent has left: before, it can still be taken back
-        self.unanswered: list[Mapping[str, Any]] = []  # each body that may have been done or not
+        self.in_flight = False  # whether the request was sent: until then it can be cancelled
+        self.unanswered: list[Mapping[str, Any]] = []  # each body that was sent without an answer
 
     async def prepare(self, typed: Mapping[str, str]) -> Prepared | FormRefused:
-        """What would be sent, read from what was typed; or what is wrong with it."""
+        """Return the request made from the typed values, or what is wrong with them."""
         self.in_flight = False
         try:
             await self._require_user(typed)
@@ -82,7 +82,10 @@ class Submission:
         return Prepared(typed, body, key, currency)
 
     async def send(self, prepared: Prepared, post: Callable[[Message], object]) -> Message:
-        """What came of it; `tell` is told when it leaves, and when it is held back."""
+        """Send the request and return the message with its result.
+
+        `post` is called with FormInFlight when the request is sent, and when it waits for the rate limit.
+        """
         typed, body, key = prepared.typed, prepared.body, prepared.idempotency_key
         try:
             answer = await self._write(body, key, post)
@@ -104,7 +107,10 @@ class Submission:
     async def _write(
         self, body: Mapping[str, Any], key: str | None, post: Callable[[Message], object]
     ) -> ApiResponse:
-        """As `Api.write`, but it is known whether it has left: what a rate limit holds back was not sent."""
+        """Send as `Api.write` does, while keeping `in_flight` true only once the request was sent.
+
+        A request that the rate limit refuses was not sent.
+        """
         while True:
             while (seconds := self._session.waiting_seconds) > 0:
                 post(FormInFlight(False))
@@ -122,7 +128,7 @@ class Submission:
         return FormUnanswered(sentence)
 
     def _what_was_done(self, body: Mapping[str, Any]) -> str:
-        """What an earlier try may have done otherwise than `body` says; "" where that is what was done."""
+        """Return how an earlier request may differ from `body`, in words; "" when it cannot."""
         if self.unanswered and body not in self.unanswered:
             return "This was sent earlier: the changes you made since were not sent."
         if len(self.unanswered) > 1:
@@ -130,7 +136,7 @@ class Submission:
         return ""
 
     async def _currency(self, typed: Mapping[str, str]) -> str | None:
-        """The currency of the form's account, asked for if not known. Raises FieldErrors for no account."""
+        """Return the currency of the form's account, or None. Raises FieldErrors for an unknown account."""
         if not any(field.kind == "amount" for field in self.form.fields):
             return None
         account_id = typed.get("account", "").strip()
@@ -146,12 +152,12 @@ class Submission:
         return self._names.currency(account_id)
 
     async def learn_users(self) -> bool:
-        """Read the newest users, for one to be chosen by name; True if any is new. Raises ClientError."""
+        """Read the newest users, to be chosen by name; return whether any is new. Raises ClientError."""
         page = await fetch_page(self._api, "/api/users", "page", {}, Want(0, "page", 0, None))
         return self._names.learn_users(page.rows)
 
     async def _require_user(self, typed: Mapping[str, str]) -> None:
-        """Raise FieldErrors for a user there is not."""
+        """Raise FieldErrors for a user that does not exist."""
         for field in self.form.fields:
             user_id = typed.get(field.name, "").strip()
             if field.kind != "user" or not user_id or self._names.users.get(user_id) is not None:
@@ -162,13 +168,16 @@ class Submission:
                 several = self._names.users.search(user_id)
                 text = _SEVERAL if several else f"{literal(error)} Type part of the name or email."
                 raise FieldErrors({field.name: text}) from None
-            except Forbidden:  # who may place orders need not be one who may read users
+            except Forbidden:  # the credential may place orders without being able to read users
                 continue
             self._names.learn_users([answer.record])
 
     def _field_of(self, refusal: Refusal, typed: Mapping[str, str]) -> str:
-        """The field a refusal is about: what its `param` begins with; without one (the directory tells none)
-        that whose value it quotes."""
+        """Return the name of the field that a refusal is about, or "".
+
+        It is the first part of `param`; without a `param`, as in the directory's errors, the field whose
+        value the message quotes.
+        """
         name = (refusal.param or "").partition(".")[0]
         for field in self.form.fields:
             value = typed.get(field.name, "").strip()

@@ -156,7 +156,7 @@ class Window:
             return "0"
         last = min(top + height, len(self))
         if self.newer is not None:  # the number of rows above is not known
-            return f"in the middle, {len(self):,} met"
+            return f"in the middle, {len(self):,} loaded"
         if self.complete:
             of = f"{len(self):,}"
         elif self.total is not None and self.total > len(self):

@@ -1,4 +1,4 @@
-"""Colours and layout. Every theme names the same few roles; no meaning rests on a colour alone."""
+"""Colours and themes. Each theme defines the same few roles, and nothing is shown by colour alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _roles(
     }
 
 
-# Blue for credit and orange for debit: told apart with any kind of colour vision.
+# Blue for credit and orange for debit can be distinguished with any kind of colour vision.
 THEMES = (
     Theme(
         name="ledger",
@@ -67,7 +67,7 @@ THEMES = (
             "#5d6978", "#a4abb5", "#14609a", "#97510c", "#1f7a6a", "#b45a00", "#1f5fae", "#ffffff"
         ),
     ),
-    Theme(  # the palette of Okabe and Ito on black
+    Theme(  # the colour-blind safe palette of Okabe and Ito
         name="ledger-contrast",
         primary="#56b4e9",
         secondary="#cccccc",
@@ -87,7 +87,7 @@ THEMES = (
 
 
 def theme_named(name: str, file: str) -> str:
-    """The name, if there is such a theme; raises BadConfig."""
+    """Return the name of a theme. Raises BadConfig for an unknown one."""
     if name not in ABOUT:
-        raise BadConfig(f'{file}: theme: there is no "{name}"; there is {", ".join(ABOUT)}.')
+        raise BadConfig(f'{file}: theme: "{name}" is not a theme; choose {" or ".join(ABOUT)}.')
     return name

@@ -1,1 +1,1 @@
-"""The parts a screen is made of."""
+"""The widgets that screens consist of."""

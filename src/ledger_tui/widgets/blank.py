@@ -1,4 +1,4 @@
-"""Containers that draw nothing: Textual draws what is covered too, and these cover whole screens."""
+"""Containers that draw nothing: Textual also draws what is covered, and these cover whole screens."""
 
 from __future__ import annotations
 

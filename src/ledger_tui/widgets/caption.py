@@ -1,4 +1,4 @@
-"""The line over a list: what is shown, how it is filtered, where the eye is, what waits on top."""
+"""The caption of a list: what it shows, its filter, the position, and how many new rows wait."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ledger_tui.widgets.status_bar import awaited
 
 
 class Caption(Widget):
-    """Title, filter, problem and position of a list, as far as they are known.
+    """The title, filter, problem and position of a list, as far as they are known.
 
-    `news` returns what to say beside the position, `covered` whether the detail is shown in place of the
-    list, `paused` whether new rows wait.
+    `news` returns the text beside the position, `covered` whether the detail is shown in place of the list,
+    `paused` whether new rows are held back.
     """
 
     def __init__(
@@ -36,12 +36,12 @@ class Caption(Widget):
         self._answered = False
 
     def session_changed(self) -> None:
-        """Draw again what depends on the connection: a list follows only while the server answers."""
+        """Redraw: a list follows new rows only while the server answers."""
         if not self._list.window.loaded or self._answered != self._list.context.session.answers:
             self.refresh()
 
     def fits(self, sentence: str) -> bool:
-        """Return whether there is room for a whole sentence between the title and the position."""
+        """Return whether a sentence fits between the title and the position."""
         taken = self._title().cell_length + self._right().cell_length + 1
         return taken + Content(f"  ✕ {sentence}").cell_length <= self.size.width
 
@@ -75,7 +75,7 @@ class Caption(Widget):
 
     def _right(self) -> Content:
         list_, window = self._list, self._list.window
-        # Where the detail covers the list, what is shown is the one row under the cursor.
+        # Where the detail covers the list, only the row under the cursor is shown.
         eye = (window.cursor, 1) if self._covered() else (list_.table.top, list_.table.height_in_rows)
         return Content.assemble(self._news(), self._window_news(), (window.position(*eye), ""), " ")
 

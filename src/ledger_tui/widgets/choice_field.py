@@ -1,4 +1,4 @@
-"""One of a few values, all in sight: left, right or space changes it, its first letter chooses it."""
+"""A field with a few values, all visible: left, right or space changes it, a first letter chooses one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns fitted into a width. Pure."""
+"""Fitting columns into a width, as pure functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ledger_tui.resources.base import Column
 
 GAP = 2
-MARGIN = 2  # left of the first column: the cursor's mark and a space
+MARGIN = 2  # cells left of the first column, for the cursor's mark and a space
 
 
 class Fitted(NamedTuple):
@@ -17,7 +17,7 @@ class Fitted(NamedTuple):
 
 
 def fit_columns(columns: Sequence[Column], width: int) -> list[Fitted]:
-    """The columns that fit, the least important gone first; those that grow share the rest of the room."""
+    """Return the columns that fit, without the least important; those that grow share the remaining width."""
     shown = list(columns)
     while len(shown) > 1 and _needed(shown) > width:
         shown.remove(max(reversed(shown), key=lambda column: column.rank))

@@ -1,6 +1,6 @@
-"""One record in full: facts in aligned lines, and links to what belongs to it.
+"""One record in full: its facts in aligned lines, and links to related objects.
 
-What a resource shows beyond the record (an account's balance over time) is read here too.
+It also reads what a resource shows beyond the record, such as an account's balance over time.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from ledger_tui.widgets.view import Context
 
 _LABEL_WIDTH = 14
 _MORE_KEPT = 50
-# Below this limit what there is beyond a record is read only when its detail is opened.
+# With a smaller rate limit, what is beyond the record is read only when its detail is opened.
 _GENEROUS_LIMIT = 600
-_ON_ONE_LINE = 100_000  # columns: no line of a drawing is wrapped
+_ON_ONE_LINE = 100_000  # columns: lines of a plot are never wrapped
 _HERE = {"newest": "its beginning", "oldest": "its end"}
 
 
 def _as_here(binding: BindingType) -> BindingType:
-    """A key of the table, by the name it goes by in a detail."""
+    """Return a key of the table with its description for a detail."""
     if not isinstance(binding, Binding):
         return binding
     return replace(binding, description=_HERE.get(binding.action, binding.description))
 
 
 class _Links(OptionList, inherit_bindings=False):
-    """The ways on from a detail. The keys that move are the pane's, which also scroll it."""
+    """The links of a detail. The pane handles the keys that move, as they also scroll."""
 
     BINDINGS = [Binding("enter", "select", "follow", show=False)]
 
 
 class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
-    """Shows a record of one resource. Its links are a list to walk; enter follows one."""
+    """A record of one resource with a list of links; enter follows the highlighted link."""
 
     BINDINGS = [_as_here(binding) for binding in TABLE_KEYS]
 
@@ -59,7 +59,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         self._resource = resource
         self._view_context = context
         self._record: Record | None = None
-        self._more: dict[str, tuple[Record, Any]] = {}  # what was read beyond each record, by its id
+        self._more: dict[str, tuple[Record, Any]] = {}  # by id: the record, and what was read beyond it
         self._about = ""
         self._detail: Detail | None = None
         self._note = ""
@@ -70,7 +70,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         yield _Links(id="links", markup=False, compact=True)
 
     def show(self, record: Record | None, note: str = "") -> None:
-        """Show a record, another one than before from its beginning; without one, a sentence instead."""
+        """Show a record, from its beginning when it is another one; without a record, show the note."""
         self._record = record
         if record is None:
             self._show_detail(None, note, "")
@@ -89,7 +89,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
             options.add_options(Option(Content(f"→ {link.label}")) for link in links)
             options.display = bool(links)
         if links != links_before or about != self._about:
-            # Links that come later, read from the server, do not move the one that was walked to.
+            # Links that are read from the server later do not move the highlight.
             came_later = about == self._about and links[: len(links_before)] == links_before
             options.highlighted = (came_later and highlighted) or 0 if links else None
             if links and self.has_focus:
@@ -101,7 +101,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     def _draw(self) -> None:
         width = max(_LABEL_WIDTH + 10, self.scrollable_content_region.width)
         wanted = (self._detail, self._note, width)
-        if wanted == self._drawn_last:  # a new text is a new layout of the whole screen
+        if wanted == self._drawn_last:  # setting a text lays out the whole screen again
             return
         self._drawn_last = wanted
         text = _drawn(self._detail, width) if self._detail else Content.styled(self._note, "$muted")
@@ -111,16 +111,16 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         self._draw()
 
     def focus_content(self) -> None:
-        """Take the keys: the links if there are any, else the text (to scroll it)."""
+        """Focus the links, or the text, to scroll it, when there are none."""
         has_links = self._detail is not None and self._detail.links
-        # What is focused is not scrolled to: the eye begins at the beginning.
+        # Do not scroll to the focused widget: the reader starts at the top.
         (self.query_one("#links", OptionList) if has_links else self).focus(scroll_visible=False)
 
     # ------------------------------------------------------------------ reading
 
     @property
     def can_read_objects(self) -> bool:
-        """Whether the server shows single objects of this kind, as far as is known."""
+        """Whether the server has a path for single objects of this kind, as far as is known."""
         missing = self._resource.object_part in self._view_context.session.missing_parts
         return self._resource.has_object_path and not missing
 
@@ -128,8 +128,8 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     async def read(self, record_id: str, *, required: bool = False) -> None:
         """Read one object and post `RecordLoaded` or `RecordFailed`.
 
-        A server that shows no single objects is a failure only if the object is `required`: a row is
-        otherwise shown as it was listed.
+        A server without single objects fails only if the object is `required`: otherwise the row is shown as
+        it was listed.
         """
         path, part = self._resource.object_path(record_id), self._resource.object_part
         try:
@@ -154,7 +154,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         return replace(detail, sections=sections, links=tuple(links))
 
     def shown_texts(self, record: Record) -> Iterator[tuple[str, str]]:
-        """Yield the label and the text of each line that a record is shown with."""
+        """Yield the label and the text of each line shown for a record."""
         for section in self._detail_of(record).sections:
             label = section.title
             for line in section.drawing(_ON_ONE_LINE) if section.drawing is not None else ():
@@ -164,7 +164,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
                 yield label, each.value.text
 
     def read_more(self, *, opened: bool) -> None:
-        """Read what this resource shows beyond the record, unless that was read."""
+        """Read what this resource shows beyond the record, unless it was read already."""
         record = self._record
         if record is None or self._resource.more is None:
             return
@@ -202,7 +202,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     # ------------------------------------------------------------------ keys
 
     def action_move(self, rows: int) -> None:
-        """To the next link in this direction; where there is none the text is scrolled."""
+        """Go to the next link in this direction, or scroll when there is none."""
         links = self.query_one("#links", OptionList)
         wanted = -1 if links.highlighted is None else links.highlighted + rows
         if 0 <= wanted < links.option_count:
@@ -224,7 +224,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         self.scroll_to(y=line, animate=False, immediate=True, force=True)
 
     def _bring_into_view(self, number: int) -> bool:
-        """Scroll as far as a link asks for; False where it was in view already."""
+        """Scroll until the link is in view; return False when it was."""
         line = self.query_one("#links", OptionList).virtual_region.y + number
         height = self.scrollable_content_region.height
         top = max(min(self.scroll_y, line), line - height + 1)
@@ -236,7 +236,7 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     @on(OptionList.OptionSelected)
     def follow_link(self, event: OptionList.OptionSelected) -> None:
         event.stop()
-        # A link that is out of sight is shown first: nobody follows what he does not see.
+        # A link that is out of view is only scrolled to: nobody follows a link they do not see.
         if self._detail is not None and not self._bring_into_view(event.option_index):
             self.post_message(LinkFollowed(self._detail.links[event.option_index]))
 
@@ -256,7 +256,7 @@ def _section_lines(section: Section, width: int) -> list[Content]:
         lines.append(toned_line(cells))
     for label, value in section.facts:
         name = Content.styled(fit(label, _LABEL_WIDTH - 1) + " ", "$muted")
-        # A long value goes on under itself, not under its label.
+        # A long value continues below itself, not below its label.
         for number, part in enumerate(toned(value).wrap(width - _LABEL_WIDTH)):
             lines.append(Content.assemble(name if number == 0 else " " * _LABEL_WIDTH, part))
     return [*lines, Content("")]

@@ -1,4 +1,4 @@
-"""The live webhook log: listens, checks each signature, and follows where the events were sent."""
+"""The live webhook log: it receives events, checks each signature, and shows the deliveries."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ledger_tui.widgets.resource_view import ResourceView
 from ledger_tui.widgets.view import Context
 
 _AGAIN_SECONDS = (0.5, 1.0, 2.0, 5.0)
-_GATHER_SECONDS = 0.1  # events that come together are drawn together
+_GATHER_SECONDS = 0.1  # events that arrive within this time are drawn together
 _QUIET_SECONDS = 30.0
 
 
 class EventsView(ResourceView):
-    """The screen of events. Listening begins with the first look and lasts as long as the dashboard."""
+    """The screen of events. It subscribes when first shown, and stays subscribed while the dashboard runs."""
 
     BINDINGS = [*EVENTS_KEYS, *RESOURCE_KEYS]
 
@@ -66,7 +66,7 @@ class EventsView(ResourceView):
             failures += 1
 
     def _gather(self, received: ReceivedEvent | None) -> None:
-        """Put into the mailbox what was heard; one message a moment tells of it, however much it is."""
+        """Collect an event, to be posted together with others; None means that the stream is connected."""
         if received is None:
             self.post_message(ListeningChanged(Listening.ON))
             return
@@ -88,18 +88,18 @@ class EventsView(ResourceView):
     def take_received(self, message: EventsReceived) -> None:
         message.stop()
         new = [h.event for h in message.received if self.webhooks.note_signature(str(h.event["id"]), h.right)]
-        # Where they are seen already, read from the list, their signatures are news.
+        # Redraw rows that were already read from the list: their signature marks have changed.
         self.table.redraw()
         self.window.push(new[::-1])
         self.record_list.show_rows()
 
     # ------------------------------------------------------------------ deliveries
 
-    def look(self) -> float:
-        super().look()
+    def poll(self) -> float:
+        super().poll()
         self._read_deliveries()
         pause = self.context.session.pause_after(2 + min(ENDPOINTS_READ, len(self.webhooks.endpoints)))
-        # Everything is heard, and nothing is sent to anyone: there is little to ask for.
+        # With the stream open and no deliveries, there is little to poll for.
         quiet = self.webhooks.listening is Listening.ON and not self.webhooks.endpoints
         return max(pause, _QUIET_SECONDS) if quiet else pause
 
@@ -137,7 +137,7 @@ class EventsView(ResourceView):
         return self._paused and not self.window.following
 
     def changed(self) -> None:
-        if self.window.following:  # also by `f`, or by going to the newest
+        if self.window.following:  # resumed by `f`, or by going to the newest
             self._paused = False
         super().changed()
 
@@ -147,7 +147,7 @@ class EventsView(ResourceView):
         return super().key_text(binding)
 
     def action_pause(self) -> None:
-        """Hold the list still and count what comes; or follow again."""
+        """Pause the list and count new events, or resume."""
         if self.paused:
             self.action_follow()
         else:
@@ -163,13 +163,11 @@ class EventsView(ResourceView):
             return Content.styled(wrong, "bold $error")
         match log.listening:
             case Listening.ON:
-                received = f"{log.received:,} heard   " if log.received else "listening   "
+                received = f"{log.received:,} received   " if log.received else "listening   "
                 return Content.assemble(("◉ ", "$plus"), (received, "$muted"))
             case Listening.LOST:
                 return Content.styled("✕ not listening, trying again   ", "bold $error")
             case Listening.NOT_OFFERED:
-                return Content.styled(
-                    "no live stream on this server; the list is read now and then   ", "$muted"
-                )
+                return Content.styled("no live stream on this server; the list is polled   ", "$muted")
             case _:
                 return Content.styled("◌ connecting…   ", "$muted")

@@ -1,4 +1,4 @@
-"""The line a filter, an id or part of a name is typed into, with how it is written under it."""
+"""The line to type a filter, an id or part of a name into, with a hint below it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ledger_tui.widgets.record_list import RecordList
 
 
 class FilterBar(Vertical):
-    """Hidden until asked for. Posts `Applied` with query parameters, `OpenId` or `Closed`; finds text itself.
+    """Hidden until opened. Posts `Applied` with query parameters, `OpenId` or `Closed`; searches text itself.
 
     It stays open, with what was typed, until the view closes it.
     """
@@ -55,19 +55,19 @@ class FilterBar(Vertical):
         self._list = record_list
         self._filters = record_list.resource.filters
         self._id_prefix = record_list.resource.id_prefix
-        self._looking_up = ""  # the line that waits for accounts to be read
-        self._found = ""  # the text looked for last: `/` and enter go on with it
+        self._looking_up = ""  # the typed line, while accounts are being read for it
+        self._found = ""  # the text of the last search, which `/` and enter continue
 
     def compose(self) -> ComposeResult:
         yield Input(compact=True, select_on_focus=False)
         yield Static(id="filter-hint")
 
     def open(self) -> None:
-        """Show the line with the filter there is, or with the text looked for last."""
+        """Show the line with the current filter, or with the text of the last search."""
         self.display = True
         line = self.query_one(Input)
         there = filter_line(self._list.filters, self._filters)
-        line.value = f"{there} " if there else self._found  # what is typed next is another word
+        line.value = f"{there} " if there else self._found  # with a space, as another word follows
         line.focus()
         if line.value == self._found:
             line.action_select_all()
@@ -76,7 +76,7 @@ class FilterBar(Vertical):
         self.show()
 
     def show(self, sentence: str = "", *, problem: bool = False) -> None:
-        """Say something under the line; with nothing to say, how the line is written."""
+        """Show a sentence below the line, or the usage when it is empty."""
         text = f"✕ {sentence}" if problem else sentence or self._usage()
         style = "bold $error" if problem else "$muted"
         self.query_one("#filter-hint", Static).update(Content.styled(text, style))
@@ -128,10 +128,10 @@ class FilterBar(Vertical):
 
     @handles(AccountsRead)
     def accounts_read(self, message: AccountsRead) -> None:
-        """Filter as typed with the accounts that are known now."""
+        """Apply the typed filter with the accounts known now."""
         message.stop()
         line = self.query_one(Input).value.strip()
-        if self.display and line == self._looking_up:  # else something else is being typed
+        if self.display and line == self._looking_up:  # otherwise the line has changed
             self._filter(line, looked_up=True)
 
     def _filter(self, line: str, *, looked_up: bool = False) -> None:

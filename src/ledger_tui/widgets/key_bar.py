@@ -1,4 +1,4 @@
-"""The keys that matter here, as many as fit, at most seven; the rest is behind `?`."""
+"""The line of active keys: as many as fit, at most seven; `?` shows the rest."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _GAP = "   "
 
 @runtime_checkable
 class NamesItsKeys(Protocol):
-    """A part whose keys do something else as things are."""
+    """A widget whose keys have descriptions that change."""
 
     def key_text(self, binding: Binding) -> str:
-        """Return what the key bar calls a key of this part now."""
+        """Return the description of a key as it is now."""
 
 
 class KeyBar(Widget):
-    """One line made from the bindings that are active at the focus."""
+    """One line made from the bindings that are active at the focused widget."""
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, lambda _screen: self.refresh())
@@ -38,7 +38,7 @@ class KeyBar(Widget):
             style = "bold $accent" if enabled else "$faint"
             text = "$muted" if enabled else "$faint"
             shown[binding.action] = Content.assemble((key, style), (f" {caption}", text))
-            # What is not possible now goes first, then what matters least.
+            # Disabled keys are left out first, then the least important.
             ranks[binding.action] = (not enabled, importance(binding.action))
         while len(shown) > MOST_KEYS_IN_BAR or (len(shown) > 1 and self._width(shown) > self.size.width):
             del shown[max(reversed(shown), key=ranks.__getitem__)]

@@ -1,4 +1,4 @@
-"""The lines of an invoice: rows of a description, a quantity and a unit amount, with their sum under them."""
+"""The lines of an invoice: rows of a description, a quantity and a unit amount, with their sum below."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Row(Horizontal):
 
 
 class LinesField(Vertical):
-    """No row at first: what is owed may be an amount instead. `currency` is asked for at each drawing."""
+    """Starts without rows, as an amount may be given instead. `currency` is called at each drawing."""
 
     BINDINGS = [
         Binding("down", "step(1)", "the line below", show=False),
@@ -70,7 +70,7 @@ class LinesField(Vertical):
 
     @property
     def value(self) -> str:
-        """The rows as a form sends them; "" where nothing is typed into any."""
+        """The rows as the form sends them; "" when all are empty."""
         return dump_lines(row.line for row in self.rows)
 
     @property
@@ -78,7 +78,7 @@ class LinesField(Vertical):
         return any(True for _row in self.rows)
 
     def show_sum(self) -> None:
-        """Draw what the rows come to; another account may be another currency."""
+        """Show the sum of the rows, in the currency of the account chosen now."""
         self.query_one("#line-headings").display = self.has_rows
         text = (
             sum_as_typed((row.line for row in self.rows), self._currency()) if self.has_rows else self._hint
@@ -97,7 +97,7 @@ class LinesField(Vertical):
     # ------------------------------------------------------------------ rows
 
     async def add_row(self) -> None:
-        """Add a row under the one with the focus, else at the end, and go there."""
+        """Add a row below the focused one, or at the end, and focus it."""
         here = self._focused_row()
         row = _Row(TypedLine())
         await self.mount(row, **({"after": here} if here is not None else {"before": "#lines-sum"}))
@@ -105,7 +105,7 @@ class LinesField(Vertical):
         row.query(Input).first().focus()
 
     async def remove_row(self) -> None:
-        """Remove the row with the focus and go to the one beside it; without any, out of the field."""
+        """Remove the focused row and focus the one beside it; after the last, the next field."""
         here, rows = self._focused_row(), [*self.rows]
         if here is None:
             return
@@ -122,7 +122,7 @@ class LinesField(Vertical):
         return next((row for row in self.rows if row.has_focus_within), None)
 
     def focus_fault(self) -> bool:
-        """Go to the first input that cannot be sent as it is; return False if there is none."""
+        """Focus the first input with an invalid value; return False if there is none."""
         currency = self._currency()
         for row in self.rows:
             if row.line.blank or currency is None:
@@ -134,7 +134,7 @@ class LinesField(Vertical):
         return False
 
     def action_step(self, step: int) -> None:
-        """To the same column of another row."""
+        """Focus the same column of another row."""
         here, rows = self._focused_row(), [*self.rows]
         if here is None or not 0 <= rows.index(here) + step < len(rows):
             return

@@ -1,4 +1,4 @@
-"""Going from screen to screen and from object to object, and back."""
+"""Navigation between screens and objects, and back."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ledger_tui.widgets.tabs import ScreenTabs
 from ledger_tui.widgets.view import Context, View
 from ledger_tui.widgets.views import make_view
 
-_JUMP = "jump"  # the workers that look for an object to go to
+_JUMP = "jump"  # the group of workers that read the object to go to
 
 
 class Navigation(Switcher):
-    """Holds one view for each screen that was looked at and shows one of them; `tabs` says which."""
+    """Holds a view for each screen that was visited and shows one of them, which `tabs` highlights."""
 
     def __init__(self, first: Place, tabs: ScreenTabs, context: Context) -> None:
         super().__init__(make_view(first, context), initial=first.kind)
         self._tabs = tabs
         self._view_context = context
-        self._trail: list[Location] = []  # where links were followed
+        self._trail: list[Location] = []  # the locations at which links were followed
 
     @property
     def view(self) -> View:
@@ -38,7 +38,7 @@ class Navigation(Switcher):
         return shown
 
     async def go(self, kind: str) -> None:
-        """Change to a screen by its key: no link leads back from there."""
+        """Change to a screen by its key; esc does not lead back from it."""
         if kind != self.view.place.kind:
             self.leave()
         self._trail.clear()
@@ -48,7 +48,7 @@ class Navigation(Switcher):
         await self.show_place(kind)
 
     async def show_place(self, kind: str) -> View:
-        """Change to a screen. A view is made when it is first shown: the first paint makes one."""
+        """Change to a screen, creating its view when first shown: the first paint needs only one."""
         if not self.query(f"#{kind}"):
             await self.mount(make_view(PLACE_OF_KIND[kind], self._view_context))
         self.current = kind
@@ -74,7 +74,7 @@ class Navigation(Switcher):
 
     @handles(BackRequested)
     async def go_back(self) -> None:
-        """Go back to where a link was followed; else leave the filter."""
+        """Go back to where a link was followed, or else clear the filter."""
         left = self.view
         if self._trail:
             await self._go_to(self._trail.pop())
@@ -89,7 +89,7 @@ class Navigation(Switcher):
 
     @property
     def location(self) -> Location:
-        """The screen with its filter and open object, to come back to."""
+        """The screen with its filter and open object, to return to."""
         view = self.view
         filters = dict(view.record_list.filters) if isinstance(view, ResourceView) else {}
         if not isinstance(view, ResourceView) or not view.opened or not view.selected:
@@ -98,11 +98,11 @@ class Navigation(Switcher):
         return Location(view.place.kind, filters, str(record.get("id")), record, view.by_link)
 
     def leave(self) -> None:
-        """Remember where this is, before going somewhere else."""
+        """Add the current location to the history, before going elsewhere."""
         self._view_context.history.leave(self.location)
 
     async def travel(self, step: int) -> None:
-        """Go to the place before this one (-1), or to the one gone back from (1)."""
+        """Go one location back (-1) or forward (1) in the history."""
         history = self._view_context.history
         location = history.back(self.location) if step < 0 else history.forward(self.location)
         if location is not None:
@@ -120,7 +120,7 @@ class Navigation(Switcher):
             view.close()
 
     async def open_object(self, record_id: str, kind: str | None = None) -> None:
-        """Go to an object by its id."""
+        """Go to an object by its id; warn when no screen shows it."""
         resource = BY_KIND.get(kind) if kind is not None else resource_of_id(record_id)
         if resource is None or not resource.has_object_path:
             self.notify(f"{literal(record_id)}: there is no screen for it.", severity="warning", markup=False)
@@ -128,7 +128,7 @@ class Navigation(Switcher):
         self._go_to_object(resource, record_id)
 
     def _go_to_object(self, resource: Resource, record_id: str, *, by_link: bool = False) -> None:
-        """Change to the object's screen once the object was read; stay here if there is none."""
+        """Change to the object's screen once the object was read; on failure, stay and say why."""
         views = self.query(f"#{resource.kind}").results(ResourceView)
         at_hand = (row for view in views for _index, row in view.window.at_hand())
         row = next((row for row in at_hand if row.get("id") == record_id), None)
@@ -168,7 +168,7 @@ class Navigation(Switcher):
 
     @property
     def recent(self) -> RecentObjects:
-        """The objects that were opened last."""
+        """The objects opened last."""
         return self._view_context.recent
 
     async def open_recent(self, recent: Recent) -> None:

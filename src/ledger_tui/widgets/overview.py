@@ -1,4 +1,4 @@
-"""The overview: how the ledger stands, at one look."""
+"""The overview: the state of the ledger on one screen."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from ledger_tui.widgets.panel import Lines, Panel
 from ledger_tui.widgets.status_bar import awaited
 from ledger_tui.widgets.view import Context, View
 
-_PAGES = 10  # read at most for one figure on a server with a generous limit
+_PAGES = 10  # read at most for one figure, on a server with a high rate limit
 _GENEROUS_LIMIT = 600
 _PACE_SECONDS = 0.15  # between figures on a server with a small burst
 _AXIS = 8  # cells left of the plot
-_TALL_ROWS = 32  # from here there is room for the latest postings
+_TALL_ROWS = 32  # from this height on the latest postings are shown
 _LATEST = 40
 _PARTS = {"invoices": "invoices.list", "health": "webhook_endpoints"}
 _LACKS = {
@@ -44,7 +44,7 @@ _LACKS = {
 
 
 class Overview(View, can_focus=True):
-    """Reads its figures one after the other, within the share of the rate limit that looking may take."""
+    """Reads its figures one after the other, within the share of the rate limit that polling may use."""
 
     BINDINGS = VIEW_KEYS
 
@@ -73,10 +73,10 @@ class Overview(View, can_focus=True):
 
     # ------------------------------------------------------------------ reading
 
-    def may_look(self) -> bool:
+    def may_poll(self) -> bool:
         return not self._reading
 
-    def look(self) -> float:
+    def poll(self) -> float:
         self._reading = True
         self._read()
         return self.context.session.pause_after(self._requests)
@@ -112,14 +112,14 @@ class Overview(View, can_focus=True):
 
     @handles(FigureLoaded)
     def take_figure(self, message: FigureLoaded) -> None:
-        """A sentence in place of a figure says why there is none."""
+        """Show a figure; a text in its place says why there is none."""
         message.stop()
         name, figure = message.name, message.figure
         if name == "done":
             self._reading = False
             self._requests = figure
             session = self.context.session
-            self.next_look_at = session.clock() + session.pause_after(figure)
+            self.next_poll_at = session.clock() + session.pause_after(figure)
         elif isinstance(figure, figures.Postings):
             self.rate.take(figure.rows, now=figure.now, reached=figure.reached)
             self.figures["rate"] = self.rate
@@ -142,7 +142,7 @@ class Overview(View, can_focus=True):
 
     def tick(self) -> None:
         super().tick()
-        for name in ("#limit", "#rate"):  # the reset comes nearer and the bars move on by themselves
+        for name in ("#limit", "#rate"):  # the time to the reset and the bars change without a request
             self.query_one(name).refresh()
 
     def session_changed(self) -> None:
@@ -170,7 +170,7 @@ class Overview(View, can_focus=True):
     # ------------------------------------------------------------------ drawing
 
     def _figure(self, name: str) -> tuple[Any, Lines]:
-        """A figure, or None and the lines that stand in for it."""
+        """Return a figure, or None and the lines to show instead."""
         figure = self.figures.get(name)
         if figure is None:
             return None, [[Cell(awaited(self.context.session).plain, "dim")]]
@@ -274,13 +274,13 @@ class Overview(View, can_focus=True):
 
 
 def _bar_cells(line: str) -> list[Cell]:
-    """A line of bars, with what is not known faint."""
+    """Return the cells of a line of bars, with unknown values faint."""
     parts = re.findall(f"{plot.UNKNOWN}+|[^{plot.UNKNOWN}]+", line)
     return [Cell(part, "dim" if part.startswith(plot.UNKNOWN) else "accent") for part in parts]
 
 
 def _sum_lines(sums: Any, most: int, each: str) -> list[list[Cell]]:
-    """Sums as aligned lines; when there are too many the last line says how many are left out."""
+    """Return sums as aligned lines; when there are too many, the last line counts those left out."""
     shown: list[Sum] = list(sums)
     over = len(shown) - most
     if over > 0:

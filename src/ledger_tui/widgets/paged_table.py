@@ -1,4 +1,4 @@
-"""A table over a window: draws the lines on screen and nothing else, however long the list."""
+"""A table over a window of rows: only the visible lines are drawn, however long the list."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TONES = ("plain", "dim", "strong", "plus", "minus", "warn", "bad", "accent")
 
 
 class TableHeader(Widget):
-    """The titles over a table, aligned as its columns are."""
+    """The column titles, aligned with the table below."""
 
     columns: reactive[list[Fitted]] = reactive(list)
 
@@ -38,13 +38,13 @@ class TableHeader(Widget):
 
 
 class PagedTable(ScrollView, can_focus=True):
-    """Rows of a `Window` with a cursor. Says `Moved` when eye or cursor are elsewhere, `Opened` on enter."""
+    """Rows of a `Window` with a cursor. Posts `Moved` when scroll or cursor change, `Opened` on enter."""
 
     BINDINGS = TABLE_KEYS
     COMPONENT_CLASSES = {"table--cursor", "table--cursor-idle", *(f"table--{tone}" for tone in TONES)}
 
     class Moved(Message):
-        """`by_hand`: the cursor was moved, and not only what is in sight."""
+        """`by_hand`: the user moved the cursor; otherwise only the visible rows have changed."""
 
         def __init__(self, *, by_hand: bool = True) -> None:
             super().__init__()
@@ -72,7 +72,7 @@ class PagedTable(ScrollView, can_focus=True):
         self._styles: dict[str, Style] = {}
         self._styles_are_old = True
 
-    # ------------------------------------------------------------------ the eye
+    # ------------------------------------------------------------------ the visible rows
 
     @property
     def top(self) -> int:
@@ -83,7 +83,7 @@ class PagedTable(ScrollView, can_focus=True):
         return max(1, self.size.height)
 
     def on_resize(self, event: events.Resize) -> None:
-        if not event.size.height:  # covered by the detail: the eye comes back to where it was
+        if not event.size.height:  # hidden by the detail: keep the position for its return
             return
         if event.size.width != self._fitted_width:
             self._fit()
@@ -93,7 +93,7 @@ class PagedTable(ScrollView, can_focus=True):
         self.post_message(self.Moved(by_hand=False))
 
     def repaint(self, moved_by: int = 0) -> None:
-        """Draw what the window holds now; `moved_by` keeps the eye on rows that were pushed up or down."""
+        """Draw the rows the window holds now, and scroll by `moved_by` so that the same rows stay in view."""
         self.virtual_size = Size(self.size.width, len(self.window) + (0 if self.window.at_the_end else 1))
         if self.window.following:
             self._look_at(0)
@@ -103,12 +103,12 @@ class PagedTable(ScrollView, can_focus=True):
         self._draw_what_changed()
 
     def redraw(self) -> None:
-        """Draw every row anew: what cells are made from is another (names, columns, colours)."""
+        """Draw every row anew, because names, columns or colours have changed."""
         self._strips.clear()
         self.refresh()
 
     def _draw_what_changed(self) -> None:
-        # Most looks at a list find nothing new in it, and a screen of rows costs as much as a key press.
+        # Most polls find nothing new, and drawing a screen of rows costs as much as a key press.
         top, window = self.top, self.window
         shown: list[object] = [top, window.cursor, len(window), window.loaded, window.at_the_end]
         rows = [self.window.row(index) for index in range(top, top + self.height_in_rows)]
@@ -120,8 +120,10 @@ class PagedTable(ScrollView, can_focus=True):
             self.refresh()
 
     def widen_columns(self) -> None:
-        """Let the columns of numbers grow so that no number in view is cut. They do not shrink while a
-        list is looked through, or the columns would jump with every row."""
+        """Widen the number columns so that no visible number is cut.
+
+        They never shrink while a list is shown, or the columns would jump with every row.
+        """
         before = dict(self._widest)
         rows = [*self.window.rows_between(self.top, self.top + self.height_in_rows)]
         for column in self._columns:
@@ -133,11 +135,11 @@ class PagedTable(ScrollView, can_focus=True):
             self.redraw()
 
     def text_of(self, record: Record) -> str:
-        """What stands in a row, its cells one under the other."""
+        """Return the text of a row, one cell per line."""
         return "\n".join(fitted.column.cell(record, self._names).text for fitted in self._fitted)
 
     def start_over(self) -> None:
-        """Another list is shown from now on: its columns are as wide as its own numbers ask for."""
+        """Reset the scroll position and the column widths for another list."""
         self._widest.clear()
         self._fit()
         self.redraw()
@@ -145,7 +147,7 @@ class PagedTable(ScrollView, can_focus=True):
 
     def _fit(self) -> None:
         columns = [replace(c, width=self._widest.get(c.title, c.width)) for c in self._columns]
-        # The scrollbar's column stays free, shown or not, so that nothing jumps when it comes.
+        # The scrollbar's column stays free, so that nothing moves when the scrollbar appears.
         self._fitted_width = self.size.width
         self._fitted = fit_columns(columns, self._fitted_width)
         self.post_message(self.Fitted(self._fitted))
@@ -156,7 +158,7 @@ class PagedTable(ScrollView, can_focus=True):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        # The wheel and the bar move the eye; the cursor comes along, so it is never out of sight.
+        # The wheel and the scrollbar move the view; the cursor follows, so that it is always visible.
         bottom = self.top + self.height_in_rows - 1
         held = max(self.top, min(self.window.cursor, bottom))
         dragged = held != self.window.cursor and len(self.window) > 0
@@ -167,7 +169,7 @@ class PagedTable(ScrollView, can_focus=True):
         self.post_message(self.Moved(by_hand=dragged))
 
     def _look_at(self, row: int) -> None:
-        # At once: rows that come in before the next frame count from where the eye is then.
+        # Without waiting for a frame: rows that arrive before it are placed relative to this position.
         self.scroll_to(y=max(0, row), animate=False, immediate=True, force=True)
 
     def _keep_cursor_in_view(self) -> None:
@@ -180,7 +182,7 @@ class PagedTable(ScrollView, can_focus=True):
     # ------------------------------------------------------------------ the cursor
 
     def go_to(self, row: int) -> None:
-        """Put the cursor on a row and bring it into view."""
+        """Put the cursor on a row and scroll it into view."""
         before = self.window.cursor
         self.window.move(row)
         self._keep_cursor_in_view()
@@ -216,7 +218,7 @@ class PagedTable(ScrollView, can_focus=True):
     # ------------------------------------------------------------------ drawing
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The lines on screen, past Textual's cache of lines: a scroll moves every one, so it never hits."""
+        """Return the visible lines, not from Textual's line cache, which a scroll makes useless."""
         strips = [self.render_line(y) for y in crop.line_range]
         background = self.background_colors[1]
         for line_filter in self.get_line_filters():
@@ -244,7 +246,7 @@ class PagedTable(ScrollView, can_focus=True):
         return strip
 
     def _row_strip(self, record: Record, cursor: str = "") -> Strip:
-        """A row as few segments: what is drawn is paid for by the segment. `cursor` is its style there."""
+        """Return a row in as few segments as possible, as each has a cost. `cursor` is the cursor's style."""
         segments = [
             Segment("▌ ", self._style("accent", cursor)) if cursor else Segment("  ", self._style(""))
         ]
@@ -264,12 +266,14 @@ class PagedTable(ScrollView, can_focus=True):
         return strip if rest >= 0 else strip.crop(0, self.size.width)
 
     def _style(self, tone: str, cursor: str = "") -> Style:
-        """A tone as it is drawn, also under the cursor."""
+        """Return the style of a tone, also under the cursor."""
         return self._styles[tone + cursor]
 
     def _look_at_styles(self) -> None:
-        """Put the styles together; rows drawn in others are drawn anew. (Textual tells of new styles each
-        time a screen is changed, and mostly they are the same.)"""
+        """Compute the styles, and redraw all rows when one has changed.
+
+        Textual announces new styles whenever a screen changes, and mostly they are the same.
+        """
         self._styles_are_old = False
         base, part = self.rich_style, self.get_component_rich_style
         styles = {}

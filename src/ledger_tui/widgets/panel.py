@@ -1,4 +1,4 @@
-"""A titled part of a screen that is no list: lines drawn for the room there is."""
+"""A titled part of a screen without a list: lines drawn to fit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LABEL_WIDTH = 14
 
 
 class Panel(Widget):
-    """`draw` gives the lines for a width and a height; it is asked whenever the panel is refreshed."""
+    """`draw` returns the lines for a width and a height, and is called at each refresh."""
 
     DEFAULT_CSS = "Panel { width: 1fr; height: 1fr; padding: 0 1; }"
 
@@ -34,5 +34,5 @@ class Panel(Widget):
 
 
 def fact(label: str, *value: Cell) -> list[Cell]:
-    """A line with its label, aligned with those over and under it."""
+    """Return a line with its label, aligned with the lines around it."""
     return [Cell(fit(label, _LABEL_WIDTH - 1) + " ", "dim"), *value]

@@ -1,4 +1,4 @@
-"""An account or a user, chosen by typing part of its name, or given by its id."""
+"""A field for an account or a user, chosen by typing part of its name or the id."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_SHOWN = 5
 
 
 class PickerField(Vertical):
-    """An input with the matching objects under it while it is being typed in, or the one that is chosen."""
+    """An input that lists the matching objects while it is typed in, and otherwise the chosen one."""
 
     BINDINGS = [
         Binding("down", "pick(1)", "next match", show=False),
@@ -53,18 +53,18 @@ class PickerField(Vertical):
             line.update(Content.styled(f"{literal(chosen.name)} · {literal(_beside(chosen))}", "$muted"))
 
     def directory_changed(self) -> None:
-        """More objects are known than before."""
+        """Search again, as more objects are known now."""
         self._offer(self.value if self.has_focus_within else "")
         self._say_chosen()
 
     @property
     def offers(self) -> bool:
-        """Whether one of the objects under the input can be chosen."""
+        """Whether a listed object can be chosen."""
         return bool(self._matches)
 
     @property
     def value(self) -> str:
-        """The id chosen, or what was typed."""
+        """The chosen id, or the typed text."""
         return self.query_one(Input).value.strip()
 
     @on(Input.Changed)
@@ -77,7 +77,7 @@ class PickerField(Vertical):
         known = self._directory.get(text)
         matches = self._directory.search(text, _MOST_SHOWN) if text and not known else []
         if matches == self._matches:
-            return  # the highlight stays where it was moved to
+            return  # keep the highlight
         self._matches = matches
         options = self.query_one(OptionList)
         options.clear_options()
@@ -87,8 +87,8 @@ class PickerField(Vertical):
             options.highlighted = 0
 
     def take_offered(self) -> bool:
-        """Choose the object that is highlighted; False if none is offered."""
-        self._offer(self.value)  # for what was typed last
+        """Choose the highlighted object; return False if none is listed."""
+        self._offer(self.value)  # the list may lag behind the input
         highlighted = self.query_one(OptionList).highlighted
         if not self._matches or highlighted is None:
             return False
@@ -96,7 +96,7 @@ class PickerField(Vertical):
         return True
 
     def take_only(self) -> None:
-        """Choose the object that was typed by its name, or by a part that only its name has."""
+        """Choose the object whose whole name was typed, or the only one that matches."""
         found = self._directory.resolve(self.value)
         if found is not None and self._directory.get(self.value) is None:
             self.query_one(Input).value = found.id
@@ -119,7 +119,7 @@ class PickerField(Vertical):
 
 
 def _beside(named: AccountName | UserName) -> str:
-    """What tells two of the same name apart: an account's currency, a user's email."""
+    """Return what distinguishes objects of the same name: an account's currency, a user's email."""
     return named.currency if isinstance(named, AccountName) else named.email
 
 

@@ -1,6 +1,6 @@
-"""The list of a screen: a table over a window of rows, and the workers that fetch its pages.
+"""The list of a screen: a table over a window of rows, and the workers that read its pages.
 
-It knows the `Resource` it was given and nothing of accounts or transactions.
+It works for any `Resource` and contains nothing about accounts or transactions.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from ledger_tui.widgets.view import Context
 
 
 class RecordList(Stack):
-    """The rows of one resource. Fetches their pages as the user moves over them.
+    """The rows of one resource, whose pages are read as the user moves through them.
 
-    Calls `changed` whenever what it shows, or `problem`, is different. On a server without the list it
-    shows what `stand_in_rows` returns.
+    Calls `changed` whenever the rows or `problem` change. On a server without the list it shows the rows that
+    `stand_in_rows` returns.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class RecordList(Stack):
         self.context = context
         self.filters: dict[str, str] = {}
         self.problem = ""  # a sentence that says what is wrong
-        self.remembered: list[Record] = []  # objects read one by one, shown where the server has no list
+        self.remembered: list[Record] = []  # objects read one by one, shown when the server has no list
         self._changed = changed
         self._stand_in_rows = stand_in_rows
-        self._created: object = None  # the id of what was created and is not listed yet
+        self._created: object = None  # the id of a created object that is not listed yet
         self._poll_rows_next = False
-        self._refused_as: int | None = None  # the credential that may not read this list
+        self._refused_as: int | None = None  # the number of the credential that may not read this list
 
     def compose(self) -> ComposeResult:
         yield Static(classes="lacks")
@@ -68,11 +68,11 @@ class RecordList(Stack):
 
     @property
     def list_is_missing(self) -> bool:
-        """Whether this server has no such list."""
+        """Whether the server does not have this list."""
         return self.resource.part in self.context.session.missing_parts
 
     def show_missing(self) -> None:
-        """Show above the rows why the server has no such list, where it has none."""
+        """Show a note above the rows when the server does not have the list."""
         lacks = self.query_one(".lacks", Static)
         lacks.display = self.list_is_missing and bool(self.problem)
         if lacks.display:
@@ -80,15 +80,15 @@ class RecordList(Stack):
 
     # ------------------------------------------------------------------ fetching
 
-    def may_ask_again(self) -> bool:
-        """Return True once after the credential that was refused this list was replaced by another."""
+    def may_read_again(self) -> bool:
+        """Return True once after a credential that may not read this list was replaced."""
         if self._refused_as in (None, self.context.session.credentials):
             return False
         self._refused_as = None
         return True
 
-    def look(self) -> None:
-        """Fetch what may be new: newer rows, the rows on the screen, or the page that is waited for."""
+    def poll(self) -> None:
+        """Read what may be new: newer rows, the visible rows, or a page that is missing."""
         if self.list_is_missing:
             self.stand_in()
             return
@@ -104,8 +104,8 @@ class RecordList(Stack):
         return self.window.want(self.table.top, self.table.height_in_rows)
 
     def fetch(self) -> None:
-        """Fetch the page that the table waits for, if there is one."""
-        # A server that just said no is asked again in its time, not at every key.
+        """Read the page that the visible rows need, unless it is loaded."""
+        # After a failure the server is asked again at the next poll, not at every key.
         want = None if self.problem else self._wanted_page()
         if want is not None:
             self._load(want)
@@ -154,7 +154,7 @@ class RecordList(Stack):
         self.fetch()
 
     def show_rows(self, moved_by: int = 0) -> None:
-        """Draw the table again: the window holds new rows."""
+        """Draw the table again, with the rows the window holds now."""
         self.table.repaint(moved_by)
         self._changed()
 
@@ -177,7 +177,7 @@ class RecordList(Stack):
         self._changed()
 
     def stand_in(self) -> None:
-        """Show what there is in place of a list that the server does not have."""
+        """Show the substitute rows when the server does not have the list."""
         rows = self._stand_in_rows()
         if [*self.window.rows_between(0, len(self.window))] != rows:
             cursor, following = self.window.cursor, self.window.following
@@ -190,7 +190,7 @@ class RecordList(Stack):
             self.show_rows()
 
     def remember(self, record: Record) -> None:
-        """Keep an object that was read or created, for a server without the list."""
+        """Keep an object that was read or created, to be shown when the server has no list."""
         self.remembered = [record, *(r for r in self.remembered if r.get("id") != record.get("id"))]
         if self.list_is_missing:
             self.stand_in()
@@ -211,7 +211,7 @@ class RecordList(Stack):
     # ------------------------------------------------------------------ names of accounts
 
     def learn_names(self, selected: Record | None) -> None:
-        """Look up the accounts of the rows on the screen, and of the selected one, that have no name yet."""
+        """Read the names of the accounts in the visible rows and the selected one, where unknown."""
         top = self.table.top
         rows = [*self.window.rows_between(top, top + self.table.height_in_rows), selected or {}]
         unknown = self.context.names.unknown(id_ for row in rows for id_ in self.resource.account_ids(row))
@@ -234,15 +234,15 @@ class RecordList(Stack):
     # ------------------------------------------------------------------ the filter
 
     def apply_filters(self, params: dict[str, str]) -> None:
-        """Filter by what was typed."""
-        # What the list is a list of (a statement's account) stays, unless another is named.
+        """Filter by the typed values."""
+        # Path parameters, such as a statement's account, stay unless another is named.
         kept = {name: value for name, value in self.filters.items() if f"{{{name}}}" in self.resource.path}
         self.set_filters(kept | params)
 
     def find(self, text: str, *, again: bool) -> int:
-        """Go to the next loaded row with this text in a shown cell, after the last the first.
+        """Go to the next loaded row with this text in a shown cell; after the last, start over.
 
-        Returns how many rows have it.
+        Return how many rows have it.
         """
         wanted, cursor = text.casefold(), self.window.cursor
         found = [
@@ -252,11 +252,11 @@ class RecordList(Stack):
             first = cursor + 1 if again else cursor
             self.window.hold()
             self.table.go_to(next((index for index in found if index >= first), found[0]))
-            self.window.hold()  # also where it is the newest: what was found stays in sight
+            self.window.hold()  # also for the newest row, so that the match stays in view
         return len(found)
 
     def set_filters(self, params: dict[str, str]) -> None:
-        """Read the list again, filtered by the server."""
+        """Read the list again with these filters."""
         self.filters = params
         self._created = None
         self.start_over()
@@ -271,18 +271,18 @@ class RecordList(Stack):
         self.fetch()
 
     def open_at(self, record: Record) -> None:
-        """Show the rows around an object, wherever in the list it is."""
+        """Show the rows around an object, wherever it is in the list."""
         self.window.open_at(record)
         self.problem = ""
         self.table.start_over()
         self._changed()
-        # The table has to have its place again before it can hold a row there.
+        # The table must be laid out before the cursor can be set on a row.
         self.call_after_refresh(self.fetch)
 
     def expect(self, created: Record | None) -> None:
-        """Go to an object that was just created as soon as it is listed.
+        """Go to a created object as soon as it is listed.
 
-        It need not be the newest: of a transfer the other side is.
+        It need not be the newest: the other side of a transfer is newer.
         """
         if created is not None:
             self.remember(created)
@@ -293,10 +293,10 @@ class RecordList(Stack):
         if at is None:
             return
         self._created = None
-        if at > 0 and self.window.following:  # else one has gone elsewhere meanwhile
+        if at > 0 and self.window.following:  # otherwise the user has moved on
             self.table.go_to(at)
 
     def shown_path(self) -> str:
-        """Return the path of the list as it is filtered; its template while what it needs is not chosen."""
+        """Return the filtered list's path with its query, or its template while a parameter is missing."""
         path, params = self.resource.list_path(self.filters) or (self.resource.path, {})
         return path + (f"?{urlencode(params, quote_via=quote)}" if params else "")

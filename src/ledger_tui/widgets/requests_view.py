@@ -1,4 +1,4 @@
-"""The request log; on a server that keeps none, the dashboard's own requests."""
+"""The screen of the request log; on a server without one, the dashboard's own requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ledger_tui.widgets.resource_view import ResourceView
 
 
 class RequestsView(ResourceView):
-    """Copy-as-curl copies the logged request, not the one that reads the log."""
+    """Copy-as-curl copies the logged request, not the one that read the log."""
 
     def stand_in_rows(self) -> list[Record]:
         traffic = self.context.traffic

@@ -1,4 +1,4 @@
-"""The screen of one resource: a list, the detail of a row, a filter line, and the keys for all of them."""
+"""The screen of one resource: its list, the detail of a row, and a filter line."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from ledger_tui.widgets.record_list import RecordList
 from ledger_tui.widgets.view import Context, View
 
 WIDE_COLUMNS = 120
-_REFUSED_PAUSES = 4  # what is refused is asked for again in so many of the usual pauses
+_REFUSED_PAUSES = 4  # the interval after a refusal, in usual poll intervals
 
 
 class ResourceView(View):
-    """The screen of one `Resource`, made of a `RecordList`, a `DetailPane`, a `FilterBar` and a `Caption`.
+    """The screen of one `Resource`: a `RecordList`, a `DetailPane`, a `FilterBar` and a `Caption`.
 
-    The parts know nothing of each other: they share the window of rows, and this view connects them.
+    These share the window of rows but do not know each other; this view connects them.
     """
 
     BINDINGS = RESOURCE_KEYS
@@ -58,11 +58,11 @@ class ResourceView(View):
             covered=lambda: self.opened and not self.wide,
             paused=lambda: self.paused,
         )
-        self.opened = False  # whether the detail has the keys
-        self.pinned: Record | None = None  # an object that is shown though its row is not loaded
+        self.opened = False  # whether the detail is open
+        self.pinned: Record | None = None  # the open object, when its row is not loaded
         self.wide = False  # whether list and detail are shown side by side
-        self.by_link = False  # whether what is open was reached by a link, so that one key leads back
-        self._awaited: str | None = None  # the id that was typed, until its object was read
+        self.by_link = False  # whether a link led here, so that one key leads back
+        self._awaited: str | None = None  # the typed id, until its object is read
 
     def compose(self) -> ComposeResult:
         yield self.caption
@@ -81,11 +81,11 @@ class ResourceView(View):
         return self.pinned or self.window.current
 
     def news(self) -> Content:
-        """Return what the caption says beside the position; nothing here."""
+        """Return the text beside the position in the caption; empty here."""
         return Content("")
 
     def stand_in_rows(self) -> list[Record]:
-        """Return what is shown where the server has no list, newest first."""
+        """Return the rows to show when the server does not have the list, newest first."""
         return [*self.record_list.remembered]
 
     def on_mount(self) -> None:
@@ -100,12 +100,12 @@ class ResourceView(View):
         self._say_problem()
 
     def _arrange(self) -> None:
-        # Set here and not by a style rule: rules come true later, and a key must find its widget now.
+        # Not by a style rule, which takes effect later: the next key needs a visible widget to focus.
         self.record_list.display = self.wide or not self.opened
         self.detail.display = self.wide or self.opened
 
     def _open(self, opened: bool) -> None:
-        """Give the keys to the detail or to the list; where it is narrow only one of them is in sight."""
+        """Focus the detail or the list; on a narrow screen only that one is visible."""
         self.opened = opened
         if not opened:
             self.pinned = None
@@ -113,16 +113,16 @@ class ResourceView(View):
             self.context.recent.saw(recent_of(self.resource.kind, self.selected))
         self._arrange()
         self._show_detail()
-        self.caption.refresh()  # it says which rows are on the screen
+        self.caption.refresh()  # it shows the position
         self.focus_content()
         self.refresh_bindings()
 
     def close(self) -> None:
-        """Show the list."""
+        """Close the detail and focus the list."""
         self._open(False)
 
     def focus_content(self) -> None:
-        if not self.display:  # the keys are those of the screen that is shown
+        if not self.display:  # a hidden view must not take the focus
             return
         if self.opened:
             self.detail.focus_content()
@@ -137,29 +137,29 @@ class ResourceView(View):
     # ------------------------------------------------------------------ looking again
 
     def tick(self) -> None:
-        if self.record_list.may_ask_again():
-            self.next_look_at = 0.0
+        if self.record_list.may_read_again():
+            self.next_poll_at = 0.0
         super().tick()
 
-    def may_look(self) -> bool:
+    def may_poll(self) -> bool:
         return self.window.in_flight is None
 
-    def look(self) -> float:
-        self.record_list.look()
+    def poll(self) -> float:
+        self.record_list.poll()
         return self.context.session.poll_seconds
 
     @handles(PageFailed)
     def wait_after_failure(self, message: PageFailed) -> None:
         message.stop()
         pauses = _REFUSED_PAUSES if message.forbidden else 1
-        self.next_look_at = self.context.session.clock() + self.context.session.poll_seconds * pauses
+        self.next_poll_at = self.context.session.clock() + self.context.session.poll_seconds * pauses
 
     def action_refresh(self) -> None:
         self.record_list.start_over()
 
-    def look_soon(self) -> None:
-        """Look at once, because something was changed."""
-        self.next_look_at = 0.0
+    def poll_soon(self) -> None:
+        """Poll at the next tick, because something was changed."""
+        self.next_poll_at = 0.0
         self.tick()
 
     # ------------------------------------------------------------------ drawing
@@ -173,7 +173,7 @@ class ResourceView(View):
         self.changed()
 
     def _say_problem(self) -> None:
-        """On a line of its own what is too long for the caption; what the server lacks is no alarm."""
+        """Show a problem that is too long for the caption on a line of its own, but not a missing list."""
         sentence, line = self.record_list.problem, self.query_one(".problem", Static)
         self.record_list.show_missing()
         line.display = bool(sentence) and not (
@@ -231,7 +231,7 @@ class ResourceView(View):
         self._read_more()
 
     def open_record(self, record: Record, *, by_link: bool = False) -> None:
-        """Show an object that was read, whether or not its row is at hand."""
+        """Open an object that was read, whether or not its row is loaded."""
         index = self.window.index_of(record.get("id"))
         if index is not None:
             self.pinned = None
@@ -257,24 +257,24 @@ class ResourceView(View):
         record_id = message.record.get("id")
         if record_id in (self._awaited, (self.selected or {}).get("id")):
             self.show_record(message.record)
-        else:  # it was gone on from before it came
+        else:  # the user has moved on
             self.window.replace(message.record)
 
     def action_locate(self) -> None:
-        """Show the list around the object, wherever in it that is."""
+        """Show the list around the open object, wherever it is in the list."""
         record = self.pinned
         if record is not None:
             self._open(False)
             self.record_list.open_at(record)
 
     def show_record(self, record: Record) -> None:
-        """Show an object in the detail; its row is another too, if it is at hand."""
+        """Show an object in the detail, and in its row if that is loaded."""
         self.record_list.remember(record)
         selected = self.selected
         awaited, self._awaited = self._awaited == record.get("id"), None
         if awaited:
             self.window.hold()
-            self.filter_bar.display = False  # where its id may have been typed
+            self.filter_bar.display = False  # the id may have been typed there
         if self.window.replace(record) and selected and selected.get("id") == record.get("id"):
             self.table.repaint()
         else:
@@ -321,7 +321,7 @@ class ResourceView(View):
             self._open(False)
         self.window.follow()
         self.table.repaint()
-        self.look_soon()
+        self.poll_soon()
         self.changed()
 
     def action_act(self, name: str) -> None:
@@ -334,12 +334,12 @@ class ResourceView(View):
         to = self.resource.related_view(name)
         link = to.link(self.selected, self.record_list.filters) if to is not None else None
         if link is not None:
-            if link.record_id or link.filters:  # it is about the object under the cursor
+            if link.record_id or link.filters:  # it leads from the selected object
                 self.window.hold()
             self.post_message(LinkFollowed(link))
 
     def show_changed(self, record: Record) -> None:
-        """An object is another now; show it so wherever it stands."""
+        """Show the new state of an object in its row and its detail."""
         if self.pinned and self.pinned.get("id") == record.get("id"):
             self.pinned = record
         self.window.replace(record)
@@ -358,7 +358,7 @@ class ResourceView(View):
             self.post_message(EditRequested(record))
 
     def show_created(self, record: Record | None) -> None:
-        """Go to what was just created, as soon as it is listed; None where it is not known which that is."""
+        """Go to a created object as soon as it is listed; None when it is not known which."""
         if self.resource.still:
             self.action_refresh()
         else:
@@ -382,7 +382,7 @@ class ResourceView(View):
         self.record_list.apply_filters(message.params)
 
     def set_filters(self, params: dict[str, str]) -> None:
-        """Show the list, filtered by the server."""
+        """Show the list with these filters."""
         self._open(False)
         self.record_list.set_filters(params)
 
@@ -391,10 +391,10 @@ class ResourceView(View):
         message.stop()
         if self.window.index_of(message.record_id) is not None:
             self.close_filter()
-        self._open_id(message.record_id)  # the line stays until it came, so that a slip can be mended
+        self._open_id(message.record_id)  # the line stays open, to correct a typo
 
     def shown_path(self) -> str:
-        """The path, with its query, that reads what is shown: the open object, or the list."""
+        """Return the path, with its query, of what is shown: the open object or the list."""
         if self.selected is not None and self.opened and self.detail.can_read_objects:
             return self.resource.object_path(self.selected.get("id"))
         return self.record_list.shown_path()

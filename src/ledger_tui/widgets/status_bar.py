@@ -1,4 +1,4 @@
-"""The line on top: whose ledger, which mode, does it answer, how much of the rate limit is left."""
+"""The status bar: the ledger, its mode, the connection and the rest of the rate limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MODES = {
 
 
 class StatusBar(Widget):
-    """Mode and connection, always visible."""
+    """The mode and the connection, always visible."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class StatusBar(Widget):
         if session.profile:
             host = Content.assemble((session.profile, "bold"), " ", host)
         host = host.truncate(width // 2, ellipsis=True)
-        # Whose ledger it is stays: first the limits give way, then the words of what is wrong.
+        # When it gets narrow, the limits are left out first, then details of a problem; the ledger stays.
         width_left = width - mode.cell_length - only.cell_length - host.cell_length - 3
         left = Content.assemble(mode, connection(session, width_left), only)
         rest = Content.assemble(limits(session), "  ", host, " ")
@@ -42,7 +42,7 @@ class StatusBar(Widget):
 
 
 def connection(session: Session, width_left: int = 1_000) -> Content:
-    """Each state has its glyph and its words, in at most so many cells where they can be fewer."""
+    """Return the connection's state, with a symbol of its own, in at most `width_left` cells if possible."""
     if (seconds := session.waiting_seconds) > 0:
         return Content.styled(f"◔ rate limit: waiting {seconds:.0f} s", "bold $warning")
     unanswered = session.unanswered_seconds
@@ -81,20 +81,20 @@ def connection(session: Session, width_left: int = 1_000) -> Content:
 
 
 def _trouble(sentence: str, then: str, width_left: int) -> Content:
-    """What is wrong, and what comes of it; where there is no room for both the second is the news."""
+    """Return what is wrong and what follows; when both do not fit, the first is cut."""
     wrong = Content(f"✕ {sentence}").truncate(max(2, width_left - len(then) - 3), ellipsis=True)
     return Content.assemble(wrong, f" · {then}").stylize("bold $error")
 
 
 def awaited(session: Session) -> Content:
-    """What stands where nothing was read yet: that it is loading, or why it is not."""
+    """Return the text in place of data that was not read yet: that it is loading, or why it is not."""
     if session.link is Link.ONLINE and not session.waiting_seconds:
         return Content.styled("loading…", "$muted")
     return connection(session)
 
 
 def limits(session: Session) -> Content:
-    """What is left of the window, as the server last said."""
+    """Return the rest of the rate limit, as the server last reported it."""
     if session.limit is None or session.remaining is None:
         return Content("")
     scarce = session.remaining * 10 < session.limit

@@ -1,4 +1,4 @@
-"""The screens and their keys on one line; short names where the room is short."""
+"""The screens and their keys on one line, with short names where it is narrow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ledger_tui.resources.registry import PLACES
 
 
 class ScreenTabs(Widget):
-    """Which screen this is, and which key leads to each other one."""
+    """The tabs: the current screen, and the key of each other one."""
 
     shown: reactive[str] = reactive("")
 
@@ -32,7 +32,7 @@ class ScreenTabs(Widget):
                 return
 
     def _line(self, tight: int) -> Content:
-        """All names in full; only this screen's; none, and closer together."""
+        """Return the tabs with full names (0), with the current screen's only (1), or short and dense (2)."""
         self._tabs = [self._tab(place, tight) for place in PLACES]
         return Content("").join(self._tabs)
 

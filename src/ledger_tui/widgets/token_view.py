@@ -1,4 +1,4 @@
-"""Token status: with what the dashboard asks, what that may do, how much of it is left, for how long."""
+"""The token status: the credential in use, its rights, its limits, and when it expires."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _METER = 24
 
 
 class TokenView(View, can_focus=True):
-    """What stands here is never more of a secret than its last four characters."""
+    """Shows at most the last four characters of a secret."""
 
     BINDINGS = [*TOKEN_KEYS, *VIEW_KEYS]
 
@@ -49,7 +49,7 @@ class TokenView(View, can_focus=True):
 
     # ------------------------------------------------------------------ reading
 
-    def look(self) -> float:
+    def poll(self) -> float:
         self._read()
         return self.context.session.pause_after(2) * 5
 
@@ -61,14 +61,14 @@ class TokenView(View, can_focus=True):
         except NotOffered:
             sentence = "This server does not say whose credential this is."
             self.post_message(WhoamiLoaded(None, None, sentence))
-            # A look all the same: the limits are in the headers of any answer.
+            # Read something all the same: every answer has the limits in its headers.
             return
         except ClientError as error:
             self.post_message(WhoamiLoaded(None, None, literal(error)))
             return
         try:
             billing = (await api.read("/v1/billing", part="billing")).record
-        except (NotOffered, Forbidden):  # only an owner may see how much is used
+        except (NotOffered, Forbidden):  # only an owner may read the usage
             billing = None
         except ClientError as error:
             self.post_message(WhoamiLoaded(whoami, None, literal(error)))
@@ -111,7 +111,7 @@ class TokenView(View, can_focus=True):
     def action_use_key(self) -> None:
         self.context.tokens.use_key()
         self.post_message(TokensChanged())
-        self.look_again()
+        self.credential_changed()
 
     def _ask(self, what: str) -> None:
         self.asking = True
@@ -137,11 +137,11 @@ class TokenView(View, can_focus=True):
         else:
             self.notify("Tokens are in use instead of the key")
         self.post_message(TokensChanged())
-        self.look_again()
+        self.credential_changed()
 
-    def look_again(self) -> None:
-        """The credential in use is another: what it may do may be another too."""
-        self.next_look_at = 0.0
+    def credential_changed(self) -> None:
+        """Read again, as another credential may have other rights."""
+        self.next_poll_at = 0.0
         self.tick()
         self.changed()
         self.refresh_bindings()
@@ -155,7 +155,7 @@ class TokenView(View, can_focus=True):
 
     def tick(self) -> None:
         super().tick()
-        self.query_one("#limits").refresh()  # the seconds count down
+        self.query_one("#limits").refresh()  # it shows the seconds
         self.query_one("#tokens").refresh()
 
     def changed(self) -> None:
@@ -208,7 +208,7 @@ class TokenView(View, can_focus=True):
         plan = (self.whoami or {}).get("plan")
         if plan is not None:
             return Cell(literal(plan))
-        if self.context.session.link is Link.REFUSED:  # the limit is that of whom the server does not know
+        if self.context.session.link is Link.REFUSED:  # a refused credential has the limit of unknown callers
             return Cell("unknown", "dim")
         guess = _PLANS.get(self.context.session.limit or 0)
         return Cell(f"{guess}, by its limit" if guess else "–", "dim")
@@ -272,6 +272,6 @@ class TokenView(View, can_focus=True):
 
 
 def _clock(seconds: float) -> str:
-    """`59:08`."""
+    """Return seconds as minutes and seconds, such as `59:08`."""
     whole = int(seconds)
     return f"{whole // 60}:{whole % 60:02d}"

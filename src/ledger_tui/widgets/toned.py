@@ -1,4 +1,4 @@
-"""Cells as styled text: one place that says how each tone looks."""
+"""Styled text from cells: the one place that defines the style of each tone."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ TONE_STYLES = {
 
 
 def toned(cell: Cell) -> Content:
-    """One cell."""
+    """Return a cell as styled text."""
     return Content.styled(cell.text, TONE_STYLES[cell.tone])
 
 
 def toned_line(cells: Iterable[Cell]) -> Content:
-    """Cells side by side."""
+    """Return cells side by side as styled text."""
     return Content("").join([toned(cell) for cell in cells])

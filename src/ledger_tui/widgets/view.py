@@ -1,4 +1,4 @@
-"""One screen of the dashboard, whatever it shows: it is entered, looks again now and then, has keys."""
+"""The base class of the dashboard's screens: showing, polling the server, and keys."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from ledger_tui.state.text import literal
 from ledger_tui.state.traffic import Exchange, Traffic, masked
 from ledger_tui.state.window import Record
 
-# Held-down keys pass rows faster than a detail is worth drawing or an account worth asking for.
+# While a key is held down, rows pass faster than a detail is worth drawing or an account worth reading.
 _REST_SECONDS = 0.06
 
 
 @dataclass(frozen=True)
 class Context:
-    """What every screen works with: one server, seen with one credential."""
+    """What every screen shares: one server, used with one credential."""
 
     api: Api
     session: Session
@@ -41,7 +41,7 @@ class Context:
 
 
 class View(Widget):
-    """A screen. Its workers answer with messages."""
+    """A screen. Its workers post their results as messages."""
 
     BLANK = True  # see widgets/blank.py
 
@@ -49,7 +49,7 @@ class View(Widget):
         super().__init__(id=place.kind)
         self.place = place
         self.context = context
-        self.next_look_at = 0.0
+        self.next_poll_at = 0.0
         self._rest: Timer | None = None
 
     def on_mount(self) -> None:
@@ -57,59 +57,59 @@ class View(Widget):
 
     @property
     def selected(self) -> Record | None:
-        """The record the keys act on."""
+        """The record that keys act on."""
         return None
 
     @property
     def paused(self) -> bool:
-        """Whether what comes in waits until it is asked for."""
+        """Whether new rows are held back until the user asks for them."""
         return False
 
     def shown_texts(self) -> Iterator[tuple[str, str]]:
-        """What stands on the screen of the selected record, each text with its label."""
+        """Yield the texts shown for the selected record, each with its label."""
         return iter(())
 
     def key_text(self, binding: Binding) -> str:
-        """What the key bar calls a key of this screen as things are."""
+        """Return the description of a key in the key bar, as it is now."""
         return binding.description
 
     def enter(self) -> None:
-        """This view is shown now."""
-        self.next_look_at = 0.0
+        """Read and take the focus, as this view is shown from now on."""
+        self.next_poll_at = 0.0
         self.focus_content()
 
     def focus_content(self) -> None:
-        """Take the keys."""
+        """Take the focus."""
         self.focus()
 
-    # ------------------------------------------------------------------ looking again
+    # ------------------------------------------------------------------ polling
 
     def tick(self) -> None:
-        """Called about twice a second while shown: look again when it is time, within the rate limit."""
+        """Poll the server when it is time, within the rate limit; called about twice a second while shown."""
         session = self.context.session
-        if session.clock() >= self.next_look_at and not session.waiting_seconds and self.may_look():
-            self.next_look_at = session.clock() + self.look()
+        if session.clock() >= self.next_poll_at and not session.waiting_seconds and self.may_poll():
+            self.next_poll_at = session.clock() + self.poll()
 
-    def may_look(self) -> bool:
-        """Whether nothing is on its way already."""
+    def may_poll(self) -> bool:
+        """Whether no request is on its way already."""
         return True
 
-    def look(self) -> float:
-        """Ask the server how things are now; returns after how many seconds to do so again."""
+    def poll(self) -> float:
+        """Ask the server for the current state; return after how many seconds to ask again."""
         return self.context.session.poll_seconds
 
     def action_refresh(self) -> None:
-        self.next_look_at = 0.0
+        self.next_poll_at = 0.0
         self.tick()
 
     def action_back(self) -> None:
         self.post_message(BackRequested())
 
-    # ------------------------------------------------------------------ what comes in
+    # ------------------------------------------------------------------ results
 
     @handles(Worker.StateChanged)
     def worker_ended(self, event: Worker.StateChanged) -> None:
-        """A fault of our own in a worker is told; it must not leave the screen waiting for ever."""
+        """Show an unexpected error of a worker; it must not leave the screen waiting for ever."""
         event.stop()
         if event.state is WorkerState.ERROR:
             self._show_fault(event.worker.error)
@@ -124,10 +124,10 @@ class View(Widget):
 
     @abstractmethod
     def failed(self, problem: str) -> None:
-        """Show that a worker failed; nothing more comes of it."""
+        """Show a worker's failure; no result will follow."""
 
     def changed(self) -> None:
-        """Something shown is another; what costs more than a line is drawn when the eye rests."""
+        """Redraw after a change; what costs more than a line is drawn in `at_rest`."""
         if self._rest is not None:
             self._rest.reset()
             self._rest.resume()
@@ -139,20 +139,20 @@ class View(Widget):
         self.at_rest()
 
     def at_rest(self) -> None:
-        """The eye stays where it is for a moment."""
+        """Draw what costs more than a line, once the cursor has stopped moving."""
 
     def names_loaded(self) -> None:
-        """Names and currencies are known that were not."""
+        """Redraw, as names and currencies of accounts were read."""
 
     def session_changed(self) -> None:
-        """The way to the server, or what this credential may do, is another."""
+        """Redraw, as the connection or the rights of the credential have changed."""
 
-    # ------------------------------------------------------------------ telling of it
+    # ------------------------------------------------------------------ copying
 
     def shown_path(self) -> str:
-        """The path, with its query, that reads what is shown."""
+        """Return the path, with its query, that reads what is shown."""
         return ""
 
     def shown_exchange(self) -> Exchange:
-        """The request that copy-as-curl copies."""
+        """Return the request that copy-as-curl copies."""
         return Exchange("GET", self.context.session.url + self.shown_path(), None, None, None, 0.0, None)

@@ -1,4 +1,4 @@
-"""Which view shows which screen. The rarer ones are loaded when they are first looked at."""
+"""The view class of each screen. The rarer ones are imported when first shown."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _RARER = ("overview", "token_view", "events_view", "requests_view")
 
 
 def load_rarer_views() -> None:
-    """Load them before they are looked at, off the event loop, once the first picture stands."""
+    """Import the rarer views in advance, off the event loop, once the first screen is drawn."""
     for name in _RARER:
         import_module(f"ledger_tui.widgets.{name}")
 
 
 def make_view(place: Place, context: Context) -> View:
-    """A new view of a screen."""
+    """Return a new view of a screen."""
     if place.kind == "overview":
         from ledger_tui.widgets.overview import Overview
 

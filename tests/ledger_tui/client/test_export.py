@@ -211,8 +211,10 @@ async def test_amounts_have_their_accounts_currency_beside_them(
     server.accounts.remove(accounts[2])  # the server tells nothing of it any more
     await export(api, asked(tmp_path / "c.csv"), quiet)
     rows = [*csv.DictReader(io.StringIO((tmp_path / "c.csv").read_text(encoding="utf-8")))]
-    told = {account["id"]: currency for account, currency in zip(accounts, ("EUR", "JPY", ""), strict=True)}
-    assert [row["currency"] for row in rows] == [told[row["account"]] for row in rows]
+    currencies = {
+        account["id"]: currency for account, currency in zip(accounts, ("EUR", "JPY", ""), strict=True)
+    }
+    assert [row["currency"] for row in rows] == [currencies[row["account"]] for row in rows]
     assert [*rows[0]][1:3] == ["amount", "currency"]
     looked_up = [path for _method, path, _args in server.requests if path.startswith("/v1/accounts/")]
     assert len(looked_up) == 3

@@ -48,12 +48,12 @@ async def speaker(*sessions: list[bytes]) -> AsyncIterator[tuple[str, list[bytes
 
 async def hear(line: EventLine) -> tuple[list[ReceivedEvent | None], ClientError]:
     """All that comes until the line breaks, and why it did."""
-    heard: list[ReceivedEvent | None] = []
+    received: list[ReceivedEvent | None] = []
     try:
         async for one in line.listen():
-            heard.append(one)
+            received.append(one)
     except ClientError as error:
-        return heard, error
+        return received, error
     raise AssertionError("a line never ends well")
 
 
@@ -63,18 +63,18 @@ async def test_each_event_is_checked_with_the_secret_of_its_session() -> None:
         speaker([session, event(1), event(2, "whsec_other")]) as (url, _asked),
         client(url) as (api, _s, _t),
     ):
-        heard, error = await hear(EventLine(api))
+        received, error = await hear(EventLine(api))
     assert isinstance(error, Unreachable)
-    assert heard[0] is None
-    assert [(one.event["id"], one.right) for one in heard if one] == [("evt_1", True), ("evt_2", False)]
+    assert received[0] is None
+    assert [(one.event["id"], one.right) for one in received if one] == [("evt_1", True), ("evt_2", False)]
 
 
 async def test_a_line_separator_inside_of_a_body_cuts_nothing() -> None:
     said = event(1, name="a\u2028b\x85c\x1cd")
     session = message("session", "evt_0", {"secret": SECRET})
     async with speaker([session, said]) as (url, _asked), client(url) as (api, _session, _traffic):
-        heard, _error = await hear(EventLine(api))
-    assert [(one.event["name"], one.right) for one in heard if one] == [("a\u2028b\x85c\x1cd", True)]
+        received, _error = await hear(EventLine(api))
+    assert [(one.event["name"], one.right) for one in received if one] == [("a\u2028b\x85c\x1cd", True)]
 
 
 async def test_an_event_in_several_data_lines_and_any_line_ends_is_one() -> None:
@@ -86,17 +86,17 @@ async def test_an_event_in_several_data_lines_and_any_line_ends_is_one() -> None
         speaker([session, f"event: event\r{said}id: evt_1\r\n\r\n: more\r\n\r\n".encode()]) as (url, _asked),
         client(url) as (api, _session, _traffic),
     ):
-        heard, _error = await hear(EventLine(api))
-    assert [one.right for one in heard if one] == [True]
+        received, _error = await hear(EventLine(api))
+    assert [one.right for one in received if one] == [True]
 
 
 async def test_a_secret_and_an_id_that_no_ledger_gives_break_nothing() -> None:
     session = b'id: evt_\xc3\xa9\nevent: session\ndata: {"secret": "\\ud800"}\n\n'
     async with speaker([session, event(1)], []) as (url, asked), client(url) as (api, _session, _traffic):
         line = EventLine(api)
-        heard, _error = await hear(line)
+        received, _error = await hear(line)
         await hear(line)
-    assert [one.right for one in heard if one] == [False]
+    assert [one.right for one in received if one] == [False]
     assert b"last-event-id: evt_1" in asked[1].lower()
 
 
@@ -111,8 +111,8 @@ async def test_messages_that_come_in_pieces_are_put_together() -> None:
     whole = message("session", "evt_0", {"secret": SECRET}) + b": nothing happened\n\n" + event(1)
     pieces = [whole[n : n + 7] for n in range(0, len(whole), 7)]
     async with speaker(pieces) as (url, _asked), client(url) as (api, _session, _traffic):
-        heard, _error = await hear(EventLine(api))
-    assert [one.right for one in heard if one] == [True]
+        received, _error = await hear(EventLine(api))
+    assert [one.right for one in received if one] == [True]
 
 
 async def test_the_next_session_goes_on_behind_the_last_event_that_was_heard() -> None:
@@ -130,8 +130,8 @@ async def test_the_next_session_goes_on_behind_the_last_event_that_was_heard() -
 
 async def test_without_a_session_no_event_is_right() -> None:
     async with speaker([event(1)]) as (url, _asked), client(url) as (api, _session, _traffic):
-        heard, _error = await hear(EventLine(api))
-    assert [one.right for one in heard if one] == [False]
+        received, _error = await hear(EventLine(api))
+    assert [one.right for one in received if one] == [False]
 
 
 @pytest.mark.parametrize("data", ["[]", "5", "{", '{"body": 5, "signature": null}', '{"body": "[]"}'])
@@ -139,8 +139,8 @@ async def test_nonsense_is_an_event_that_is_not_right_and_no_fault(data: str) ->
     said = f"id: evt_9\nevent: event\ndata: {data}\n\n".encode()
     session = message("session", "evt_0", {"secret": SECRET})
     async with speaker([session, said]) as (url, _asked), client(url) as (api, _session, _traffic):
-        heard, _error = await hear(EventLine(api))
-    assert [(one.event["id"], one.right) for one in heard if one] == [("evt_9", False)]
+        received, _error = await hear(EventLine(api))
+    assert [(one.event["id"], one.right) for one in received if one] == [("evt_9", False)]
 
 
 async def test_a_server_without_a_stream_is_told_apart_from_a_broken_line(server: ContractServer) -> None:

@@ -142,7 +142,7 @@ async def test_in_live_mode_paying_asks_for_the_id(driver: Driver) -> None:
     await driver.sees("Finalized inv_")
     driver.turn_live()
     await driver.press("p")
-    await driver.sees("◆ LIVE · sure?", "Type inv_")
+    await driver.sees("◆ LIVE · Are you sure?", "Type inv_")
     await driver.press("y")
     assert isinstance(driver.app.screen, ConfirmScreen)
 
@@ -171,10 +171,10 @@ async def test_in_live_mode_a_destructive_action_asks_for_the_id(driver: Driver)
     invoice = driver.view.selected
     assert invoice is not None
     await driver.press("v")
-    await driver.sees("◆ LIVE · sure?", f"Type {invoice['id']}")
+    await driver.sees("◆ LIVE · Are you sure?", f"Type {invoice['id']}")
     await driver.type("yes")
     await driver.press("enter")
-    await driver.sees("✕ That is not the id.")
+    await driver.sees("✕ This is not the id.")
     assert isinstance(driver.app.screen, ConfirmScreen)
     await driver.press("home", "shift+end")
     await driver.type(invoice["id"])
@@ -275,7 +275,7 @@ async def test_an_action_without_an_answer_is_not_said_to_have_failed(server: Co
             await driver.sees("Deactivate user usr_")
             line.swallows_answers = True
             await driver.press("y")
-            told = "it may have been done. Check before you do it again."
+            told = "it may have succeeded. Check before you try again."
             await until(lambda: told in " ".join(driver.text().split()))
             assert "Could not" not in driver.text()
     assert "DELETE" in [method for method, _path, _params in server.requests]
@@ -288,10 +288,10 @@ async def test_in_live_mode_what_can_be_taken_back_asks_for_a_yes(driver: Driver
     await driver.press("4")
     await driver.sees("✕ deactivated")
     await driver.rests()
-    driver.view.next_look_at = float("inf")  # the next page would say that this is test mode
+    driver.view.next_poll_at = float("inf")  # the next page would say that this is test mode
     driver.app.session.saw_livemode(True)
     await driver.press("u")
-    await driver.sees("◆ LIVE · sure?", f"Restore user {user['id']}?")
+    await driver.sees("◆ LIVE · Are you sure?", f"Restore user {user['id']}?")
     await driver.press("y")
     await driver.sees("Restored usr_")
 

@@ -83,7 +83,7 @@ async def test_in_live_mode_revoking_asks_for_the_id(driver: Driver) -> None:
     await driver.press("escape")
     driver.turn_live()
     await driver.press("v")
-    await driver.sees("◆ LIVE · sure?", "Type key_")
+    await driver.sees("◆ LIVE · Are you sure?", "Type key_")
     await driver.press("y")
     assert isinstance(driver.app.screen, ConfirmScreen)
 

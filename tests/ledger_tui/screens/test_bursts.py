@@ -76,7 +76,7 @@ async def live_question(server: ContractServer, driver: Driver) -> str:
     await driver.press("enter")
     await driver.sees("v void")
     await driver.press("v")
-    await driver.sees("◆ LIVE · sure?")
+    await driver.sees("◆ LIVE · Are you sure?")
     return str(server.invoices[0]["id"])
 
 

@@ -372,17 +372,17 @@ async def test_in_live_mode_posting_asks_for_the_amount_and_names_the_account(
         await driver.type("1250")
         await driver.press("ctrl+s")
         await driver.sees(
-            "◆ LIVE · sure?", "Post a transaction, in LIVE mode?", "Till", "▼ debit", "1,250.00 EUR"
+            "◆ LIVE · Are you sure?", "Post a transaction, in LIVE mode?", "Till", "▼ debit", "1,250.00 EUR"
         )
-        await driver.sees("Type 1250.00 to do it")
+        await driver.sees("Type 1250.00 to confirm")
         await driver.type("1250")
         await driver.press("enter")
-        await driver.sees("✕ That is not the amount.")
+        await driver.sees("✕ This is not the amount.")
         await driver.press("escape")
         await driver.sees("Nothing was sent.", "Post a transaction · ◆ LIVE")
         assert not server.transactions
         await driver.press("ctrl+s")
-        await driver.sees("Type 1250.00 to do it")
+        await driver.sees("Type 1250.00 to confirm")
         await driver.type("1250.00")
         await driver.press("enter")
         await driver.sees("Posted txn_")

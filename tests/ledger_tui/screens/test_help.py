@@ -26,5 +26,5 @@ async def test_every_key_of_each_action_is_shown(server: ContractServer, keys: d
         driver = Driver(app, pilot)
         await until(lambda: driver.view.window.loaded)
         await driver.press("question_mark")
-        await driver.sees("esc closes", *MOVES, "[  back where you were", "/  filter", "⏎  open")
+        await driver.sees("esc closes", *MOVES, "[  go back", "/  filter", "⏎  open")
         await driver.sees("f5 Z  refresh" if keys else " r  refresh")

@@ -95,9 +95,9 @@ async def test_a_scarce_limit_is_not_eaten_by_looking(server: ContractServer, da
         await driver.press("0")
         await driver.sees("1 account in all")
         view = driver.app.dashboard.view
-        await until(lambda: view.may_look())
+        await until(lambda: view.may_poll())
         # A quarter of 60 a minute is one request in 4 s, and a look takes two here or more.
-        assert view.next_look_at - driver.app.session.clock() > 6
+        assert view.next_poll_at - driver.app.session.clock() > 6
 
 
 async def test_delivery_health_is_told(driver: Driver) -> None:

@@ -97,6 +97,6 @@ async def test_each_id_on_the_screen_of_a_request_can_be_jumped_to(driver: Drive
 async def test_n_where_nothing_is_made_by_hand_says_so(driver: Driver) -> None:
     for key in ("8", "0"):
         await driver.press(key, "n")
-        await driver.sees("Nothing on this screen is made by hand.")
+        await driver.sees("There is nothing to create on this screen.")
         driver.app.clear_notifications()
         await driver.sees_no_more("made by hand")

@@ -45,11 +45,11 @@ async def test_a_form_on_its_way_is_not_left_without_a_word(server: ContractServ
         await driver.press("ctrl+s")
         await until(lambda: posts(server))
         await driver.press("escape")
-        await driver.sees("It has been sent and may be done all the same.")
+        await driver.sees("It was sent and may still succeed.")
         await driver.press("x")
-        await driver.sees_no_more("may be done all the same")
+        await driver.sees_no_more("may still succeed")
         await driver.press("escape", "escape")
-        await driver.sees("It may have been done: look for it before you send it again.")
+        await driver.sees("It may have succeeded: check before you send it again.")
         assert driver.app.screen is driver.app.dashboard
 
 
@@ -57,7 +57,7 @@ async def test_the_answer_closes_the_question_whether_to_leave_without_it(server
     async with account_form(server) as (driver, line):
         line.hold.clear()
         await driver.press("ctrl+s", "escape")
-        await driver.sees("may be done all the same")
+        await driver.sees("may still succeed")
         line.hold.set()
         await driver.sees("Created acc_")
         assert driver.app.screen is driver.app.dashboard
@@ -68,7 +68,7 @@ async def test_so_does_a_refusal_and_the_form_is_there_to_go_on(server: Contract
         await driver.type("X")
         line.hold.clear()
         await driver.press("ctrl+s", "escape")
-        await driver.sees("may be done all the same")
+        await driver.sees("may still succeed")
         line.hold.set()
         await driver.sees("✕ That is no currency.")
         await driver.press("backspace")
@@ -98,7 +98,7 @@ async def test_what_the_rate_limit_holds_back_is_taken_back(
 async def test_nothing_can_be_changed_while_it_is_sent(server: ContractServer) -> None:
     async with account_form(server) as (driver, line):
         await driver.rests()
-        driver.view.next_look_at = float("inf")  # the next to be answered is the form
+        driver.view.next_poll_at = float("inf")  # the next to be answered is the form
         server.refuse(400, {"error": {"code": "invalid_value", "message": "Not so.", "param": "currency"}})
         line.hold.clear()
         await driver.press("ctrl+s")
@@ -120,7 +120,7 @@ async def test_a_change_after_a_lost_answer_is_not_told_as_done(server: Contract
         await driver.sees("Sending again is safe")
         line.swallows_answers = False
         await driver.press("escape")
-        await driver.sees("No answer came: it may have been done. Leave the form?")
+        await driver.sees("No answer came: it may have succeeded. Leave the form?")
         await driver.press("x")
         await driver.press("backspace")
         await driver.type("X")
@@ -141,7 +141,7 @@ async def test_a_secret_in_a_lost_answer_is_told_of(driver: Driver) -> None:
         "POST", "/v1/api_keys", {"role": "admin"}, form.submission.idempotency_key
     )  # as it is with the answer lost
     await driver.press("ctrl+s")
-    await driver.sees("Already done: key_", "Nobody has seen its", "roll it to get another")
+    await driver.sees("Already done: key_", "Its key was never", "roll it to get another")
     await driver.press("escape")
     assert driver.app.screen is driver.app.dashboard
 
@@ -169,7 +169,7 @@ async def test_an_answer_that_is_no_ledgers_keeps_the_form(
         await driver.press("tab")
         await driver.type("EUR")
         await driver.rests()
-        driver.view.next_look_at = float("inf")  # the next to be answered is the form
+        driver.view.next_poll_at = float("inf")  # the next to be answered is the form
         for body in ({}, {"hello": "world"}, {"id": "acct-1"}):
             server.refuse(200, body)
             await driver.press("ctrl+s")

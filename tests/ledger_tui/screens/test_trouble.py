@@ -209,15 +209,15 @@ async def test_a_refused_list_is_asked_for_less_often_until_r_or_another_credent
 
         async def is_refused() -> None:
             server.refuse(403, FORBIDDEN)
-            view.look_soon()
+            view.poll_soon()
             await until(lambda: view.record_list.problem)
-            await until(lambda: view.next_look_at - app.session.clock() > 2 * app.session.poll_seconds)
-            view.next_look_at = float("inf")
+            await until(lambda: view.next_poll_at - app.session.clock() > 2 * app.session.poll_seconds)
+            view.next_poll_at = float("inf")
 
         await is_refused()
         await driver.press("r")
         await until(lambda: not view.record_list.problem and view.window.loaded)
-        await until(view.may_look)
+        await until(view.may_poll)
         await is_refused()
         app.api.use(server.key)
         await until(lambda: not view.record_list.problem)

@@ -77,7 +77,7 @@ async def register(driver: Driver, url: str) -> str:
 async def test_an_event_is_heard_as_it_happens_and_its_signature_checked(driver: Driver) -> None:
     view = await open_log(driver)
     await make_account(driver, "Live \u2028 one")
-    await driver.sees("✓       account.created", "Live � one", "◉ 1 heard")
+    await driver.sees("✓       account.created", "Live � one", "◉ 1 received")
     assert view.webhooks.wrong == 0
     await driver.press("enter")
     await driver.sees("signature     ✓ right", '"object": "account"', "→ The account")
