@@ -1,4 +1,4 @@
-"""Following events as they happen: whoever waits for the next one is woken by its commit."""
+"""Following events as they happen: a commit wakes everyone who waits for the next event."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ledger_engine.database.engine import Engine
 from ledger_engine.events import outbox
 
 FOLLOWERS_MAX = 100
-FOLLOWERS_OF_ONE_MAX = 25  # of one project, so that it leaves room for the others
-POLL_INTERVAL_S = 1.0  # for what other processes wrote, which nobody tells us
+FOLLOWERS_OF_ONE_MAX = 25  # of one project, so that it cannot take the places of all others
+POLL_INTERVAL_S = 1.0  # to find events of other processes, whose commits wake nobody here
 
 
 class Followers:
-    """All who follow the events of one engine; `of` finds them."""
+    """All followers of one engine's events. Use `of` to get an engine's instance."""
 
     def __init__(self, engine: Engine) -> None:
         self._changed = asyncio.Event()
@@ -28,7 +28,7 @@ class Followers:
 
     @staticmethod
     def of(engine: Engine) -> Followers:
-        """The engine's followers."""
+        """Return the instance of this engine."""
         followers = _OF.get(engine)
         if followers is None:
             followers = _OF[engine] = Followers(engine)
@@ -36,7 +36,7 @@ class Followers:
 
     @contextlib.contextmanager
     def follow(self, project: str) -> Iterator[None]:
-        """Count as one of this project's; raises PermissionDenied if too many follow it, or any, already."""
+        """Count a follower of this project. Raises PermissionDenied when it, or the server, has too many."""
         for count, most, whose in (
             (self._counts[project], FOLLOWERS_OF_ONE_MAX, "this project's events"),
             (self._counts.total(), FOLLOWERS_MAX, "events"),
@@ -54,18 +54,18 @@ class Followers:
                 del self._counts[project]
 
     def next_change(self) -> asyncio.Event:
-        """Set when something happens from now on. Take it before looking at what there is."""
+        """Return an event that the next change sets. Take it before reading the events."""
         return self._changed
 
     async def wait_for(self, change: asyncio.Event) -> None:
-        """Until the change, or until it is time to look whether another process wrote something."""
+        """Wait for the change, or until it is time to look for events of other processes."""
         if not self.ended:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(POLL_INTERVAL_S):
                     await change.wait()
 
     def end(self) -> None:
-        """The server stops: wake everyone, to find `ended` true."""
+        """Set `ended` and wake everyone, as the server is stopping."""
         self.ended = True
         self._changed.set()
 

@@ -1,4 +1,4 @@
-"""The outbox: what happened, recorded in the commit that made it happen.
+"""The outbox: events, recorded in the same commit as the change that caused them.
 
 See docs/decisions.md#events-recorded.
 """
@@ -19,7 +19,7 @@ from ledger_engine.database.books import BOOK, OF_BOOK
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import bodies
 
-TOPIC = "events"  # announced with each commit that recorded some
+TOPIC = "events"  # announced with each commit that recorded events
 
 KINDS = (
     "account.created",
@@ -38,15 +38,15 @@ KINDS = (
 )
 
 
-# These hold a user's name and address, so they are shown to those who may read users.
+# These contain a user's name and address, so only credentials that may read users see them.
 USER_KINDS = ("user.created", "user.deactivated", "user.restored")
 _OF_USERS = f"e.type IN ({', '.join(map(repr, USER_KINDS))})"
 
 
 @dataclass(slots=True)
 class Event:
-    """What happened. `data` holds the object as it was then; `request` is the id of the request that did
-    it, None for a command. An event that is sent to a webhook endpoint goes without `request`."""
+    """A change that happened. `data` is the object as it was then. `request` is the id of the request that
+    caused it, None for a command, and is not part of what is sent to webhook endpoints."""
 
     OBJECT: ClassVar[str] = "event"
 
@@ -60,7 +60,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """An event as it is sent: `body` is the text whose bytes are signed."""
+    """An event in the form it is sent: `body` is the text whose bytes are signed."""
 
     id: str
     type: str
@@ -87,7 +87,7 @@ def record(unit: Unit, tenant: Tenant, kind: str, subject: Record) -> None:
 
 
 def get(unit: Unit, tenant: Tenant, id: str) -> Event:
-    """The event; raises NotFound, and PermissionDenied for a user's without the scope to read users."""
+    """Return the event. Raises NotFound, and PermissionDenied for one of a user without `read:users`."""
     row = unit.first(
         f"SELECT {_COLUMNS} FROM {_WITH_POSTINGS} WHERE e.{OF_BOOK} AND e.id = :id",
         tenant.bind(id=id),
@@ -100,12 +100,12 @@ def get(unit: Unit, tenant: Tenant, id: str) -> Event:
 
 
 def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[Event]:
-    """Events, newest first; those of users for those who may read users."""
+    """Return events, newest first; those of users only for a credential that may read users."""
     return _LISTING.page(unit, tenant, wanted, {}, where=_shown_to(tenant))
 
 
 def tenant_of(unit: Unit, id: str) -> Tenant:
-    """The local administrator's scope of an event's project and mode; raises NotFound."""
+    """Return the local administrator's tenant of the event's project and mode. Raises NotFound."""
     row = unit.first(
         "SELECT b.project, b.livemode FROM books AS b JOIN events AS e ON e.book = b.book AND e.id = :id",
         {"id": id},
@@ -116,15 +116,15 @@ def tenant_of(unit: Unit, id: str) -> Tenant:
 
 
 def newest(unit: Unit) -> str:
-    """The id of the last event of all; every later one is greater. Empty when there is none."""
+    """Return the id of the last event of all projects, which every later id exceeds; "" without events."""
     row = unit.first(kept_time.NEWEST_EVENT)
     return (row and row["id"]) or ""
 
 
 def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:
-    """From where a listener goes on that had the event `last`; from now on when it had none.
+    """Return the cursor from which to continue after the event `last`; without one, the newest event's id.
 
-    Raises InvalidRequest `invalid_cursor` for what is no event of this project and mode.
+    Raises InvalidRequest `invalid_cursor` when `last` is not an event of this project and mode.
     """
     if last is not None:
         known = last == _BEFORE_ALL or unit.first(
@@ -144,7 +144,7 @@ def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:
 
 
 def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> list[Message]:
-    """The next events behind the cursor that the scope may see, in the order they happened."""
+    """Return the next events after the cursor that the tenant may see, oldest first."""
     where = _shown_to(tenant)
     rows = unit.execute(
         f"SELECT {_COLUMNS} FROM {_WITH_POSTINGS} WHERE e.{OF_BOOK}"
@@ -155,7 +155,7 @@ def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> list[Message]:
 
 
 def between(unit: Unit, tenant: Tenant, first: str, end: str, request: str) -> list[str]:
-    """The ids of the events that this request caused, among those from `first` to before `end`."""
+    """Return the ids of the events that this request caused, from `first` up to but not including `end`."""
     rows = unit.execute(
         f"SELECT id FROM events WHERE {OF_BOOK}"
         " AND id >= :first AND id < :end AND request = :request ORDER BY id",
@@ -165,9 +165,9 @@ def between(unit: Unit, tenant: Tenant, first: str, end: str, request: str) -> l
 
 
 def erase_user(unit: Unit, user: str, after: str, limit: int) -> str | None:
-    """Erase the user's name and address from up to `limit` of their events behind `after`, in their order.
+    """Erase the user's name and address from up to `limit` of their events after `after`, oldest first.
 
-    Gives the last of these, None when it was the last of all.
+    Return the id of the last of these, None when no more follow.
     """
     rows = unit.execute(
         f"SELECT book, id, body FROM events AS e WHERE object = :user AND {_OF_USERS} AND id > :after"
@@ -185,7 +185,7 @@ def erase_user(unit: Unit, user: str, after: str, limit: int) -> str | None:
 
 
 def _shown_to(tenant: Tenant) -> str | None:
-    """The condition on what the scope may see; None for all."""
+    """Return an SQL condition for the events that the tenant may see; None for all."""
     return None if tenant.may_see_users() else f"NOT {_OF_USERS}"
 
 

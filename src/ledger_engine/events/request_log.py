@@ -1,4 +1,4 @@
-"""The request log: what was asked and answered, kept for 7 days (docs/decisions.md#request-log)."""
+"""The request log: requests with their answers, kept for 7 days (docs/decisions.md#request-log)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ledger_engine.database import Row, Unit, Value
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
 
-# Between the ledger's clock, which dates an event, and the one a request's duration is taken with.
+# The clock that dates events and the one that measures a request's duration may differ by this much.
 _CLOCKS_DIFFER_MS = 50
-# A range, so that no character of the path has a meaning of its own, as `_` has in LIKE.
+# A range and not LIKE, in which characters of the path such as `_` would be wildcards.
 _AT_OR_BELOW = "(path = :path OR (path >= :below AND path < :beyond))"
 _AFTER_SLASH = chr(ord("/") + 1)
 
 
 @dataclass(slots=True)
 class LoggedRequest:
-    """`duration_ms` is until the answer was sent. `credential` is masked; `credential_id` is that of the API
-    key or app behind it. Of the bodies the first 4 KB are kept, without secrets; in live mode none. A
-    credential that may not read everything sees none of them."""
+    """A request and its answer. `duration_ms` is the time until the answer was sent. `credential` is masked;
+    `credential_id` is the API key or app that was used. The first 4 KB of each body are kept, without
+    secrets; in live mode no body is kept. A credential that may not read everything does not see them."""
 
     OBJECT: ClassVar[str] = "request"
 
@@ -50,7 +50,7 @@ class LoggedRequest:
 
 @dataclass(slots=True)
 class RequestWithEvents(LoggedRequest):
-    """One request with the ids of the events it caused."""
+    """A request with the ids of the events it caused."""
 
     events: list[str]
 
@@ -68,7 +68,7 @@ def add(unit: Unit, rows: Sequence[dict[str, Value]]) -> None:
 
 
 def get(unit: Unit, tenant: Tenant, id: str) -> RequestWithEvents:
-    """The request with the events it caused; raises NotFound, also for one that is not logged yet."""
+    """Return the request with the events it caused. Raises NotFound, also while it is not logged yet."""
     row = unit.first(
         "SELECT * FROM requests WHERE project = :project AND livemode = :livemode AND id = :id",
         tenant.bind(id=id),
@@ -89,7 +89,7 @@ def page(
     method: str | None = None,
     path: str | None = None,
 ) -> Page[LoggedRequest]:
-    """Requests, newest first, with this status and method, and of this path or of one below it.
+    """Return requests, newest first, with this status and method, of this path or one below it.
 
     `/v1/invoices` also finds `/v1/invoices/inv_…/finalize`; `/v1/invoices/` finds only what is below.
     """
@@ -104,7 +104,7 @@ def page(
 
 
 def newest(unit: Unit) -> list[str]:
-    """The id of the last entry of each project and mode."""
+    """Return the id of the newest entry of each project and mode."""
     found = []
     for project in projects.every(unit):
         for livemode in (False, True):
@@ -118,7 +118,7 @@ def newest(unit: Unit) -> list[str]:
 
 
 def purge(unit: Unit, project: str, livemode: bool, before_id: str, limit: int) -> int:
-    """Delete up to `limit` entries older than that id; gives the number."""
+    """Delete up to `limit` entries whose id is less than `before_id`; return how many."""
     deleted = unit.execute(
         "DELETE FROM requests WHERE project = :project AND livemode = :livemode AND id IN"
         " (SELECT id FROM requests WHERE project = :project AND livemode = :livemode AND id < :before"
@@ -129,7 +129,7 @@ def purge(unit: Unit, project: str, livemode: bool, before_id: str, limit: int) 
 
 
 def _shown(tenant: Tenant, request: LoggedRequest) -> LoggedRequest:
-    """The entry with its bodies only where all of them may be read."""
+    """Return the entry, without its bodies unless the tenant may read everything."""
     return request if tenant.may_see_bodies() else replace(request, request_body=None, response_body=None)
 
 

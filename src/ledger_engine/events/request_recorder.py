@@ -1,8 +1,8 @@
-"""The recorder: takes a note of each request off its path, and writes them to the log in batches.
+"""The recorder: queues each request for the log and writes the queue in batches.
 
-A note is put into a queue as it is; what is shown of it is made later, here. It holds nothing of the request
-but what may be kept, since thousands may wait while the storage is away. When the queue is full notes are
-dropped and counted: a log never makes a request wait.
+What a request adds to the queue is cheap; the entry is made from it later. A queued request holds only what
+may be stored, as thousands may wait while the storage is unavailable. When the queue is full, requests are
+dropped and counted: logging never makes a request wait.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ WAITING_MAX = 10_000
 BATCH_MAX = 200
 EVERY_S = 0.1
 RETRY_AFTER_S = 1.0
-PATH_MAX = 2048  # characters; a longer one is some mistake, and its beginning tells which
-KEY_MAX = 255  # of an idempotency key; a longer one was refused
-# The log itself, and where people send passwords and apps their codes.
+PATH_MAX = 2048  # characters; a longer path is a mistake, and its start shows which
+KEY_MAX = 255  # characters of an idempotency key; a longer one was refused
+# The log itself, and the paths that passwords and authorization codes are sent to.
 _NOT_NOTED = ("/v1/requests", "/oauth/")
 
 log = logging.getLogger("ledger_engine.http")
 
 
 class Note(NamedTuple):
-    """A request as the gate saw it. `created` is in milliseconds, `authorization` and `idempotency_key` are
-    the headers of that name."""
+    """A request as the gate saw it. `created` is in milliseconds; `authorization` and `idempotency_key` are
+    the values of these headers."""
 
     request: str
     created: int
@@ -56,7 +56,7 @@ class Note(NamedTuple):
 
 
 class RequestRecorder:
-    """Writes the notes it is given; runs from `start` to `stop`."""
+    """Writes the queued requests to the log, from `start` to `stop`."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -68,7 +68,7 @@ class RequestRecorder:
         self.dropped = 0
 
     def note(self, note: Note) -> None:
-        """Take a note, unless too many wait already. Some paths are never noted."""
+        """Queue a request, unless too many are waiting. Requests to some paths are never logged."""
         if not note.status or note.path.startswith(_NOT_NOTED):
             return
         if len(self._waiting) < WAITING_MAX:
@@ -79,11 +79,11 @@ class RequestRecorder:
             self.dropped += 1
 
     def start(self) -> None:
-        """Begin to write; needs a running event loop."""
+        """Start writing; needs a running event loop."""
         self._task = asyncio.create_task(self._write_until_stopped())
 
     async def stop(self) -> None:
-        """Write what waits, and stop."""
+        """Write what is queued, then stop."""
         self._stopping.set()
         self._noted.set()
         if self._task is not None:
@@ -113,7 +113,7 @@ class RequestRecorder:
         except StorageUnavailable:
             return False
         except Exception:
-            # Whatever is the matter with one of them must not hold up those behind it.
+            # One entry that fails for whatever reason must not stop the entries after it.
             log.exception("%d requests could not be logged", len(batch))
             self.dropped += len(batch)
         for _ in batch:
@@ -180,7 +180,7 @@ def _row(note: Note) -> dict[str, Value]:
 
 @lru_cache(maxsize=256)
 def _masked_credential(header: bytes) -> str:
-    """`sk_test_••••abcd`: its kind and its last four characters."""
+    """Return the kind and the last four characters: `sk_test_••••abcd`."""
     value = header.decode("latin-1").partition(" ")[2]
     return f"{value.rpartition('_')[0]}_{MASK}{value[-4:]}"
 

@@ -1,4 +1,4 @@
-"""Webhooks: where events are sent, what came of each, and the process that sends them.
+"""Webhooks: the endpoints, the deliveries to them, and the process that sends them.
 
 See docs/decisions.md#webhooks.
 """

@@ -1,10 +1,10 @@
-"""Addresses a webhook may go to: which URLs can be registered, which machines connected to.
+"""The addresses a webhook may be sent to: which URLs can be registered and which hosts connected to.
 
 See docs/decisions.md#webhooks-urls.
 
-Live mode sends over https to the public internet alone; test mode also to this machine, by http or
-https. What a URL says is checked when it is registered. What its host resolves to is checked then too,
-and again for each connection, because a name can be pointed elsewhere in between.
+Live mode sends only over https to the public internet; test mode also to this machine, by http or https. A
+URL is checked when it is registered. What its host resolves to is checked then too, and again for each
+connection, because a name can resolve to another address later.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ URL_MAX = 2048
 _PORTS = {"http": 80, "https": 443}
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?")
-# What resolvers read as a number though it does not look like an address: 2130706433, 0x7f.1, 127.1.
+# Hosts that resolvers read as a number, though they do not look like an address: 2130706433, 0x7f.1, 127.1.
 _NUMBER = re.compile(r"(?:[0-9]+|0[xX][0-9a-fA-F]*)")
 
 _PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")
-# The special-purpose registries of IANA (RFC 6890 and its updates), apart from loopback.
+# IANA's special-purpose registries (RFC 6890 and its updates), except loopback.
 _RESERVED_V4 = [
     ipaddress.IPv4Network(network)
     for network in (
@@ -47,8 +47,8 @@ _RESERVED_V4 = [
         "240.0.0.0/4",
     )
 ]
-# Within 2000::/3; everything outside of it is refused as a whole. 6to4 (2002::/16) and Teredo (in
-# 2001::/23) carry an IPv4 address inside, as do IPv4-mapped ones and NAT64 (64:ff9b::/96) outside of it.
+# Within 2000::/3; all other addresses are refused. 6to4 (2002::/16) and Teredo (in 2001::/23) contain an IPv4
+# address, as do IPv4-mapped addresses and NAT64 (64:ff9b::/96) outside of it.
 _RESERVED_V6 = [
     ipaddress.IPv6Network(network) for network in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 ]
@@ -56,7 +56,7 @@ _RESERVED_V6 = [
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A URL in the parts a connection is made from. `path` carries the query."""
+    """A URL split into the parts needed to connect. `path` includes the query."""
 
     host: str
     port: int
@@ -71,10 +71,10 @@ class Target:
 
 
 def parse_url(url: str, *, livemode: bool, param: str = "url") -> Target:
-    """The parts of a URL that may be registered; raises InvalidRequest naming `param`.
+    """Return the parts of a URL that may be registered. Raises InvalidRequest naming `param`.
 
-    A host that is a number is refused unless it is an address in its usual form, so that what people
-    read and what is connected to are one thing. Names are not looked up here.
+    A host that is a number is refused unless it is an address in its usual form, so that people read the same
+    address that is connected to. Names are not resolved here.
     """
     if (
         not 1 <= len(url) <= URL_MAX
@@ -103,9 +103,9 @@ def parse_url(url: str, *, livemode: bool, param: str = "url") -> Target:
 
 
 def check_resolved(addresses: list[str], target: Target, *, livemode: bool, param: str = "url") -> None:
-    """Refuse at registration a name that leads where nothing may be sent; raises InvalidRequest.
+    """Raise InvalidRequest when a name resolves to an address that nothing may be sent to.
 
-    An https name that has no address just now is taken: it is looked up again for each connection.
+    An https name without an address at the moment is accepted: it is resolved again for each connection.
     """
     if not addresses and not target.tls:
         raise _refused(param, "may begin with http:// only for a name of this machine, such as localhost")
@@ -116,7 +116,7 @@ def check_resolved(addresses: list[str], target: Target, *, livemode: bool, para
 
 
 def refusal(address: str, *, tls: bool, livemode: bool) -> str | None:
-    """Why nothing may be sent to this IP address; None when it may."""
+    """Return why nothing may be sent to this IP address; None when it is allowed."""
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:
@@ -133,7 +133,7 @@ def refusal(address: str, *, tls: bool, livemode: bool) -> str | None:
 
 
 def is_address(host: str) -> bool:
-    """Whether the host of a Target is an IP address and no name."""
+    """Return whether a Target's host is an IP address rather than a name."""
     return ":" in host or _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]) is not None
 
 

@@ -1,8 +1,8 @@
-"""Attempts: what is to be sent next to which endpoint, and what came of it.
+"""Attempts: what to send next to each endpoint, and the results.
 
-First attempts go by the endpoint's cursor and need no row until they are made. From then on a delivery's
-row says how it stands: `succeeded`, `failed` for good, or `pending` with the next attempt's time. All
-of it is in the database, so whatever process sends next goes on where the last one stopped.
+First attempts follow the endpoint's cursor and have no row until they are made. From then on the delivery's
+row has the state: `succeeded`, `failed` for good, or `pending` with the time of the next attempt. All state
+is in the database, so that the next process continues where the last one stopped.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ledger_engine.events import bodies
 from ledger_engine.events.outbox import Message
 from ledger_engine.events.webhooks.endpoints import Subscription
 
-JUMP_MS = 30_000  # between the ledger's time and the one that passed; less is a clock being kept right
-_ROWS = 32  # events read at once: a body may be as large as a request
-_LOOKED_THROUGH_MAX = 2000  # events of other kinds passed over in one work
+JUMP_MS = 30_000  # how far the clock may differ from elapsed time; less is ordinary adjustment
+_ROWS = 32  # events read at once; few, as a body may be as large as a request
+_LOOKED_THROUGH_MAX = 2000  # events of unwanted kinds skipped in one work
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """The endpoint's next first attempts, in order. All its events up to `read_to` were looked at, and
-    there may be `more` behind."""
+    """The endpoint's next first attempts, in order. Its events up to `read_to` were read; with `more`, others
+    may follow."""
 
     messages: list[Message]
     read_to: str
@@ -34,7 +34,7 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A pending delivery. It has had `attempts`, `retries` of them since it was last sent anew."""
+    """A pending delivery after `attempts` attempts, of which `retries` since it was last resent."""
 
     delivery: str
     message: Message
@@ -45,7 +45,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One attempt that was made. `error` is None for a success; `retry_in_ms` is None for the last try."""
+    """The result of one attempt. `error` is None for a success; `retry_in_ms` is None after the last try."""
 
     endpoint: str
     project: str
@@ -63,8 +63,10 @@ class Outcome:
 
 
 def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, bytes_left: int) -> Feed:
-    """The next events behind `after` that the endpoint wants and has no delivery of: up to `room` of them,
-    and no more once their bodies have `bytes_room` characters."""
+    """Return the next events after `after` that the endpoint wants and has no delivery of.
+
+    At most `count_max` of them, and none after their bodies have reached `bytes_left` characters.
+    """
     kinds = sorted(subscription.kinds or ())
     names = ", ".join(f":kind{position}" for position in range(len(kinds)))
     wanted = "1" if subscription.kinds is None else f"e.type IN ({names})"
@@ -98,8 +100,7 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
 def pending(unit: Unit, endpoint: str, limit: int, held_before: int = 0) -> list[Retry]:
     """Return the endpoint's pending deliveries that are due first.
 
-    Leave out those last attempted before the ledger's time `held_before`, unless somebody asked for them
-    to be sent again.
+    Leave out those last attempted before the ledger's time `held_before`, except those that somebody resent.
     """
     rows = unit.execute(
         f"SELECT d.id AS delivery, d.attempts, d.retries, d.due, d.livemode, {bodies.COLUMNS}"
@@ -123,7 +124,7 @@ def pending(unit: Unit, endpoint: str, limit: int, held_before: int = 0) -> list
 
 
 def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> None:
-    """Record attempts that were made, and when the next ones are due, counted from the moment `now`."""
+    """Record attempts, and when the next ones are due, counted from `now` in milliseconds."""
     put_off = kept_time.get(unit).put_off
     attempts: list[dict[str, Value]] = []
     for outcome in outcomes:
@@ -163,14 +164,16 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> None:
 
 
 def last_pending_attempt(unit: Unit) -> int:
-    """Return when the last attempt was made of what is pending, by the ledger's time; 0 for never."""
+    """Return the time of the last attempt of the pending deliveries, in the ledger's time; 0 without any."""
     row = unit.first("SELECT max(attempted_at) AS last FROM deliveries WHERE status = 'pending'")
     return 0 if row is None or row["last"] is None else int(row["last"])
 
 
 def spread_overdue(unit: Unit, endpoint: str, before: int, first_at: int, pace_ms: int, limit: int) -> int:
-    """Put up to `limit` of the endpoint's deliveries that were due `before` at one distance from another, in
-    their order; return how many."""
+    """Spread up to `limit` deliveries of the endpoint that were due `before`, keeping their order.
+
+    The first becomes due at `first_at`, each other one `pace_ms` after the one before. Return how many.
+    """
     put_off = kept_time.get(unit).put_off
     rows = unit.execute(
         "SELECT id FROM deliveries WHERE endpoint = :endpoint AND status = 'pending' AND due < :before"
@@ -185,18 +188,17 @@ def spread_overdue(unit: Unit, endpoint: str, before: int, first_at: int, pace_m
 
 
 def go_by_real_time(unit: Unit, real_time: int) -> None:
-    """Have what is pending due at the real time that was meant, however far the ledger's time is ahead of it
-    by now."""
+    """Make pending deliveries due at the real time that was meant, however far the ledger's time is ahead."""
     by = unit.now - real_time - kept_time.get(unit).put_off
     if abs(by) > JUMP_MS:
-        # The ledger's clock has not jumped, so for how long endpoints have failed stays as it is.
+        # The ledger's clock has not jumped, so how long endpoints have been failing stays the same.
         kept_time.put_off(unit, by)
 
 
 def postpone(unit: Unit, by: int) -> None:
-    """Put off everything pending by so many milliseconds: the clock was set forward, no time has passed.
+    """Postpone all pending deliveries by `by` milliseconds: the clock was set forward, no time has passed.
 
-    What is pending may be much, so no delivery is changed: each is due at its `due` and `put_off` together.
+    There may be many, so no delivery is changed: each is due at its `due` plus the stored `put_off`.
     """
     kept_time.put_off(unit, by)
     unit.execute(

@@ -1,4 +1,4 @@
-"""Deleted webhook endpoints: kept without their secret for 30 days, in which they can be restored."""
+"""Deleted webhook endpoints, which can be restored for 30 days. Their secrets are deleted at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEPT = "id, project, livemode, url, events, status, disabled_reason, disabled_a
 
 
 def delete(unit: Unit, tenant: Tenant, id: str) -> WebhookEndpoint:
-    """Delete the endpoint and its secret: what was not delivered to it is not sent any more."""
+    """Delete the endpoint and its secret. What was not delivered to it is no longer sent."""
     endpoint = endpoints.get(unit, tenant, id)
     of_endpoint = tenant.bind(id=id, now=unit.now)
     unit.execute(
@@ -40,10 +40,10 @@ def delete(unit: Unit, tenant: Tenant, id: str) -> WebhookEndpoint:
 def restore(
     unit: Unit, tenant: Tenant, id: str, secret: str, sealed: str, key: str | None = None
 ) -> EndpointWithSecret:
-    """Take back an endpoint that was deleted at most 30 days ago, with a new secret.
+    """Restore an endpoint that was deleted at most 30 days ago, with a new secret.
 
-    It gets the events from now on. Raises NotFound, Conflict for one that is not deleted, and
-    PermissionDenied as `endpoints.create` does.
+    It receives events from now on. Raises NotFound, Conflict when it is not deleted, and PermissionDenied as
+    `endpoints.create` does.
     """
     idempotency.take(unit, tenant, key, id)
     row = unit.first(
@@ -61,7 +61,7 @@ def restore(
 
 
 def every(unit: Unit, project: str) -> list[WebhookEndpoint]:
-    """The endpoints of both modes that can be restored, the first one first; for the local administrator."""
+    """Return the endpoints of both modes that can be restored, oldest first; for the local administrator."""
     rows = unit.execute(
         "SELECT * FROM deleted_webhook_endpoints WHERE project = :project AND deleted_at >= :oldest"
         " ORDER BY id",
@@ -71,14 +71,16 @@ def every(unit: Unit, project: str) -> list[WebhookEndpoint]:
 
 
 def tenant_of(unit: Unit, id: str) -> Tenant:
-    """The local administrator's scope of a deleted endpoint's project and mode, or of one that is not
-    deleted; raises NotFound."""
+    """Return the local administrator's tenant of an endpoint's project and mode, deleted or not.
+
+    Raises NotFound.
+    """
     row = unit.first("SELECT project, livemode FROM deleted_webhook_endpoints WHERE id = :id", {"id": id})
     return endpoints.tenant_of(unit, id) if row is None else Tenant(row["project"], bool(row["livemode"]))
 
 
 def purge(unit: Unit, before: int, limit: int) -> int:
-    """Forget up to `limit` endpoints that were deleted before that moment. Gives the number."""
+    """Purge up to `limit` endpoints that were deleted before `before`; return how many."""
     forgotten = unit.execute(
         "DELETE FROM deleted_webhook_endpoints WHERE id IN (SELECT id FROM deleted_webhook_endpoints"
         " WHERE deleted_at < :before ORDER BY deleted_at LIMIT :limit) RETURNING id",

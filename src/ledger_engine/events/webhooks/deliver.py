@@ -1,11 +1,11 @@
-"""The deliverer: hands each endpoint's events to the sender in their order, and records what comes of it.
+"""The deliverer: passes each endpoint's events to the sender in order, and records the results.
 
-It holds no truth of its own. What is to be sent is read from the database behind each endpoint's cursor,
-some ahead of the sender; what was sent is written there, and the cursor with it, in one commit. Whenever
-it ends, however that comes, the next one goes on there: each event at least once.
+It keeps no state of its own. What to send is read from the database after each endpoint's cursor, somewhat
+ahead of the sender; the results are written there together with the cursor, in one commit. However it ends,
+the next deliverer continues from there, so that each event is sent at least once.
 
-While the machine's clock is not believed (`timekeeping`), the retries that were pending at the start are held
-back. First attempts go on, in their order, and so do the retries of these.
+While the machine's clock is not trusted (`timekeeping`), the retries that were pending at the start are held
+back. First attempts continue in order, and so do their retries.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from ledger_engine.events.webhooks.sealing import Seal, WrongKey, is_sealed
 from ledger_engine.events.webhooks.sender_process import SenderProcess
 from ledger_engine.events.webhooks.sending import Job, Sender, SendResult
 
-JITTER = 0.1  # of the time, added to it: what failed together is not tried together again
-POLL_INTERVAL_S = 1.0  # for what other processes wrote, which nobody tells us
-PACE_S = 0.01  # between two looks or two records: more is gathered into each
-BUSY_PACE_S = 0.05  # the same while the event loop is busy, since requests go before webhooks
-BUSY = 0.3  # of the time; sending alone keeps it busy for half of that
-FIRSTS_AT_ONCE = 36  # first attempts handed over in one look, of all endpoints together
-CURSORS_EVERY_S = 60.0  # of endpoints that want none of what happens
+JITTER = 0.1  # share of the wait added at random, so that what failed together is retried apart
+POLL_INTERVAL_S = 1.0  # to find what other processes wrote, which wakes nobody here
+PACE_S = 0.01  # pause between two reads or two records, so that each covers more
+BUSY_PACE_S = 0.05  # the same while the event loop is busy, as requests come before webhooks
+BUSY = 0.3  # share of the time; sending alone uses half of that
+FIRSTS_AT_ONCE = 36  # first attempts submitted after one read, for all endpoints together
+CURSORS_EVERY_S = 60.0  # how often to save cursors of endpoints that want none of the events
 STOP_TIMEOUT_S = 1.0
 RETRY_AFTER_S = 1.0
 RECORDED_AT_ONCE = 200
@@ -51,7 +51,7 @@ log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
 
 class AnySender(Protocol):
-    """What sends: in a process of its own, or in this one."""
+    """A sender, in a process of its own or in this one."""
 
     @property
     def is_ready(self) -> bool: ...
@@ -61,7 +61,7 @@ class AnySender(Protocol):
 
 
 class Deliverer:
-    """Runs from `start` to `stop`; `retries_s` are the waits before each retry, in seconds."""
+    """Delivers from `start` to `stop`; `retries_s` are the waits before each retry, in seconds."""
 
     def __init__(
         self,
@@ -79,9 +79,9 @@ class Deliverer:
         self._monotonic = monotonic
         self._sender = (make_sender or _sender)(self._take_answer)
         self._outgoing: dict[str, Outgoing] = {}
-        self._sent: dict[int, Sent] = {}  # handed to the sender and not answered yet, by the job's number
-        self._answers: list[tuple[SendResult, int]] = []  # with when each came
-        self._unreadable: set[str] = set()  # sealed secrets that were complained of
+        self._sent: dict[int, Sent] = {}  # by job number: submitted, without a result yet
+        self._answers: list[tuple[SendResult, int]] = []  # with the time of each result
+        self._unreadable: set[str] = set()  # sealed secrets that an error was logged for
         self._looked_at = time.perf_counter(), time.thread_time()
         self._is_busy = False
         self._number = 0
@@ -96,15 +96,18 @@ class Deliverer:
         engine.listen(self._notice_commit)
 
     def start(self, *, hold_retries: bool = False) -> None:
-        """Begin to deliver; needs a running event loop.
+        """Start delivering; needs a running event loop.
 
-        `hold_retries` holds back those that are pending now, until `release_retries`.
+        `hold_retries` holds back those pending now, until `release_retries`.
         """
         self._holds_retries = hold_retries
         self._tasks = [asyncio.create_task(self._deliver()), asyncio.create_task(self._record())]
 
     async def stop(self) -> None:
-        """Let what is on the wire end shortly, record it, and stop. The rest is for the next one."""
+        """Stop: wait a short time for the attempts under way, and record them.
+
+        The next deliverer sends the rest.
+        """
         if not self._tasks:
             return
         delivering, recording = self._tasks
@@ -117,7 +120,7 @@ class Deliverer:
         await _try_step(self._keep_cursors)
 
     def release_retries(self) -> None:
-        """Send the retries that were held back, if any were."""
+        """Send the retries that were held back, if any."""
         self._releases_retries = self._holds_retries
         self._woken.set()
 
@@ -159,7 +162,7 @@ class Deliverer:
                     await self._woken.wait()
 
     async def _seal_secrets(self) -> None:
-        """Encrypt the secrets that were stored before there was a key."""
+        """Encrypt the secrets that were stored before a key was set."""
         if self._seal.has_key:
             for id, secret in await self._engine.read(endpoints.sealed_secrets):
                 if not is_sealed(secret):
@@ -167,7 +170,7 @@ class Deliverer:
                     await self._engine.write(partial(endpoints.replace_sealed, id=id, old=secret, new=sealed))
 
     async def _look(self) -> None:
-        """Hand the sender what there is for each endpoint that has room for more."""
+        """Submit what there is to send for each endpoint, as far as it may have more under way."""
         if self._releases_retries:
             await self._clock.release()
             self._releases_retries = self._holds_retries = False
@@ -187,7 +190,7 @@ class Deliverer:
                 self._hand_over(demand, feed, retries, now)
 
     def _follow_endpoints(self, subscriptions: list[Subscription]) -> None:
-        """Begin with endpoints that are new, end with those that are gone, and anew with changed ones."""
+        """Add new endpoints, drain those that are gone, and restart those whose secret has changed."""
         wanted = {subscription.endpoint: subscription for subscription in subscriptions}
         for id, outgoing in list(self._outgoing.items()):
             now_wanted = wanted.get(id)
@@ -231,14 +234,14 @@ class Deliverer:
         self._sender.submit(job)
 
     def _pace_s(self) -> float:
-        """How long to pause after a look, by how busy the event loop's thread was since the last one."""
+        """Return the pause after a read in seconds, by how busy the thread was since the last one."""
         before, self._looked_at = self._looked_at, (time.perf_counter(), time.thread_time())
         passed, worked = (now - then for now, then in zip(self._looked_at, before, strict=True))
         self._is_busy = worked > BUSY * passed
         return BUSY_PACE_S if self._is_busy else PACE_S
 
     def _rest_s(self) -> float:
-        """Until something can be due, if nobody wakes us before."""
+        """Return the seconds until something can be due, unless woken before."""
         if self._outgoing and not self._sender.is_ready:
             return PACE_S
         now = self._engine.clock.now()
@@ -246,8 +249,8 @@ class Deliverer:
         return min(POLL_INTERVAL_S, max(0.0, (soonest - now) / 1000))
 
     async def _keep_cursors(self) -> None:
-        """Write down how far we have looked where none of what happened was wanted."""
-        # With anything on its way, or answered and not recorded, the cursor moves when that is recorded.
+        """Save how far events were read for endpoints that wanted none of them."""
+        # With any event under way or not recorded yet, the cursor is saved when that one is recorded.
         moved = {
             id: outgoing.read_to
             for id, outgoing in self._outgoing.items()
@@ -294,7 +297,7 @@ class Deliverer:
 
         while not await _try_step(record):
             if self._stopped:
-                return  # what was not recorded the next deliverer does again
+                return  # the next deliverer sends again what was not recorded
             await asyncio.sleep(RETRY_AFTER_S)
         for id, outgoing in touched.items():
             outgoing.recorded_to(cursors[id])
@@ -332,7 +335,7 @@ class Deliverer:
 
 def _sender(report: Callable[[SendResult], None]) -> AnySender:
     if sys.platform == "win32":
-        return Sender(report)  # there a process's own ends of its pipes cannot be waited for
+        return Sender(report)  # on Windows asyncio cannot wait for this process's ends of the pipes
     return SenderProcess(report)
 
 
@@ -361,7 +364,7 @@ async def _try_until_done(step: Callable[[], Awaitable[object]]) -> None:
 
 
 async def _try_step(step: Callable[[], Awaitable[object]]) -> bool:
-    """Take the step; gives whether it was done. Lost storage comes back, and so do we."""
+    """Run the step and return whether it succeeded; log its error otherwise."""
     try:
         await step()
     except StorageUnavailable as error:

@@ -1,4 +1,4 @@
-"""Deliveries: one event for one endpoint, with every attempt that was made to send it.
+"""Deliveries: each sends one event to one endpoint, and has every attempt made.
 
 See docs/decisions.md#webhooks.
 """
@@ -20,7 +20,7 @@ from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import bodies, outbox
 from ledger_engine.events.webhooks import endpoints
 
-SHOWN_MAX = 4096  # bytes of a body that are kept and shown (docs/decisions.md#events-list)
+SHOWN_MAX = 4096  # bytes of a body that are stored and shown (docs/decisions.md#events-list)
 
 
 class Part(TypedDict):
@@ -30,8 +30,8 @@ class Part(TypedDict):
 
 
 class Attempt(TypedDict):
-    """`status` is the receiver's, null without an answer; `error` says why the attempt failed, null when it
-    did not; `latency_ms` is until the end of the answer."""
+    """One attempt of a delivery. `status` is the receiver's, null without an answer; `error` says why the
+    attempt failed, null when it succeeded; `latency_ms` is the time until the end of the answer."""
 
     number: int
     attempted_at: Annotated[str, Format("date-time")]
@@ -44,7 +44,7 @@ class Attempt(TypedDict):
 
 @dataclass(slots=True)
 class Delivery:
-    """An event on its way to an endpoint, or there. `attempts` are in the order they were made."""
+    """The delivery of an event to an endpoint. `attempts` are in the order they were made."""
 
     OBJECT: ClassVar[str] = "delivery"
 
@@ -65,7 +65,7 @@ def page(
     endpoint: str,
     wanted: PageRequest,
 ) -> Page[Delivery]:
-    """The endpoint's deliveries with their attempts, newest first; raises NotFound for the endpoint."""
+    """Return the endpoint's deliveries with their attempts, newest first. Raises NotFound."""
     endpoints.get(unit, tenant, endpoint)
     found = _LISTING.page(unit, tenant, wanted, {"endpoint": endpoint})
     _fill(unit, tenant, found.items)
@@ -77,8 +77,8 @@ def resend(
 ) -> list[Delivery]:
     """Send an event again, now: to each enabled endpoint that wants its kind, or to the one given.
 
-    Where its first attempt is still to come, or under way, nothing changes. Raises NotFound for event or
-    endpoint.
+    Nothing changes where the first attempt is still to come, or under way. Raises NotFound for the event
+    or the endpoint.
     """
     known = outbox.get(unit, tenant, event)
     idempotency.take(unit, tenant, key, event)
@@ -92,8 +92,8 @@ def resend(
             " AND event = :event AND project = :project AND livemode = :livemode RETURNING *",
             tenant.bind(endpoint=subscription.endpoint, event=event, due=due),
         )
-        # Without a row it was never attempted: behind the cursor since it came before the endpoint, beyond
-        # it because its turn is still to come.
+        # Without a row it was never attempted: it is before the cursor when it is older than the endpoint,
+        # and after the cursor when its turn is still to come.
         if row is None and event <= subscription.cursor:
             row = unit.first(
                 "INSERT INTO deliveries"
@@ -118,7 +118,7 @@ def resend(
 def resend_failed(
     unit: Unit, tenant: Tenant, since: int, endpoint: str | None = None, key: str | None = None
 ) -> int:
-    """Send again, now, what was last attempted at `since` or later and failed; gives how many those are.
+    """Send again, now, the deliveries last attempted at `since` or later that failed; return how many.
 
     Only to enabled endpoints, or to the one given. Raises NotFound for it.
     """
@@ -141,10 +141,10 @@ def resend_failed(
 def resend_some_failed(
     unit: Unit, tenant: Tenant, since: int, before: int, endpoint: str | None, limit: int
 ) -> list[int]:
-    """Send again, now, up to `limit` of what was last attempted from `since` to before `before` and failed.
+    """Send again, now, up to `limit` failed deliveries last attempted from `since` to before `before`.
 
-    Return when each of these was attempted, the first one first: the next turn goes on from the last one.
-    Only to enabled endpoints, or to the one given. Raises NotFound for it.
+    Return the time of each one's attempt, oldest first: the next turn continues from the last. Only to
+    enabled endpoints, or to the one given. Raises NotFound for it.
     """
     wanted = [subscription.endpoint for subscription in endpoints.enabled(unit, tenant, endpoint, "endpoint")]
     names = {f"endpoint{number}": id for number, id in enumerate(wanted)}
@@ -165,8 +165,10 @@ def resend_some_failed(
 
 
 def purge(unit: Unit, before_id: str, limit: int) -> int:
-    """Delete up to `limit` deliveries older than that id, with their attempts; those still pending for an
-    endpoint that is there stay. Gives the number."""
+    """Delete up to `limit` deliveries with an id less than `before_id`, with their attempts; return how many.
+
+    Those still pending for an existing endpoint are kept.
+    """
     rows = unit.execute(
         "SELECT id FROM deliveries AS d WHERE id < :before AND (status <> 'pending' OR NOT EXISTS"
         " (SELECT 1 FROM webhook_endpoints AS w WHERE w.id = d.endpoint)) ORDER BY id LIMIT :limit",
@@ -179,9 +181,9 @@ def purge(unit: Unit, before_id: str, limit: int) -> int:
 
 
 def _fill(unit: Unit, tenant: Tenant, deliveries: list[Delivery]) -> None:
-    """Add to each its event's type and its attempts; what was sent of users for those who may read users.
+    """Add to each its event's type and its attempts; bodies about users only if the tenant may read users.
 
-    When the next attempt is due is stored without what retries are put off by.
+    `due` is stored without the time that retries are put off by.
     """
     if not deliveries:
         return
@@ -226,7 +228,7 @@ def _attempt(row: Row, body: str | None) -> Attempt:
 
 
 def _by_name(stored: str) -> dict[str, str]:
-    """Headers by their name; those of one name are one list, as HTTP has it."""
+    """Return headers by name, with repeated ones joined by commas, as HTTP allows."""
     headers: dict[str, str] = {}
     for name, value in json.loads(stored):
         headers[name] = f"{headers[name]}, {value}" if name in headers else value

@@ -1,9 +1,9 @@
-"""Webhook endpoints: where a project's events are sent, signed with which secret.
+"""Webhook endpoints: URLs that a project's events are sent to, each with its signing secret.
 
 See docs/decisions.md#webhooks.
 
-An endpoint keeps a cursor: the last event before which everything it wants was attempted. Events after
-it are still to come, whatever happens to the process that sends them.
+An endpoint has a cursor: the last event up to which every event it wants was attempted. The events after it
+are still to be sent, whatever happens to the process that sends them.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks.addresses import parse_url
 
-TOPIC = "webhooks"  # announced when an endpoint or what is to be sent to it was changed by somebody
+TOPIC = "webhooks"  # announced when an endpoint, or what to send to it, was changed
 EVERY = "*"
-DISABLED_AFTER = 5 * DAY  # of failure alone (docs/decisions.md#webhooks-retries)
+DISABLED_AFTER = 5 * DAY  # of nothing but failures (docs/decisions.md#webhooks-retries)
 
 
 @dataclass(slots=True)
 class WebhookEndpoint:
-    """`events` are kinds of events, or `*` for all. `disabled_reason` is `asked`, `gone` (the receiver
-    answered 410) or `failing` (nothing else for five days)."""
+    """An endpoint for webhooks. `events` are kinds of events, or `*` for all. `disabled_reason` is `asked`,
+    `gone` (the receiver answered 410) or `failing` (no attempt succeeded for five days)."""
 
     OBJECT: ClassVar[str] = "webhook_endpoint"
 
@@ -48,7 +48,7 @@ class WebhookEndpoint:
 
 @dataclass(slots=True)
 class EndpointWithSecret(WebhookEndpoint):
-    """The answer that shows the signing secret, once."""
+    """The endpoint with its signing secret, which is shown only once."""
 
     secret: str
 
@@ -61,7 +61,7 @@ class NewEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """An enabled endpoint as the sender needs it. `kinds` is None for every kind; `secret` is sealed."""
+    """An enabled endpoint as the deliverer needs it. `kinds` is None for every kind; `secret` is sealed."""
 
     endpoint: str
     project: str
@@ -73,24 +73,25 @@ class Subscription:
 
 
 def new_secret() -> str:
-    """A fresh `whsec_…`; made outside of the work that stores it."""
+    """Return a new `whsec_…`. Call it outside of the work that stores it."""
     return api_keys.new_secret("whsec")
 
 
 def sign(secret: str, body: bytes) -> str:
-    """The value of `Ledger-Signature`: lowercase hex HMAC-SHA-256 of the raw body
-    (docs/interface.md#auth-webhook-signature), keyed with all of the secret's text, `whsec_` included, as
-    UTF-8."""
+    """Return the value of `Ledger-Signature`: the HMAC-SHA-256 of the raw body in lowercase hex.
+
+    The key is the secret's whole text in UTF-8, `whsec_` included (docs/interface.md#auth-webhook-signature).
+    """
     return hmac.digest(secret.encode(), body, "sha256").hex()
 
 
 def create(
     unit: Unit, tenant: Tenant, new: NewEndpoint, secret: str, sealed: str, key: str | None = None
 ) -> EndpointWithSecret:
-    """Register an endpoint that gets the events from now on; `sealed` is what is stored of `secret`.
+    """Register an endpoint that receives the events from now on; `sealed` is the stored form of `secret`.
 
-    Raises InvalidRequest for a URL or kind that cannot be, PermissionDenied over the plan's number and for
-    kinds that the credential may not read.
+    Raises InvalidRequest for an invalid URL or kind, PermissionDenied when the plan allows no more endpoints
+    and for kinds that the credential may not read.
     """
     parse_url(new.url, livemode=tenant.livemode)
     wanted = _shown_to(tenant, _check_kinds(new.events))
@@ -111,7 +112,7 @@ def create(
 def add(
     unit: Unit, tenant: Tenant, endpoint: WebhookEndpoint, secret: str, sealed: str
 ) -> EndpointWithSecret:
-    """Store an endpoint that gets the events from now on; raises PermissionDenied over the plan's number."""
+    """Store an endpoint that receives events from now on. Raises PermissionDenied over the plan's number."""
     _check_number(unit, tenant)
     unit.execute(
         "INSERT INTO webhook_endpoints (id, project, livemode, url, events, secret, status, disabled_reason,"
@@ -134,7 +135,7 @@ def add(
 
 
 def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> WebhookEndpoint:
-    """The endpoint; raises NotFound, naming `param` where the id came in a field."""
+    """Return the endpoint. Raises NotFound, naming `param` when the id came in a field."""
     row = unit.first(
         "SELECT * FROM webhook_endpoints WHERE id = :id AND project = :project AND livemode = :livemode",
         tenant.bind(id=id),
@@ -143,14 +144,14 @@ def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Webhoo
 
 
 def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[WebhookEndpoint]:
-    """Endpoints, newest first."""
+    """Return endpoints, newest first."""
     return _LISTING.page(unit, tenant, wanted, {})
 
 
 def roll_secret(
     unit: Unit, tenant: Tenant, id: str, secret: str, sealed: str, key: str | None = None
 ) -> EndpointWithSecret:
-    """Replace the secret at once: what is sent from now on, retries too, is signed with the new one."""
+    """Replace the secret at once: whatever is sent from now on, also retries, is signed with the new one."""
     idempotency.take(unit, tenant, key, id)
     row = unit.first(
         "UPDATE webhook_endpoints SET secret = :secret"
@@ -162,7 +163,7 @@ def roll_secret(
 
 
 def disable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> WebhookEndpoint:
-    """Send nothing more to the endpoint; of a disabled one nothing changes."""
+    """Stop sending to the endpoint. A disabled one stays as it is."""
     idempotency.take(unit, tenant, key, id)
     unit.execute(
         "UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = 'asked', disabled_at = :now"
@@ -174,7 +175,7 @@ def disable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Webh
 
 
 def enable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> WebhookEndpoint:
-    """Send again, from where it stopped: no event in between is missed."""
+    """Send again from where it stopped, so that no event in between is missed."""
     idempotency.take(unit, tenant, key, id)
     row = unit.first(
         "UPDATE webhook_endpoints SET status = 'enabled', disabled_reason = NULL, disabled_at = NULL,"
@@ -186,7 +187,7 @@ def enable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Webho
 
 
 def every(unit: Unit, project: str) -> list[WebhookEndpoint]:
-    """The endpoints of both modes, the first one first; for the local administrator."""
+    """Return the endpoints of both modes, oldest first; for the local administrator."""
     rows = unit.execute(
         "SELECT * FROM webhook_endpoints WHERE project = :project ORDER BY livemode, id", {"project": project}
     )
@@ -194,7 +195,7 @@ def every(unit: Unit, project: str) -> list[WebhookEndpoint]:
 
 
 def tenant_of(unit: Unit, id: str) -> Tenant:
-    """The local administrator's scope of an endpoint's project and mode; raises NotFound."""
+    """Return the local administrator's tenant of the endpoint's project and mode. Raises NotFound."""
     row = unit.first("SELECT project, livemode FROM webhook_endpoints WHERE id = :id", {"id": id})
     if row is None:
         raise NotFound("webhook endpoint", id)
@@ -204,9 +205,9 @@ def tenant_of(unit: Unit, id: str) -> Tenant:
 def enabled(
     unit: Unit, tenant: Tenant, id: str | None = None, param: str | None = None
 ) -> list[Subscription]:
-    """The enabled endpoints of the project and mode, or the one with this id if it is enabled.
+    """Return the enabled endpoints of the project and mode, or only the one with this id.
 
-    Raises NotFound for the id, naming `param`.
+    Raises NotFound for the id, naming `param`. The result is empty when that endpoint is disabled.
     """
     if id is not None:
         get(unit, tenant, id, param)
@@ -217,11 +218,11 @@ def enabled(
     return [_subscription(row) for row in rows if row["status"] == "enabled" and id in (None, row["id"])]
 
 
-# For the process that sends
+# For the deliverer
 
 
 def subscriptions(unit: Unit) -> list[Subscription]:
-    """Every enabled endpoint of the projects that are not archived."""
+    """Return all enabled endpoints of projects that are not archived."""
     rows = unit.execute(
         "SELECT w.* FROM webhook_endpoints AS w JOIN projects AS p ON p.id = w.project"
         " WHERE w.status = 'enabled' AND p.archived_at IS NULL ORDER BY w.id"
@@ -230,7 +231,7 @@ def subscriptions(unit: Unit) -> list[Subscription]:
 
 
 def advance(unit: Unit, id: str, cursor: str) -> None:
-    """Move the cursor on: every event up to and with it was attempted or is not wanted."""
+    """Move the cursor forward: every event up to and including it was attempted or is not wanted."""
     unit.execute(
         "UPDATE webhook_endpoints SET cursor = :cursor WHERE id = :id AND cursor < :cursor",
         {"id": id, "cursor": cursor},
@@ -238,9 +239,9 @@ def advance(unit: Unit, id: str, cursor: str) -> None:
 
 
 def note_outcomes(unit: Unit, id: str, now: int, *, any_succeeded: bool, gone: bool) -> None:
-    """Count the outcomes of some attempts against the endpoint.
+    """Record the success or failure of attempts on the endpoint.
 
-    A 410 disables it at once, and so does a failure when nothing succeeded in the five days before it.
+    A 410 disables it at once; so does a failure when nothing has succeeded in the five days before.
     """
     row = unit.first(
         "UPDATE webhook_endpoints SET failing_since = CASE WHEN :succeeded THEN NULL"
@@ -262,14 +263,14 @@ def note_outcomes(unit: Unit, id: str, now: int, *, any_succeeded: bool, gone: b
 
 
 def begin_sending(unit: Unit) -> None:
-    """A sender has started: the time in which none ran is nobody's failure, so five days count anew."""
+    """Restart the five days of failing endpoints, as no sender ran meanwhile."""
     unit.execute(
         "UPDATE webhook_endpoints SET failing_since = :now WHERE failing_since IS NOT NULL", {"now": unit.now}
     )
 
 
 def sealed_secrets(unit: Unit) -> list[tuple[str, str]]:
-    """Every endpoint's id with what is stored of its secret."""
+    """Return the id and the stored secret of every endpoint."""
     return [(row["id"], row["secret"]) for row in unit.execute("SELECT id, secret FROM webhook_endpoints")]
 
 
@@ -293,7 +294,7 @@ def _check_kinds(kinds: list[str]) -> list[str]:
 
 
 def _shown_to(tenant: Tenant, kinds: list[str]) -> list[str]:
-    """What the credential may have sent: who may not read users is not told of them by a webhook either."""
+    """Return the kinds. Raises PermissionDenied for those that the credential may not read."""
     if tenant.may_see_users():
         return kinds
     if kinds == [EVERY]:
@@ -335,7 +336,7 @@ def _known(row: Row | None, id: str, param: str | None = None) -> WebhookEndpoin
 
 
 def read(row: Row) -> WebhookEndpoint:
-    """The record of a row of the endpoints, or of the deleted ones."""
+    """Return the record of a row of the enabled, disabled or deleted endpoints."""
     return WebhookEndpoint(
         id=row["id"],
         url=row["url"],

@@ -1,9 +1,8 @@
-"""One HTTP exchange with a stranger: connect, POST, take the answer, and trust none of it.
+"""HTTP exchanges with webhook receivers, which are not trusted.
 
-The stranger's name is looked up here, each address judged, and the one that was judged connected to.
-No redirect is followed, no proxy asked, nothing decompressed; of the answer so much is read and not more.
-Written on h11 and streams instead of a client library because all of this is what such a library decides
-on its own.
+The receiver's name is resolved and each address checked here, and the checked address is connected to. No
+redirect is followed, no proxy used, and nothing decompressed; only a limited part of the answer is read. It
+is written on h11 and streams because a client library decides all of this on its own.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ import h11
 
 from ledger_engine.events.webhooks.addresses import Target, check_resolved, is_address, parse_url, refusal
 
-ANSWER_MAX = 64 * 1024  # bytes of a body that are read; behind them the connection is closed
-KEPT_MAX = 4096  # bytes of a body, and characters of headers, that are kept (docs/decisions.md#events-list)
+ANSWER_MAX = 64 * 1024  # bytes of a body that are read; then the connection is closed
+KEPT_MAX = 4096  # bytes of a body, and characters of headers, that are stored (docs/decisions.md#events-list)
 HEAD_MAX = 32 * 1024  # bytes of an answer's status line and headers
-LOOK_UP_S = 2  # of a name, when its URL is registered
-LOOKUPS_MAX = 64  # names asked for at a time: each takes a thread for as long as its name server is silent
-CONNECT_S = 5  # for one of several addresses, so that a dead one leaves time for the next
+LOOK_UP_S = 2  # to resolve a name when its URL is registered
+LOOKUPS_MAX = 64  # names resolved at a time: each has a thread until its name server answers
+CONNECT_S = 5  # for each of several addresses, so that a dead one leaves time for the next
 
 Headers = list[tuple[str, str]]
 
 
 class Failed(Exception):
-    """The exchange came to no answer; the text says why, in a few words."""
+    """The exchange brought no answer; the message says why, in a few words."""
 
 
 @dataclass(slots=True)
 class Response:
-    """An answer. `body` is the first 4 KB as text, whatever they are."""
+    """An answer. `body` is its first 4 KB as text, whatever the content."""
 
     status: int
     headers: Headers
@@ -45,20 +44,20 @@ class Response:
 
 
 class ReceiverConnection:
-    """A connection to one receiver, for one exchange after the other."""
+    """A connection to a receiver, for one exchange at a time."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_MAX)
-        self.answering = False  # something of the answer to the last request has come
+        self.answering = False  # part of the answer to the last request has arrived
 
     async def post(self, path: str, headers: Headers, body: bytes, on_sent: Callable[[], None]) -> Response:
-        """Send the request, call `on_sent`, and take the answer; raises Failed and OSError."""
+        """Send the request, call `on_sent`, and return the answer. Raises Failed and OSError."""
         self.answering = False
         http = self._http
         request = h11.Request(method="POST", target=path, headers=headers)
-        # In one write and not waited for: a receiver may answer before it has read everything.
+        # One write without waiting: a receiver may answer before it has read everything.
         self._writer.write(
             (http.send(request) or b"")
             + (http.send(h11.Data(data=body)) or b"")
@@ -68,24 +67,24 @@ class ReceiverConnection:
         try:
             return await self._take_answer()
         except h11.RemoteProtocolError as error:
-            # What h11 quotes after this is the receiver's own text, however long.
+            # After the reason h11 quotes the receiver's text, of any length.
             reason = str(error).partition(": b")[0]
             raise Failed(f"not a valid HTTP response: {reason}") from error
 
     @property
     def is_open(self) -> bool:
-        """Whether the receiver has not closed it, as far as is known."""
+        """Whether the connection is open, as far as is known."""
         return not (self._reader.at_eof() or self._writer.is_closing())
 
     def make_ready(self) -> bool:
-        """Make ready for the next exchange; False when this connection has seen its last."""
+        """Prepare for the next exchange; return False when the connection cannot be used again."""
         if not self.is_open or self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
         return True
 
     def close(self) -> None:
-        """Close at once: a stranger is not waited for."""
+        """Close at once, without waiting for the receiver."""
         self._writer.transport.abort()
 
     async def _take_answer(self) -> Response:
@@ -116,7 +115,7 @@ class ReceiverConnection:
 
 
 async def connect(target: Target, *, livemode: bool) -> ReceiverConnection:
-    """A new connection to an address that may be sent to; raises Failed and OSError."""
+    """Return a new connection to an allowed address. Raises Failed and OSError."""
     addresses = [target.host] if is_address(target.host) else await look_up(target.host)
     for address in addresses:
         reason = refusal(address, tls=target.tls, livemode=livemode)
@@ -133,9 +132,9 @@ async def connect(target: Target, *, livemode: bool) -> ReceiverConnection:
 
 
 async def check_url(url: str, *, livemode: bool) -> None:
-    """Check a URL that is to be registered, and where its name leads; raises InvalidRequest.
+    """Check a URL that is to be registered, and what its name resolves to. Raises InvalidRequest.
 
-    A name server that does not answer soon is not waited for: each connection asks it again.
+    It does not wait long for a slow name server, as each connection resolves the name again.
     """
     target = parse_url(url, livemode=livemode)
     if is_address(target.host):
@@ -148,10 +147,10 @@ async def check_url(url: str, *, livemode: bool) -> None:
 
 
 async def look_up(host: str) -> list[str]:
-    """The IP addresses of a name; raises Failed when it has none.
+    """Return the IP addresses of a name. Raises Failed when it has none.
 
-    Each name is asked for in a thread of its own and by one at a time: a name server that does not
-    answer keeps nobody waiting but those who want that name.
+    Each name is resolved in a thread of its own, once at a time: a name server that does not answer delays
+    only those who need that name.
     """
     loop = asyncio.get_running_loop()
     answer = _lookups.get(host)
@@ -167,12 +166,12 @@ async def look_up(host: str) -> list[str]:
     return found
 
 
-# The names that are being asked for.
+# The names that are being resolved.
 _lookups: dict[str, asyncio.Future[list[str] | str]] = {}
 
 
 def _ask(host: str, answer: asyncio.Future[list[str] | str]) -> None:
-    """Runs in a thread; settles `answer` with the addresses, or with why there are none."""
+    """Resolve a name, in a thread; set `answer` to the addresses, or to why there are none."""
     found: list[str] | str
     try:
         entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -186,7 +185,7 @@ def _ask(host: str, answer: asyncio.Future[list[str] | str]) -> None:
         if not answer.done():
             answer.set_result(found)
 
-    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+    with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits for the result
         answer.get_loop().call_soon_threadsafe(settle)
 
 

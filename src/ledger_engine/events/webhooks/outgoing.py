@@ -1,4 +1,4 @@
-"""What is on its way to one endpoint: read ahead of the sender, handed over, and not yet recorded."""
+"""The deliveries under way to one endpoint: read ahead, with the sender, or not yet recorded."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ledger_engine.events.webhooks.attempts import Feed, Retry
 from ledger_engine.events.webhooks.endpoints import Subscription
 from ledger_engine.events.webhooks.sending import Job
 
-FIRSTS_AHEAD = 256  # first attempts handed to the sender before they are answered
-BYTES_AHEAD = 512 * 1024  # of their bodies; one of any size is always handed over
-ANSWERED_MAX = 10_000  # first attempts answered while one before them is not
+FIRSTS_AHEAD = 256  # first attempts submitted and without a result
+BYTES_AHEAD = 512 * 1024  # characters of their bodies; one of any size is always submitted
+ANSWERED_MAX = 10_000  # first attempts with a result while one before them has none
 RETRIES_AHEAD = 8
 NEVER = 2**62
 
 
 class Demand(NamedTuple):
-    """What to look for in the database for one endpoint: 0 where there is no need."""
+    """What to read from the database for one endpoint; 0 where nothing is needed."""
 
     subscription: Subscription
     after: str
@@ -32,7 +32,7 @@ class Demand(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Sent:
-    """A job that the sender has, and what it is to the ledger."""
+    """A job that was submitted to the sender, and the delivery it belongs to."""
 
     outgoing: Outgoing
     message: Message
@@ -43,10 +43,10 @@ class Sent:
 
 @dataclass(slots=True, eq=False)
 class Outgoing:
-    """One enabled endpoint's. Events up to `read_to` were looked at; `cursor` is as the database has it.
+    """The deliveries of one enabled endpoint. Its events up to `read_to` were read; `cursor` is as stored.
 
-    An outgoing that `drains` gets nothing more: once everything with the sender came back it is thrown
-    away, and the endpoint, if it is still enabled, begins again from its cursor.
+    One that `drains` gets nothing more: once the sender has returned all of its jobs it is removed, and the
+    endpoint, if still enabled, starts again from its cursor.
     """
 
     subscription: Subscription
@@ -55,25 +55,25 @@ class Outgoing:
     read_to: str
     cursor: str
     may_have_more: bool = True
-    looks_at: int = 0  # when retries are to be looked for, in the ledger's time
+    looks_at: int = 0  # when to read retries, in the ledger's time
     drains: bool = False
-    firsts: dict[str, bool] = field(default_factory=dict)  # not recorded yet, in order: was it answered?
-    unanswered: int = 0  # of `firsts`, with so many bytes:
+    firsts: dict[str, bool] = field(default_factory=dict)  # by event: whether it has a result
+    unanswered: int = 0  # how many of `firsts` have no result, and below the size of their bodies
     bytes: int = 0
     retrying: set[str] = field(default_factory=set)
-    recorded_since_demand: set[str] = field(default_factory=set)  # retries: what is read may not know it yet
+    recorded_since_demand: set[str] = field(default_factory=set)  # retries that a read may show as before
     with_sender: int = 0
 
     def has_demand(self, now: int) -> bool:
-        """Whether the database should be read for this endpoint."""
+        """Return whether the database should be read for this endpoint."""
         return not self.drains and (self._takes_firsts or now >= self.looks_for_retries_at)
 
     def demand(self, now: int, share: int) -> Demand:
-        """What there is room for, of first attempts at most `share`."""
+        """Return what may be read; of first attempts at most `share`."""
         firsts = min(share, FIRSTS_AHEAD - self.unanswered) if self._takes_firsts else 0
-        # Those on their way are still pending in the database, and stand before the others.
+        # Retries under way are still pending in the database, and come before the others.
         retries = RETRIES_AHEAD + len(self.retrying) if now >= self.looks_for_retries_at else 0
-        # From here on, so that what happens while the database is read is not overlooked.
+        # Reset before reading, so that what happens during the read is not missed.
         self.may_have_more = self.may_have_more and not firsts
         self.looks_at = NEVER if retries else self.looks_at
         self.recorded_since_demand.clear()
@@ -90,11 +90,11 @@ class Outgoing:
 
     @property
     def looks_for_retries_at(self) -> int:
-        """When the database is to be asked for retries, if nobody says so before."""
+        """When to read retries, unless something happens before."""
         return self.looks_at if len(self.retrying) < RETRIES_AHEAD and not self.drains else NEVER
 
     def take_feed(self, feed: Feed) -> list[Message]:
-        """Count what was found for first attempts as on its way."""
+        """Count the first attempts that were read as under way; return their messages."""
         self.read_to = feed.read_to
         self.may_have_more = self.may_have_more or feed.more
         for message in feed.messages:
@@ -105,9 +105,9 @@ class Outgoing:
         return feed.messages
 
     def take_retries(self, found: list[Retry], requested: int, now: int) -> list[Retry]:
-        """Those of the pending that are due, now counted as on their way."""
+        """Return those of the pending retries that are due, which now count as under way."""
         due: list[Retry] = []
-        if len(found) == requested:  # there may be more behind them, for when these are done
+        if len(found) == requested:  # more may follow, to be read when these are done
             self.looks_at = now
         for retry in found:
             if retry.due > now:
@@ -122,7 +122,7 @@ class Outgoing:
         return due
 
     def job(self, number: int, message: Message, attempt: int, *, is_first: bool) -> Job:
-        """The finished request: signed, and with the headers of docs/decisions.md#webhooks-delivery."""
+        """Return the finished request: signed, with the headers of docs/decisions.md#webhooks-delivery."""
         body = message.body.encode()
         headers = [
             ("Host", self.target.host_header),
@@ -149,7 +149,7 @@ class Outgoing:
         )
 
     def take_back(self, sent: Sent, *, made: bool) -> None:
-        """The sender is done with a job. One that was not made is read again from the database."""
+        """Account for a job that the sender has finished; one that was not made is read again later."""
         if not made:
             self.drains = True
         elif sent.is_first:
@@ -159,7 +159,7 @@ class Outgoing:
             self.bytes -= len(sent.message.body)
 
     def answered_to(self) -> str:
-        """Up to where everything was attempted, whether that is recorded yet or not."""
+        """Return the event up to which all were attempted, whether recorded or not."""
         cursor = self.cursor
         for event, answered in self.firsts.items():
             if not answered:
@@ -168,18 +168,20 @@ class Outgoing:
         return max(cursor, self.read_to)
 
     def recorded_to(self, cursor: str) -> None:
-        """The database has everything up to the cursor now, which is forgotten here."""
+        """Forget the events up to the cursor, as they are recorded now."""
         self.cursor = max(self.cursor, cursor)
         while self.firsts and (event := next(iter(self.firsts))) <= self.cursor:
             del self.firsts[event]
 
     def give_up(self) -> None:
-        """What came of a job cannot be recorded. A retry counts as on its way until the next deliverer, so
-        that it is not sent again and again."""
+        """Account for a job whose result cannot be recorded.
+
+        A retry counts as under way until the next deliverer starts, so that it is not sent over and over.
+        """
         self.with_sender -= 1
 
     def is_recorded(self, sent: Sent, retry_at: int | None) -> None:
-        """What came of a job is in the database, with when it is due again, if it is."""
+        """Account for a job whose result is recorded; `retry_at` is when it is due again, if it is."""
         self.with_sender -= 1
         if not sent.is_first:
             self.retrying.discard(sent.message.id)

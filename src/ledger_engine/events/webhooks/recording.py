@@ -1,7 +1,7 @@
-"""Record what came of attempts: all that came back together in one commit, if that works.
+"""Recording the results of attempts, all that arrived together in one commit if possible.
 
-Where it does not, and it is not the storage's fault, the outcomes are recorded in ever smaller parts, so
-that one which cannot be recorded holds up no other.
+If that fails, and not because of the storage, they are recorded in ever smaller parts, so that a result which
+cannot be recorded does not block the others.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from ledger_engine.database.engine import Engine
 from ledger_engine.events.webhooks import attempts, endpoints
 from ledger_engine.events.webhooks.attempts import Outcome
 
-GONE = 410  # what a receiver answers that wants nothing more
+GONE = 410  # the status with which a receiver asks for no more events
 
 log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Outcomes, and how far each endpoint has come by them. Of a `bare` one the exchange is left out."""
+    """Outcomes, and the cursors of their endpoints. A `bare` part is recorded without the exchange."""
 
     outcomes: list[Outcome]
     cursors: dict[str, str]
     bare: bool = False
 
     def smaller(self) -> list[Part]:
-        """The same in smaller parts, the cursors last; none when there are no smaller ones."""
+        """Return this part split into smaller ones, the cursors last; empty when it cannot be split."""
         by_endpoint = [
             Part([outcome for outcome in self.outcomes if outcome.endpoint == id], {id: cursor})
             for id, cursor in self.cursors.items()
@@ -45,15 +45,15 @@ class Part:
 
 
 class Recording:
-    """The recording of some outcomes, which `run` begins and, after lost storage, goes on with."""
+    """The recording of some outcomes. After StorageUnavailable, `run` continues where it stopped."""
 
     def __init__(self, engine: Engine, outcomes: list[Outcome], cursors: dict[str, str]) -> None:
         self._engine = engine
         self._parts = [Part(outcomes, cursors)]
-        self.given_up: set[tuple[str, str]] = set()  # endpoint and event of what cannot be recorded
+        self.given_up: set[tuple[str, str]] = set()  # endpoint and event of those that cannot be recorded
 
     async def run(self, now: int) -> None:
-        """Record what is not recorded yet; `now` is what the retries' waits are counted from.
+        """Record what is not recorded yet; the waits before retries count from `now`.
 
         Raises StorageUnavailable.
         """
@@ -79,7 +79,7 @@ class Recording:
 
 
 def store(unit: Unit, part: Part, now: int) -> None:
-    """Record the outcomes, the cursors, and what follows for the endpoints."""
+    """Record the outcomes and the cursors, and disable endpoints where that follows."""
     attempts.record(unit, part.outcomes, now)
     for id, cursor in part.cursors.items():
         endpoints.advance(unit, id, cursor)

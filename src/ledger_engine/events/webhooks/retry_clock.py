@@ -1,9 +1,9 @@
-"""The retry clock: keeps retries due when they were meant to be, whatever the machine's clock shows.
+"""The retry clock: keeps retries due at the time that was meant, whatever the machine's clock shows.
 
-Retries are due by the ledger's clock less what is stored as `put_off` (`kept_time`); how long to wait is
-measured on the monotonic clock. When the two part, the clock was set: no time has passed, so `put_off` grows
-by as much, and a jump of 400 days makes nothing due. At a start `put_off` is set to how far the
-ledger's clock is ahead of the real time, as far as that is known.
+Retries are due by the ledger's clock minus the stored `put_off` (`kept_time`), and the wait is measured on
+the monotonic clock. When the two differ, the clock was set and no time has passed: `put_off` grows by the
+difference, so that a jump of 400 days makes nothing due. At a start `put_off` is set to how far the ledger's
+clock is ahead of the real time, as far as that is known.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ledger_engine.database.engine import Engine
 from ledger_engine.events.webhooks import attempts, endpoints
 from ledger_engine.events.webhooks.attempts import JUMP_MS
 
-OVERDUE_EVERY_S = 1.0  # after a stop, to one endpoint; no slower than the first retry
+OVERDUE_EVERY_S = 1.0  # after a stop, one overdue retry for each endpoint; never slower than the first retry
 SPREAD_AT_ONCE = 200
 
 log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
 
 class RetryClock:
-    """The clock of one deliverer. `begin` comes first.
+    """The clock of one deliverer. Call `begin` first.
 
-    `held_before` is 0, or the ledger's time before which a retry's last attempt was made if it is held back.
+    `held_before` is 0 or a ledger time: retries last attempted before it are held back.
     """
 
     def __init__(
@@ -46,16 +46,16 @@ class RetryClock:
 
     @property
     def followed_to(self) -> int:
-        """The ledger's time when `follow` was called last."""
+        """The ledger's time at the last `follow`."""
         return self._clock_at
 
     async def begin(self, *, hold: bool) -> None:
-        """Go on where the last deliverer stopped; `hold` holds all its retries back until `release`.
+        """Continue where the last deliverer stopped; `hold` holds its retries back until `release`.
 
         Raises StorageUnavailable.
         """
         if hold:
-            # An attempt may have been recorded after the time was last kept.
+            # An attempt may have been recorded after the time was last stored.
             self._engine.clock.advance_past(await self._engine.read(attempts.last_pending_attempt))
             self.held_before = self._engine.clock.now()
         await self._engine.write(endpoints.begin_sending)
@@ -65,16 +65,16 @@ class RetryClock:
         self._note_clocks()
 
     async def release(self) -> None:
-        """Send what was held back too, now that the real time is known. Raises StorageUnavailable."""
+        """Release the retries that were held back, as the real time is known. Raises StorageUnavailable."""
         await self.follow()
         await self._go_by_real_time()
         await self._spread_overdue()
         self.held_before = 0
 
     async def follow(self) -> int:
-        """Put retries off by as much as the clock was set forward; return the ledger's time.
+        """Postpone retries by as much as the clock was set forward; return the ledger's time.
 
-        Whatever is compared with stored times must take the time from here. Raises StorageUnavailable.
+        Compare only this time with stored times. Raises StorageUnavailable.
         """
         async with self._following:
             clock, monotonic = self._engine.clock.now(), self._monotonic()
@@ -91,11 +91,11 @@ class RetryClock:
         await self._engine.write(partial(attempts.go_by_real_time, real_time=self._real_time()))
 
     def _note_clocks(self) -> None:
-        # A first write brings the clock past everything that was recorded: that is no jump.
+        # A first write advances the clock past everything recorded, which is not a jump.
         self._clock_at, self._monotonic_at = self._engine.clock.now(), self._monotonic()
 
     async def _spread_overdue(self) -> None:
-        """Have what became due while nobody sent leave little by little, not all at once."""
+        """Make retries that became due while nothing was sent due one after the other, not all at once."""
         for endpoint, _ in await self._engine.read(endpoints.sealed_secrets):
             before = first_at = self._engine.clock.now()
             spread = SPREAD_AT_ONCE

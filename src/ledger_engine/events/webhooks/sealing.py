@@ -1,7 +1,7 @@
-"""Seal webhook secrets for the database: encrypted when a key is given, else as they are.
+"""Sealing of webhook secrets for the database: encrypted when a key is set, otherwise as they are.
 
-A receiver's signature cannot be made from a hash, so these secrets must be readable to the server.
-With the environment variable LEDGER_SECRET_KEY set, a stolen database file or backup tells none.
+A signature cannot be made with a hash of the secret, so the server must be able to read it. With the
+environment variable LEDGER_SECRET_KEY set, a stolen database file or backup reveals no secret.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _MARK = "fernet:"
 
 
 class WrongKey(Exception):
-    """The secret was sealed with another key, or none is given."""
+    """The secret was sealed with another key, or no key is set."""
 
 
 class Seal:
-    """Seals and opens with `key`, any text; None leaves secrets readable."""
+    """Seals and opens secrets with `key`, which is any text; with None they stay readable."""
 
     def __init__(self, key: str | None) -> None:
         self._key = key or None
 
     @staticmethod
     def from_environment() -> Seal:
-        """The seal whose key is in LEDGER_SECRET_KEY."""
+        """Return the seal with the key in LEDGER_SECRET_KEY."""
         return _seal_of(os.environ.get(VARIABLE))
 
     @property
@@ -39,11 +39,11 @@ class Seal:
         return self._key is not None
 
     def close(self, secret: str) -> str:
-        """What is stored of a secret."""
+        """Return the form in which a secret is stored."""
         return secret if self._key is None else _MARK + self._fernet.encrypt(secret.encode()).decode()
 
     def open(self, stored: str) -> str:
-        """The secret again; raises WrongKey."""
+        """Return the secret of a stored form. Raises WrongKey."""
         if not stored.startswith(_MARK):
             return stored
         if self._key is None:
@@ -57,11 +57,11 @@ class Seal:
 
     @cached_property
     def _fernet(self) -> Fernet:
-        # Imported when it is needed: a server without webhooks, or without a key, starts without it.
+        # Imported here, so that a server without webhooks or without a key need not load it.
         from cryptography.fernet import Fernet
 
         assert self._key is not None
-        # A stretched key, because people give words. The salt need not differ: no list of hashes is kept.
+        # The key is stretched, as people use words. The salt may be constant, as no hashes are stored.
         stretched = hashlib.scrypt(
             self._key.encode(), salt=b"ledger webhook secrets", n=2**14, r=8, p=1, dklen=32
         )
@@ -74,5 +74,5 @@ def _seal_of(key: str | None) -> Seal:
 
 
 def is_sealed(stored: str) -> bool:
-    """Whether what is stored of a secret is encrypted."""
+    """Return whether a stored secret is encrypted."""
     return stored.startswith(_MARK)

@@ -1,11 +1,11 @@
-"""The sender in a process of its own, so that it keeps its pace and its order however busy the ledger is.
+"""The sender in a process of its own, so that the load of the server delays no delivery.
 
-In the ledger's own event loop each delivery would wait for a turn among the requests, several times,
-and take its time from them. Over here it costs the ledger a line out and a line back. The process is
-handed finished requests: it knows no secret and no database, keeps nothing, and ends with its owner.
+In the server's event loop each delivery would wait several times for its turn among the requests, and take
+time from them. Here it costs the server one line out and one line in. The process receives finished requests:
+it knows no secret and no database, stores nothing, and ends with its owner.
 
 The lines are JSON arrays. To the sender: `["job", …]` with the fields of a Job, `["drop", endpoint]`,
-`["stop", seconds]`. From it: the fields of an Answer.
+`["stop", seconds]`. From it: the fields of a SendResult.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Any
 from ledger_engine.events.webhooks.sealing import VARIABLE
 from ledger_engine.events.webhooks.sending import Job, Sender, SendResult
 
-RESTART_AFTER_S = (1, 2, 5, 10, 30)  # after it ended unasked, once, twice, …
-HEALTHY_AFTER_S = 60  # so long without an end, and the next end counts as the first
-STOP_TIMEOUT_S = 2  # after its last answer
-NICENESS = 5  # where the machine is busy, requests go before webhooks
-_GATHERED_S = 0.005  # answers are written together, so that their reader is not woken for each
+RESTART_AFTER_S = (1, 2, 5, 10, 30)  # after it ended unexpectedly once, twice, …
+HEALTHY_AFTER_S = 60  # after running this long, its next end counts as the first
+STOP_TIMEOUT_S = 2  # after its last result
+NICENESS = 5  # on a busy machine requests come before webhooks
+_GATHERED_S = 0.005  # results are written together, so that the reader wakes less often
 _CHUNK = 1 << 18
 _PROGRAM = "from ledger_engine.events.webhooks.sender_process import main; main()"
 
@@ -35,7 +35,7 @@ log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
 
 class SenderProcess:
-    """A Sender elsewhere. Jobs are taken while `is_ready`; each is answered through `report`, once."""
+    """A Sender in another process. Submit jobs while `is_ready`; `report` is called once with each result."""
 
     def __init__(self, report: Callable[[SendResult], None]) -> None:
         self._report = report
@@ -46,25 +46,25 @@ class SenderProcess:
 
     @property
     def is_ready(self) -> bool:
-        """Whether jobs can be submitted now; asking for the first time starts the process."""
+        """Whether jobs can be submitted; the first call starts the process."""
         if self._keeper is None and not self._stopping:
             self._keeper = asyncio.create_task(self._keep_running())
         return self._process is not None
 
     def submit(self, job: Job) -> None:
-        """Hand over a job; an endpoint's first attempts are begun in the order they are given."""
-        if self._process is None:  # it has ended since somebody asked whether it is ready
+        """Submit a job. An endpoint's first attempts are started in the order submitted."""
+        if self._process is None:  # it has ended since `is_ready`
             self._report(SendResult(job.number, made=False))
             return
         self._unanswered.add(job.number)
         self._write(["job", *job])
 
     def drop(self, endpoint: str) -> None:
-        """Have the endpoint's jobs given back that are not begun."""
+        """Return the endpoint's jobs that were not started as not made."""
         self._write(["drop", endpoint])
 
     async def stop(self, grace_s: float) -> None:
-        """Begin nothing more, give what is under way so long to end, and end the process."""
+        """Start nothing more, give attempts under way `grace_s` seconds to end, and end the process."""
         self._stopping = True
         if self._keeper is None:
             return
@@ -89,7 +89,7 @@ class SenderProcess:
                 await self._run()
             except OSError as error:
                 log.error("the webhook sender cannot be started: %s", error)
-            except Exception:  # whatever it is: without this task nothing is sent any more
+            except Exception:  # of any kind: if this task ended, nothing would be sent
                 log.exception("the webhook sender wrote something that cannot be read")
             if self._stopping:
                 return
@@ -101,14 +101,14 @@ class SenderProcess:
             await asyncio.sleep(pause)
 
     async def _run(self) -> None:
-        """Start the process and pass its answers on until it ends."""
+        """Start the process and report its results until it ends."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-P", "-c", _PROGRAM),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             env=_environment(),
-            start_new_session=True,  # Ctrl-C is for its owner, who lets it finish
+            start_new_session=True,  # Ctrl-C reaches only its owner, which lets it finish
         )
         assert process.stdout is not None
         self._process = process
@@ -130,25 +130,25 @@ class SenderProcess:
 
 
 class Lines:
-    """Whole lines out of what a pipe gives."""
+    """A splitter of a pipe's bytes into whole lines."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[Any]:
-        """The values of the lines that end in `data`."""
+        """Return the values of the lines that `data` completes."""
         *whole, self._rest = (self._rest + data).split(b"\n")
         return [json.loads(line) for line in whole]
 
 
 def main() -> None:
-    """The process: send what stdin says until it ends, which is when its owner does."""
+    """Run the process: send the jobs from stdin until it ends, which happens when the owner ends."""
     import uvloop
 
     os.nice(NICENESS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve())
-    # Threads that wait for a name server are not waited for.
+    # Exit without waiting for threads that wait for a name server.
     os._exit(0)
 
 
@@ -161,7 +161,7 @@ async def _serve() -> None:
     gathered: list[bytes] = []
 
     def flush() -> None:
-        if not transport.is_closing():  # else nobody reads any more: the owner was killed
+        if not transport.is_closing():  # closing means that the owner was killed
             writer.write(b"".join(gathered))
         gathered.clear()
 
@@ -190,6 +190,6 @@ def _encode(line: list[Any]) -> bytes:
 
 
 def _environment() -> dict[str, str]:
-    """Ours without secrets, and with our own way to the modules, which an archive sets up at its start."""
+    """Return our environment without secrets, and with our sys.path, which an archive sets at its start."""
     kept = {name: value for name, value in os.environ.items() if name not in (VARIABLE, "LEDGER_API_KEY")}
     return kept | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

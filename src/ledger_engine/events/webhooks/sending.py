@@ -1,11 +1,11 @@
-"""Send what is handed over: in order for each endpoint, and no endpoint at another's cost.
+"""The sender: makes the attempts submitted, in order for each endpoint, which do not delay each other.
 
-Each endpoint has a lane. Its first attempts go one after the other: the next begins once the one before
-was answered, or has been on the wire for a quarter of a second, so that a receiver which is slow or hangs
-holds up nothing but its own lane, and its own lane not for ever. Retries go beside them.
+Each endpoint has a lane. Its first attempts are made one after the other: the next starts once the one before
+has a result, or was sent a quarter of a second ago. So a receiver that is slow or hangs delays only its own
+lane, and that not for ever. Retries are made beside them.
 
-A lane may always have one of each under way. What is more comes out of a store that all lanes share,
-so that however many receivers hang, a good one goes on.
+A lane may always have one of each under way. Further ones count against a limit that all lanes share, so that
+a working receiver gets its events however many others hang.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from typing import NamedTuple
 from ledger_engine.events.webhooks.addresses import Target
 from ledger_engine.events.webhooks.exchange import Failed, Headers, ReceiverConnection, Response, connect
 
-DEADLINE_S = 15  # for the whole of an attempt (docs/decisions.md#webhooks-retries)
+DEADLINE_S = 15  # for a whole attempt (docs/decisions.md#webhooks-retries)
 OVERTAKE_S = 0.25
 FIRSTS_MAX = 8  # first attempts under way in one lane
 RETRIES_MAX = 4
-SHARED_MAX = 128  # under way in all lanes together, beyond what each may always have
+SHARED_MAX = 128  # under way in all lanes together, beyond the one that each lane may always have
 IDLE_S = 4  # servers keep a connection for 5 seconds or more
 
 
 class Job(NamedTuple):
-    """One attempt to make. `number` is the caller's; `target` is that of addresses, in its parts."""
+    """One attempt to make. `number` is the caller's; host, port, TLS and path are those of a Target."""
 
     number: int
     endpoint: str
@@ -46,7 +46,7 @@ class Job(NamedTuple):
 
 
 class SendResult(NamedTuple):
-    """What came of a job. Without `made` it was never begun, or broken off by us: nothing is known.
+    """The result of a job. Without `made` it was not started, or cancelled: its outcome is unknown.
 
     `error` is None for a 2xx answer within the deadline; `status`, `headers` and `body` are the
     receiver's, None without an answer.
@@ -63,10 +63,10 @@ class SendResult(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Queue:
-    """Jobs of one lane, begun in the order they came, `most` of them under way at once.
+    """The jobs of one lane, started in the order submitted, at most `most` under way at once.
 
-    In a queue `in_order` the job begun last is its `head`, and no other is begun, until it was answered
-    or has been on the wire long enough.
+    With `in_order` the last job started is the `head`: the next is started when that one has a result or was
+    sent long enough ago.
     """
 
     lane: _Lane
@@ -96,7 +96,7 @@ class _Lane:
 
 
 class Sender:
-    """Makes the attempts it is given; each job is answered through `report`, once."""
+    """Makes the attempts submitted; `report` is called once with each result."""
 
     is_ready = True
 
@@ -105,11 +105,11 @@ class Sender:
         self._deadline_s = deadline_s
         self._lanes: dict[str, _Lane] = {}
         self._shared = 0
-        self._wanting: dict[_Queue, None] = {}  # those that wait for the shared store, the longest first
+        self._wanting: dict[_Queue, None] = {}  # queues waiting for the shared limit, oldest first
         self._tasks: set[asyncio.Task[None]] = set()
 
     def submit(self, job: Job) -> None:
-        """Take a job; an endpoint's first attempts are begun in the order they are given."""
+        """Submit a job. An endpoint's first attempts are started in the order submitted."""
         lane = self._lanes.get(job.endpoint)
         if lane is None:
             lane = self._lanes[job.endpoint] = _Lane(job.endpoint)
@@ -118,7 +118,7 @@ class Sender:
         self._begin_what_may(queue)
 
     def drop(self, endpoint: str) -> None:
-        """Give back the endpoint's jobs that are not begun, and let its connections go."""
+        """Return the endpoint's jobs that were not started as not made, and close its idle connections."""
         lane = self._lanes.get(endpoint)
         if lane is None:
             return
@@ -131,7 +131,7 @@ class Sender:
             self._report(SendResult(job.number, made=False))
 
     async def stop(self, grace_s: float) -> None:
-        """Begin nothing more, give what is under way so long to end, and break off the rest."""
+        """Start nothing more, give attempts under way `grace_s` seconds to end, and cancel the rest."""
         for endpoint in list(self._lanes):
             self.drop(endpoint)
         if self._tasks:
@@ -156,7 +156,7 @@ class Sender:
             task.add_done_callback(self._tasks.discard)
 
     async def _make(self, queue: _Queue, job: Job) -> None:
-        """Make one attempt and report it; then begin what waited for it."""
+        """Make one attempt and report it, then start the jobs that waited for it."""
         answer = SendResult(job.number, made=False)
         try:
             answer = await self._attempt(queue, job)
@@ -188,7 +188,7 @@ class Sender:
         except OSError as failure:
             error = os.strerror(failure.errno) if failure.errno else str(failure)
         except Exception as failure:
-            # Whatever it is, it is this job's: told as one that was not made, it would come again at once.
+            # Count any error as a failure: a job reported as not made would come again at once.
             error = f"{type(failure).__name__}: {failure}"
         latency_ms = round((time.monotonic() - began) * 1000)
         if response is None:
@@ -217,7 +217,7 @@ class Sender:
                 response = await connection.post(job.path, job.headers, job.body.encode(), on_sent)
             except (Failed, OSError):
                 connection.close()
-                # Receivers close idle connections; that it crossed with our request is no failure.
+                # Receivers close idle connections; one that closed as our request was sent is no failure.
                 if not used_before or connection.answering:
                     raise
                 continue
@@ -231,7 +231,7 @@ class Sender:
             return response
 
     def _pass_on(self, queue: _Queue, job: Job) -> None:
-        """The next may begin: this job was answered, or has been on the wire long enough."""
+        """Let the next job start, as this one has a result or was sent long enough ago."""
         if queue.head is job:
             queue.head = None
         self._begin_what_may(queue)
