@@ -1,1 +1,1 @@
-"""Seeding: a made-up history from a JSON file, through the rules of the engine (docs/seeds.md)."""
+"""Seeding: invented histories from JSON files, loaded by the engine's own rules (docs/seeds.md)."""

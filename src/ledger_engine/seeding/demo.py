@@ -1,7 +1,7 @@
-"""The demo's traffic: what happens in a ledger that somebody uses, now and then, a few times a second.
+"""The demo's traffic: a few changes a second, such as a ledger in use has.
 
-It goes by what is there: what was posted, invoiced and ordered before happens again, with other
-figures. So it fits whatever data set is loaded, and goes through the engine's own rules.
+It repeats what it finds: transactions, invoices and orders like earlier ones, with other amounts. So it fits
+whatever data set is loaded. All changes go through the engine's own rules.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from ledger_engine.seeding.loading import Progress, load
 from ledger_engine.seeding.reading import read
 from ledger_engine.seeding.steps import steps_of
 
-DATA_SET = "roastery"  # of those that come with the program
-A_SECOND = 3.0  # things that happen, on average
-POSTINGS_MAX = 2000  # how far back it looks for what may happen again
-OFTEN = 10  # times in that past: what is rarer, like wages, does not happen at any moment
+DATA_SET = "roastery"  # one of those included in the package
+A_SECOND = 3.0  # changes, on average
+POSTINGS_MAX = 2000  # how many recent transactions may be repeated
+OFTEN = 10  # occurrences among these; rarer ones, like wages, are not repeated
 
 log = logging.getLogger("ledger_engine.seeding.demo")
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What happened and may happen again. It is looked up once: what the demo adds does not come back."""
+    """Past changes that may be repeated. They are read once: what the demo adds is not repeated."""
 
     postings: list[Transaction]
     invoices: list[Invoice]
@@ -62,9 +62,9 @@ async def make_past(engine: Engine) -> None:
 
 
 async def play(engine: Engine, *, seed: int = 1, acts: int | None = None) -> None:
-    """Let things happen in the test mode of the first project until cancelled, or so many times.
+    """Make changes in the test mode of the first project until cancelled, or `acts` of them.
 
-    Nothing that goes wrong here ends it: a demo with a gap is better than none.
+    No error ends it: a demo with a gap is better than none.
     """
     random = Random(seed)
     try:
@@ -77,7 +77,7 @@ async def play(engine: Engine, *, seed: int = 1, acts: int | None = None) -> Non
     while acts is None or acts > 0:
         await asyncio.sleep(random.expovariate(A_SECOND) if acts is None else 0)
         act = random.choices(list(ACTS), list(ACTS.values()))[0]
-        # A work may be run again: each gets its own chance, drawn here once.
+        # A work may run again and must do the same, so its chance is drawn here, once.
         chance = random.getrandbits(64)
         try:
             await engine.write(partial(_run, act=act, tenant=tenant, past=past, chance=chance))
@@ -89,7 +89,7 @@ async def play(engine: Engine, *, seed: int = 1, acts: int | None = None) -> Non
 
 
 def recall(unit: Unit, tenant: Tenant) -> Past:
-    """The project's recent past."""
+    """Return the project's recent past."""
     postings: list[Transaction] = []
     wanted: PageRequest | None = PageRequest(LIMIT_MAX)
     while wanted is not None and len(postings) < POSTINGS_MAX:
@@ -98,7 +98,7 @@ def recall(unit: Unit, tenant: Tenant) -> Past:
         wanted = PageRequest(LIMIT_MAX, after=page.next_cursor) if page.next_cursor else None
     times = Counter(each.description for each in postings)
     return Past(
-        # Of a transfer its first side stands for both.
+        # The first side of a transfer stands for both.
         postings=[
             each
             for each in postings
@@ -114,7 +114,7 @@ def _run(unit: Unit, act: Act, tenant: Tenant, past: Past, chance: int) -> None:
 
 
 def post_again(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
-    """Something like an earlier posting, for about as much; a debit only where there is as much."""
+    """Post a transaction like an earlier one, with a similar amount; debit only what the account holds."""
     if not past.postings:
         return
     like = random.choice(past.postings)
@@ -126,14 +126,14 @@ def post_again(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
 
 
 def refund(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
-    """One of the last payments goes back."""
+    """Refund one of the last payments."""
     recent = transactions.page(unit, tenant, PageRequest(LIMIT_MAX), type="credit").items
     if simple := [each for each in recent if each.transfer is None and each.reverses is None]:
         transactions.reverse(unit, tenant, random.choice(simple).id)
 
 
 def draft_invoice(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
-    """A customer buys again."""
+    """Draft an invoice like an earlier one."""
     if not past.invoices:
         return
     like = random.choice(past.invoices)
@@ -152,19 +152,19 @@ def draft_invoice(unit: Unit, tenant: Tenant, past: Past, random: Random) -> Non
 
 
 def finalize_invoice(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
-    """A draft is sent."""
+    """Finalize a draft."""
     if invoice := _some_invoice(unit, tenant, random, "draft"):
         invoices.finalize(unit, tenant, invoice)
 
 
 def pay_invoice(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
-    """A customer pays."""
+    """Pay an open invoice."""
     if invoice := _some_invoice(unit, tenant, random, "open"):
         invoices.pay(unit, tenant, invoice)
 
 
 def place_order(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
-    """Someone of the directory orders what was ordered before."""
+    """Place an order like an earlier one, by any user."""
     active = [user for user in users.page(unit, tenant, per_page=LIMIT_MAX).items if user.status == "active"]
     if past.orders and active:
         new = NewOrder(random.choice(active).id, random.choice(past.orders).items)
@@ -172,19 +172,19 @@ def place_order(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
 
 
 def pay_order(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
-    """An order is paid."""
+    """Pay an open order."""
     if order := _some_order(unit, tenant, random, "open"):
         orders.pay(unit, tenant, order)
 
 
 def ship_order(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
-    """An order leaves the house."""
+    """Ship a paid order."""
     if order := _some_order(unit, tenant, random, "paid"):
         orders.ship(unit, tenant, order)
 
 
-# What may happen, and how often in a hundred times. Each stage is left a little more often than it is
-# entered, so that drafts and open orders do not pile up however long the demo runs.
+# What may happen, and how often in a hundred times. Objects leave each stage a little more often than they
+# enter it, so that drafts and open orders do not pile up however long the demo runs.
 ACTS: dict[Act, int] = {
     post_again: 59,
     refund: 1,
@@ -198,7 +198,7 @@ ACTS: dict[Act, int] = {
 
 
 def _about(amount: int, random: Random) -> int:
-    """Within a fifth of the amount, and as round as it is: 12,500 stays a multiple of 100."""
+    """Return an amount within a fifth of the given one, and as round: 12,500 stays a multiple of 100."""
     grain = 1
     while amount % (grain * 10) == 0 and amount // (grain * 10) >= 10:
         grain *= 10

@@ -1,4 +1,4 @@
-"""What stands in a data set. What may vary from one repetition to the next is drawn when it is loaded."""
+"""The entries of a data set. Values that may vary between repetitions are drawn when it is loaded."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """An integer drawn from `least` to `most` in steps; both are the same for one that is fixed."""
+    """An integer drawn from `least` to `most` in steps; a fixed one has both the same."""
 
     least: int
     most: int
     step: int = 1
 
     def draw(self, random: Random) -> int:
-        # Only random() gives the same numbers on every version of Python.
+        # Of the methods only random() gives the same numbers on every version of Python.
         return self.least + self.step * int(random.random() * ((self.most - self.least) // self.step + 1))
 
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """From the history's `day` on (1 is its first) until `until`, every so many days, `per_day` times.
+    """The times of an entry: from the history's `day` (1 is the first) to `until`, `per_day` times on each,
+    with a fixed number of days in between.
 
     `minute` is the minute of the day.
     """
@@ -46,7 +47,7 @@ class When:
 
 @dataclass(frozen=True, slots=True)
 class AccountEntry:
-    """`ref` is the name the other entries call it by."""
+    """An account. Other entries refer to it by `ref`."""
 
     place: str
     when: When
@@ -69,7 +70,7 @@ class UserEntry:
 
 @dataclass(frozen=True, slots=True)
 class Fee:
-    """So many percent of an amount, moved on from the same account to the account `to`."""
+    """A percentage of an amount, transferred from the same account to the account `to`."""
 
     percent: int
     to: str
@@ -78,7 +79,7 @@ class Fee:
 
 @dataclass(frozen=True, slots=True)
 class TransactionEntry:
-    """`amount` is None for all that the account holds. Of 100 of them, `reverse_share` are reversed."""
+    """`amount` is None for the account's whole balance. `reverse_share` percent of them are reversed."""
 
     place: str
     when: When
@@ -101,9 +102,9 @@ class LineEntry:
 
 @dataclass(frozen=True, slots=True)
 class InvoiceEntry:
-    """Of `lines` as many as `pick` says are drawn, all for None.
+    """`pick` of the `lines` are drawn, all for None.
 
-    It is finalized so many days after it is drafted, and paid or voided so many days after that.
+    It is finalized `finalize_after` days after it is drafted, and paid or voided the given days after that.
     """
 
     place: str
@@ -123,9 +124,9 @@ class InvoiceEntry:
 
 @dataclass(frozen=True, slots=True)
 class OrderEntry:
-    """Of `items` as many as `pick` says are drawn; a `Whole` among their fields is drawn too.
+    """`pick` of the `items` are drawn, all for None; a `Whole` among their fields is drawn too.
 
-    It is paid so many days after it is placed, and shipped so many days after that.
+    It is paid `pay_after` days after it is placed, and shipped the given days after that.
     """
 
     place: str
@@ -142,7 +143,7 @@ Entry = AccountEntry | UserEntry | TransactionEntry | InvoiceEntry | OrderEntry
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """`name` is the file's; the history is so many `days` long and ends yesterday."""
+    """A data set. `name` is the file's; its history lasts `days` days and ends yesterday."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""Reading JSON objects field by field, with the place of each mistake."""
+"""Reading of JSON objects field by field, with the place of each mistake."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _MISSING: Any = object()
 
 
 class BadDataSet(ValueError):
-    """A mistake in a data set; the text begins with its place, like `accounts[3].currency: …`."""
+    """A mistake in a data set; the message begins with its place, such as `accounts[3].currency: …`."""
 
     def __init__(self, place: str, message: str) -> None:
         super().__init__(f"{place}: {message}")
 
 
 class Fields:
-    """The fields of one JSON object, taken one by one; `end` complains of those nobody took."""
+    """The fields of one JSON object, to be taken one by one; `end` fails on any that are left."""
 
     def __init__(self, value: object, place: str, called: str) -> None:
         if not isinstance(value, dict):
@@ -104,7 +104,7 @@ class Fields:
         return When(day, until, every, per_day, self._minute("08:00-19:59"))
 
     def when_once(self, days: int) -> When:
-        """Early in the day, so that what happens on it later finds it there."""
+        """Return a single day and an early minute, so that whatever happens later on that day finds it."""
         day = self.whole("day", 1, days, 1)
         return When(day, day, 1, Whole(1, 1), self._minute("00:00-04:59"))
 

@@ -1,4 +1,4 @@
-"""Loading a data set: its history happens through the engine's own rules, dated into the past."""
+"""Loading of a data set: its history is made by the engine's own rules, with dates in the past."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ TABLES = ("accounts", "transactions", "invoices", "users", "orders")
 
 @dataclass(slots=True)
 class Progress:
-    """How many steps are done; to be looked at from outside while the work runs."""
+    """How many steps are done; another thread may read it while the work runs."""
 
     done: int = 0
 
 
 class UnitInThePast:
-    """A unit whose time is the history's and whose ids hold that time."""
+    """A unit with the history's time, and with ids made from that time."""
 
     def __init__(self, unit: Unit, ids: IdSource) -> None:
         self._unit = unit
@@ -62,12 +62,11 @@ class UnitInThePast:
 def load(
     unit: Unit, project: Project, data_set: DataSet, steps: Sequence[Step], progress: Progress
 ) -> dict[str, int]:
-    """Let the history happen in the project's test mode, in this one work; gives how many objects of each
-    kind that made.
+    """Load the history into the project's test mode, in this work; return the new objects of each kind.
 
-    It ends at the last midnight (UTC). Raises BadDataSet where the engine's rules forbid a step, and
-    Conflict when the data set was loaded before or the project has records from the history's time:
-    lists and running balances follow the order of time, so nothing is put in front of what is there.
+    It ends at the last midnight (UTC). Raises BadDataSet for a step that the engine's rules forbid, and
+    Conflict when the data set was loaded before or the project has records from the history's time: lists and
+    running balances are in the order of time, so nothing may be inserted before existing records.
     """
     tenant = tenant_of(project)
     start = start_of(data_set, unit.now)
@@ -82,7 +81,7 @@ def load(
 
 
 def tenant_of(project: Project) -> Tenant:
-    """The scope of the project's test mode, where data sets are loaded."""
+    """Return the tenant of the project's test mode, which data sets are loaded into."""
     return Tenant(
         project.id,
         livemode=False,
@@ -92,14 +91,14 @@ def tenant_of(project: Project) -> Tenant:
 
 
 def start_of(data_set: DataSet, now: int) -> int:
-    """When the history begins that ends at the last midnight (UTC)."""
+    """Return when a history starts that ends at the last midnight (UTC), in milliseconds."""
     return now - now % DAY - data_set.days * DAY
 
 
 def happen(
     history: History, past: UnitInThePast, steps: Sequence[Step], start: int, progress: Progress
 ) -> None:
-    """Let the steps happen, each at its moment; raises BadDataSet where the engine's rules forbid one."""
+    """Make each step at its time. Raises BadDataSet for one that the engine's rules forbid."""
     for step in steps:
         past.now = start + step.at
         try:
@@ -113,7 +112,7 @@ def happen(
 
 
 def take_once(unit: Unit, tenant: Tenant, data_set: DataSet) -> None:
-    """Note that the data set is loaded into the project; raises Conflict when it was before."""
+    """Record that the data set was loaded into the project. Raises Conflict when it was before."""
     try:
         idempotency.take(unit, tenant, f"seed/{quote(data_set.name)[:200]}", tenant.project)
     except DuplicateIdempotencyKey:
@@ -121,14 +120,14 @@ def take_once(unit: Unit, tenant: Tenant, data_set: DataSet) -> None:
 
 
 def loaded_before(tenant: Tenant, data_set: DataSet) -> Conflict:
-    """The refusal to load a data set into a project a second time."""
+    """Return the error for loading a data set into a project a second time."""
     return Conflict(
         "duplicate_idempotency_key", f"The data set {data_set.name} was loaded into {tenant.project} before."
     )
 
 
 def require_capacity(unit: Unit, tenant: Tenant, start: int) -> None:
-    """Raise Conflict when the project has records of that moment or later."""
+    """Raise Conflict when the project has records of this time or later."""
     newest = 0
     for table in TABLES:
         row = unit.first(f"SELECT max(id) AS id FROM {table} WHERE {condition_on(table)}", tenant.bind())
@@ -143,7 +142,7 @@ def require_capacity(unit: Unit, tenant: Tenant, start: int) -> None:
 
 
 def count(unit: Unit, tenant: Tenant) -> dict[str, int]:
-    """How many objects of each kind the project and mode has."""
+    """Return how many objects of each kind the project and mode has."""
     counted = {}
     for table in TABLES:
         row = unit.first(f"SELECT count(*) AS rows FROM {table} WHERE {condition_on(table)}", tenant.bind())

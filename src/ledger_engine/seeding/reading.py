@@ -1,4 +1,4 @@
-"""From a JSON file to a data set, with a clear word about each mistake."""
+"""Reading of a data set from a JSON file, with a clear message for each mistake."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def read(file: Path) -> DataSet:
-    """The data set in a file. Raises BadDataSet, and OSError when the file cannot be read."""
+    """Return the data set in a file. Raises BadDataSet, and OSError when the file cannot be read."""
     try:
         text = file.read_bytes().decode()
         value = json.loads(text, object_pairs_hook=_without_duplicates)
-        dumps(value).encode()  # a lone surrogate fails here, and what is no number in JSON
+        dumps(value).encode()  # fails for lone surrogates and for numbers that JSON does not have
     except json.JSONDecodeError as error:
         raise BadDataSet(f"{file.name}:{error.lineno}:{error.colno}", f"{error.msg}.") from None
     except RecursionError:

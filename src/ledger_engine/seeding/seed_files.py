@@ -1,18 +1,18 @@
-"""Where the demo data sets are: in the wheel beside this module, in a checkout at the repository's root."""
+"""The paths of the demo data sets: beside this module in the wheel, at the root of a checkout."""
 
 from pathlib import Path
 
 
 def names() -> list[str]:
-    """The data sets that come with the program, by name (the file's stem), sorted."""
+    """Return the names of the included data sets (the files' stems), sorted."""
     return sorted(file.stem for file in _folder().glob("*.json"))
 
 
 def path(name_or_path: str) -> Path:
-    """The file of a data set: one of `names()`, or any JSON file by its path.
+    """Return the path of a data set: one of `names()`, or any JSON file by its path.
 
-    A bundled name wins, so that a file which happens to lie in the working directory changes nothing.
-    Raises FileNotFoundError, whose text tells the names there are.
+    An included name comes first, so that a file that happens to be in the working directory has no effect.
+    Raises FileNotFoundError, whose message lists the names.
     """
     bundled = _folder() / f"{name_or_path}.json"
     if name_or_path in names():

@@ -1,7 +1,7 @@
-"""From a data set to its history: every step with its moment, in their order.
+"""The steps of a data set's history, each with its time, in order.
 
-Each entry draws from a random stream of its own, so the same file gives the same history, and an entry
-that is added changes no other.
+Each entry draws from a random stream of its own, so that the same file gives the same history, and adding an
+entry changes no other.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MONTHS = (
 
 @dataclass(slots=True)
 class History:
-    """What a step finds: where it happens, and the ids of what the steps before it made."""
+    """The context of a step: the project, and the ids of the objects that earlier steps made."""
 
     unit: Unit
     tenant: Tenant
@@ -53,7 +53,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`at` is in milliseconds from the start of the history; `place` is the entry it comes from."""
+    """`at` is in milliseconds from the start of the history; `place` is the entry that the step is from."""
 
     at: int
     place: str
@@ -61,11 +61,11 @@ class Step:
 
 
 def steps_of(data_set: DataSet) -> list[Step]:
-    """All steps, in order. Raises BadDataSet when there are far too many."""
+    """Return all steps in order. Raises BadDataSet when there are far too many."""
     found: list[Step] = []
     for entry in data_set.entries:
         for step in _steps(entry, Random(entry.place)):
-            # What would come after the end has not happened yet: an invoice stays open, an order unshipped.
+            # Steps after the end have not happened yet: an invoice stays open, an order is not shipped.
             if step.at < data_set.days * DAY:
                 found.append(step)
             if len(found) > STEPS_MAX:
@@ -97,7 +97,7 @@ def _moments(when: When, random: Random) -> Iterator[int]:
 
 
 def _later(at: int, days: Whole, random: Random) -> int:
-    """So many days and up to three hours after `at`."""
+    """Return the time `days` days and up to three hours after `at`."""
     return at + days.draw(random) * DAY + int((1 + random.random() * 180) * _MINUTE)
 
 
@@ -138,7 +138,7 @@ def _transaction(entry: TransactionEntry, at: int, number: int, random: Random) 
         other = None if destination is None else _opened(history, destination, "destination", entry.place)
         moved = accounts.get(unit, tenant, id).balance if amount is None else amount
         if amount is None and moved <= 0:
-            return  # there is nothing to take
+            return  # the account is empty
         text = _filled_in(description, number, unit.now)
         posted = transactions.post(unit, tenant, NewTransaction(id, moved, entry.type, text, other))
         history.made[key] = posted.id
@@ -241,7 +241,7 @@ def _opened(history: History, ref: str, name: str, place: str) -> str:
 
 
 def _picked(choices: tuple[Any, ...], pick: Whole | None, random: Random) -> list[Any]:
-    """As many as `pick` says, each once, in their order; all for None."""
+    """Return `pick` of the choices, each at most once, in their order; all for None."""
     if pick is None:
         return list(choices)
     order = sorted(range(len(choices)), key=lambda _: random.random())

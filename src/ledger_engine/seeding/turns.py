@@ -1,10 +1,10 @@
-"""Loading a data set beside a running server: tried out first, then in short turns.
+"""Loading of a data set beside a running server: first as a trial, then in short turns.
 
-A load in one commit would hold the writer's lock for as long as it takes, and the server beside it would
-refuse its requests. So all of it happens in a database of its own first, where every mistake shows, and
-then in the ledger, some steps in each commit. After each the books are right, and `seeds` says how far it
-has come. A load that was interrupted goes on from there: the ids are drawn from a salt that is kept, so
-that trying it out again gives the ids of what was loaded before.
+One commit for all would hold the writer's lock for the whole load, and the running server would refuse its
+requests. So the data set is first loaded into a temporary database, where every mistake shows, and then into
+the ledger, some steps in each commit. After each commit the books are consistent, and the table `seeds` has
+the number of steps done. An interrupted load continues from there: the ids are derived from a salt that is
+stored, so that another trial gives the ids of what was loaded before.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from ledger_engine.seeding.entries import DataSet
 from ledger_engine.seeding.loading import Progress, UnitInThePast
 from ledger_engine.seeding.steps import History, Step
 
-TURN_STEPS = 40  # in one commit, which others wait for
-# Shares of a turn's time, for who else wants to write. Whoever waits for the lock looks every 100 ms or more
-# often, so a fifth of all time lets the first one in; then half is theirs until they are quiet.
+TURN_STEPS = 40  # steps in one commit, which other writers wait for
+# Rests, as shares of a turn's time, that let others write. A writer that waits for the lock tries every 100
+# ms or more often, so a fifth of all time lets the first one in; then half is for the others until they are
+# quiet.
 REST = 0.25
 REST_BESIDE_OTHERS = 1.0
 OTHERS_ARE_QUIET_AFTER_S = 2.0
@@ -45,7 +46,7 @@ FindProject = Callable[[Unit], Project]
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is loaded where, of which so many steps are `done`, and how many objects there were before."""
+    """A load: its project, how many steps are `done`, and how many objects the project had before."""
 
     project: Project
     start: int
@@ -56,7 +57,7 @@ class Load:
 
 @dataclass(slots=True)
 class TriedOut:
-    """What the steps made, by its names in the data set, and how many objects of each kind."""
+    """The result of the trial: the ids of the objects by name in the data set, and how many of each kind."""
 
     accounts: dict[str, str]
     users: dict[str, str]
@@ -64,7 +65,7 @@ class TriedOut:
     counts: dict[str, int]
 
     def history(self, unit: Unit, tenant: Tenant) -> History:
-        """What a later turn finds of the steps before it."""
+        """Return the history as a later turn finds it after the steps before."""
         return History(unit, tenant, dict(self.accounts), dict(self.users), dict(self.made))
 
 
@@ -77,8 +78,9 @@ async def load_in_turns(
     *,
     is_new: bool,
 ) -> tuple[str, dict[str, int]]:
-    """Load the data set into the project of the database, which is made when it `is_new`; gives the
-    project's id, and how many objects of each kind there are of the data set.
+    """Load the data set into the project, creating it first when `is_new`.
+
+    Return the project's id and how many objects of each kind the data set has.
 
     `progress` counts each step twice. Raises what `loading.load` does; then nothing was loaded, unless the
     project was used meanwhile.
@@ -109,14 +111,14 @@ async def load_in_turns(
 
 
 class Rests:
-    """How long to rest after each turn."""
+    """The lengths of the rests between turns."""
 
     def __init__(self) -> None:
         self._version: int | None = None
         self._others_wrote_at: float | None = None
 
     def after(self, took_s: float, version: int) -> float:
-        """Return how many seconds to rest after a turn that took so many, and left this version."""
+        """Return how many seconds to rest after a turn of `took_s` seconds that left this data version."""
         now = time.monotonic()
         if self._version is not None and version != self._version:
             self._others_wrote_at = now
@@ -126,7 +128,7 @@ class Rests:
 
 
 def _with_version(unit: Unit, turn: Callable[[Unit], int]) -> tuple[int, int]:
-    """Take the turn; return also a number that changes when another process has committed something."""
+    """Take the turn; return its result, and a number that changes when another process commits."""
     row = unit.first("PRAGMA data_version")
     assert row is not None
     return turn(unit), row["data_version"]
@@ -142,7 +144,7 @@ async def _opened(database: Path) -> AsyncIterator[Engine]:
 
 
 def _look(unit: Unit, find_project: FindProject, data_set: DataSet, steps: int) -> Load:
-    """What is to be loaded: all of the data set, or the rest. Raises Conflict when it cannot be."""
+    """Return what is to be loaded: the whole data set or the rest. Raises Conflict when it cannot be."""
     project = find_project(unit)
     tenant = loading.tenant_of(project)
     row = unit.first(
@@ -170,7 +172,7 @@ def _look(unit: Unit, find_project: FindProject, data_set: DataSet, steps: int) 
 
 
 def _try_out(unit: Unit, load: Load, steps: Sequence[Step], progress: Progress) -> TriedOut:
-    """Let all of it happen in a project like the one it is for."""
+    """Make all steps in a copy of the project."""
     like = load.project
     project = projects.create(unit, NewProject(like.name, like.plan, overdraft=like.overdraft))
     tenant = loading.tenant_of(project)
@@ -192,7 +194,7 @@ def _try_out(unit: Unit, load: Load, steps: Sequence[Step], progress: Progress) 
 
 
 def _begin(unit: Unit, find_project: FindProject, data_set: DataSet, load: Load) -> Load:
-    """Note that it is loaded, or goes on; raises Conflict when somebody else began it meanwhile."""
+    """Record that the load starts or continues. Raises Conflict when another one started meanwhile."""
     project = find_project(unit)
     tenant = loading.tenant_of(project)
     if load.done == 0:
@@ -222,9 +224,9 @@ def _begin(unit: Unit, find_project: FindProject, data_set: DataSet, load: Load)
 def _take_turn(
     unit: Unit, load: Load, data_set: DataSet, steps: Sequence[Step], done: int, tried_out: TriedOut
 ) -> int:
-    """Let the next steps happen; gives how many are done then.
+    """Make the next steps; return how many are done then.
 
-    Raises Conflict when the project was used meanwhile: what is dated before that cannot be added.
+    Raises Conflict when the project was used meanwhile, as nothing may be inserted before its records.
     """
     tenant = loading.tenant_of(load.project)
     loading.require_capacity(unit, tenant, load.start + steps[done].at)
@@ -242,7 +244,7 @@ def _take_turn(
 
 
 def _end_of_turn(steps: Sequence[Step], done: int) -> int:
-    """Where a turn ends: never within a millisecond, whose ids count upwards from each other."""
+    """Return where a turn ends: never within a millisecond, as the ids of one are counted upwards."""
     end = done + TURN_STEPS
     while end < len(steps) and steps[end].at == steps[end - 1].at:
         end += 1
@@ -250,7 +252,7 @@ def _end_of_turn(steps: Sequence[Step], done: int) -> int:
 
 
 def _ids(load: Load, done: int) -> IdSource:
-    """The ids of the turn that begins after so many steps: the same each time."""
+    """Return the source of ids for the turn after `done` steps, which is the same each time."""
     return IdSource(Random(f"{load.salt}/{done}").getrandbits)
 
 
