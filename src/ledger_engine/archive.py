@@ -1,4 +1,4 @@
-"""The entry point of `ledger.pyz`, which contains both the dashboard and `ledger-engine`'s commands."""
+"""The entry point of `ledger.pyz`, which contains both the dashboard and the commands of `ledger-engine`."""
 
 import sys
 

@@ -48,7 +48,7 @@ IDLE_S = 30  # an idle connection is closed after this, and so is one that has n
 class Ready:
     """What is printed once the server accepts requests.
 
-    `key` is the value of a test key, shown only here: the first key of a new project, or a dashboard's own.
+    `key` is the value of a test key, shown only here: the first key of a new project, or the dashboard's own.
     `notice` says what is paused because the machine's clock may be wrong.
     """
 

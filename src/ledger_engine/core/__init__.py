@@ -1,1 +1,1 @@
-"""What every other package uses: time, ids, money, records, errors, settings, and the tenant of a request."""
+"""The base of all other packages: time, ids, money, records, errors, settings, and a request's tenant."""

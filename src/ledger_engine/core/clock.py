@@ -19,7 +19,7 @@ _DATE_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}([.,]\d{1,9})?
 
 
 class Clock(Protocol):
-    """A source of the current time; tests bring their own."""
+    """A source of the current time, which tests replace."""
 
     def now(self) -> int:
         """Return milliseconds since 1970-01-01 UTC, never less than an earlier result."""
@@ -30,7 +30,7 @@ class Clock(Protocol):
         ...
 
     def machine(self) -> int:
-        """Return what the machine's clock shows, in milliseconds; it may be wrong and may go back."""
+        """Return the machine's clock in milliseconds; it may be wrong and may go back."""
         ...
 
 

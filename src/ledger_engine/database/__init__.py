@@ -1,9 +1,8 @@
-"""The seam: what the rooms may ask of a database, whichever engine is behind it.
+"""The database interface: everything that packages may use of a database, whichever engine is behind it.
 
-A *work* is a plain function of a `Unit`. It runs inside one transaction, all or nothing, and may be
-run again from the start, so it does no input or output and takes time and ids from its unit alone.
-SQL is portable text with `:name` parameters over TEXT and INTEGER columns; what differs from engine
-to engine is a method of the unit, never an `if` in a room.
+A *work* is a plain function of a `Unit`. It runs inside one transaction and may run again from the start, so
+it does no input or output, and takes time and ids only from its unit. SQL is portable text with `:name`
+parameters over TEXT and INTEGER columns; what differs between engines is a method of the unit.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ T = TypeVar("T")
 
 
 class Row(Protocol):
-    """One row of an answer, by column name or position."""
+    """A row of a result, by column name or position."""
 
     def __getitem__(self, key: str | int, /) -> Any: ...
     def keys(self) -> list[str]: ...
 
 
 class Unit(Protocol):
-    """The transaction a work runs in."""
+    """The transaction that a work runs in."""
 
     @property
     def now(self) -> int:
-        """The moment of this work, in milliseconds; the same for all of it."""
+        """The time of this work in milliseconds, the same throughout."""
         ...
 
     def execute(self, sql: str, parameters: Parameters = ..., /) -> list[Row]:
@@ -40,7 +39,7 @@ class Unit(Protocol):
         ...
 
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
-        """Run one statement without an answer once for each of the parameter sets."""
+        """Run one statement that returns no rows once for each set of parameters."""
         ...
 
     def new_id(self, prefix: str) -> str:
@@ -48,15 +47,15 @@ class Unit(Protocol):
         ...
 
     def inspect(self) -> list[str]:
-        """Return what the storage finds wrong with its files, a sentence each; none when they are sound."""
+        """Return the faults that the storage finds in its files, a sentence each; [] without any."""
         ...
 
     def first_not_an_object(self, table: str, column: str) -> str | None:
-        """Return the id of a row whose `column` holds no JSON object; None when there is no such row."""
+        """Return the id of a row whose `column` is not a JSON object, or None."""
         ...
 
     def announce(self, topic: str) -> None:
-        """Notify the listeners of `topic` once this work is committed, and only then."""
+        """Notify the listeners of `topic` when this work is committed, and only then."""
         ...
 
 
@@ -65,24 +64,24 @@ Listener: TypeAlias = Callable[[frozenset[str]], None]
 
 
 class Database(Protocol):
-    """Runs works: reads side by side, writes one after the other and durably."""
+    """Runs works: reads in parallel, writes one after the other and durably."""
 
     async def read(self, work: Work[T]) -> T:
-        """Run `work` on a snapshot; it may not change anything. Raises StorageUnavailable."""
+        """Run `work`, which must not change anything, on a snapshot. Raises StorageUnavailable."""
         ...
 
     async def write(self, work: Work[T]) -> T:
-        """Run `work` and return its answer once it is on the disk. Raises StorageUnavailable."""
+        """Run `work` and return its result once that is on the disk. Raises StorageUnavailable."""
         ...
 
     async def check(self) -> None:
-        """Raise StorageUnavailable when works cannot be read or, so far as is known, written now."""
+        """Raise StorageUnavailable when works cannot be read or, as far as is known, written now."""
         ...
 
     def listen(self, listener: Listener) -> None:
-        """Have `listener` called with the topics announced, after each commit and before its answers."""
+        """Call `listener` with the announced topics after each commit, before its works are answered."""
         ...
 
     async def close(self) -> None:
-        """Finish what was taken and let go of the files."""
+        """Finish the works accepted and close the files."""
         ...

@@ -1,4 +1,4 @@
-"""Copies of a database file while it is in use, and a file put in the place of another."""
+"""Copying a database file while it is in use, and replacing one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ledger_engine.database.connection import BUSY_TIMEOUT_MS, LOCKED, code_of, 
 from ledger_engine.database.log import log_file, require_own_log
 from ledger_engine.database.unit import SqliteUnit
 
-_CACHE_KB = 65_536  # with less an audit of a large file reads the same pages over and over
+_CACHE_KB = 65_536  # with less, an audit of a large file reads the same pages repeatedly
 _SMALLEST_PAGE = 512
 _OLDER = (
     "the ledger was written by an older version, and lacks what this one checks;"
@@ -29,10 +29,10 @@ _HERE, _NO_REPLACE = -100, 1  # AT_FDCWD and RENAME_NOREPLACE of renameat2(2)
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy the database `source` as it is at one moment to the new file `target`, which is private.
+    """Copy the database `source` as it is at one moment to the new file `target`, private to its owner.
 
-    Whoever writes to the source meanwhile is neither stopped nor slowed. Raises StorageUnavailable, also when
-    the source is no ledger.
+    Writers to the source are neither stopped nor slowed. Raises StorageUnavailable, also when the source is
+    not a ledger.
     """
     make_private(target)
     try:
@@ -43,9 +43,9 @@ def copy(source: Path, target: Path) -> None:
 
 
 def fold(database: Path, target: Path, *, alone: bool) -> int:
-    """Make the new file `target` of a database and its log, and return how many frames of the log are in it.
+    """Create the file `target` from a database and its log; return how many frames of the log were applied.
 
-    `alone` leaves the database out: for a log that has every page. Neither is changed.
+    With `alone` the database is left out, as the log has every page. Neither file is changed.
     """
     log = log_file(database)
     log_of_target = target.with_name(f"{target.name}-wal")
@@ -66,7 +66,7 @@ def fold(database: Path, target: Path, *, alone: bool) -> int:
 
 
 def look(file: Path, work: Work[T]) -> T:
-    """Run a reading work on a file that nobody uses, changing not a byte of it. Raises StorageUnavailable."""
+    """Run a reading work on a file that nobody uses, without changing it. Raises StorageUnavailable."""
     try:
         with closing(_open(file)) as connection:
             connection.row_factory = sqlite3.Row
@@ -82,10 +82,10 @@ def look(file: Path, work: Work[T]) -> T:
 
 
 def put_in_place(file: Path, target: Path, *, overwrite: bool) -> None:
-    """Give `file` the name `target`, in one step and durably.
+    """Rename `file` to `target`, in one step and durably.
 
-    Raises FileExistsError unless it may overwrite, and StorageUnavailable for a file that is still open, and
-    where a log lies that would be taken for that of the file.
+    Raises FileExistsError unless it may overwrite, and StorageUnavailable for a file that is still open, or
+    when a log exists that SQLite would apply to the file.
     """
     if any(each.exists() and each.stat().st_size for each in companions(file)):
         raise StorageUnavailable(f"{file} was not closed properly, and part of it is in its log file")
@@ -101,12 +101,12 @@ def put_in_place(file: Path, target: Path, *, overwrite: bool) -> None:
 
 
 def replace(database: Path, new: Path, aside: Path, folder: Path) -> None:
-    """Put the file `new` in the place of `database`, and keep what was there as `aside`.
+    """Replace `database` by the file `new`, and keep the former one as `aside`.
 
-    For a process that holds the serving lock; `folder` is for its files on the way. At each moment the name
-    leads to the whole former database or to the whole new one, and no two names lead to one file: what is
-    kept is a copy. One that cannot be opened is kept as it is, with its log; so is a log whose file is gone.
-    Raises StorageUnavailable while anyone else uses the database.
+    Call it while holding the serving lock; `folder` is for intermediate files. At each moment the name leads
+    to the whole former database or to the whole new one, and no file has two names: what is kept is a copy. A
+    database that cannot be opened is kept as it is with its log; so is a log whose file is missing. Raises
+    StorageUnavailable while anyone else uses the database.
     """
     if not (database.exists() and _replace_sound(database, new, aside, folder)):
         _keep_as_it_is(database, aside, folder)
@@ -114,7 +114,7 @@ def replace(database: Path, new: Path, aside: Path, folder: Path) -> None:
 
 
 def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool:
-    """Replace a database that can be opened; return False, with nothing changed, for one that cannot."""
+    """Replace a database that can be opened; return False, changing nothing, for one that cannot."""
     former = folder / "former.db"
     try:
         require_own_log(database)
@@ -126,11 +126,11 @@ def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool
         _copy_bytes(log, folder / f"{aside.name}-wal")
     try:
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
-            # Folds the write-ahead log into the file, which takes that nobody else has it open.
+            # Moves the write-ahead log into the file, which works only while nobody else has it open.
             if connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0] != "delete":
-                # Others who have it open are an error; of a disk that fails SQLite says no more than this.
+                # Other users of the file are an error; of a failing disk SQLite says no more than this.
                 raise StorageUnavailable(f"{database}: its log could not be moved into it")
-            # And nobody is to open it before the new one is in its place: what they write would be lost.
+            # Nobody may open it before the new file is in its place: what they wrote would be lost.
             connection.execute("PRAGMA locking_mode=EXCLUSIVE")
             connection.execute("BEGIN EXCLUSIVE")
             connection.execute("COMMIT")
@@ -142,7 +142,7 @@ def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool
             put_in_place(new, database, overwrite=True)
             return True
     except sqlite3.OperationalError as error:
-        # Without a code it is our own, of above.
+        # An error without a code is the one raised above.
         in_use = code_of(error) in {None, *LOCKED}
         raise StorageUnavailable(f"{database}{' is in use' * in_use}: {error}") from error
     except sqlite3.DatabaseError:
@@ -151,7 +151,7 @@ def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool
 
 
 def _keep_as_it_is(database: Path, aside: Path, folder: Path) -> None:
-    """Copy a database and its logs byte for byte, and then remove the logs: they are not the new file's."""
+    """Copy a database and its logs byte for byte, then remove the logs, which are not the new file's."""
     for file, kept in zip((database, *companions(database)), (aside, *companions(aside)), strict=True):
         copied = folder / kept.name
         if file.exists() and not copied.exists() and not file.name.endswith("-shm"):
@@ -171,10 +171,10 @@ def _copy_bytes(file: Path, target: Path) -> None:
 
 
 def _rename_to_new(file: Path, target: Path) -> None:
-    """Rename `file` to `target`; raises FileExistsError when that is there.
+    """Rename `file` to `target`. Raises FileExistsError when that exists.
 
-    In one step where the system can do that. A hard link in its place would, between its making and the
-    removal of the first name, leave one file under two names.
+    This is one step where the system offers that. With a hard link instead, one file would have two names
+    until the first is removed.
     """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
@@ -191,14 +191,14 @@ def _rename_to_new(file: Path, target: Path) -> None:
 
 def _copy(source: sqlite3.Connection, target: Path) -> None:
     with closing(sqlite3.connect(target)) as new:
-        # In one step: between several, each write by another process would start the copy again.
+        # In one step: with several, each write by another process would restart the copy.
         source.backup(new, pages=-1)
         # The copy is to be one file, with no write-ahead log beside it.
         new.execute("PRAGMA journal_mode=DELETE")
 
 
 def _open(file: Path) -> sqlite3.Connection:
-    """Open a connection that only reads and never checkpoints; raises StorageUnavailable."""
+    """Open a connection that only reads and never checkpoints. Raises StorageUnavailable."""
     require_own_log(file)
     if not file.is_file():
         raise StorageUnavailable(f"there is no file {file}")
@@ -212,7 +212,7 @@ def _open(file: Path) -> sqlite3.Connection:
         connection.close()
         raise StorageUnavailable(f"{file} is not a ledger")
     try:
-        # What a newer version keeps, this one cannot check.
+        # A newer version may store what this one cannot check.
         migrations.require_known(connection)
     except StorageUnavailable as error:
         connection.close()
@@ -221,7 +221,7 @@ def _open(file: Path) -> sqlite3.Connection:
 
 
 def _sync(path: Path) -> None:
-    """Sync a file to the disk, or a folder, so that the names in it last."""
+    """Sync a file to the disk, or a folder, so that its names last."""
     if sys.platform == "win32" and path.is_dir():
         return
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)

@@ -1,4 +1,4 @@
-"""A connection to the SQLite file: how one is opened, and what an error of it means."""
+"""Connections to the SQLite file: opening one, and the meaning of its errors."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ledger_engine.core.errors import LedgerError, StorageUnavailable
 from ledger_engine.database.log import require_file_of_log
 
 BUSY_TIMEOUT_MS = 5000
-# The write-ahead log goes into the file when it has this many pages (16 MB). A busy account's last pages are
-# written again with each group, and with SQLite's own 1000 they went into the file every ten groups: a
-# twentieth of the time. Up to 4062 pages have one index, so that readers find a page in one look.
+# Checkpoint when the write-ahead log has this many pages (16 MB). The last pages of a busy account are
+# written with each group, and with SQLite's default of 1000 pages they were checkpointed every ten groups,
+# which took a twentieth of the time. Up to 4062 pages have one index, so that readers find a page in one
+# lookup.
 CHECKPOINT_PAGES = 4000
 
 _PRAGMAS = (
@@ -24,12 +25,12 @@ _PRAGMAS = (
     "PRAGMA trusted_schema=OFF",
     "PRAGMA cell_size_check=ON",
     "PRAGMA journal_size_limit=67108864",
-    # What a savepoint may have to undo is kept here; in a file it cost a fifth of each posting.
+    # Savepoints keep their undo data here; in a file it took a fifth of the time of each posting.
     "PRAGMA temp_store=MEMORY",
 )
-# After one of these the connection's own state cannot be relied on: it is opened anew.
+# After one of these errors the connection's state is not reliable, and it is opened again.
 FATAL = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN}
-LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL}  # somebody has a lock, or is taken to have it
+LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL}  # somebody holds a lock, or SQLite assumes so
 _OUR_MISTAKES = {
     None,
     sqlite3.SQLITE_ERROR,
@@ -42,7 +43,7 @@ Identity = tuple[int, int]  # device and inode
 
 
 def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlite3.Connection:
-    """Open a connection with this project's settings to a file that exists."""
+    """Open a connection with the settings of this project to an existing file."""
     require_file_of_log(path)
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=rw",
@@ -66,9 +67,9 @@ def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlit
 
 
 def _log_ahead(connection: sqlite3.Connection) -> None:
-    """Have the file use a write-ahead log, which it remembers.
+    """Switch the file to a write-ahead log, which is a persistent setting.
 
-    While another connection does the same to a new file SQLite does not wait by itself: two that both
+    While another connection does the same to a new file, SQLite does not wait by itself, as two that both
     read and want to write would wait for ever.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
@@ -83,8 +84,10 @@ def _log_ahead(connection: sqlite3.Connection) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Make an empty file that only its owner can read, unless there is a file already; an empty one that
-    everybody can read becomes such a file."""
+    """Create an empty file that only its owner can read.
+
+    An existing file stays as it is, except that an empty one becomes readable by its owner only.
+    """
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
@@ -93,12 +96,12 @@ def make_private(path: Path) -> None:
 
 
 def close_to_others(path: Path) -> None:
-    """Take everybody's rights from a ledger and its companions (0600): they hold secrets and hashes.
+    """Remove other users' rights from a ledger and its companion files, which contain secrets and hashes.
 
-    One that only a group can read besides its owner was opened to it on purpose, and stays so.
+    A file that only a group can read besides its owner was shared on purpose, and stays as it is.
     """
     for file in (path, *companions(path)):
-        # Another user's file is theirs to close.
+        # Another user's file is theirs to protect.
         with contextlib.suppress(FileNotFoundError, PermissionError):
             if file.stat().st_mode & stat.S_IRWXO:
                 file.chmod(0o600)
@@ -107,8 +110,8 @@ def close_to_others(path: Path) -> None:
 def require_one_name(path: Path) -> None:
     """Raise StorageUnavailable for a file with hard links.
 
-    SQLite finds the log by the file's name, and so do we our lock: two that open the same file under two
-    names have a log each, and overwrite what the other one wrote.
+    SQLite finds the log, and we our lock, by the file's name: processes that open one file under two names
+    each have a log, and overwrite each other's data.
     """
     if path.is_file() and path.stat().st_nlink > 1:
         raise StorageUnavailable(
@@ -118,18 +121,18 @@ def require_one_name(path: Path) -> None:
 
 
 def companions(path: Path) -> list[Path]:
-    """Return the files that belong to a database file while it is in use: its logs, and the index of one."""
+    """Return the files that accompany a database file while it is in use: its logs, and the index of one."""
     return [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
 
 
 def identity(path: Path) -> Identity:
-    """Return the device and inode of the file with this name; raises OSError when there is none."""
+    """Return the device and inode of a file. Raises OSError when it does not exist."""
     found = os.stat(path)
     return found.st_dev, found.st_ino
 
 
 def code_of(error: BaseException) -> int | None:
-    """Return SQLite's primary code of the error, None for an error that is not SQLite's."""
+    """Return SQLite's primary code of an error, None for one that is not SQLite's."""
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF
 
@@ -141,16 +144,16 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, LedgerError):
         return error.message
     if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()  # without the file's path, which is none of a client's business
+        return error.strerror.lower()  # without the file's path, which clients must not see
     return (str(error) or type(error).__name__).rstrip(".")
 
 
 def public_error(error: BaseException) -> BaseException:
-    """Return the error for the caller: StorageUnavailable when the storage failed, else the error itself."""
+    """Return the error for the caller: StorageUnavailable when the storage failed, else the same error."""
     if isinstance(error, OSError):
         return StorageUnavailable(reason_of(error))
     if isinstance(error, sqlite3.DatabaseError) and code_of(error) not in _OUR_MISTAKES:
         return StorageUnavailable(reason_of(error))
-    if isinstance(error, StopIteration):  # which no future takes
+    if isinstance(error, StopIteration):  # which a future does not accept
         return RuntimeError(repr(error))
     return error

@@ -1,4 +1,4 @@
-"""The engine: a database and a clock, the one object that all packages work with."""
+"""The engine: a database and a clock, the one object that all packages use."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from ledger_engine.core.clock import Clock, SystemClock
 from ledger_engine.core.errors import ExpiredCredential, StorageUnavailable
 from ledger_engine.database import Database, Listener, T, Unit, Work, kept_time
 
-KEEPS_TIME_EVERY_MS = 60_000  # with what is written anyway
+KEEPS_TIME_EVERY_MS = 60_000  # together with other writes
 
 
 class Engine:
-    """Runs the rooms' works.
+    """Runs works, each usually a `partial(module.function, tenant=…, …)`.
 
-    A work is a plain function of a `Unit`, usually `partial(room.function, scope=…, …)`.
+    A work is a plain function of a `Unit`.
     """
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self.clock = clock
         self._time_kept = 0
-        self.notice: str | None = None  # what its health tells people, while all is not as usual
+        self.notice: str | None = None  # a message for the health check while something is wrong
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` on a snapshot of the ledger. Raises what it raises, or StorageUnavailable."""
@@ -33,7 +33,7 @@ class Engine:
             raise
 
     async def write(self, work: Work[T]) -> T:
-        """Run `work` as one transaction and answer once it is durable.
+        """Run `work` as one transaction and return its result once it is durable.
 
         Raises what it raises, or StorageUnavailable.
         """
@@ -46,10 +46,11 @@ class Engine:
             raise
 
     async def keep_time(self, moment: int) -> None:
-        """Make sure that the ledger's time is past `moment` after a restart too, whatever the machine's clock
-        shows then: what was refused because it had expired stays refused.
+        """Keep the ledger's time past `moment` after a restart too, whatever the machine's clock shows then.
 
-        Without storage the refusal stands for now, and the next one tries again.
+        What was refused because it had expired then stays refused.
+
+        Without storage the refusal is valid for now, and the next one tries again.
         """
         if moment > self._time_kept:
             with contextlib.suppress(StorageUnavailable):
@@ -68,26 +69,28 @@ class Engine:
         return answer
 
     async def check(self) -> None:
-        """Raise StorageUnavailable when the database is lost: it cannot be read, or the last commit failed
-        and a new one fails as well."""
+        """Raise StorageUnavailable when the database cannot be used.
+
+        It cannot be read, or the last commit failed and a new one fails as well.
+        """
         await self._database.check()
 
     def listen(self, listener: Listener) -> None:
-        """Have `listener` called with the topics of each commit, before its works are answered."""
+        """Call `listener` with the topics of each commit, before its works are answered."""
         self._database.listen(listener)
 
     async def close(self) -> None:
-        """Finish the works that were taken, then close the database."""
+        """Finish the works accepted, then close the database."""
         await self._database.close()
 
 
 def open_engine(path: Path, *, clock: Clock | None = None, serving: bool = False) -> Engine:
-    """Open the SQLite file at `path`, or make it, and return an engine on it.
+    """Open the SQLite file at `path`, creating it if necessary, and return an engine on it.
 
-    `serving` is for the one process that serves the file over HTTP; an administration command beside
-    it leaves it out. Raises StorageUnavailable.
+    `serving` is for the one process that serves the file over HTTP, not for commands beside it. Raises
+    StorageUnavailable.
     """
-    # Here and not above, so that the rooms, which know the engine, do not load a driver with it.
+    # Imported here, so that packages which use the engine do not load the driver.
     from ledger_engine.database.sqlite import open_database
 
     clock = clock or SystemClock()

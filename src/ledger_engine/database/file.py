@@ -1,4 +1,4 @@
-"""The database file a process works on: the one that it opened first, for as long as that has its name."""
+"""The database file of a process: the one it opened first, as long as that has its name."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ REPLACED = "the file was moved or replaced; put it back, or start the server aga
 
 
 class DatabaseFile:
-    """Gives connections to one file; made where there is none.
+    """Opens connections to one file, which is created if necessary.
 
-    One connection of its own stays open. While there is one, SQLite keeps the index of the log and does not
-    read the log anew, so a commit that failed half way cannot come to count when the writer is opened again.
+    It keeps one connection open. While one is open, SQLite keeps the log's index instead of reading the log
+    again, so that a commit that failed half way cannot become valid when the writer is opened again.
     """
 
     def __init__(self, path: Path, *, checkpoints: bool) -> None:
-        """Raises StorageUnavailable for a file that must not be opened, sqlite3.Error and OSError."""
-        self._path = path.resolve()  # SQLite, too, looks for the log where a symbolic link leads
+        """Open the file. Raises StorageUnavailable when it must not be opened, sqlite3.Error and OSError."""
+        self._path = path.resolve()  # as SQLite does to find the log
         self._checkpoints = checkpoints
         require_own_log(self._path)
         require_one_name(self._path)
@@ -44,13 +44,15 @@ class DatabaseFile:
         self._log_lock: int | None = None
 
     def require_same(self) -> None:
-        """Raise OSError when the file has lost its name: what is written into it then is lost, and another
-        file that came into its place is none of ours."""
+        """Raise OSError when the file has lost its name.
+
+        Whatever is written into it then is lost, and a file that took its place is not ours.
+        """
         if identity(self._path) != self._identity:
             raise OSError(REPLACED)
 
     def connect_writer(self) -> sqlite3.Connection:
-        """Open the connection that writes; raises StorageUnavailable while another process serves."""
+        """Open the connection that writes. Raises StorageUnavailable while another process serves."""
         self.require_same()
         if self._kept_open is None:
             self._kept_open = _opened(connect(self._path, checkpoints=False, query_only=True))
@@ -65,7 +67,7 @@ class DatabaseFile:
         return connection
 
     def connect_reader(self) -> sqlite3.Connection:
-        """Open a connection that changes nothing."""
+        """Open a connection that cannot write."""
         return connect(self._path, checkpoints=False, query_only=True)
 
     def note_log(self) -> None:
@@ -73,23 +75,25 @@ class DatabaseFile:
         self._log = self._identity_of_log() or self._log
 
     def disown_log(self) -> None:
-        """Take our log away from another file that has our file's name: whoever opened that would replay the
-        log over it, which damages it."""
+        """Move our log away from another file that has our file's name.
+
+        Whoever opened that file would replay the log over it, which damages it.
+        """
         if self._path.exists() and self._identity_of_log() == self._log is not None:
             kept = self._path.with_name(f"{self._path.name}.replaced")
             for file, aside in zip(companions(self._path), companions(kept), strict=True):
                 with contextlib.suppress(OSError):
                     file.rename(aside)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Close the connection that is kept open."""
         connection, self._kept_open = self._kept_open, None
         if connection is not None:
             connection.close()
 
     def close(self) -> None:
-        """Close everything but the connections that were given out."""
-        self.let_go()
+        """Close everything except the connections that were returned."""
+        self.release()
         if self._log_lock is not None:
             os.close(self._log_lock)
             self._log_lock = None
@@ -109,26 +113,26 @@ class DatabaseFile:
         return None
 
 
-def look(unit: Unit) -> None:
-    """Read without looking for anything."""
+def probe_read(unit: Unit) -> None:
+    """Read as little as possible, to test whether reading works."""
     unit.execute("PRAGMA schema_version")
 
 
-def touch(unit: Unit) -> None:
-    """Write a page without changing anything: nobody uses this number."""
+def probe_write(unit: Unit) -> None:
+    """Write a page without changing anything: this number is not used."""
     unit.execute("PRAGMA user_version = 0")
 
 
 def has_space(connection: sqlite3.Connection) -> bool:
-    """Return whether the log can take more than any group needs: have it grow by that, and commit nothing.
+    """Return whether the log can grow by more than any group needs, which is then rolled back.
 
-    One page may still find its place on a disk that is full for every posting.
+    A single page may still find space on a disk that is full for every posting.
     """
     try:
         connection.execute(f"PRAGMA cache_size={_SMALL_CACHE}")  # so that pages go to the log at once
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute("CREATE TABLE room (bytes BLOB)")
-        connection.execute(f"INSERT INTO room VALUES (randomblob({_SPACE}))")
+        connection.execute("CREATE TABLE probe (bytes BLOB)")
+        connection.execute(f"INSERT INTO probe VALUES (randomblob({_SPACE}))")
         connection.execute("ROLLBACK")
         connection.execute(f"PRAGMA cache_size={_USUAL_CACHE}")
     except sqlite3.Error:
@@ -137,6 +141,6 @@ def has_space(connection: sqlite3.Connection) -> bool:
 
 
 def _opened(connection: sqlite3.Connection) -> sqlite3.Connection:
-    """Have SQLite open the log, which it does with the first reading."""
+    """Read once, so that SQLite opens the log."""
     connection.execute("PRAGMA schema_version").fetchall()
     return connection

@@ -1,8 +1,8 @@
-"""Which works go to the writer together.
+"""Grouping of works for the writer.
 
 A commit costs the same for one work as for fifty, and a writer that runs while the event loop is busy
-competes with it for the interpreter and slows both. So the works of one loop are handed over in
-groups, one group at a time, at the moment when the loop has nothing more to add.
+competes with it for the interpreter and slows both. So the works of one loop are passed to the writer in
+groups, one at a time, when the loop has nothing more to add.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-GROUP_MAX = 128  # works that are enough for one commit: more gain nothing and let the first ones wait
-QUIET_TURNS = 20  # turns of the loop without a new work, after which none is expected
+GROUP_MAX = 128  # the most works for one commit: more gain nothing, and the first would wait
+QUIET_TURNS = 20  # iterations of the event loop without a new work, after which none is expected
 
 J = TypeVar("J")
 
 
 class GroupCommit(Generic[J]):
-    """Collects jobs in one event loop and calls `hand_over` with each group; call `done` after each."""
+    """Collects jobs in one event loop and calls `hand_over` with each group; call `done` after each one."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, hand_over: Callable[[list[J]], None]) -> None:
         self._loop = loop
@@ -34,32 +34,32 @@ class GroupCommit(Generic[J]):
         return len(self._waiting)
 
     def add(self, job: J) -> None:
-        """Take one job into the next group."""
+        """Add a job to the next group."""
         self._waiting.append(job)
         if not self._in_flight and len(self._waiting) == 1:
             self._watch()
 
     def withdraw(self, job: J) -> bool:
-        """Take back a job that waits; return False when it was handed over already."""
+        """Remove a waiting job; return False when it was handed over already."""
         if job not in self._waiting:
             return False
         self._waiting.remove(job)
         return True
 
     def age(self) -> float:
-        """Return for how many seconds a group has been under way, 0 when none is."""
+        """Return for how many seconds the current group has been under way, 0 without one."""
         return self._loop.time() - self._handed_over_at if self._in_flight else 0.0
 
     def done(self) -> None:
-        """The group that was handed over is finished."""
-        # Whoever was answered may well come back, besides those who wait already.
+        """Start the next group, as the one handed over is finished."""
+        # Those answered may well send another request, in addition to those waiting.
         self._expected = self._in_flight + len(self._waiting)
         self._in_flight = 0
         if self._waiting:
             self._watch()
 
     def flush(self) -> None:
-        """Hand over what waits at once."""
+        """Hand over the waiting jobs at once."""
         if self._waiting:
             group, self._waiting = self._waiting, []
             self._in_flight = len(group)
@@ -75,7 +75,7 @@ class GroupCommit(Generic[J]):
         waiting = len(self._waiting)
         self._quiet = 0 if waiting > self._seen else self._quiet + 1
         self._seen = waiting
-        # Whoever posts alone need not wait for others: only a crowd is worth waiting for.
+        # A single client need not wait for others: only several are worth waiting for.
         if waiting < min(self._expected, GROUP_MAX) and self._quiet < QUIET_TURNS:
             self._loop.call_soon(self._look)
         else:

@@ -1,4 +1,4 @@
-"""Works on their way through the threads of a database."""
+"""Works on their way through a database's threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ledger_engine.database import Work
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A work, the future that waits for its answer, and what came of it."""
+    """A work, the future for its result, and the outcome."""
 
     work: Work[Any]
     future: asyncio.Future[Any]
@@ -23,7 +23,7 @@ class Job:
     error: BaseException | None = None
 
     def settle(self) -> None:
-        """Give the outcome to the future, unless nobody waits any more; for the event loop's thread."""
+        """Set the future's result, unless it is cancelled; call it in the event loop's thread."""
         if self.future.done():
             return
         if self.error is not None:
@@ -33,9 +33,9 @@ class Job:
 
 
 class Pending:
-    """The jobs of one event loop that are not answered; `give_up` is called with each that takes too long.
+    """The unanswered jobs of one event loop; `give_up` is called with each that takes too long.
 
-    There is one timer for all of them: one for each job would cost every request.
+    One timer serves all of them, as one for each job would add to the cost of every request.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Pending:
         self._timer: asyncio.TimerHandle | None = None
 
     async def answer(self, job: Job) -> Any:
-        """Wait for the answer of a job."""
+        """Wait for a job and return its result."""
         self._due[job] = self._loop.time() + self._limit_s
         if self._timer is None:
             self._timer = self._loop.call_later(self._limit_s, self._look)
@@ -69,6 +69,6 @@ class Pending:
 
 
 def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    """Run `call` in the thread of an event loop; do nothing when the loop is closed, where nobody waits."""
+    """Run `call` in an event loop's thread; do nothing when the loop is closed."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(call)

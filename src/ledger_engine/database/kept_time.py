@@ -1,9 +1,9 @@
-"""The time that the database keeps, so that a restart with a wrong clock neither revives nor erases anything.
+"""Times stored in the database, so that a restart with a wrong clock neither revives nor erases anything.
 
-`reached` is the latest moment of the ledger's time that must not come again: the clock starts behind it.
-`trusted` is the real time, as far as is known: the machine's clock while it was believed, and the time
-that passed since (`timekeeping`). `put_off` is by how much pending webhook retries were put off because
-the ledger's time was ahead of the real one.
+`reached` is the latest ledger time that must not come again: the clock starts after it. `trusted` is the real
+time as far as it is known: the machine's clock while that was trusted, plus the time that passed since
+(`timekeeping`). `put_off` is by how much pending webhook retries were postponed because the ledger's time was
+ahead of the real time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NEWEST_EVENT = "SELECT max((SELECT max(id) FROM events AS e WHERE e.book = b.boo
 
 @dataclass(frozen=True, slots=True)
 class KeptTime:
-    """`trusted` is None until a server ran for the first time."""
+    """The stored times in milliseconds; `trusted` is None until a server runs for the first time."""
 
     reached: int
     trusted: int | None
@@ -26,14 +26,14 @@ class KeptTime:
 
 
 def get(unit: Unit) -> KeptTime:
-    """Return what is kept."""
+    """Return the stored times."""
     row = unit.first("SELECT reached, trusted, put_off FROM kept_time WHERE id = 1")
     assert row is not None, "the table is made with its row"
     return KeptTime(row["reached"], row["trusted"], row["put_off"])
 
 
 def reach(unit: Unit, past: int | None = None) -> int:
-    """Keep the ledger's time of this work, unless `past` or a later one is kept; return the work's time."""
+    """Store the time of this work unless `past` or a later one is stored; return the work's time."""
     past = unit.now if past is None else past
     unit.execute(
         "UPDATE kept_time SET reached = :now WHERE id = 1 AND reached < :past",
@@ -43,21 +43,21 @@ def reach(unit: Unit, past: int | None = None) -> int:
 
 
 def trust(unit: Unit, moment: int) -> None:
-    """Keep the real time, as far as is known."""
+    """Store the real time, as far as it is known."""
     reach(unit)
     unit.execute("UPDATE kept_time SET trusted = :moment WHERE id = 1", {"moment": moment})
 
 
 def long_ago(unit: Unit, milliseconds: int) -> int:
-    """Return the moment so long ago by the ledger's time, or by the real time as last known if that is less.
+    """Return the time that long ago, by the ledger's time or the last known real time, whichever is less.
 
-    What only a wrong clock made old is younger.
+    A record is younger than that if only a wrong clock made it look old.
     """
     trusted = get(unit).trusted
     return (unit.now if trusted is None else min(unit.now, trusted)) - milliseconds
 
 
 def put_off(unit: Unit, by: int) -> None:
-    """Keep that pending retries were put off by so many milliseconds more."""
+    """Add to the time by which pending retries are postponed."""
     reach(unit)
     unit.execute("UPDATE kept_time SET put_off = put_off + :by WHERE id = 1", {"by": by})

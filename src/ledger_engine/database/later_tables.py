@@ -1,4 +1,4 @@
-"""The tables' later migrations, which go on where those of `tables` end."""
+"""The later migrations, which continue those in `tables`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ledger = tables.ledger
 
 @ledger()
 def m009_native_apps_and_deleted_endpoints(database: Database) -> None:
-    # A deleted endpoint is moved to a table of its own, so that no statement has to leave it out.
+    # A deleted endpoint is moved to another table, so that no statement on endpoints has to exclude it.
     tables.run(
         database,
         """
@@ -38,7 +38,7 @@ CREATE INDEX deleted_webhook_endpoints_by_deletion ON deleted_webhook_endpoints 
 
 @ledger()
 def m010_kept_time(database: Database) -> None:
-    # One row, which `ledger_engine.database.kept_time` explains.
+    # One row; `ledger_engine.database.kept_time` explains it.
     tables.run(
         database,
         """
@@ -55,7 +55,7 @@ INSERT INTO kept_time (id, reached, trusted, put_off) VALUES (1, 0, NULL, 0)
 
 @ledger()
 def m011_seeds(database: Database) -> None:
-    # How far a data set is loaded into a project (`ledger_engine.seeding.turns`).
+    # How much of a data set is loaded into a project (`ledger_engine.seeding.turns`).
     tables.run(
         database,
         """

@@ -1,12 +1,12 @@
-"""One process serves a database file: the lock that keeps a second one, or a restore, away from it.
+"""The serving lock: it keeps a second server, or a restore, away from a database file.
 
-The operating system holds the lock on `<database>.lock` and lets go of it when the process ends, however
-that comes. What stands in the file is only there to name the first process to the second one.
+The operating system holds the lock on `<database>.lock` and releases it when the process ends, however it
+ends. The content of the file only identifies the first process to a second one.
 
-Where the lock file can be deleted under its holder, a second one would lock a new file. So the server locks
-its write-ahead log too, which is there as long as the database is open. Not the database itself: SQLite has
-its own locks there, the process would lose them with the first descriptor of the file that it closes, and
-on some systems the two kinds of locks exclude each other. SQLite never locks the log.
+If the lock file is deleted while it is held, a second process would lock a new file. So the server also locks
+its write-ahead log, which exists as long as the database is open. It does not lock the database itself:
+SQLite has its own locks there, the process would lose them with the first descriptor of the file that it
+closes, and on some systems the two kinds of locks exclude each other. SQLite never locks the log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ledger_engine.database.log import log_file
 if sys.platform == "win32":
     import msvcrt
 
-    _FAR_BEYOND = 1 << 30  # a locked byte cannot be read by others there, so none of the text is locked
+    _FAR_BEYOND = 1 << 30  # on Windows others cannot read a locked byte, so it is beyond the text
 
     def _lock(file: int) -> None:
         os.lseek(file, _FAR_BEYOND, os.SEEK_SET)
@@ -35,10 +35,10 @@ else:
 
 
 class ServingLock:
-    """Held from its making until `release`, or until the process ends."""
+    """Held from its creation until `release`, or until the process ends."""
 
     def __init__(self, database: Path) -> None:
-        """Take the lock of a database file; raises StorageUnavailable while another process has it."""
+        """Take the lock of a database file. Raises StorageUnavailable while another process holds it."""
         database = database.resolve()
         file = lock_file(database)
         self._file = _locked(file, database)
@@ -52,11 +52,11 @@ class ServingLock:
         self._write({"pid": os.getpid()})
 
     def note_url(self, url: str) -> None:
-        """Note where the database is served, for whoever is refused."""
+        """Store where the database is served, for the message to a second process."""
         self._write({"pid": os.getpid(), "url": url})
 
     def release(self) -> None:
-        """Let go; the file stays, since deleting it would let two processes lock two files of one name."""
+        """Release the lock; the file stays, as otherwise two processes could lock two files of one name."""
         os.ftruncate(self._file, 0)
         os.close(self._file)
 
@@ -68,11 +68,11 @@ class ServingLock:
 
 
 def hold_log(database: Path) -> int | None:
-    """Lock the log of `database` and return the descriptor that holds the lock; None where there is no log.
+    """Lock the log of `database` and return the descriptor that holds the lock; None without a log.
 
-    Raises StorageUnavailable while another process has it.
+    Raises StorageUnavailable while another process holds it.
     """
-    if sys.platform == "win32":  # which keeps a file that is open, the lock file as well
+    if sys.platform == "win32":  # Windows does not delete open files, such as the lock file
         return None
     try:
         log = os.open(log_file(database), os.O_RDWR)
@@ -111,7 +111,7 @@ def lock_file(database: Path) -> Path:
 
 
 def served_at(database: Path) -> str | None:
-    """Return the URL that the last server of this database noted; None without one."""
+    """Return the URL that the last server of this database stored, or None."""
     try:
         url = json.loads(lock_file(database.resolve()).read_text(encoding="utf-8"))["url"]
         return url if isinstance(url, str) else None

@@ -1,7 +1,7 @@
-"""The write-ahead log beside a database file: what it holds, and whether it belongs to that file.
+"""The write-ahead log beside a database file: its content, and whether it belongs to that file.
 
-SQLite asks neither. It deletes a log whose file is empty, and replays any other over whatever file has the
-name. So each opening looks here first. The format: https://www.sqlite.org/fileformat2.html#walformat
+SQLite checks neither. It deletes a log whose database is empty, and replays any other over whatever file has
+the name. So each opening checks here first. The format: https://www.sqlite.org/fileformat2.html#walformat
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from ledger_engine.core.errors import StorageUnavailable
 
 _MAGIC = {0x377F0682, 0x377F0683}
 _LOG_HEADER = struct.Struct(">4I8s8s")  # magic, version, page size, checkpoints, salts, checksums
-_FRAME_HEADER = struct.Struct(">2I8s8s")  # page, pages of the file after this commit or 0, salts, checksums
+_FRAME_HEADER = struct.Struct(">2I8s8s")  # page, pages of the file after a commit or 0, salts, checksums
 _FILE_HEADER_SIZE = 100
 _LOCK_BYTE = 0x40000000  # the page with this byte is never used
-_TRIES = 3  # a server that writes meanwhile may come between two looks
+_TRIES = 3  # a server may write between two reads
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What the complete transactions of a log hold.
+    """The content of a log's complete transactions.
 
-    `page_count` is how many pages the database has with them, `pages` are those the log has, `frames` how
-    often it has one. `counters` are the lowest and the highest change counter of page 1 that the file can
-    have beside this log; None where the log does not have that page.
+    `page_count` is the number of pages of the database after them, `pages` are those that the log has, and
+    `frames` is how many times it has any. `counters` are the lowest and the highest change counter of page 1
+    that the file can have beside this log; None when the log does not have that page.
     """
 
     page_size: int
@@ -45,15 +45,15 @@ class Log:
 
 
 def log_file(database: Path) -> Path:
-    """Return the name of the log of `database`, beside the file itself where that is a symbolic link."""
+    """Return the name of the log of `database`, resolving a symbolic link."""
     database = database.resolve()
     return database.with_name(f"{database.name}-wal")
 
 
 def read_log(database: Path) -> Log | None:
-    """Read the log of `database`; None without one, and for one without a complete transaction.
+    """Return the log of `database`; None when there is none, or none with a complete transaction.
 
-    The checksums are left to SQLite: the salts alone tell the frames of now from those of earlier rounds.
+    Checksums are left to SQLite: the salts distinguish current frames from those of earlier rounds.
     """
     try:
         file = log_file(database).open("rb", buffering=0)
@@ -70,7 +70,7 @@ def read_log(database: Path) -> Log | None:
 
 
 def require_own_log(database: Path) -> None:
-    """Raise StorageUnavailable when a log lies beside `database` that SQLite would lose or mix up with it."""
+    """Raise StorageUnavailable when SQLite would lose, or wrongly replay, the log beside `database`."""
     require_file_of_log(database)
     reason = None
     for _ in range(_TRIES):
@@ -82,7 +82,7 @@ def require_own_log(database: Path) -> None:
 
 
 def require_file_of_log(database: Path) -> None:
-    """Raise StorageUnavailable when a log is left of a file that is missing or empty."""
+    """Raise StorageUnavailable when there is a log of a file that is missing or empty."""
     if _size(log_file(database)):
         size = _size(database)
         if not size:
@@ -90,7 +90,7 @@ def require_file_of_log(database: Path) -> None:
 
 
 def why_not_its_own(database: Path, log: Log) -> str | None:
-    """Return what shows that the log was written for another file or state of it; None when nothing does."""
+    """Return what shows that the log belongs to another file or to another state of it; None for nothing."""
     try:
         with database.open("rb", buffering=0) as file:
             header = file.read(_FILE_HEADER_SIZE)
@@ -103,7 +103,7 @@ def why_not_its_own(database: Path, log: Log) -> str | None:
     if (65536 if page_size == 1 else page_size) != log.page_size:
         return "its pages have another size"
     if header[18] == 1:
-        # SQLite notes in the file that it has a log before it makes one. A backup says that it has none.
+        # SQLite marks the file as having a log before it creates one. A backup is marked as having none.
         return "it is a copy without a log, such as a backup"
     if missing := log.missing(size):
         return f"{missing:,} pages are in neither of them"
@@ -111,7 +111,7 @@ def why_not_its_own(database: Path, log: Log) -> str | None:
     if log.counters is not None:
         same = log.counters[0] <= counter <= log.counters[1]
     else:
-        same = page_count == log.page_count  # page 1 holds it, and would be in the log had it changed
+        same = page_count == log.page_count  # page 1 has it, and would be in the log if it had changed
     return None if same else "it was changed before the log began, or after it ended"
 
 
@@ -134,7 +134,7 @@ def _read_frames(file: FileIO, page_size: int, salts: bytes) -> Log | None:
         file.seek(page_size - read, os.SEEK_CUR)
     if not frames:
         return None
-    # A writer adds 1 to the counter it has read, which may be that of its own last change.
+    # A writer adds 1 to the counter it read, which may be that of its own last change.
     bounds = (min(counters) - 1, max(counters)) if counters else None
     return Log(page_size, page_count, frozenset(pages[:frames]), frames, bounds)
 

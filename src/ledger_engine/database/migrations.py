@@ -1,4 +1,4 @@
-"""Migrations: what brings a file of an older version up to date."""
+"""Migrations: bringing a file of an older version up to date."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ledger_engine.database.later_tables import ledger
 def apply(connection: sqlite3.Connection) -> None:
     """Bring the file up to date in one transaction.
 
-    Raises StorageUnavailable when a newer version wrote it, or something that is no ledger.
+    Raises StorageUnavailable for a file of a newer version, or one that is not a ledger.
     """
     database = Database(connection, recursive_triggers=False)
     connection.execute("BEGIN IMMEDIATE")
@@ -31,7 +31,7 @@ def apply(connection: sqlite3.Connection) -> None:
 
 
 def require_known(connection: sqlite3.Connection) -> None:
-    """Raise StorageUnavailable when a newer version wrote the file; changes nothing."""
+    """Raise StorageUnavailable for a file of a newer version; change nothing."""
     with Database(memory=True) as empty:
         known = {migration.name for migration in ledger.pending(empty)}
     applied = ledger.applied(Database(connection, recursive_triggers=False))
@@ -41,5 +41,5 @@ def require_known(connection: sqlite3.Connection) -> None:
 
 
 def is_up_to_date(connection: sqlite3.Connection) -> bool:
-    """Return whether the file has the tables of this version; changes nothing."""
+    """Return whether the file has the tables of this version; change nothing."""
     return not ledger.pending(Database(connection, recursive_triggers=False))

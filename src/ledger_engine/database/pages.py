@@ -1,4 +1,4 @@
-"""Cursor pages: newest first, by id, never showing an object twice or leaving one out.
+"""Cursor pages: newest first by id, never repeating an object or leaving one out.
 
 See docs/decisions.md#lists.
 """
@@ -23,9 +23,9 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """Which page: up to `limit` objects just older than the id `after`, or just newer than `before`.
+    """A request for a page: up to `limit` objects older than the id `after`, or newer than `before`.
 
-    `cursor` is the name the list gives its forward cursor, for error messages.
+    `cursor` is the name of the list's forward cursor parameter, for error messages.
     """
 
     limit: int = LIMIT_DEFAULT
@@ -36,8 +36,8 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[R]):
-    """Items newest first. `has_more` and `next_cursor` speak of the direction that was asked for:
-    older items, or newer ones when the page was asked for with `before`."""
+    """A page of items, newest first. `has_more` and `next_cursor` refer to older items, or to newer ones when
+    the page was requested with `before`."""
 
     items: list[R]
     has_more: bool
@@ -46,9 +46,9 @@ class Page(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[R]):
-    """A table that is listed page by page; `read` makes a record of one of its rows.
+    """A table that is listed page by page; `read` turns a row into a record.
 
-    `of_tenant` is the condition on the rows of the tenant: those of a table with the columns `project` and
+    `of_tenant` is the condition on the tenant's rows: those of a table with the columns `project` and
     `livemode`, or those of its book. `columns` is what is read of each row, and `id` the name of its id.
     """
 
@@ -71,11 +71,11 @@ class Listing(Generic[R]):
         among: str | None = None,
         given: Mapping[str, Value] = MappingProxyType({}),
     ) -> Page[R]:
-        """The page of the objects whose columns have the values in `equal`; a None there does not filter.
+        """Return the page of objects whose columns have the values in `equal`, where None does not filter.
 
-        `since` is an id that the listed ones are greater than, `where` one more condition, `among` one in
-        place of `of_tenant`, and `given` their parameters. Raises InvalidRequest `invalid_cursor` for a
-        cursor that is no object of this list's project and mode.
+        Listed ids are greater than `since`. `where` is one more condition, `among` one in place of
+        `of_tenant`, and `given` are their parameters. Raises InvalidRequest `invalid_cursor` for a cursor
+        that is not an object of this project and mode.
         """
         parameters: dict[str, Value] = tenant.bind(rows=wanted.limit + 1, **given)
         conditions = [among or self.of_tenant]
@@ -91,7 +91,7 @@ class Listing(Generic[R]):
             parameters["after"] = wanted.after
         if wanted.before is not None:
             self._require(unit, tenant, wanted.before, "ending_before")
-        # One bound and not two: of two SQLite looks at one row by row, and may take a coarser index then.
+        # One bound, not two: SQLite checks one of two bounds row by row, and may then choose a worse index.
         floor = max(filter(None, (since, wanted.before)), default=None)
         if floor is not None:
             conditions.append(f"{self.id} > :floor")

@@ -1,4 +1,4 @@
-"""The threads that read, each with a connection of its own."""
+"""The reading threads, each with its own connection."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ledger_engine.database.jobs import Job, call_soon
 from ledger_engine.database.unit import SqliteUnit
 
 READERS = 3
-LET_GO_S = 2  # how long they may take to close their connections
+CLOSE_CONNECTIONS_S = 2  # how long the threads may take to close their connections
 
 
 class Readers:
-    """Run works side by side, each on a snapshot of the file."""
+    """Run works in parallel, each on a snapshot of the file."""
 
     def __init__(self, file: DatabaseFile, clock: Clock, ids: IdSource) -> None:
         self._file = file
@@ -33,7 +33,7 @@ class Readers:
         ]
 
     def __len__(self) -> int:
-        """Return how many works wait."""
+        """Return how many works are waiting."""
         return self._waiting.qsize()
 
     def start(self) -> None:
@@ -42,19 +42,18 @@ class Readers:
             thread.start()
 
     def add(self, job: Job) -> None:
-        """Have one of the threads run a work."""
+        """Queue a work for one of the threads."""
         self._waiting.put(job)
 
-    def let_go(self) -> None:
-        """Close the connections, which are opened again when they are needed; wait until that is done, or
-        `LET_GO_S` seconds."""
+    def close_connections(self) -> None:
+        """Close the connections, waiting at most CLOSE_CONNECTIONS_S seconds; they reopen when needed."""
         together = threading.Barrier(READERS + 1)
         for _ in range(READERS):
             self._waiting.put(together)
         _meet(together)
 
     def stop(self, limit_s: float) -> None:
-        """Finish the works that were taken, and end the threads; wait for that at most so many seconds."""
+        """Finish the accepted works and end the threads; wait for that at most `limit_s` seconds."""
         for _ in range(READERS):
             self._waiting.put(None)
         deadline = time.monotonic() + limit_s
@@ -69,7 +68,7 @@ class Readers:
                 connection = None
                 _meet(job)
                 continue
-            if job.future.done():  # given up, or nobody waits any more
+            if job.future.done():  # given up or cancelled
                 continue
             try:
                 self._file.require_same()
@@ -88,7 +87,7 @@ class Readers:
 
 def _meet(together: threading.Barrier) -> None:
     with contextlib.suppress(threading.BrokenBarrierError):
-        together.wait(LET_GO_S)
+        together.wait(CLOSE_CONNECTIONS_S)
 
 
 def _close(connection: sqlite3.Connection | None) -> None:
@@ -97,7 +96,7 @@ def _close(connection: sqlite3.Connection | None) -> None:
 
 
 def _undone(connection: sqlite3.Connection, error: BaseException) -> bool:
-    """Return whether the transaction in which this happened is over and the connection can be used again."""
+    """Return whether the failed transaction is over and the connection can be used again."""
     if isinstance(error, sqlite3.Error):
         return False
     with contextlib.suppress(sqlite3.Error):

@@ -1,8 +1,7 @@
-"""SQLite behind the seam: one writer thread that commits in groups, and a few readers.
+"""The SQLite database: one writer thread that commits in groups, and a few readers.
 
-All works that wait are taken together, in one transaction, and are answered only after the commit is on
-the disk (`synchronous=FULL`). That makes durability cheap: one fsync for a group instead of one for each
-request.
+All waiting works are run in one transaction and answered only after the commit is on the disk
+(`synchronous=FULL`). So durability costs one fsync for a group instead of one for each request.
 """
 
 from __future__ import annotations
@@ -23,23 +22,23 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.database import Listener, T, Work, kept_time, migrations
 from ledger_engine.database.connection import FATAL, LOCKED, close_to_others, code_of, public_error, reason_of
-from ledger_engine.database.file import DatabaseFile, has_space, look, touch
+from ledger_engine.database.file import DatabaseFile, has_space, probe_read, probe_write
 from ledger_engine.database.group_commit import GroupCommit
 from ledger_engine.database.jobs import Job, Pending, call_soon
 from ledger_engine.database.readers import Readers
 from ledger_engine.database.unit import SqliteUnit
 
-WAITING_MAX = 4096  # works waiting for the writer or the readers; more are refused, not piled up
-ANSWER_S = 10  # a work of the server that takes longer is answered with an error (docs/operations.md)
-CHECK_S = 3  # a check that takes longer is one that failed
-CLOSE_S = 20  # what the readers, and then the writer, may take to finish
+WAITING_MAX = 4096  # works waiting for the writer or the readers; further ones are refused
+ANSWER_S = 10  # a work of the server that takes longer fails (docs/operations.md)
+CHECK_S = 3  # a check that takes longer fails
+CLOSE_S = 20  # the time for the readers, and then for the writer, to finish
 SILENT = "it does not answer"
-CAUTIOUS_GROUPS = 100  # groups with a savepoint around each work, after one with a work that failed
+CAUTIOUS_GROUPS = 100  # groups that run with savepoints after one in which a work failed
 
 
 @dataclass(frozen=True, slots=True)
 class _OfLoop:
-    """What belongs to one event loop: how its works come to the writer, and how long they wait."""
+    """The state of one event loop: its works for the writer, and those that wait for their results."""
 
     group_commit: GroupCommit[Job]
     pending: Pending
@@ -53,7 +52,7 @@ class SqliteDatabase:
         self._ids = IdSource()
         self._listeners: list[Listener] = []
         self._loops: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
-        # A command waits as long as it takes: whoever runs it can stop it.
+        # A command waits as long as necessary: whoever runs it can stop it.
         self._answer_s = ANSWER_S if checkpoints else math.inf
         self._writes: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
         self._closing = False
@@ -65,8 +64,9 @@ class SqliteDatabase:
         try:
             self._writer = self._file.connect_writer()
             migrations.apply(self._writer)
-            close_to_others(path)  # not before it is known to be a ledger
-            # Before the first read: a machine set back while nobody served must not revive what has expired.
+            close_to_others(path)  # only when it is known to be a ledger
+            # Before the first read: a clock set back while nothing was served must not revive what has
+            # expired.
             self._follow_other_writers(self._writer)
         except BaseException:
             self._close_files()
@@ -96,14 +96,14 @@ class SqliteDatabase:
             raise StorageUnavailable(SILENT)
         try:
             async with asyncio.timeout(CHECK_S):
-                await self.read(look)
+                await self.read(probe_read)
                 if self._lost:
-                    # Without this a server that nobody writes to, because it is down, would stay down.
-                    await self.write(touch)
+                    # Without this write a server without other writes, because it is down, would stay down.
+                    await self.write(probe_write)
         except TimeoutError:
             raise StorageUnavailable(SILENT) from None
         if self._lost:
-            raise StorageUnavailable("the disk has no room for more")
+            raise StorageUnavailable("the disk is full")
 
     def listen(self, listener: Listener) -> None:
         self._listeners.append(listener)
@@ -114,7 +114,7 @@ class SqliteDatabase:
         self._closing = True
         for of_loop in self._loops.values():
             of_loop.group_commit.flush()
-        # Readers first: the writer folds the log into the file when it is the last to close.
+        # Readers first: the writer checkpoints the log when it is the last to close.
         await asyncio.to_thread(self._readers.stop, CLOSE_S)
         self._writes.put(None)
         await asyncio.to_thread(self._thread.join, CLOSE_S)
@@ -136,7 +136,7 @@ class SqliteDatabase:
         return of_loop
 
     def _give_up_waiting(self, job: Job) -> None:
-        """Answer a job that has waited too long; it is not run any more if it has not been begun."""
+        """Fail a job that has waited too long; it is not run if it has not started."""
         unknown = job.writes and not self._of_loop(job.loop).group_commit.withdraw(job)
         job.future.set_exception(StorageUnavailable(SILENT, unknown=unknown))
 
@@ -148,8 +148,8 @@ class SqliteDatabase:
         self._close_files()
 
     def _close_files(self) -> None:
-        self._file.let_go()
-        # The last connection to close folds the write-ahead log into the file.
+        self._file.release()
+        # The last connection to close checkpoints the write-ahead log.
         self._close_writer()
         self._file.close()
 
@@ -164,14 +164,14 @@ class SqliteDatabase:
             writer = self._sound_writer()
             topics = self._commit(writer, group)
             if self._lost:
-                self._look_for_space(writer)
-        except Exception as error:  # whatever it is: without this thread nothing is ever written again
+                self._check_space(writer)
+        except Exception as error:  # of any kind: without this thread nothing would ever be written
             self._lost = True
             self._give_up(group, error)
         self._settle(group, frozenset(topics))
 
     def _sound_writer(self) -> sqlite3.Connection:
-        """Return the connection that writes, opened again if the last one failed."""
+        """Return the connection that writes, opening it again if the last one failed."""
         try:
             self._file.require_same()
         except OSError:
@@ -183,12 +183,13 @@ class SqliteDatabase:
         return self._writer
 
     def _commit(self, connection: sqlite3.Connection, group: list[Job]) -> set[str]:
-        """Run the works in one transaction and return the topics they announced; raises sqlite3.Error when
-        none of them was committed.
+        """Run the works in one transaction and return the topics they announced.
 
-        A savepoint around each work takes a tenth of its time, and most groups hold none that fails. So a
-        group is first run without; when one fails, all of it is run again with savepoints, and so are the
-        groups after it for a while. A work alone needs none.
+        Raises sqlite3.Error when none of them was committed.
+
+        A savepoint around each work takes a tenth of its time, and most groups have no work that fails. So a
+        group first runs without savepoints; when a work fails, the whole group runs again with them, and so
+        do the next groups for a while. A single work needs none.
         """
         if self._cautious_groups == 0 or len(group) == 1:
             try:
@@ -209,7 +210,7 @@ class SqliteDatabase:
         run: Callable[[sqlite3.Connection, SqliteUnit, Job], None],
     ) -> set[str]:
         connection.execute("BEGIN IMMEDIATE")
-        self._file.require_same()  # again: while we waited a restore may have replaced it
+        self._file.require_same()  # again, as a restore may have replaced the file while we waited
         self._follow_other_writers(connection)
         unit = SqliteUnit(connection, self._clock, self._ids)
         topics: set[str] = set()
@@ -243,7 +244,7 @@ class SqliteDatabase:
         connection.execute("RELEASE work")
 
     def _follow_other_writers(self, connection: sqlite3.Connection) -> None:
-        """Date this group after everything an administration command wrote beside us."""
+        """Make sure that this group is dated after everything another process has written."""
         version = connection.execute("PRAGMA data_version").fetchone()[0]
         if version != self._seen_version:
             self._seen_version = version
@@ -253,46 +254,46 @@ class SqliteDatabase:
             self._clock.advance_past(connection.execute("SELECT reached FROM kept_time").fetchone()[0])
 
     def _give_up(self, group: list[Job], error: Exception) -> None:
-        """Get the connection sound again, and say to all of the group what became of it."""
+        """Restore the connection, and set the outcome of every work of the group."""
         committing = isinstance(error, _CommitFailed)
         reason = error.reason if isinstance(error, _CommitFailed) else error
         self._seen_version = -1
         self._close_writer()
         if code_of(reason) in LOCKED:
-            self._let_go_of_everything()
+            self._close_all()
             unknown = False
         else:
-            unknown = not self._mend() and committing
+            unknown = not self._reopen() and committing
         for job in group:
             job.answer, job.error = None, StorageUnavailable(reason_of(reason), unknown=unknown)
 
-    def _mend(self) -> bool:
-        """Open the file anew and commit nothing; False when that fails.
+    def _reopen(self) -> bool:
+        """Open the file again and commit nothing; return False when that fails.
 
-        A commit that failed in its last moment may have left all its pages in the log. They do not count
-        now, but after a crash they would, unless something is written over them.
+        A commit that failed at its end may have left all its pages in the log. They do not count now, but
+        after a crash they would, unless they are overwritten.
         """
         try:
             writer = self._sound_writer()
-            touch(SqliteUnit(writer, self._clock, self._ids))
+            probe_write(SqliteUnit(writer, self._clock, self._ids))
         except (sqlite3.Error, OSError, StorageUnavailable):
             self._close_writer()
             return False
-        self._look_for_space(writer)
+        self._check_space(writer)
         return True
 
-    def _look_for_space(self, writer: sqlite3.Connection) -> None:
+    def _check_space(self, writer: sqlite3.Connection) -> None:
         self._lost = not has_space(writer)
         if self._lost:
             self._close_writer()
 
-    def _let_go_of_everything(self) -> None:
-        """Close all connections of this process; they are opened again as they are needed.
+    def _close_all(self) -> None:
+        """Close all connections of this process, to be opened again when needed.
 
-        When the system fails to unlock a file, SQLite takes the lock for held until then.
+        When the system fails to unlock a file, SQLite considers it locked until then.
         """
-        self._file.let_go()
-        self._readers.let_go()
+        self._file.release()
+        self._readers.close_connections()
 
     def _settle(self, jobs: list[Job], topics: frozenset[str]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
@@ -313,7 +314,7 @@ class SqliteDatabase:
 
 
 class _CommitFailed(Exception):
-    """A commit failed, though all of it may have come to the disk."""
+    """A commit failed, though all of it may have reached the disk."""
 
     def __init__(self, reason: sqlite3.Error) -> None:
         super().__init__(reason)
@@ -321,7 +322,7 @@ class _CommitFailed(Exception):
 
 
 class _WorkFailed(Exception):
-    """A work failed, and what it changed cannot be told from what the others of its group did."""
+    """A work failed, and its changes cannot be separated from those of the others in its group."""
 
     def __init__(self, reason: BaseException) -> None:
         super().__init__(reason)
@@ -329,18 +330,18 @@ class _WorkFailed(Exception):
 
 
 def _require_sound(connection: sqlite3.Connection, error: BaseException) -> None:
-    """Raise sqlite3.Error when this was not the work's own failure but the end of the transaction."""
-    # A full disk rolls back the whole transaction behind our back, earlier works included.
+    """Raise sqlite3.Error when the error ended the transaction, rather than only the work."""
+    # A full disk rolls back the whole transaction unasked, including earlier works.
     if not connection.in_transaction or code_of(error) in FATAL:
         raise sqlite3.OperationalError(str(error)) from error
 
 
 def open_database(path: Path, clock: Clock, *, checkpoints: bool) -> SqliteDatabase:
-    """Open the file, making and migrating it as needed; for its owner's eyes only (0600).
+    """Open the file, creating and migrating it as needed, readable only by its owner (0600).
 
-    `checkpoints` is for the one process that serves the file: before SQLite 3.51.3 a database can be
-    damaged when two connections write and checkpoint at once, so nobody else may.
-    Raises StorageUnavailable when the file is no ledger, is from a newer version, or cannot be used.
+    `checkpoints` is for the one process that serves the file: before SQLite 3.51.3 two connections that write
+    and checkpoint at once can damage a database, so no other process may. Raises StorageUnavailable when the
+    file is not a ledger, is of a newer version, or cannot be used.
     """
     try:
         return SqliteDatabase(path, clock, checkpoints=checkpoints)

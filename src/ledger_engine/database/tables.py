@@ -1,8 +1,7 @@
-"""The tables, one migration after the other: what was released is never changed, only added to.
+"""The tables, as migrations: a released migration is never changed, new ones are added.
 
-Times are integer milliseconds, amounts integers in the smallest currency unit, JSON is text. The
-figures of the ledger can be read with any SQLite tool: `trial_balance` and `account_activity` are
-views made for that.
+Times are integer milliseconds, amounts integers in the smallest currency unit, JSON is text. The views
+`trial_balance` and `account_activity` show the books to people with any SQLite tool.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ ledger = Migrations("ledger")
 
 
 def run(database: Database, script: str) -> None:
-    """Run one statement after the other: `executescript` would commit the transaction first."""
+    """Run statements one by one, as `executescript` would commit the transaction first."""
     for statement in script.split(";\n"):
         if statement.strip():
             database.execute(statement)
@@ -245,7 +244,7 @@ FROM transactions AS t JOIN accounts AS a ON a.id = t.account
 
 @ledger()
 def m006_webhooks(database: Database) -> None:
-    # A delivery and its attempts outlive their endpoint until they are too old to keep: no foreign key.
+    # A delivery and its attempts may outlive their endpoint until they expire, so there is no foreign key.
     run(
         database,
         """
@@ -304,8 +303,8 @@ CREATE TABLE delivery_attempts (
 
 @ledger()
 def m007_requests(database: Database) -> None:
-    # One tree and no index beside it: each request is written, and few are ever looked for. A filter
-    # looks at the newest entries one by one.
+    # The primary key is the only index, as every request is written and few are ever searched for. A filter
+    # reads the newest entries one by one.
     run(
         database,
         """
@@ -334,7 +333,8 @@ CREATE TABLE requests (
 
 @ledger()
 def m008_oauth(database: Database) -> None:
-    # A grant is what one user allowed one app once: it begins as a code and is the family of its tokens.
+    # A grant is the permission of one user for one app: it starts as a code and owns all tokens issued from
+    # it.
     run(
         database,
         """

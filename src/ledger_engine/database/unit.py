@@ -1,4 +1,4 @@
-"""A work's transaction on a SQLite connection."""
+"""The transaction of a work on a SQLite connection."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
 from ledger_engine.database import Parameters, Row, Value
 
-FAULTS_MAX = 10  # one is enough to know; more than these help nobody
+FAULTS_MAX = 10  # one proves the damage; more than ten do not help
 
-_NOTHING: Parameters = {}  # a dict: sqlite3 takes no read-only view of one
+_NOTHING: Parameters = {}  # a dict, as sqlite3 accepts no MappingProxyType
 
 
 class SqliteUnit:
-    """The `Unit` of the works of one group, one after the other."""
+    """The `Unit` for the works of one group, one after the other."""
 
     __slots__ = ("_connection", "_clock", "_ids", "_now", "_topics")
 
@@ -30,7 +30,7 @@ class SqliteUnit:
         return self._now
 
     def execute(self, sql: str, parameters: Parameters = _NOTHING, /) -> list[Row]:
-        # Always all rows: one cursor left open would pin the write-ahead log.
+        # Fetch all rows: an open cursor would keep the write-ahead log from shrinking.
         return self._connection.execute(sql, parameters).fetchall()
 
     def first(self, sql: str, parameters: Parameters = _NOTHING, /) -> Row | None:
@@ -65,7 +65,7 @@ class SqliteUnit:
         self._topics.add(topic)
 
     def begin_work(self) -> None:
-        """Give the next work of the group its own moment and an empty list of topics."""
+        """Start the next work of the group, with its own time and an empty list of topics."""
         self._now = self._clock.now()
         self._topics = set()
 

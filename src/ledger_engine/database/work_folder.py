@@ -1,4 +1,4 @@
-"""Folders for files that are being made: removed when they are done with, also those of killed commands."""
+"""Folders for files in the making, removed when done; also those that killed commands left."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PREFIX = ".ledger-part-"
 if sys.platform == "win32":
 
     def _hold(folder: Path) -> int | None:
-        """Windows has no lock for a folder, so leftovers stay there."""
+        """Return None: Windows cannot lock a folder, so leftovers stay there."""
         return None
 else:
     import fcntl
@@ -24,8 +24,9 @@ else:
     def _hold(folder: Path) -> int | None:
         """Lock a folder and return the descriptor that holds the lock; None when another process has it.
 
-        The folder is locked and not the file in it: SQLite locks files by itself, and on some systems the
-        two kinds of locks exclude each other. The system lets go when the process ends, however it does.
+        The folder is locked, not the file in it: SQLite locks files by itself, and on some systems the two
+        kinds of locks exclude each other. The system releases the lock when the process ends, however it
+        ends.
         """
         try:
             held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -33,7 +34,7 @@ else:
             return None
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever removes leftovers may have come between the open and the lock.
+            # Another process that removes leftovers may have removed it between the open and the lock.
             if os.path.samestat(os.fstat(held), os.stat(folder)):
                 return held
         except OSError:
@@ -44,7 +45,7 @@ else:
 
 @contextmanager
 def work_folder(parent: Path) -> Iterator[Path]:
-    """Make a private folder in `parent` and remove it at the end, with what killed commands have left there.
+    """Create a private folder in `parent`; remove it at the end, and leftovers of killed commands now.
 
     A file in it can be renamed into `parent` in one step.
     """
@@ -69,7 +70,7 @@ def _make(parent: Path) -> tuple[Path, int | None]:
 
 
 def _remove_leftovers(parent: Path) -> None:
-    with contextlib.suppress(OSError):  # then they stay: they are in nobody's way
+    with contextlib.suppress(OSError):  # otherwise they stay, which does no harm
         for folder in parent.glob(f"{_PREFIX}*"):
             held = _hold(folder)
             if held is not None:

@@ -1,4 +1,4 @@
-"""A table to write into, the writer held still, and a second pair of eyes on the file."""
+"""A table to write into, a way to keep the writer busy, and a second connection to the file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Seen = Callable[[], list[str]]
 
 
 def note(text: str, *, topic: str | None = None) -> Work[str]:
-    """A work that writes one row and answers it."""
+    """Return a work that writes one row and returns its text."""
 
     def work(unit: Unit) -> str:
         unit.execute("INSERT INTO notes (text) VALUES (:text)", {"text": text})
@@ -32,7 +32,7 @@ def note(text: str, *, topic: str | None = None) -> Work[str]:
 
 
 async def submit(*calls: Coroutine[Any, Any, Any]) -> list[asyncio.Task[Any]]:
-    """The calls as tasks, each of them begun: their works wait in the queue."""
+    """Return the calls as tasks that have started: their works are in the queue."""
     tasks = [asyncio.create_task(call) for call in calls]
     await asyncio.sleep(0)
     return tasks
@@ -40,14 +40,14 @@ async def submit(*calls: Coroutine[Any, Any, Any]) -> list[asyncio.Task[Any]]:
 
 @pytest.fixture
 async def notes(engine: Engine) -> Engine:
-    """The engine, with a table for the works of these tests."""
+    """Return the engine, with a table for these tests' works."""
     await engine.write(lambda unit: unit.execute("CREATE TABLE notes (text TEXT UNIQUE)"))
     return engine
 
 
 @pytest.fixture
 def hold(notes: Engine) -> Hold:
-    """Keep the writer busy for a while, so that the works submitted meanwhile make one group."""
+    """Return a context that keeps the writer busy, so that the works submitted meanwhile form one group."""
 
     @asynccontextmanager
     async def held() -> AsyncIterator[None]:
@@ -70,6 +70,6 @@ def hold(notes: Engine) -> Hold:
 
 @pytest.fixture
 def seen(tmp_path: Path) -> Iterator[Seen]:
-    """The notes that another connection sees: what is committed, and nothing else."""
+    """Return a function for the notes that another connection sees, which are the committed ones."""
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as other:
         yield lambda: [text for (text,) in other.execute("SELECT text FROM notes ORDER BY rowid")]

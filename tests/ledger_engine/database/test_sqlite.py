@@ -135,20 +135,20 @@ async def test_an_answer_comes_only_after_the_commit(notes: Engine, hold: Hold, 
 async def test_listeners_hear_of_a_commit_once_others_can_see_it_and_before_its_answer(
     notes: Engine, seen: Seen
 ) -> None:
-    heard: list[tuple[list[str], bool]] = []
+    announced: list[tuple[list[str], bool]] = []
     writing = asyncio.ensure_future(notes.write(note("a", topic="news")))
-    notes.listen(lambda _: heard.append((seen(), writing.done())))
+    notes.listen(lambda _: announced.append((seen(), writing.done())))
     await writing
-    assert heard == [(["a"], False)]
+    assert announced == [(["a"], False)]
 
 
 async def test_a_failed_work_announces_nothing(notes: Engine) -> None:
-    heard: list[frozenset[str]] = []
-    notes.listen(heard.append)
+    announced: list[frozenset[str]] = []
+    notes.listen(announced.append)
     with pytest.raises(ValueError, match="in the middle"):
         await notes.write(fails)
     await notes.write(note("later", topic="later"))
-    assert heard == [frozenset({"later"})]
+    assert announced == [frozenset({"later"})]
 
 
 async def test_a_reading_work_cannot_write(notes: Engine, seen: Seen) -> None:

@@ -35,8 +35,8 @@ def files_cannot_grow_beyond(size: int) -> Iterator[None]:
 async def test_a_commit_that_cannot_be_written_fails_the_whole_group_and_the_next_one_is_taken(
     notes: Engine, hold: Hold, seen: Seen, tmp_path: Path
 ) -> None:
-    heard: list[frozenset[str]] = []
-    notes.listen(heard.append)
+    announced: list[frozenset[str]] = []
+    notes.listen(announced.append)
     log = tmp_path / "ledger.db-wal"
     with ExitStack() as limits:
         async with hold():
@@ -45,7 +45,7 @@ async def test_a_commit_that_cannot_be_written_fails_the_whole_group_and_the_nex
         outcome = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(error) for error in outcome] == [StorageUnavailable] * 3
     assert seen() == []
-    assert heard == []
+    assert announced == []
     assert await notes.write(note("space again", topic="news")) == "space again"
     assert seen() == ["space again"]
 
@@ -59,7 +59,7 @@ async def test_a_disk_with_room_for_a_page_and_not_for_a_posting_is_not_well(
         with pytest.raises(StorageUnavailable):
             await notes.write(note(large))
         for _ in range(3):
-            with pytest.raises(StorageUnavailable, match="no room"):
+            with pytest.raises(StorageUnavailable, match="the disk is full"):
                 await notes.check()
         assert await notes.write(note("small")) == "small"
         with pytest.raises(StorageUnavailable):
@@ -67,7 +67,7 @@ async def test_a_disk_with_room_for_a_page_and_not_for_a_posting_is_not_well(
     await notes.check()
     assert await notes.write(note(large)) == large
     schema = await notes.read(lambda unit: unit.execute("SELECT name FROM sqlite_schema"))
-    assert "room" not in [row["name"] for row in schema]
+    assert "probe" not in [row["name"] for row in schema]
 
 
 @contextmanager
