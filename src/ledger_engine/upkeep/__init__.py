@@ -1,1 +1,1 @@
-"""What keeps a ledger sound: the audit, backups, retention and the background tasks."""
+"""Maintenance of a ledger: the audit, backups, retention and the background tasks."""

@@ -1,7 +1,7 @@
-"""The audit: everything the ledger keeps as a result, worked out again from what it was made of.
+"""The audit: computes every stored result again from its sources, and compares.
 
-The checks are run one after the other on one snapshot; the first row that is not as it must be ends the
-audit. Each is one statement that gives bad rows, so that a million postings take seconds and no memory.
+The checks run one after the other on one snapshot; the first row with a fault ends the audit. Each is one
+statement that returns bad rows, so that a million transactions take seconds and no memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ITEMS_AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`check` is what does not hold, `id` the row (of a table named in `message`) where it shows."""
+    """A failed check: `check` is its name, `id` the row (of a table named in `message`) with the fault."""
 
     check: str
     id: str
@@ -28,7 +28,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was looked at, and the first fault, if there is one."""
+    """How many records were checked, and the first fault, if there is one."""
 
     projects: int
     accounts: int
@@ -39,7 +39,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """`sql` gives the bad rows, the first one first; `message` is filled in from its columns."""
+    """`sql` selects the bad rows in order; `message` is filled in from their columns."""
 
     name: str
     message: str
@@ -47,7 +47,7 @@ class _Check:
 
 
 def verify(unit: Unit) -> Report:
-    """Run every check, over all projects and both modes."""
+    """Run every check over all projects and both modes, until one fails."""
     counted = unit.first(
         "SELECT (SELECT count(*) FROM projects) AS projects, (SELECT count(*) FROM accounts) AS accounts,"
         " (SELECT count(*) FROM transactions) AS transactions, (SELECT count(*) FROM invoices) AS invoices"
@@ -274,7 +274,7 @@ FROM (
 )
 
 
-# What is stored as one JSON object: its kind, table and column. Each engine has a check of its own for that;
+# The kinds, tables and columns of what is stored as a JSON object. Each engine checks these by its own means:
 # in Python it would take an eighth of the audit's time.
 OBJECTS_CHECK = "what is stored as JSON is a JSON object"
 _OBJECTS = (
@@ -283,7 +283,7 @@ _OBJECTS = (
     ("event", "events", "body"),
 )
 
-# Each gives its rows, with `said` and the JSON `items` that have to add up to it, from `:after` on.
+# Each selects rows after `:after`, with `said` and the JSON `items` that must add up to it.
 SUMS = (
     _Check(
         "an invoice's lines add up to its amount",
@@ -314,9 +314,9 @@ def _items_that_do_not_add_up(unit: Unit, check: _Check) -> Iterator[Fault]:
 
 
 def _total(items: str) -> int | None:
-    """Return the sum of quantity × unit_amount, or None when `items` is no JSON list of such objects.
+    """Return the sum of quantity × unit_amount, or None when `items` is not a JSON list of such objects.
 
-    Either may be missing: then it is one of something that costs nothing, as in `orders.create`.
+    Either may be missing: the quantity is then 1, the unit amount 0, as in `orders.create`.
     """
     try:
         parsed = json.loads(items)

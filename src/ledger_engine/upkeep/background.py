@@ -1,4 +1,4 @@
-"""What a server does beside answering: send webhooks, write the request log, clean up."""
+"""The server's background tasks: sending webhooks, writing the request log, retention."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ledger_engine.upkeep.timekeeping import Timekeeper
 
 
 class Background:
-    """Runs from `start` to `stop`, within the life of its engine.
+    """Runs from `start` to `stop`, while the engine is open.
 
-    Retention, and the webhook retries that are pending at the start, wait until the timekeeper, which has
-    begun, believes the machine's clock.
+    Retention, and the webhook retries that are pending at the start, wait until the timekeeper, which must
+    have begun, trusts the machine's clock.
     """
 
     def __init__(
@@ -42,23 +42,23 @@ class Background:
         self._waiting: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin; needs a running event loop."""
+        """Start; needs a running event loop."""
         self.recorder.start()
         self._timekeeper.start()
-        self._deliverer.start(hold_retries=not self._timekeeper.is_believed)
-        self._waiting = asyncio.create_task(self._go_on_when_clock_is_believed())
+        self._deliverer.start(hold_retries=not self._timekeeper.is_trusted)
+        self._waiting = asyncio.create_task(self._continue_when_clock_is_trusted())
 
-    async def _go_on_when_clock_is_believed(self) -> None:
-        await self._timekeeper.wait_until_believed()
+    async def _continue_when_clock_is_trusted(self) -> None:
+        await self._timekeeper.wait_until_trusted()
         self._deliverer.release_retries()
         self._retention.start()
 
     def begin_stop(self) -> None:
-        """The server takes no more requests: end what would be answered without end."""
+        """End the streams, which would never end by themselves; the server accepts no more requests."""
         self._followers.end()
 
     async def stop(self) -> None:
-        """Finish promptly and lose nothing; after the last request, before the engine closes."""
+        """Finish promptly without losing anything; call it after the last request and before closing."""
         self._followers.end()
         if self._waiting is not None:
             self._waiting.cancel()

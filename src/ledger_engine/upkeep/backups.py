@@ -1,4 +1,4 @@
-"""Backups: a whole ledger in one file that is proven good, and the way back (docs/operations.md)."""
+"""Backups: a whole ledger in one audited file, and how to restore it (docs/operations.md)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ledger_engine.upkeep.audit import Report
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What the restored ledger holds, and where the one before is kept, if there was one."""
+    """The content of the restored ledger, and the path of the former one, if there was one."""
 
     report: Report
     aside: Path | None
@@ -28,10 +28,10 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What was brought back from a log.
+    """The result of a recovery.
 
-    `doubt` is what speaks against the file the log was taken together with, if anything does. `damaged` is
-    how many of the log's last frames cannot be read, and are therefore not in it.
+    `doubt` is what suggests that the log does not belong to the file it was applied to, or None. `damaged` is
+    how many of the log's last frames are unreadable and therefore left out.
     """
 
     report: Report
@@ -40,10 +40,10 @@ class Recovered:
 
 
 def back_up(database: Path, target: Path, *, overwrite: bool = False) -> Report:
-    """Write the ledger as it is at one moment to the file `target`; a server may go on writing meanwhile.
+    """Write the ledger as it is at one moment to the file `target`; a server may keep writing.
 
-    The copy is audited before it gets its name, so a file of that name is a good backup. Raises Conflict
-    when `target` is there and may not be overwritten, and StorageUnavailable.
+    The copy is audited before it gets its name, so that a file of that name is a good backup. Raises Conflict
+    when `target` exists and may not be overwritten, and StorageUnavailable.
     """
     _require_target(database, target, overwrite=overwrite)
     with work_folder(target.parent) as folder:
@@ -55,10 +55,10 @@ def back_up(database: Path, target: Path, *, overwrite: bool = False) -> Report:
 
 
 def restore(source: Path, database: Path, now: int) -> Restored:
-    """Put the ledger in the file `source` in the place of `database`, whose former file is kept beside it.
+    """Replace `database` by the ledger in the file `source`; the former file is kept beside it.
 
-    Raises Conflict for a file restored over itself, and StorageUnavailable while a server or another
-    command uses the database, and when the source is not sound.
+    Raises Conflict for a file restored over itself, and StorageUnavailable while a server or another command
+    uses the database, or when the source is not sound.
     """
     if database.exists() and source.exists() and source.samefile(database):
         raise Conflict("not_recoverable", f"{source} is the database itself.")
@@ -68,7 +68,7 @@ def restore(source: Path, database: Path, now: int) -> Restored:
         with work_folder(database.parent) as folder:
             copy = folder / database.name
             backup.copy(source, copy)
-            # Opened as a server would: a backup of an older version is brought up to date here.
+            # Opened as a server would, so that a backup of an older version is migrated here.
             report = _proven(source, asyncio.run(_audited(copy)))
             aside = _name_aside(database, now)
             was_there = database.exists()
@@ -79,11 +79,11 @@ def restore(source: Path, database: Path, now: int) -> Restored:
 
 
 def recover(database: Path, target: Path) -> Recovered:
-    """Write what the log of `database` holds to the new file `target`, and change nothing else.
+    """Write the content of the log of `database` to the new file `target`; change nothing else.
 
-    A log that has every page needs no other file. Any other is taken together with the file that is there,
-    and what results must verify. Raises Conflict when there is nothing to recover, or too little to do it
-    with, and StorageUnavailable while a server uses the database, and when the result is not sound.
+    A log that has every page needs no other file. Otherwise it is applied to the existing file, and the
+    result must pass the audit. Raises Conflict when there is nothing, or too little, to recover, and
+    StorageUnavailable while a server uses the database or when the result is not sound.
     """
     _require_target(database, target, overwrite=False)
     lock = ServingLock(database)

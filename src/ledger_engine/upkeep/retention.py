@@ -1,4 +1,4 @@
-"""Retention: what is kept for a time only, and is deleted or erased when that is over.
+"""Retention: deletes or erases what is stored for a limited time only.
 
 Request logs and deliveries are kept for 7 days, deleted objects and deactivated users can be restored for 30
 (docs/interface.md#quotas-and-retention).
@@ -25,9 +25,9 @@ from ledger_engine.events.webhooks import deliveries
 from ledger_engine.ledger import users
 
 LOGS_KEPT_FOR = 7 * DAY
-FIRST_AFTER_S = 10.0  # a server that starts has better things to do
+FIRST_AFTER_S = 10.0  # starting the server comes first
 EVERY_S = 3600.0
-AT_ONCE = 200  # rows in one work: requests that wait for the writer wait no longer than that
+AT_ONCE = 200  # rows in one work, so that requests do not wait long for the writer
 BETWEEN_S = 0.02
 
 log = logging.getLogger("ledger_engine.upkeep.retention")
@@ -36,8 +36,8 @@ log = logging.getLogger("ledger_engine.upkeep.retention")
 class Retention:
     """Cleans up soon after `start` and every hour until `stop`.
 
-    It goes by the real time as far as is known (`timekeeping`), and not by the ledger's, which a wrong clock
-    may have set forward for good.
+    It uses the real time as far as it is known (`timekeeping`), not the ledger's, which a wrong clock may
+    have set forward for good.
     """
 
     def __init__(self, engine: Engine, real_time: Callable[[], int]) -> None:
@@ -46,17 +46,17 @@ class Retention:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin; needs a running event loop."""
+        """Start; needs a running event loop."""
         self._task = asyncio.create_task(self._clean_up_every_hour())
 
     async def stop(self) -> None:
-        """Stop at once; what is left is for the next time."""
+        """Stop at once; the next run does the rest."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def clean_up(self) -> None:
-        """Delete and erase everything whose time is over, in small works. Raises StorageUnavailable."""
+        """Delete and erase everything that has expired, in small works. Raises StorageUnavailable."""
         now = self._real_time()
         oldest = now - LOGS_KEPT_FOR
         for project in await self._engine.read(projects.every):
@@ -70,7 +70,7 @@ class Retention:
         await self._erase_users(before=now - users.RECOVERABLE_FOR)
 
     async def _erase_users(self, before: int) -> None:
-        """Erase the users whose time is over, and what was recorded of them: some events in each work."""
+        """Erase the users whose time has expired, and their data in events, some events in each work."""
         for user in await self._engine.read(partial(users.expired, before=before)):
             event: str | None = ""
             while event is not None:
@@ -80,7 +80,7 @@ class Retention:
                 await asyncio.sleep(BETWEEN_S)
 
     async def _forget_deleted(self, before: int) -> None:
-        """Forget the webhook endpoints and apps that cannot be restored any more."""
+        """Purge the webhook endpoints and apps that can no longer be restored."""
         for purge in (deleted_endpoints.purge, deleted_apps.purge):
             await self._repeat(partial(purge, before=before))
 
@@ -103,9 +103,9 @@ class Retention:
 
 
 def _erase_user(unit: Unit, user: str, before: int, after_event: str) -> str | None:
-    """Erase the user from up to AT_ONCE of their events behind that one, and after the last the user itself.
+    """Erase the user from up to AT_ONCE of their events after `after_event`; after the last, the user too.
 
-    Gives the event to go on behind, None when all is done.
+    Return the id of the last of these events, None when all is done.
     """
     if not users.is_expired(unit, user, before):
         return None

@@ -1,11 +1,10 @@
-"""Timekeeping: whether to believe the machine's clock, on which erasing and sending depend.
+"""Timekeeping: whether to trust the machine's clock, on which erasing and sending depend.
 
-A clock that is wrong at a start makes everything look old: it would have users erased, the request log
-emptied and every retry sent. So the real time, as far as is known, is kept in the database (`kept_time`).
-A clock that is at most a day ahead of it is believed. One that is further ahead may be wrong, or the
-ledger was not served for so long; nobody can tell. Then erasing, and the webhook retries from before the
-start, wait until the clock has run evenly for an hour, or until a person says that it is right
-(`serve --accept-clock`).
+A wrong clock at a start makes everything look old: users would be erased, the request log emptied and every
+retry sent. So the real time, as far as it is known, is stored in the database (`kept_time`). A clock at most
+a day ahead of it is trusted. When it is further ahead, it may be wrong, or the ledger was not served for that
+long; nobody can tell. Then erasing, and the webhook retries from before the start, wait until the clock has
+run evenly for an hour, or until a person confirms it (`serve --accept-clock`).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from ledger_engine.events import request_log
 
 AHEAD_MAX = DAY
 EVEN_FOR_MS = 3_600_000
-UNEVEN_MS = 30_000  # between two looks, against the monotonic clock; less is a clock being kept right
+UNEVEN_MS = 30_000  # how far the clock may drift between two checks; less is ordinary adjustment
 POLL_INTERVAL_S = 10.0
 KEEPS_EVERY_MS = 3_600_000
 
@@ -33,7 +32,7 @@ log = logging.getLogger("ledger_engine.upkeep.timekeeping")
 
 
 class Timekeeper:
-    """Tells the real time as far as is known. `begin` comes first, then `start` and `stop`."""
+    """Keeps the real time as far as it is known. Call `begin` first, then `start` and `stop`."""
 
     def __init__(
         self, engine: Engine, *, accept: bool = False, monotonic: Callable[[], float] = time.monotonic
@@ -45,20 +44,20 @@ class Timekeeper:
         self._machine, self._looked_at = engine.clock.machine(), self._passed()
         self._even_since = self._looked_at
         self._kept_at = self._looked_at
-        self._believed = asyncio.Event()
+        self._clock_trusted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Decide whether to believe the machine's clock. Raises StorageUnavailable."""
+        """Decide whether to trust the machine's clock. Raises StorageUnavailable."""
         kept, newest = await self._engine.read(_look_up)
         self._engine.clock.advance_past(newest)
         machine = self._engine.clock.machine()
-        if kept is None:  # no server of this version ran here: what an older one logged last is as good
+        if kept is None:  # the first server of this version: use the time of the last logged request
             kept = min(newest or machine, machine)
         self._trust(machine if self._accept else kept)
         if machine - self.now() <= AHEAD_MAX:
             self._trust(max(machine, self.now()))
-            self._believed.set()
+            self._clock_trusted.set()
         else:
             days = round((machine - self.now()) / DAY)
             self._engine.notice = (
@@ -70,32 +69,35 @@ class Timekeeper:
         await self._engine.write(self._keep)
 
     def now(self) -> int:
-        """The real time as far as is known: of the machine's clock if it is believed, else what was kept, and
-        the time that passed since."""
+        """Return the real time as far as it is known, in milliseconds.
+
+        It is based on the machine's clock if that is trusted, otherwise on the stored time, plus the time
+        that passed since.
+        """
         return self._trusted + self._passed() - self._trusted_at
 
     @property
-    def is_believed(self) -> bool:
-        """Whether the clock with which the server was started is believed."""
-        return self._believed.is_set()
+    def is_trusted(self) -> bool:
+        """Whether the clock that the server started with is trusted."""
+        return self._clock_trusted.is_set()
 
-    async def wait_until_believed(self) -> None:
-        """Wait until the clock with which the server was started is believed."""
-        await self._believed.wait()
+    async def wait_until_trusted(self) -> None:
+        """Wait until the clock that the server started with is trusted."""
+        await self._clock_trusted.wait()
 
     def start(self) -> None:
-        """Begin to watch the clock; needs a running event loop."""
+        """Start watching the clock; needs a running event loop."""
         self._task = asyncio.create_task(self._watch())
 
     async def stop(self) -> None:
-        """Keep the time, and stop."""
+        """Store the time, and stop."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             await self._keep_if_possible()
 
     async def look(self) -> None:
-        """Compare the machine's clock with the time that passed, and believe it when that may be."""
+        """Compare the machine's clock with the time that passed, and trust it once they agree long enough."""
         machine, passed = self._engine.clock.machine(), self._passed()
         if abs(machine - self._machine - (passed - self._looked_at)) > UNEVEN_MS:
             self._even_since = passed
@@ -103,10 +105,10 @@ class Timekeeper:
         is_little_ahead = 0 <= machine - self.now() <= AHEAD_MAX
         if is_little_ahead or passed - self._even_since >= EVEN_FOR_MS:
             self._trust(machine)
-            if not self._believed.is_set():
+            if not self._clock_trusted.is_set():
                 self._engine.notice = None
-                self._believed.set()
-                log.warning("the clock is believed now: erasing and earlier webhook retries go on")
+                self._clock_trusted.set()
+                log.warning("the clock is trusted now: erasing and earlier webhook retries go on")
                 await self._keep_if_possible()
         if passed - self._kept_at >= KEEPS_EVERY_MS:
             await self._keep_if_possible()
@@ -132,5 +134,5 @@ class Timekeeper:
 
 
 def _look_up(unit: Unit) -> tuple[int | None, int]:
-    """The real time that was kept, and when the last request was logged, 0 for never."""
+    """Return the stored real time, and the time of the last logged request, 0 without one."""
     return kept_time.get(unit).trusted, max(map(moment_of, request_log.newest(unit)), default=0)

@@ -1,4 +1,4 @@
-"""Whether the machine's clock is believed at a start, and what waits until it is."""
+"""Whether the machine's clock is trusted at a start, and what waits until it is."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def serving(
     beside = Background(engine, Seal(None), timekeeper, retries_s=(RETRY_S,), monotonic=machine.monotonic)
     if background:
         beside.start()
-        if not timekeeper.is_believed:
+        if not timekeeper.is_trusted:
             # What is attempted from here on is newer than what is held back, also by this machine's clock.
             await until(lambda: beside._deliverer._clock.held_before)
     yield Serving(engine, timekeeper, machine)
@@ -106,27 +106,27 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timekeeping, "POLL_INTERVAL_S", 3600)
 
 
-async def is_believed(path: Path, machine: Machine) -> bool:
+async def is_trusted(path: Path, machine: Machine) -> bool:
     async with serving(path, machine) as server:
         return server.engine.notice is None
 
 
-async def test_a_clock_at_most_a_day_ahead_of_what_is_known_is_believed(
+async def test_a_clock_at_most_a_day_ahead_of_what_is_known_is_trusted(
     tmp_path: Path, machine: Machine
 ) -> None:
     async with serving(tmp_path, machine) as server:
         assert server.engine.notice is None, "a new ledger knows nothing"
     machine.shows += DAY
-    assert await is_believed(tmp_path, machine)
+    assert await is_trusted(tmp_path, machine)
     machine.shows += DAY + 1
-    assert not await is_believed(tmp_path, machine)
-    assert not await is_believed(tmp_path, machine), "nor because it was seen before"
+    assert not await is_trusted(tmp_path, machine)
+    assert not await is_trusted(tmp_path, machine), "nor because it was seen before"
     machine.shows -= DAY
-    assert await is_believed(tmp_path, machine)
+    assert await is_trusted(tmp_path, machine)
     machine.shows -= 400 * DAY
-    assert await is_believed(tmp_path, machine), "a clock that is behind makes nothing old"
+    assert await is_trusted(tmp_path, machine), "a clock that is behind makes nothing old"
     machine.shows += 400 * DAY
-    assert await is_believed(tmp_path, machine)
+    assert await is_trusted(tmp_path, machine)
 
 
 async def test_a_server_that_runs_keeps_the_time_even_if_it_is_killed(
@@ -135,11 +135,11 @@ async def test_a_server_that_runs_keeps_the_time_even_if_it_is_killed(
     async with serving(tmp_path, machine) as server:
         for _ in range(40):
             await server.run_evenly(HOUR)
-    assert await is_believed(tmp_path, machine)
+    assert await is_trusted(tmp_path, machine)
 
 
-async def test_an_hour_of_even_running_makes_a_clock_believed(tmp_path: Path, machine: Machine) -> None:
-    assert await is_believed(tmp_path, machine)
+async def test_an_hour_of_even_running_makes_a_clock_trusted(tmp_path: Path, machine: Machine) -> None:
+    assert await is_trusted(tmp_path, machine)
     machine.shows += 40 * DAY
     async with serving(tmp_path, machine) as server:
         assert server.engine.notice is not None
@@ -155,13 +155,13 @@ async def test_an_hour_of_even_running_makes_a_clock_believed(tmp_path: Path, ma
         await server.run_evenly(10)
         assert server.engine.notice is None
         assert server.timekeeper.now() == machine.shows
-    assert await is_believed(tmp_path, machine)
+    assert await is_trusted(tmp_path, machine)
 
 
-async def test_a_clock_that_is_set_right_while_the_server_waits_is_believed(
+async def test_a_clock_that_is_set_right_while_the_server_waits_is_trusted(
     tmp_path: Path, machine: Machine
 ) -> None:
-    assert await is_believed(tmp_path, machine)
+    assert await is_trusted(tmp_path, machine)
     machine.shows += 400 * DAY
     async with serving(tmp_path, machine) as server:
         machine.shows -= 400 * DAY
@@ -188,7 +188,7 @@ async def test_a_ledger_of_an_older_version_goes_by_its_last_request(
         await log(server.engine, await scope_in(server.engine))
         await server.engine.write(lambda unit: unit.execute("UPDATE kept_time SET trusted = NULL"))
     machine.shows += 2 * DAY
-    assert not await is_believed(tmp_path, machine)
+    assert not await is_trusted(tmp_path, machine)
 
 
 async def scope_in(engine: Engine) -> Tenant:
@@ -272,7 +272,7 @@ async def test_after_a_stop_what_became_due_leaves_little_by_little_once_the_clo
 
 
 @pytest.mark.process
-async def test_while_the_clock_is_not_believed_new_events_leave_at_once_and_earlier_retries_wait(
+async def test_while_the_clock_is_not_trusted_new_events_leave_at_once_and_earlier_retries_wait(
     tmp_path: Path, machine: Machine
 ) -> None:
     async with receiving(answering(500)) as receiver:
