@@ -1,4 +1,4 @@
-"""`ledger-engine`: the server and its administration, one module for each kind of command."""
+"""The command line `ledger-engine`, with one module for each group of commands."""
 
 import click
 
@@ -12,7 +12,7 @@ from ledger_engine.cli.group import OneLineErrors
 )
 @click.version_option(__version__, prog_name="ledger-engine", message="%(prog)s %(version)s")
 def main() -> None:
-    """A ledger on one SQLite file: serve it over HTTP, and administer it."""
+    """Serve a ledger on one SQLite file over HTTP, and administer it."""
 
 
 main.add_command(serve.serve)

@@ -51,7 +51,7 @@ def apps() -> None:
     help="Where users are sent back to, matched exactly; repeat it for several.",
 )
 @click.option(
-    "--native", is_flag=True, help="It runs on the user's machine: its loopback addresses may have any port."
+    "--native", is_flag=True, help="The app runs on the user's machine: loopback addresses may have any port."
 )
 @options.database
 @options.as_json
@@ -121,7 +121,7 @@ def delete(id: str, database: Path, as_json: bool) -> None:
 @options.database
 @options.as_json
 def restore(id: str, database: Path, as_json: bool) -> None:
-    """Restore the app ID, deleted at most 30 days ago; its users are asked again."""
+    """Restore the app ID, deleted at most 30 days ago. Its users must allow it again."""
     _print(write(database, partial(deleted_room.restore, id=id)), as_json, "restored")
 
 

@@ -34,9 +34,9 @@ _PROGRESS_S = 0.05  # seconds between two updates of a load's progress bar
 def seed(file: str, project: str | None, database: Path, as_json: bool) -> None:
     """Load the data set FILE.
 
-    FILE is the name of one that comes with the program, or a JSON file. It is loaded into the test mode,
-    with a history that ends yesterday. It is tried out first, so that a mistake loads nothing; then it is
-    loaded in short turns, and one that was interrupted goes on when it is run again.
+    FILE is the name of an included one, or a JSON file. It is loaded into test mode, with a history that ends
+    yesterday. A trial load comes first, so that nothing is loaded when there is a mistake. A load that was
+    interrupted continues when the command is run again.
     """
     from ledger_engine.seeding import seed_files
     from ledger_engine.seeding.fields import BadDataSet
@@ -82,9 +82,9 @@ async def _show(work: Coroutine[Any, Any, T], progress: Progress, steps: int, na
 @options.database
 @options.as_json
 def verify(database: Path, as_json: bool) -> None:
-    """Recompute every balance from the transactions.
+    """Compute every balance from the transactions again, and compare.
 
-    And every other stored result. Exits with 1 and names the first wrong row, if there is one.
+    Checks every other stored result as well. Exits with 1 and names the first wrong row, if there is one.
     """
     from ledger_engine.database.backup import look
     from ledger_engine.upkeep import audit
@@ -124,7 +124,7 @@ def backup(dest: Path, overwrite: bool, database: Path, as_json: bool) -> None:
 @options.database
 @options.as_json
 def restore(src: Path, database: Path, as_json: bool) -> None:
-    """Put the backup SRC in the place of the database.
+    """Replace the database with the backup SRC.
 
     It is checked first, and the former file is kept. No server may run meanwhile.
     """
@@ -144,7 +144,7 @@ def restore(src: Path, database: Path, as_json: bool) -> None:
 @options.database
 @options.as_json
 def recover(dest: Path, database: Path, as_json: bool) -> None:
-    """Write the contents of the log of a lost database to DEST.
+    """Write what the log of a lost database contains to DEST.
 
     For a ledger that is refused because its file is missing, empty or another one. The log and the file are
     not changed; DEST is checked, and `restore DEST` puts it in place.
@@ -158,11 +158,11 @@ def recover(dest: Path, database: Path, as_json: bool) -> None:
         return
     if recovered.doubt is not None:
         say(
-            f"The log was not written for the file it was taken together with ({recovered.doubt}). The books"
-            " are right, but keys, names and other texts may be older than they were: look them through."
+            f"The log was not written for the file it was applied to ({recovered.doubt}). The books"
+            " are correct, but keys, names and other texts may be out of date: check them."
         )
     if recovered.damaged:
-        say(f"The last {_count(recovered.damaged, 'frames')} of the log cannot be read and are not in it.")
+        say(f"The last {_count(recovered.damaged, 'frames')} of the log cannot be read and are left out.")
 
 
 def _print_copied(file: Path, report: Report, as_json: bool, more: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ from ledger_engine.events.outbox import Event
 from ledger_engine.events.webhooks import deliveries
 from ledger_engine.events.webhooks.deliveries import Delivery
 
-RESENT_AT_ONCE = 500  # in one commit, which others wait for
+RESENT_AT_ONCE = 500  # deliveries in one commit, which other writers wait for
 BETWEEN_S = 0.05
 
 
@@ -85,7 +85,7 @@ def resend(
 ) -> None:
     """Send the event ID again, now, to the enabled endpoints that want its kind.
 
-    A running server does it within a second; without one it is done when one starts.
+    A running server sends it within a second; without one it is sent when a server starts.
     """
     if (id is None) == (failed_since is None):
         raise click.UsageError("Give the ID of an event, or --failed-since.")

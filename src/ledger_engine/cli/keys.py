@@ -27,7 +27,7 @@ from ledger_engine.database import Unit
 
 @click.group()
 def keys() -> None:
-    """Make, list, revoke and roll API keys."""
+    """Create, list, revoke and roll API keys."""
 
 
 @keys.command()
@@ -104,7 +104,7 @@ def list_keys(project: str | None, revoked_too: bool, database: Path, as_json: b
 @options.database
 @options.as_json
 def revoke(id: str, database: Path, as_json: bool) -> None:
-    """Revoke the key ID and its tokens for good. A running server refuses them within a second."""
+    """Revoke the key ID and its tokens for ever. A running server refuses them within a second."""
     key = write(database, lambda unit: api_keys.revoke(unit, api_keys.tenant_of(unit, id), id))
     if as_json:
         print_json(shown(key))
@@ -117,7 +117,7 @@ def revoke(id: str, database: Path, as_json: bool) -> None:
 @options.database
 @options.as_json
 def roll(id: str, database: Path, as_json: bool) -> None:
-    """Revoke the key ID and make one with the same rights in its place, printed this once."""
+    """Revoke the key ID and create one with the same rights, whose value is printed only this once."""
     tenant = read(database, partial(api_keys.tenant_of, id=id))
     value = api_keys.new_value(tenant.livemode)
     key = write(database, partial(api_keys.roll, tenant=tenant, id=id, value=value))

@@ -24,7 +24,7 @@ _burst = click.option(
 
 @click.group()
 def projects() -> None:
-    """Make, list and change projects."""
+    """Create, list and change projects."""
 
 
 @projects.command()
@@ -50,7 +50,7 @@ def create(
     database: Path,
     as_json: bool,
 ) -> None:
-    """Make a project called NAME."""
+    """Create a project called NAME."""
     new = NewProject(name, plan, rate_limit, burst, overdraft)
     _print(write(database, partial(ledger_projects.create, new=new), make=True), as_json)
 
@@ -59,7 +59,7 @@ def create(
 @options.database
 @options.as_json
 def list_projects(database: Path, as_json: bool) -> None:
-    """List the projects, the first one first."""
+    """List the projects, oldest first."""
     every = read(database, ledger_projects.every)
     if as_json:
         print_json([_shown(project) for project in every])
@@ -103,7 +103,7 @@ def update(
     database: Path,
     as_json: bool,
 ) -> None:
-    """Change the options given of the project ID. A running server applies the change within a second."""
+    """Change the given options of the project ID. A running server applies them within a second."""
     changes = Changes(name, plan, rate_limit, burst, overdraft)
     _print(write(database, partial(ledger_projects.update, id=id, changes=changes)), as_json)
 

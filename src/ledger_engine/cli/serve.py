@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ledger_engine.server import Ready
 
 
-COLLECTED_AT = 10_000  # the garbage collector runs after so many more objects were made than freed
+COLLECTED_AT = 10_000  # the garbage collector runs after this many allocations beyond the deallocations
 WAITS_MAX = 50
 WAIT_MAX_S = 30 * 86_400
 
@@ -127,8 +127,8 @@ def serve(
 ) -> None:
     """Serve the ledger over HTTP.
 
-    Ends with SIGTERM or Ctrl-C, once the requests under way are answered. The first start makes a
-    project and a key to try it with.
+    Ends on SIGTERM or Ctrl-C when the open requests are answered. The first start creates a project and a key
+    to try it with.
     """
     if demo and context.get_parameter_source("database") is click.core.ParameterSource.COMMANDLINE:
         raise click.UsageError("--demo uses its own database; leave out --database.")

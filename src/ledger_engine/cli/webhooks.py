@@ -33,7 +33,7 @@ from ledger_engine.events.webhooks.sealing import Seal
 
 @click.group()
 def webhooks() -> None:
-    """Make, list and change webhook endpoints, and see what was sent to them."""
+    """Create, list and change webhook endpoints, and list the deliveries to them."""
 
 
 @webhooks.command()
@@ -53,7 +53,7 @@ def webhooks() -> None:
 def create(
     url: str, kinds: tuple[str, ...], mode: str, project: str | None, database: Path, as_json: bool
 ) -> None:
-    """Send the events from now on to URL. Its signing secret is printed this once."""
+    """Send the events from now on to URL. The signing secret is printed only this once."""
     from ledger_engine.events.webhooks.exchange import check_url
 
     livemode = mode == "live"
@@ -75,7 +75,7 @@ def create(
 @options.database
 @options.as_json
 def list_endpoints(deleted: bool, project: str | None, database: Path, as_json: bool) -> None:
-    """List the webhook endpoints of both modes, the first one first."""
+    """List the webhook endpoints of both modes, oldest first."""
     every = deleted_room.every if deleted else endpoints.every
 
     def find(unit: Unit) -> list[WebhookEndpoint]:
@@ -105,7 +105,7 @@ def list_endpoints(deleted: bool, project: str | None, database: Path, as_json: 
 @options.database
 @options.as_json
 def delete(id: str, database: Path, as_json: bool) -> None:
-    """Delete the endpoint ID, which `restore` takes back for 30 days."""
+    """Delete the endpoint ID, which can be restored for 30 days."""
     _change(deleted_room.delete, id, database, as_json, "deleted")
 
 
@@ -114,7 +114,7 @@ def delete(id: str, database: Path, as_json: bool) -> None:
 @options.database
 @options.as_json
 def restore(id: str, database: Path, as_json: bool) -> None:
-    """Take back the deleted endpoint ID, for the events from now on; its new secret is printed this once."""
+    """Restore the deleted endpoint ID, for the events from now on; its new secret is printed only once."""
     secret = endpoints.new_secret()
     sealed = Seal.from_environment().close(secret)
 
@@ -147,7 +147,7 @@ def enable(id: str, database: Path, as_json: bool) -> None:
 @options.database
 @options.as_json
 def roll(id: str, database: Path, as_json: bool) -> None:
-    """Replace the signing secret of the endpoint ID at once; the new one is printed this once."""
+    """Replace the signing secret of the endpoint ID at once. The new one is printed only this once."""
     secret = endpoints.new_secret()
     sealed = Seal.from_environment().close(secret)
 
@@ -163,7 +163,7 @@ def roll(id: str, database: Path, as_json: bool) -> None:
 @options.database
 @options.as_json
 def list_deliveries(id: str, limit: int, database: Path, as_json: bool) -> None:
-    """List what was sent to the endpoint ID, with every attempt."""
+    """List the deliveries to the endpoint ID, with every attempt."""
 
     def find(unit: Unit) -> list[Delivery]:
         return deliveries.page(unit, endpoints.tenant_of(unit, id), id, PageRequest(limit)).items
