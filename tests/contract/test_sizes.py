@@ -195,7 +195,7 @@ def test_headers_may_have_16_kb(wire: Wire) -> None:
 @pytest.fixture
 def crowded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clockwork]:
     """A server with room for two large bodies of callers without a good credential."""
-    monkeypatch.setattr(request_body, "STRANGERS_MAX", 2)
+    monkeypatch.setattr(request_body, "ANONYMOUS_BODIES_MAX", 2)
     unlimited = AuthRateLimit(per_minute=10**6, per_second=10**6)
     with Clockwork(tmp_path / "crowd.db", auth_rate_limit=unlimited) as clockwork:
         yield clockwork

@@ -1,1 +1,1 @@
-"""Who may send requests and what they may do: projects, plans, keys, tokens, OAuth, quotas, idempotency."""
+"""Access: projects, plans, keys, tokens, OAuth, quotas and idempotency keys."""

@@ -1,4 +1,4 @@
-"""What a plan allows: requests, stored objects, webhook endpoints (docs/interface.md#limits)."""
+"""The limits of each plan: requests, stored objects, webhook endpoints (docs/interface.md#limits)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The HTTP interface: wire models in, records out, no rule of the ledger's own."""
+"""The HTTP interface: wire models in, records out, none of the ledger's own rules."""

@@ -1,4 +1,4 @@
-"""The application: all wiring in one place."""
+"""The application: the one place where its parts are connected."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The dispatcher: an ASGI application that serves the operations and hands all other requests to Quart.
+"""The dispatcher: an ASGI application that serves the operations and passes all other requests to Quart.
 
 For each request Quart starts two tasks and sets up a context, a session and signals. An operation needs none
-of them, since its `Call` holds all it needs, and without them a posting takes a third less time. So the
-operations have a URL map of their own; pages, and paths that do not exist, go on to Quart.
+of these, as its `Call` has all it needs, and without them posting a transaction takes a third less time. So
+the operations have a URL map of their own; pages and unknown paths go to Quart.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ledger_engine.http.protocol.gate import HEALTH
 
 
 class Dispatcher:
-    """Stands between the gate, which makes the `Call`, and Quart.
+    """An ASGI application between the gate, which makes the `Call`, and Quart.
 
     `quart` is Quart's own ASGI application and `pages` the URL map of what it serves.
     """
@@ -37,7 +37,7 @@ class Dispatcher:
             for route in routes.routes
         ]
         self._operations = Map(rules, merge_slashes=False).bind("")
-        # The operations found so far whose path has no part that varies, by path and method.
+        # The operations found so far whose path has no variable part, by path and method.
         self._found: dict[tuple[str, str], Route] = {}
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -63,10 +63,10 @@ class Dispatcher:
             await send_answer(answer, send)
 
     def _match(self, call: Call, path: str, method: str) -> tuple[Route | None, dict[str, Any]]:
-        """Return the operation that is asked for, None if there is none, and the variable parts of its path.
+        """Return the requested operation, None if there is none, and the variable parts of its path.
 
-        Raises UnsupportedMethod where the path has other methods. Under /api a path or method that does not
-        exist needs a good credential, too (docs/interface.md#auth-directory).
+        Raises UnsupportedMethod when the path has other methods. Under /api an unknown path or method also
+        needs a valid credential (docs/interface.md#auth-directory).
         """
         known = self._found.get((path, method))
         if known is not None:
@@ -85,7 +85,7 @@ class Dispatcher:
 
 
 def _with_body(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that gives the body, which has been read before, and then what else comes."""
+    """Return a `receive` that returns the body, which was already read, and then later messages."""
     messages = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def receive_after_body() -> dict[str, Any]:
@@ -95,8 +95,8 @@ def _with_body(body: bytes, receive: Receive) -> Receive:
 
 
 async def _send_stream(answer: Streamed, head_only: bool, receive: Receive, send: Send) -> None:
-    """Send piece by piece, and stop when the client goes away."""
-    # Closed here, since a stream whose first piece is never asked for would not end by itself.
+    """Send the pieces one by one; stop when the client disconnects."""
+    # Closed here, as a generator that was never started would not end by itself.
     async with contextlib.aclosing(answer.pieces):
         headers = [(b"content-type", answer.content_type.encode()), *answer.headers]
         await send({"type": "http.response.start", "status": 200, "headers": headers})

@@ -1,4 +1,4 @@
-"""Operations: what is declared of each route, and how a request is checked and answered by it.
+"""Operations: the declarations of routes, and how a request is checked and answered by one.
 
 A declaration names the route's body, query, answer and status, and the scope and role it needs. The same
 declaration guards the route and makes its part of the OpenAPI document.
@@ -32,12 +32,12 @@ from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, 
 from ledger_engine.http.errors import JSON, Rendered
 
 P = ParamSpec("P")
-CALL = "ledger.call"  # where the gate leaves the Call in the ASGI scope
+CALL = "ledger.call"  # the key under which the gate stores the Call in the ASGI scope
 
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One request: who asks, what was sent, and the engine that answers.
+    """One request: its caller, its content, and the engine.
 
     `caller` is the credential, or the error that refuses it; a public operation uses neither. `unread` reads
     the body, None once `body` holds it; `receive_body` calls it.

@@ -1,4 +1,4 @@
-"""Answers as ASGI takes them, and the wait for whoever is answered to go away."""
+"""Sending answers over ASGI, and waiting for the client to disconnect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 async def send_answer(answer: Rendered, send: Send) -> None:
-    """Send an answer that is whole."""
+    """Send a complete answer."""
     status, headers, body = answer
     headers = [*headers, (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -21,6 +21,6 @@ async def send_answer(answer: Rendered, send: Send) -> None:
 
 
 async def until_gone(receive: Receive) -> None:
-    """Wait until the client goes away; what it still sends is dropped."""
+    """Wait until the client disconnects; whatever it still sends is dropped."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""From the `Authorization` header to a credential (docs/interface.md#authentication)."""
+"""Finding the credential of an `Authorization` header (docs/interface.md#authentication)."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _REFUSALS_MAX = 1_000
 # A key revoked by another process is refused within 1 s (docs/decisions.md#commands).
 _REMEMBERED_FOR_MS = 500
 _LOOKED_UP_AT_ONCE = 16
-_LOOKED_UP_IN_S = 10  # waiting for its turn included (docs/operations.md)
+_LOOKED_UP_IN_S = 10  # including the wait for its turn (docs/operations.md)
 _SCHEME = "Bearer "
 _WELL_FORMED = re.compile(rf"{_SCHEME}(?:sk_test|sk_live|at)_[A-Za-z0-9]{{{api_keys.SECRET_LENGTH}}}")
 
 
 class Authenticator:
-    """Finds credentials, remembering each for half a second.
+    """Finds credentials and caches each for half a second.
 
-    A change made by this process is seen at once: whatever changes credentials announces it. Values
-    that are none are kept from costing the database: what has not the form of one is not looked up,
-    what was refused is remembered as well, and few are looked up at a time, so that a flood of guesses
-    waits here and not before the readers.
+    A change made by this process takes effect at once, as changes to credentials are announced. Invalid
+    values cost the database little: a malformed value is not looked up, a refused one is cached as well, and
+    only a few are looked up at a time, so that a flood of guesses waits here and does not keep the readers
+    busy.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._remembered: dict[str, tuple[int, Credential]] = {}
-        # Apart from the good ones, which a flood of bad values must not push out. Kept as code and
-        # message: an error that is raised again and again would gather tracebacks.
+        # Separate from the valid credentials, which a flood of invalid values must not evict. Stored as code
+        # and message, as an exception that is raised repeatedly would collect tracebacks.
         self._refused: dict[str, tuple[int, str, str]] = {}
         self._generation = 0
         self._look_ups = asyncio.Semaphore(_LOOKED_UP_AT_ONCE)
@@ -43,7 +43,7 @@ class Authenticator:
         engine.listen(self._forget)
 
     def remembered(self, header: str | None) -> Credential | LedgerError | None:
-        """The credential, if it is known without asking the database; the error, if it is surely none."""
+        """Return the cached credential or error of a header; None when the database must be asked."""
         if header is None:
             return AuthenticationError(
                 "missing_credential", "Send your API key in the header Authorization: Bearer <key>."
@@ -62,12 +62,12 @@ class Authenticator:
         return None
 
     async def find(self, header: str) -> Credential | LedgerError:
-        """The credential of a header that `remembered` does not know, or why there is none."""
+        """Return the credential of a header that is not cached, or the error why there is none."""
         under_way = self._under_way.get(header)
         if under_way is not None:
-            # All connections of a busy caller miss the same value at once, and one look-up serves them.
+            # All connections of a busy caller miss the same value at once, and one lookup serves them all.
             unavailable = await asyncio.shield(under_way)
-            if unavailable is not None:  # one that tried next would wait as long again
+            if unavailable is not None:  # another try would take as long again
                 return StorageUnavailable(unavailable)
             known = self.remembered(header)
             if known is not None:

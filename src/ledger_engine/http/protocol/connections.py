@@ -1,4 +1,4 @@
-"""The open connections of a server: close those that stand idle too long, and make room for new ones."""
+"""The open connections of a server: closes those that are idle too long, and the oldest when full."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from weakref import WeakKeyDictionary
 
 from hypercorn.typing import WorkerContext
 
-FILES_SPARE = 128  # of the open files that the process may have, for the database, the logs and what it sends
-TRIM_FROM = 500  # connections; after half of so many or more are gone, their memory goes back to the system
-TRIM_AFTER_S = 1  # so that the others, which go with them, are gone too
+FILES_SPARE = 128  # open files reserved for the database, the logs and webhooks
+TRIM_FROM = (
+    500  # connections; when half of that many or more have closed, their memory is returned to the system
+)
+TRIM_AFTER_S = 1  # wait for others that close at the same time
 
 
 class Connection(Protocol):
-    """What is needed of a connection here."""
+    """A connection, as far as it is used here."""
 
     async def close_waiting(self) -> None:
-        """Close a connection that waits for its client."""
+        """Close the connection, which waits for its client."""
 
 
 class Connections:
-    """Counts the connections of one server, and knows which of them wait for their client, longest first.
+    """The connections of one server, and which of them wait for their client, longest first.
 
-    One task watches over all of them: a task and a timer for each connection take a third of its memory.
+    One task watches all of them: a task and a timer for each would take a third of a connection's memory.
     """
 
     def __init__(self, context: WorkerContext, idle_s: float) -> None:
@@ -49,9 +51,9 @@ class Connections:
         return connections
 
     async def add(self, connection: Connection) -> bool:
-        """Count a new connection, which is idle. Return False if there is no room for it.
+        """Add a new connection, which is idle; return False when the limit is reached.
 
-        Where there are as many as there may be, the one that has waited longest for its client is closed.
+        At the limit, the connection that has waited longest for its client is closed.
         """
         if self._count >= self._most:
             longest = min((*self._first(self._idle), *self._first(self._awaited)), default=None, key=_since)
@@ -74,19 +76,19 @@ class Connections:
             self._loop.call_later(TRIM_AFTER_S, self._trim)
 
     def note_idle(self, connection: Connection) -> None:
-        """The client may send its next request."""
+        """Note that the client may send its next request."""
         self._awaited.pop(connection, None)
         self._idle[connection] = self._loop.time()
         if self._context.terminated.is_set():
             self._loop.create_task(self._close_idle(0))
 
     def note_awaited(self, connection: Connection) -> None:
-        """The client has yet to send the rest of a body, or to end the connection."""
+        """Note that the client has yet to send the rest of a body, or to close the connection."""
         self._idle.pop(connection, None)
         self._awaited[connection] = self._loop.time()
 
     def note_busy(self, connection: Connection) -> None:
-        """The server has a whole request to answer."""
+        """Note that the server has a complete request to answer."""
         self._idle.pop(connection, None)
         self._awaited.pop(connection, None)
 
@@ -101,7 +103,7 @@ class Connections:
         return []
 
     async def _watch(self) -> None:
-        """Close what is idle too long; when the server stops, all that is idle."""
+        """Close connections that are idle too long; when the server stops, all idle ones."""
         while not self._context.terminated.is_set():
             oldest = next(iter(self._idle.values()), self._loop.time())
             with contextlib.suppress(TimeoutError):
@@ -118,7 +120,7 @@ class Connections:
 
 
 def connections_max() -> int:
-    """Return how many connections the system's limit of open files leaves room for."""
+    """Return how many connections the system's limit of open files allows."""
     if sys.platform == "win32":
         return sys.maxsize
     import resource
@@ -128,7 +130,7 @@ def connections_max() -> int:
 
 
 def trim_memory() -> None:
-    """Give memory that is free back to the system, where its C library can (glibc keeps it otherwise)."""
+    """Return free memory to the system, where the C library can: glibc keeps it otherwise."""
     if sys.platform == "linux":
         trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:

@@ -1,7 +1,7 @@
-"""The gate: what is settled before a request reaches its route, and what every response carries.
+"""The gate: checks each request before it reaches its route, and adds the headers of every response.
 
-It stands around the web framework as plain ASGI, so that its headers are on every answer, the
-framework's own errors included: request id, sizes of URL and headers, credential, rate limit.
+It wraps the web framework as plain ASGI, so that every answer gets the headers, including the framework's own
+errors. It checks the sizes of URL and headers, the credential and the rate limit.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ log = logging.getLogger("ledger_engine.http")
 
 @dataclass(frozen=True, slots=True)
 class AuthRateLimit:
-    """Requests to authentication endpoints per client address."""
+    """The limit for requests to authentication endpoints, per client address."""
 
     per_minute: int = 20
     per_second: int = 5
@@ -68,7 +68,7 @@ DEFAULT_AUTH_RATE_LIMIT = AuthRateLimit()
 
 
 class Gate:
-    """Wraps an ASGI application."""
+    """An ASGI application that wraps another one."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Gate:
                 status = message["status"]
                 message["headers"] = [*message["headers"], *added]
                 if refusal is not None or (arrival is not None and not arrival.whole):
-                    # What follows on the connection is not read as a request, so it ends.
+                    # The rest of the connection is not read as a request, so the connection ends.
                     message["headers"].append((b"connection", b"close"))
             elif len(answer) < BODY_KEPT_MAX:
                 answer += message["body"][:BODY_KEPT_MAX]
@@ -156,7 +156,7 @@ class Gate:
                 )
 
     async def _receive(self, call: Call, scope: AsgiScope, receive: Receive) -> LedgerError | None:
-        """Check the head, and read the body if it is here or small. Return the refusal, if there is one.
+        """Check the head, and read the body if it has arrived or is small; return the error, if any.
 
         Raises ClientGone.
         """
@@ -168,7 +168,7 @@ class Gate:
             if arrival is None or arrival.whole or is_small(headers):
                 call.body = await read_body(receive, headers, arrival)
             else:
-                # The request may be refused without it.
+                # The request may be refused without its body.
                 place = None if is_known else self._large_bodies.take_place(_address(scope))
                 call.unread = partial(read_body, receive, headers, arrival, place)
         except HeadersTooLarge as error:
@@ -204,18 +204,18 @@ class Gate:
         else:
             free = PLANS["free"]
             who, per_minute, per_second = f"address/{address}", free.requests_per_minute, free.burst
-        # Lost storage is told as that, and not as the rate of those who ask after it.
+        # While the storage is lost, answer so without counting: retries would turn that answer into a 429.
         if scope["path"] == HEALTH or isinstance(caller, StorageUnavailable):
             return self._windows.look(who, per_minute)
         return self._windows.count(who, per_minute, per_second)
 
 
 _NO_STATE: dict[str, Any] = {}
-# RFC 3986, 3.2.2, without userinfo; it is empty where the client knows no name.
+# RFC 3986, 3.2.2, without userinfo; it is empty when the client knows no name.
 _HOST = re.compile(
     rb"(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?", re.ASCII
 )
-# Given twice, each reader could take another one for the one that counts.
+# When one is sent twice, each reader could use a different one.
 _SINGLE = (b"authorization", b"content-type", b"idempotency-key")
 
 
@@ -229,7 +229,7 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes]) -> None:
     if refusal is not None:
         raise refusal
     if scope["path"].startswith("//"):
-        # Quart would take it for the path with one slash, which is not the path counted here.
+        # Quart would treat it as the path with one slash, which is not the path counted here.
         raise NotFound("path", scope["path"])
     if len(scope["raw_path"]) + 1 + len(scope["query_string"]) > URL_MAX:
         raise UriTooLong(f"The URL is longer than {URL_MAX} bytes.")
@@ -256,7 +256,7 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes]) -> None:
 async def _refuse_request(
     refusal: LedgerError | None, verdict: Verdict, path: str, headers: dict[bytes, bytes], send: Send
 ) -> None:
-    """Answer a request that comes no further: it is over its rate, or refused."""
+    """Answer a request that goes no further, as it exceeds its rate limit or is refused."""
     if refusal is not None and not verdict.wait:
         await send_answer(render(refusal, path), send)
     elif path.startswith("/oauth/") and b"text/html" in headers.get(b"accept", b""):

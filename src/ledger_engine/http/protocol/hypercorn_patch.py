@@ -1,7 +1,7 @@
-"""What is changed in Hypercorn and h11 from outside, because neither has a setting for it.
+"""Changes to Hypercorn and h11 from outside, for what neither has a setting for.
 
 Written for Hypercorn 0.18.0 and h11 0.16.0. `SOURCES` are the modules that our subclasses and the names below
-depend on: a test compares them with the versions installed, and fails when one has changed underneath.
+depend on: a test compares them with the installed versions, and fails when one has changed.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ SOURCES = {
     "hypercorn.protocol.h11": "5d2cfe635578adc65941fd5dc7b35ad1d89a61a9beff3e97742dd94f359ee9e0",
     "hypercorn.protocol.http_stream": "b28bb59de67f2f2813642846cc089fc52bf771f2270f813d039456ba4fe34f7f",
 }
-# A chunk's first line; h11 lets a CR alone pass, where the line ends for some readers (RFC 9112, 7.1.1).
+# A chunk's first line; h11 accepts a lone CR, where the line ends for some readers (RFC 9112, 7.1.1).
 _CHUNK_HEADER = re.compile(rb"(?P<chunk_size>[0-9A-Fa-f]{1,20})(?P<chunk_ext>[ \t]*;[^\r\n]*)?[ \t]*\r\n")
-_DIGITS_MAX = 4300  # of a Content-Length: the most that Python reads; h11 reads 20
+_DIGITS_MAX = 4300  # digits of a Content-Length: the most that Python reads; h11 reads 20
 
 
 def make_strict(config: Config) -> None:
-    """Have Hypercorn serve HTTP/1.1 alone, with `Http1` and `TcpConnection` in place of its own classes."""
+    """Make Hypercorn serve only HTTP/1.1, with `Http1` and `TcpConnection` in place of its own classes."""
     config.h11_max_incomplete_size = HEAD_MAX
     config.alpn_protocols = ["http/1.1"]
-    # A body is read when the application asks for it (`Arrival`). A bound of this queue would only keep the
-    # last message, that the client is gone, from an application that reads nothing.
+    # A body is read when the application asks for it (`Arrival`). A limit of this queue would only keep the
+    # last message, that the client has disconnected, from an application that reads nothing.
     config.max_app_queue_size = 0
     vars(h11._readers)["chunk_header_re"] = _CHUNK_HEADER
     vars(h11._headers)["CONTENT_LENGTH_MAX_DIGITS"] = _DIGITS_MAX

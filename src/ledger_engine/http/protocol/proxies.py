@@ -1,7 +1,7 @@
-"""Behind proxies the client's address is what they say it is (docs/decisions.md#conventions).
+"""The client's address behind proxies is the one that they report (docs/decisions.md#conventions).
 
-Hypercorn has a middleware for this too; it copies the whole scope deeply for each request and takes any
-text for an address.
+Hypercorn has a middleware for this too, but it copies the whole scope deeply for each request and accepts any
+text as an address.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ledger_engine.http.protocol.asgi import Asgi
 
 
 class BehindProxies:
-    """Wraps an ASGI application that stands behind `hops` proxies.
+    """An ASGI application that wraps another one, which is behind `hops` proxies.
 
-    Each of them appends the address it was called from to `X-Forwarded-For`, so the client's is the
-    one `hops` from the right; what stands further left the client may have made up. A request with
-    fewer entries did not come through all of them and keeps the address it was made from.
+    Each proxy appends the address it was called from to `X-Forwarded-For`, so the client's is the one `hops`
+    from the right; the client may have invented those further left. A request with fewer entries did not pass
+    through all proxies and keeps the address it came from.
     """
 
     def __init__(self, app: Asgi, hops: int) -> None:
@@ -30,7 +30,8 @@ class BehindProxies:
             address = parse_address(self._forwarded(scope["headers"], b"x-forwarded-for"))
             if address is not None:
                 scope = {**scope, "client": (address, 0)}
-            # Proxies set this one where they append to the other: often it has one value for all of them.
+            # Proxies replace this header where they append to the other: often it has one value for all of
+            # them.
             scheme = self._forwarded(scope["headers"], b"x-forwarded-proto", at_least=1)
             if scheme in ("http", "https"):
                 scope = {**scope, "scheme": scheme}
@@ -39,7 +40,7 @@ class BehindProxies:
     def _forwarded(
         self, headers: Iterable[tuple[bytes, bytes]], name: bytes, at_least: int | None = None
     ) -> str:
-        """The value `hops` from the right, or the first of fewer ones if they are `at_least` so many."""
+        """Return the value `hops` from the right; of fewer values the first, if there are `at_least` many."""
         values = [
             part.strip() for header, value in headers if header.lower() == name for part in value.split(b",")
         ]
@@ -49,7 +50,7 @@ class BehindProxies:
 
 
 def parse_address(text: str) -> str | None:
-    """The IP address in `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1` or `[2001:db8::1]:80`, else None."""
+    """Return the IP address in `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1` or `[2001:db8::1]:80`, or None."""
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:

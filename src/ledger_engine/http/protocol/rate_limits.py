@@ -11,7 +11,7 @@ WallClock = Callable[[], float]  # seconds since 1970-01-01 UTC
 
 @dataclass(slots=True)
 class Verdict:
-    """What the headers say of a request, and how many seconds to `wait` if it is refused, else 0."""
+    """The values for a response's headers, and how many seconds to `wait` if the request is refused, or 0."""
 
     limit: int
     remaining: int
@@ -19,7 +19,7 @@ class Verdict:
     wait: int = 0
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """The headers every response carries, and `Retry-After` with a refusal."""
+        """Return the headers of every response, and `Retry-After` with a refusal."""
         shown = [
             (b"x-ratelimit-limit", b"%d" % self.limit),
             (b"x-ratelimit-remaining", b"%d" % self.remaining),
@@ -31,8 +31,8 @@ class Verdict:
 
 
 class _Window:
-    """The counts of the running window. All of them start and end together with the wall clock's own,
-    so the next one begins with nothing, and the memory it takes is that of one window's callers."""
+    """The counts of the current window. All windows start and end with those of the wall clock, so the next
+    one starts empty, and memory is needed only for the callers of one window."""
 
     def __init__(self, seconds: int) -> None:
         self._seconds = seconds
@@ -40,21 +40,21 @@ class _Window:
         self._used: dict[str, int] = {}
 
     def used(self, who: str, now: int) -> int:
-        """How many requests of `who` were counted in the window that `now` lies in."""
+        """Return how many requests of `who` were counted in the window that contains `now`."""
         number = now // self._seconds
         if number != self._number:
             self._number, self._used = number, {}
         return self._used.get(who, 0)
 
     def add(self, who: str, now: int) -> int:
-        """Count one more, and give the new count."""
+        """Count one request and return the new count."""
         used = self.used(who, now) + 1
         self._used[who] = used
         return used
 
 
 class Windows:
-    """Counts requests in memory, by the wall clock: its minutes and seconds are the caller's too."""
+    """Counts requests in memory, by the minutes and seconds of the wall clock, which callers know too."""
 
     def __init__(self, wall_clock: WallClock = time.time) -> None:
         self._wall_clock = wall_clock
@@ -62,7 +62,7 @@ class Windows:
         self._minute = _Window(60)
 
     def count(self, who: str, per_minute: int, per_second: int) -> Verdict:
-        """Count one request of `who`; one refused for its burst does not use up the minute."""
+        """Count one request of `who`; one refused because of its burst does not count for the minute."""
         now = int(self._wall_clock())
         reset = _end_of_minute(now)
         if self._minute.used(who, now) >= per_minute:
@@ -72,7 +72,7 @@ class Windows:
         return Verdict(per_minute, per_minute - self._minute.add(who, now), reset)
 
     def look(self, who: str, per_minute: int) -> Verdict:
-        """The same without counting, for requests that are never refused."""
+        """Return the verdict without counting, for requests that are never refused."""
         now = int(self._wall_clock())
         return Verdict(per_minute, max(0, per_minute - self._minute.used(who, now)), _end_of_minute(now))
 

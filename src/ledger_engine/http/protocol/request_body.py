@@ -1,4 +1,4 @@
-"""The body as it comes off the wire: counted as it comes, and never more of it kept than is allowed."""
+"""Request bodies: counted as they arrive, and never stored beyond what is allowed."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from ledger_engine.http.protocol.asgi import Receive
 
 FILE_MAX = 25 * 1024 * 1024  # bytes of one file (docs/interface.md#request-size)
 PARTS_MAX = 1000
-LARGE = 4 * 1024  # bytes; what is larger may be worth an attacker's while to have us hold
+LARGE = 4 * 1024  # bytes; larger ones could be used to exhaust the memory
 BODY_TIMEOUT_S = 60
-STRANGERS_MAX = 16  # large bodies of callers without a good credential that are read at a time
-STRANGERS_OF_ONE_MAX = 4  # … and of these from one address
-REFUSAL = "ledger.refusal"  # under this name the wire says why the rest cannot be read
+ANONYMOUS_BODIES_MAX = 16  # large bodies read at a time for callers without a valid credential
+ANONYMOUS_BODIES_PER_ADDRESS_MAX = 4  # … of these from one address
+REFUSAL = "ledger.refusal"  # the key under which the protocol says why the rest cannot be read
 
-ARRIVAL = "ledger.arrival"  # … and under this one how far the body is
+ARRIVAL = "ledger.arrival"  # … and this one how much of the body has arrived
 
 
 class Arrival:
-    """How far a request's body has come; shared by the connection and the application.
+    """How much of a request's body has arrived; shared by the connection and the application.
 
-    `whole` is true once all of it can be received without waiting. Most bodies come along with their head. Of
-    any other the connection reads no more than came with the head until the application asks for it, so that
-    a request which is refused without its body costs no memory.
+    `whole` is true once all of it can be received without waiting. Most bodies arrive together with their
+    head. Of any other the connection reads no more than that until the application asks for it, so that a
+    request which is refused without its body costs no memory.
     """
 
     __slots__ = ("_wanted", "is_wanted", "may_be_large", "whole")
@@ -43,10 +43,10 @@ class Arrival:
         self.whole = False
         self.is_wanted = False
         self.may_be_large = False
-        self._wanted: asyncio.Event | None = None  # made for a connection that waits; few do
+        self._wanted: asyncio.Event | None = None  # created for a connection that waits; few do
 
     def want(self, *, may_be_large: bool = False) -> None:
-        """Let the connection read on, and in larger pieces if there is room for a large body."""
+        """Let the connection read on, in larger pieces if the body may be large."""
         self.is_wanted, self.may_be_large = True, may_be_large
         if self._wanted is not None:
             self._wanted.set()
@@ -59,17 +59,17 @@ class Arrival:
 
 
 class ClientGone(Exception):
-    """The client went away before its request was whole."""
+    """The client disconnected before its request was complete."""
 
 
 class TooManyBodies(Exception):
-    """As many large bodies of callers without a good credential are being read as there is room for."""
+    """The limit of large bodies that are read for callers without a valid credential is reached."""
 
 
 class LargeBodies:
-    """Counts the large bodies of callers without a good credential that are being read.
+    """Counts the large bodies that are being read for callers without a valid credential.
 
-    There is room for a few, and for fewer from one address: thousands that never end would take all memory.
+    A few are allowed, and fewer from one address: thousands that never end would take all memory.
     """
 
     def __init__(self) -> None:
@@ -77,26 +77,27 @@ class LargeBodies:
 
     @contextlib.contextmanager
     def take_place(self, address: str) -> Iterator[None]:
-        """Count as one from this address. Raises TooManyBodies."""
-        if self._of[address] >= STRANGERS_OF_ONE_MAX or self._of.total() >= STRANGERS_MAX:
+        """Count a body from this address for the duration of the context. Raises TooManyBodies."""
+        of_address, of_all = self._of[address], self._of.total()
+        if of_address >= ANONYMOUS_BODIES_PER_ADDRESS_MAX or of_all >= ANONYMOUS_BODIES_MAX:
             raise TooManyBodies
         self._of[address] += 1
         try:
             yield
         finally:
             self._of[address] -= 1
-            self._of += Counter()  # forgets those with none
+            self._of += Counter()  # removes addresses with none
 
 
 def check_length(headers: dict[bytes, bytes]) -> None:
-    """Raise PayloadTooLarge if the body's declared length is more than is allowed."""
+    """Raise PayloadTooLarge if the declared length of the body is over the limit."""
     length = headers.get(b"content-length")
     if length is not None and int(length) > BODY_MAX and _boundary(headers) is None:
         _refuse_size()
 
 
 def is_small(headers: dict[bytes, bytes]) -> bool:
-    """Whether the body is declared to be small, and comes without the client waiting to be asked for it."""
+    """Return whether the body is declared to be small, and the client does not wait for 100 Continue."""
     length = headers.get(b"content-length")
     return length is not None and int(length) <= LARGE and b"expect" not in headers
 
@@ -107,11 +108,11 @@ async def read_body(
     arrival: Arrival | None = None,
     place: AbstractContextManager[None] | None = None,
 ) -> bytes:
-    """The whole body, empty for files: those are counted and dropped, because no route takes one.
+    """Return the whole body; that of a file upload is counted, dropped and empty, as no route takes files.
 
-    A large body is read within `place`, if that is given. Raises PayloadTooLarge, BodyTimeout, InvalidRequest
-    when the body is not framed as HTTP asks, what entering `place` raises, and ClientGone. After any of these
-    the rest is still to come.
+    A large body is read within the context `place`, if given. Raises PayloadTooLarge, BodyTimeout,
+    InvalidRequest when the body is not framed as HTTP requires, what entering `place` raises, and ClientGone.
+    After any of these the rest has not been read.
     """
     if b"content-length" not in headers and b"transfer-encoding" not in headers:
         return _content(await receive())
@@ -155,7 +156,7 @@ async def _read_whole(
 
 
 async def _pass_files(receive: Receive, boundary: bytes) -> None:
-    """Count the files of a multipart body, each up to 25 MB; its other fields together are a body's size."""
+    """Count the files of a multipart body, each up to 25 MB; its other fields have the limit of a body."""
     decoder = MultipartDecoder(boundary, max_form_memory_size=BODY_MAX, max_parts=PARTS_MAX)
     left = 0
     in_file = False
@@ -196,7 +197,7 @@ def _content(message: dict[str, Any]) -> bytes:
 
 
 def _boundary(headers: dict[bytes, bytes]) -> bytes | None:
-    """The boundary of a multipart body, None for any other."""
+    """Return the boundary of a multipart body, None for any other."""
     content_type = headers.get(b"content-type", b"")
     if content_type[:10].lower() != b"multipart/":
         return None

@@ -1,4 +1,4 @@
-"""An example of each body and each record, for the reference; a test checks them against their schemas."""
+"""Examples of each body and each record, for the reference; a test checks them against their schemas."""
 
 from __future__ import annotations
 

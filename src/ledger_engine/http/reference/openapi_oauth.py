@@ -29,9 +29,9 @@ SCHEME: dict[str, Any] = {
 _TEXT: dict[str, Any] = {"type": "string"}
 _PARAMETERS = {
     "client_id": "The app's public identifier.",
-    "redirect_uri": "Where the user is sent back to: one of the app's own, to the letter.",
-    "scope": "What is asked for, with spaces between.",
-    "state": "Comes back as it is; printable ASCII.",
+    "redirect_uri": "Where the user is sent back to: exactly one of the app's own.",
+    "scope": "The requested scopes, separated by spaces.",
+    "state": "Returned unchanged; printable ASCII.",
     "code_challenge": "The S256 hash of the verifier, in base64url.",
 }
 _DEFAULTS = {"response_type": "code", "code_challenge_method": "S256"}
