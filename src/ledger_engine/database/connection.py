@@ -115,7 +115,7 @@ def require_one_name(path: Path) -> None:
     """
     if path.is_file() and path.stat().st_nlink > 1:
         raise StorageUnavailable(
-            f"{path.name} has a second name, a hard link, and opened under both its data would be lost;"
+            f"{path.name} has a second name, a hard link, and opening it under both would lose data;"
             " remove the other name, or put a copy of the file in its place"
         )
 

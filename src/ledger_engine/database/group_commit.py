@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-GROUP_MAX = 128  # the most works for one commit: more gain nothing, and the first would wait
+GROUP_MAX = 128  # enough works for one commit: waiting for more gains nothing
 QUIET_TURNS = 20  # iterations of the event loop without a new work, after which none is expected
 
 J = TypeVar("J")

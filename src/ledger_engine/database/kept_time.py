@@ -51,7 +51,7 @@ def trust(unit: Unit, moment: int) -> None:
 def long_ago(unit: Unit, milliseconds: int) -> int:
     """Return the time that long ago, by the ledger's time or the last known real time, whichever is less.
 
-    A record is younger than that if only a wrong clock made it look old.
+    So a record that only a wrong clock made old is later than the returned time.
     """
     trusted = get(unit).trusted
     return (unit.now if trusted is None else min(unit.now, trusted)) - milliseconds

@@ -27,8 +27,8 @@ class Log:
     """The content of a log's complete transactions.
 
     `page_count` is the number of pages of the database after them, `pages` are those that the log has, and
-    `frames` is how many times it has any. `counters` are the lowest and the highest change counter of page 1
-    that the file can have beside this log; None when the log does not have that page.
+    `frames` is the number of its copies of pages. `counters` are the lowest and the highest change counter of
+    page 1 that the file can have beside this log; None when the log does not have that page.
     """
 
     page_size: int
@@ -143,8 +143,8 @@ def _refusal(database: Path, what: str) -> StorageUnavailable:
     log = log_file(database)
     return StorageUnavailable(
         f"{database.name} {what}, and opening it would lose what {log.name} holds;"
-        " `ledger-engine recover FILE` brings that back into a new file, `ledger-engine restore FILE` puts it"
-        " in place"
+        " `ledger-engine recover FILE` writes that to a new file, `ledger-engine restore FILE` puts it in"
+        " place"
     )
 
 

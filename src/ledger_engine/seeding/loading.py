@@ -136,8 +136,8 @@ def require_capacity(unit: Unit, tenant: Tenant, start: int) -> None:
     if newest >= start:
         raise Conflict(
             "not_recoverable",
-            f"{tenant.project} has records up to {iso(newest)}, the data set goes on before, at {iso(start)}."
-            " Make a project for it (`ledger-engine projects create NAME`) and name that with --project.",
+            f"{tenant.project} has records up to {iso(newest)}, but the data set begins at {iso(start)}."
+            " Create a project for it (`ledger-engine projects create NAME`) and name that with --project.",
         )
 
 

@@ -236,7 +236,7 @@ def _order(entry: OrderEntry, at: int, number: int, random: Random) -> Iterator[
 
 def _opened(history: History, ref: str, name: str, place: str) -> str:
     if ref not in history.accounts:
-        raise BadDataSet(f"{place}.{name}", f"{ref!r} is not opened yet by then.")
+        raise BadDataSet(f"{place}.{name}", f"{ref!r} is not open yet at that time.")
     return history.accounts[ref]
 
 

@@ -64,7 +64,7 @@ class Timekeeper:
                 f"The clock shows {iso(machine)}, and the last that is known of this ledger is from"
                 f" {iso(self.now())}, {days} days before. In case the clock is wrong, nothing is erased and"
                 " no webhook retry from before this start is sent until it has run evenly for an hour;"
-                " everything else works. If it is right, start with --accept-clock to go on at once."
+                " everything else works. If it is right, start with --accept-clock to continue at once."
             )
         await self._engine.write(self._keep)
 
@@ -108,7 +108,7 @@ class Timekeeper:
             if not self._clock_trusted.is_set():
                 self._engine.notice = None
                 self._clock_trusted.set()
-                log.warning("the clock is trusted now: erasing and earlier webhook retries go on")
+                log.warning("the clock is trusted now: erasing and earlier webhook retries continue")
                 await self._keep_if_possible()
         if passed - self._kept_at >= KEEPS_EVERY_MS:
             await self._keep_if_possible()

@@ -249,7 +249,7 @@ class TokenView(View, can_focus=True):
         token_manager = self.context.tokens
         tokens = token_manager.tokens
         if tokens.problem:
-            anew = [] if self.context.session.read_only else [[Cell("x exchanges the key anew.", "dim")]]
+            anew = [] if self.context.session.read_only else [[Cell("x exchanges the key again.", "dim")]]
             return [[Cell(f"✕ {literal(tokens.problem)}", "bad")], *anew]
         if self.asking:
             return [[Cell("asking…", "dim")]]

@@ -91,7 +91,7 @@ class View(Widget):
             self.next_poll_at = session.clock() + self.poll()
 
     def may_poll(self) -> bool:
-        """Whether no request is on its way already."""
+        """Return whether no request is on its way already."""
         return True
 
     def poll(self) -> float:

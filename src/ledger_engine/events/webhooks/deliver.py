@@ -206,7 +206,7 @@ class Deliverer:
                     target = parse_url(subscription.url, livemode=subscription.livemode)
                 except (WrongKey, LedgerError) as error:
                     if subscription.secret not in self._unreadable:
-                        log.error("nothing is sent to %s, its secret or URL cannot be read: %s", id, error)
+                        log.error("nothing is sent to %s: its secret or URL cannot be read: %s", id, error)
                     self._unreadable.add(subscription.secret)
                     continue
                 self._outgoing[id] = Outgoing(
@@ -368,7 +368,7 @@ async def _try_step(step: Callable[[], Awaitable[object]]) -> bool:
     try:
         await step()
     except StorageUnavailable as error:
-        log.warning("webhooks wait: %s", error)
+        log.warning("webhooks are paused: %s", error)
         return False
     except Exception:
         log.exception("webhooks: a step failed")

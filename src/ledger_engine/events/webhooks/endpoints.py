@@ -294,7 +294,11 @@ def _check_kinds(kinds: list[str]) -> list[str]:
 
 
 def _shown_to(tenant: Tenant, kinds: list[str]) -> list[str]:
-    """Return the kinds. Raises PermissionDenied for those that the credential may not read."""
+    """Return the kinds that may be sent to an endpoint of this credential.
+
+    Without the right to read users, `*` becomes all other kinds; naming a kind of users raises
+    PermissionDenied, as a webhook must not reveal what the credential may not read.
+    """
     if tenant.may_see_users():
         return kinds
     if kinds == [EVERY]:

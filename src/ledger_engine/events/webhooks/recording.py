@@ -72,10 +72,10 @@ class Recording:
 
     def _give_up(self, part: Part) -> None:
         for outcome in part.outcomes:
-            log.exception("sending %s to %s cannot be recorded", outcome.event, outcome.endpoint)
+            log.exception("the attempt to send %s to %s cannot be recorded", outcome.event, outcome.endpoint)
             self.given_up.add((outcome.endpoint, outcome.event))
         for endpoint in part.cursors:
-            log.exception("how far %s has come cannot be recorded", endpoint)
+            log.exception("the cursor of %s cannot be recorded", endpoint)
 
 
 def store(unit: Unit, part: Part, now: int) -> None:

@@ -81,7 +81,8 @@ class RetryClock:
             jump = clock - self._clock_at - round((monotonic - self._monotonic_at) * 1000)
             if jump > JUMP_MS:
                 log.warning(
-                    "the clock was set forward by %d s: webhook retries are put off by as much", jump // 1000
+                    "the clock was set forward by %d s: webhook retries are postponed by that",
+                    jump // 1000,
                 )
                 await self._engine.write(partial(attempts.postpone, by=jump))
             self._clock_at, self._monotonic_at = clock, monotonic

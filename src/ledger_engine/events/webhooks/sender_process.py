@@ -97,7 +97,7 @@ class SenderProcess:
                 ended = 0
             pause = RESTART_AFTER_S[min(ended, len(RESTART_AFTER_S) - 1)]
             ended += 1
-            log.error("the webhook sender has ended; it is started again in %s s", pause)
+            log.error("the webhook sender has ended; restarting it in %s s", pause)
             await asyncio.sleep(pause)
 
     async def _run(self) -> None:

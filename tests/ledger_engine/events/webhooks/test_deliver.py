@@ -92,7 +92,7 @@ class Delivering:
         return found.items
 
     async def until(self, endpoint: str, condition: Callable[[list[Delivery]], object]) -> list[Delivery]:
-        """The endpoint's deliveries, newest first, once the condition holds of them."""
+        """Return the endpoint's deliveries, newest first, once the condition holds of them."""
         return await looked_until(partial(self.deliveries, endpoint), condition)
 
     async def until_settled(self, endpoint: str, count: int) -> list[Delivery]:
@@ -103,7 +103,7 @@ class Delivering:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other processes did, and a clock that was moved, are looked for often here."""
+    """Look often for what other processes did, and for a moved clock."""
     monkeypatch.setattr(deliver, "POLL_INTERVAL_S", 0.02)
 
 
@@ -393,7 +393,7 @@ async def test_lost_storage_is_asked_again_and_then_everything_is_delivered(
         happened = await ledger.happen(10)
         await receiver.until_received(10)
         assert (receiver.events, refused) == (happened, 3)
-    assert caplog.text.count("webhooks wait") == 3
+    assert caplog.text.count("webhooks are paused") == 3
 
 
 async def test_the_cursor_of_an_endpoint_that_wants_none_of_it_moves_on(
@@ -583,7 +583,7 @@ def machine() -> Machine:
 
 @pytest.fixture
 async def still(tmp_path: Path, machine: Machine, tenant: Tenant) -> AsyncIterator[Engine]:
-    """A second engine on the same file, whose clock the test moves."""
+    """Yield a second engine on the same file, whose clock the test moves."""
     engine = open_engine(tmp_path / "ledger.db", clock=machine.clock)
     yield engine
     await engine.close()
