@@ -12,7 +12,7 @@ def test_each_code_name_in_the_glossary_is_in_the_code(root: Path) -> None:
     names = set(CODE_NAME.findall((root / "docs" / "glossary.md").read_text(encoding="utf-8")))
     assert names, "the glossary names no class"
     defined: set[str] = set()
-    for file in (root / "src" / "ledger_engine").rglob("*.py"):
+    for file in (root / "src").rglob("*.py"):
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef):
                 defined.add(node.name)
