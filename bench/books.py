@@ -34,7 +34,7 @@ async def make_books(path: Path, account_count: int = 100) -> Books:
 
 
 async def fill_books(engine: Engine, path: Path, account_count: int) -> Books:
-    """Create the same in an open engine."""
+    """Create the same content in an open engine."""
     new = projects.NewProject("Bench", "enterprise", rate_limit=NO_LIMIT, burst=NO_LIMIT)
     project = await engine.write(partial(projects.create, new=new))
     tenant = Tenant(project.id, livemode=False)

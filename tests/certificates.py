@@ -12,7 +12,7 @@ from cryptography.x509.oid import NameOID
 
 
 def make_certificate(folder: Path, host: x509.GeneralName) -> tuple[Path, Path]:
-    """The files of a certificate for `host` that is its own authority, and of its key."""
+    """Return the files of a self-signed certificate for `host`, and of its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a test")])
     now = datetime.datetime.now(datetime.UTC)

@@ -1,4 +1,4 @@
-"""Commands of `ledger-engine` run in this process; a process of its own takes half a second longer."""
+"""Commands of `ledger-engine` run in this process, as a process of their own takes half a second longer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ledger_engine.cli import main
 
 
 def run_command(database: Path, *words: str, stdin: str = "") -> Result:
-    """Run a command of `ledger-engine` on this database; also where an event loop runs."""
+    """Run a command of `ledger-engine` on this database; this also works beside an event loop."""
     arguments = [*words, "--database", str(database), "--json"]
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(CliRunner().invoke, main, arguments, stdin).result()

@@ -1,4 +1,4 @@
-"""What all tests share: which are quick, how long the fault runs go, from which seed random ones start."""
+"""Options and fixtures for all tests: the quick ones, the length of fault runs, the seed of random ones."""
 
 import gc
 import random
@@ -13,13 +13,13 @@ from hypothesis import settings
 from tests.certificates import make_certificate
 from tests.made_once import compile_routes_once
 
-# No test may depend on speed, and a failure must say how to get it again.
+# No test may depend on speed, and a failure must say how to reproduce it.
 settings.register_profile("ledger", deadline=None, print_blob=True)
 settings.load_profile("ledger")
 
 compile_routes_once()
 
-# The tests and the modules they import live until the end: looking through them for garbage again and again
+# The tests and the modules they import exist until the end: checking them repeatedly in garbage collections
 # takes a twentieth of the CPU time.
 gc.disable()
 
@@ -39,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let `--quick` deselect by marks."""
+    """Make `--quick` deselect tests by their marks."""
     if config.getoption("--quick"):
         asked_for = config.option.markexpr
         config.option.markexpr = f"({asked_for}) and {NOT_QUICK}" if asked_for else NOT_QUICK
@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Have the garbage collector leave alone what collecting the tests made."""
+    """Exclude what the collection of tests created from garbage collection."""
     gc.enable()
     gc.collect()
     gc.freeze()
@@ -65,7 +65,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_processes(request: pytest.FixtureRequest) -> None:
-    """With `--quick`, have a test that starts a process fail."""
+    """With `--quick`, make a test fail that starts a process."""
     if request.config.getoption("--quick"):
         sys.addaudithook(_refuse_processes)
 
@@ -77,13 +77,13 @@ def _refuse_processes(event: str, _arguments: tuple[Any, ...]) -> None:
 
 @pytest.fixture
 def soak(request: pytest.FixtureRequest) -> int:
-    """How many times its short length a long test goes: 1, or what `--soak` says."""
+    """Return by how many times a long test exceeds its short form: 1, or the value of `--soak`."""
     return int(request.config.getoption("--soak"))
 
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """Where a random run starts; printed, and shown by pytest when the test fails."""
+    """Return the seed of a random run; it is printed, and shown by pytest when the test fails."""
     given = request.config.getoption("--seed")
     chosen = random.SystemRandom().randrange(2**32) if given is None else int(given)
     print(f"--seed {chosen}")
@@ -92,8 +92,10 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Trust a single certificate authority: reading the usual 140 takes 30 ms for each HTTP client that is
-    made, and no test leaves this machine."""
+    """Trust a single certificate authority.
+
+    Reading the usual 140 takes 30 ms for each HTTP client, and no test leaves this machine.
+    """
     certificate, _key = make_certificate(tmp_path_factory.mktemp("authority"), x509.DNSName("localhost"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", str(certificate))

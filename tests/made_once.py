@@ -1,4 +1,4 @@
-"""What is the same in every test and dear to make: made once in each process."""
+"""What all tests need alike and is expensive: made once in each process."""
 
 from __future__ import annotations
 
@@ -36,8 +36,10 @@ def _empty_ledger() -> bytes:
 
 
 def compile_routes_once() -> None:
-    """Have werkzeug keep the functions that it compiles for each route, which differ in nothing else than
-    the route's text. They are nine tenths of what an application costs to make."""
+    """Make werkzeug keep the functions that it compiles for routes, which depend only on the route's text.
+
+    They are nine tenths of the cost of creating an application.
+    """
     compile_builder: Callable[..., Any] = Rule._compile_builder
     compiled: dict[Any, Any] = {}
 

@@ -1,4 +1,4 @@
-"""Receivers of webhooks on real sockets: a good one, and every bad one we can think of."""
+"""Webhook receivers on real sockets: a good one, and many bad ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from functools import cache
 
 @dataclass
 class Received:
-    """One request as it came; header names in lower case."""
+    """One received request; header names are in lower case."""
 
     method: str
     path: str
@@ -47,12 +47,12 @@ def answering(status: int = 200, body: bytes = b"ok", *headers: str) -> Behaviou
 
 
 async def hang(_: Received, __: asyncio.StreamWriter) -> None:
-    """Take the request and say nothing, for ever."""
+    """Read the request and never answer."""
     await asyncio.Event().wait()
 
 
 async def drip(_: Received, writer: asyncio.StreamWriter) -> None:
-    """A good answer, one byte at a time, which never ends."""
+    """Send a good answer one byte at a time, without an end."""
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
     while True:
         writer.write(b".")
@@ -61,7 +61,7 @@ async def drip(_: Received, writer: asyncio.StreamWriter) -> None:
 
 
 async def drip_head(_: Received, writer: asyncio.StreamWriter) -> None:
-    """The same with the headers, so that not even the status is known to be the last."""
+    """Send headers one byte at a time, without an end."""
     writer.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
     while True:
         writer.write(b".")
@@ -87,12 +87,12 @@ def _bomb() -> bytes:
 
 
 async def bomb(_: Received, writer: asyncio.StreamWriter) -> None:
-    """A small body that would be a large one, were it unpacked."""
+    """Send a small body that would be large when decompressed."""
     writer.write(answer(200, _bomb(), "Content-Encoding: gzip, gzip"))
 
 
 async def flood(_: Received, writer: asyncio.StreamWriter) -> None:
-    """An answer without an end, as fast as it is taken."""
+    """Send an answer without an end, as fast as it is read."""
     writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     while True:
         writer.write(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
@@ -100,7 +100,7 @@ async def flood(_: Received, writer: asyncio.StreamWriter) -> None:
 
 
 async def flood_head(_: Received, writer: asyncio.StreamWriter) -> None:
-    """Headers without an end."""
+    """Send headers without an end."""
     writer.write(b"HTTP/1.1 200 OK\r\n")
     while True:
         writer.write(b"X-More: " + b"x" * 0x1000 + b"\r\n")
@@ -108,13 +108,13 @@ async def flood_head(_: Received, writer: asyncio.StreamWriter) -> None:
 
 
 async def babble(_: Received, writer: asyncio.StreamWriter) -> None:
-    """No HTTP at all."""
+    """Send something that is not HTTP."""
     writer.write(b"220 mail.example ESMTP\r\n\r\n")
 
 
 @dataclass
 class Receiver:
-    """Listens on a port of this machine; change `behave` at any time."""
+    """Listens on a port of this machine; `behave` can be changed at any time."""
 
     behave: Behaviour = field(default_factory=answering)
     received: list[Received] = field(default_factory=list)
@@ -130,11 +130,11 @@ class Receiver:
 
     @property
     def events(self) -> list[str]:
-        """The events in the order they came."""
+        """The ids of the events in the order received."""
         return [each.event for each in self.received]
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Wait until the condition holds; looked at with every request that comes."""
+        """Wait until the condition holds, checking it after each request."""
         async with asyncio.timeout(60):
             while not condition():
                 self._news.clear()
@@ -172,7 +172,7 @@ async def _read(reader: asyncio.StreamReader) -> Received:
 async def receiving(
     behave: Behaviour | None = None, *, port: int = 0, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Receiver]:
-    """A receiver on a free port, or on the one given."""
+    """Run a receiver on a free port, or on the given one."""
     receiver = Receiver(behave or answering())
     handlers: set[asyncio.Task[None]] = set()
 

@@ -1,4 +1,4 @@
-"""Builds dist/ledger.pyz, both programs with all they need in one file, from the lock and the wheel.
+"""Build dist/ledger.pyz, both programs with all they need in one file, from the lock and the wheel.
 
 The same sources, lock, platform and Python give the same bytes: traces of where and when pip installed
 something are removed. The file runs on the Python minor version and the platform that built it.

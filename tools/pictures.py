@@ -28,7 +28,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 DATA_SET = "roastery"
 SIZE = (120, 34)
 PATIENCE_SECONDS = 20.0
-# Pictures are viewed without the network, so the font that rich would load is left out.
+# Pictures are viewed without the network, so rich's web font is left out.
 _FONT_FACE = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 

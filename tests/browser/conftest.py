@@ -1,4 +1,4 @@
-"""A real Chromium, without a window, on a real server; and an app on this machine that users come back to."""
+"""A real Chromium without a window, a real server, and an app on this machine that users return to."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 @dataclass
 class Callback:
-    """The app's side: where users come back to."""
+    """The app's redirect address, which users return to."""
 
     server: ThreadingHTTPServer
     seen: list[str] = field(default_factory=list)
@@ -64,8 +64,8 @@ class Callback:
         return f"http://127.0.0.1:{self.port}/callback"
 
     @property
-    def told(self) -> dict[str, str]:
-        """What the last user brought."""
+    def query(self) -> dict[str, str]:
+        """The parameters that the last user returned with."""
         return dict(parse_qsl(urlsplit(self.seen[-1]).query))
 
 
@@ -81,7 +81,7 @@ def callback() -> Iterator[Callback]:
             self.wfile.write(b"<title>Back</title>Welcome back")
 
         def log_message(self, *arguments: Any) -> None:
-            """Nothing is said."""
+            """Log nothing."""
 
     seen: list[str] = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -95,7 +95,7 @@ def callback() -> Iterator[Callback]:
 
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """One browser for all tests; skipped with a word on how to get it where there is none."""
+    """Start one browser for all tests; without it they are skipped, with a hint on how to install it."""
     program, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if program is None or driver is None:
         pytest.skip(f"these tests drive a real browser, which is missing here; {HOW}")
@@ -112,18 +112,18 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 class Person:
-    """Somebody at the browser, who comes with an app's link."""
+    """A user at the browser, who follows an app's link."""
 
-    def __init__(self, chromium: Any, serving: Serving, asked: dict[str, str]) -> None:
+    def __init__(self, chromium: Any, serving: Serving, params: dict[str, str]) -> None:
         self.chromium = chromium
         self.serving = serving
-        self.asked = asked
+        self.params = params
 
     def comes(self, **changed: str) -> None:
-        self.chromium.get(f"{self.serving.url}/oauth/authorize?{urlencode({**self.asked, **changed})}")
+        self.chromium.get(f"{self.serving.url}/oauth/authorize?{urlencode({**self.params, **changed})}")
 
     def one(self, selector: str) -> Any:
-        """The first element that fits."""
+        """Return the first element that matches."""
         return self.chromium.find_element("css selector", selector)
 
     def every(self, selector: str) -> list[Any]:
@@ -137,7 +137,7 @@ class Person:
         self.presses("button.yes")
 
     def presses(self, selector: str) -> None:
-        """Press, and wait for the page that follows."""
+        """Press the element, and wait for the page that follows."""
         before = self.one("html")
         self.one(selector).click()
         self._wait_for(lambda: before != self.one("html"))
@@ -149,7 +149,7 @@ class Person:
         self._wait_for(lambda: before != self.one("html"))
 
     def focused(self) -> Any:
-        """The element that has the focus; a page gives it to one a moment after it came."""
+        """Return the focused element; a page sets the focus a moment after it has loaded."""
         self._wait_for(lambda: self.chromium.switch_to.active_element.tag_name != "body")
         return self.chromium.switch_to.active_element
 
@@ -162,7 +162,7 @@ class Person:
         return url.startswith(start)
 
     def has(self, width: int, height: int, *, dark: bool = False) -> None:
-        """Look through a window of this size, with a system that is light or dark."""
+        """Use a window of this size, and a light or dark colour scheme."""
         command = self.chromium.execute_cdp_cmd
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         command("Emulation.setDeviceMetricsOverride", size)
@@ -170,7 +170,7 @@ class Person:
         command("Emulation.setEmulatedMedia", {"features": [scheme]})
 
     def runs(self, script: str) -> Any:
-        """The value of JavaScript in the page; what a test does is no script of the page."""
+        """Return the value of JavaScript in the page, to which the page's policy does not apply."""
         return self.chromium.execute_script(f"return {script}")
 
     def _wait_for(self, condition: Any) -> None:
@@ -186,12 +186,12 @@ addresses = itertools.count(1)
 
 @pytest.fixture
 def person(chromium: Any, serving: Serving, callback: Callback) -> Iterator[Person]:
-    """Somebody who was never here before, with the link of a new app."""
+    """Return a new user, with the link of a new app."""
     app = serving.cli(
         "apps", "create", "Café Planner", "--native", "--redirect-uri", "http://127.0.0.1/callback"
     )
     chromium.execute_cdp_cmd("Network.clearBrowserCookies", {})
-    # Pages count on the client's address: each test comes from one of its own, as through a proxy.
+    # The pages have a rate limit per client address, so each test has its own, as if behind a proxy.
     chromium.execute_cdp_cmd("Network.enable", {})
     forwarded = {"X-Forwarded-For": f"192.0.2.{next(addresses)}"}
     chromium.execute_cdp_cmd("Network.setExtraHTTPHeaders", {"headers": forwarded})

@@ -23,7 +23,7 @@ def test_a_user_lets_an_app_in(person: Person, callback: Callback, serving: Serv
     person.presses("[value=allow]")
     assert person.is_at(callback.redirect_uri)
     assert "Welcome back" in person.sees()
-    back = callback.told
+    back = callback.query
     assert (back["state"], back["iss"]) == (STATE, serving.url)
     answer = httpx.post(f"{serving.url}/oauth/token", json={"code": back["code"], "code_verifier": VERIFIER})
     assert answer.status_code == 200
@@ -35,8 +35,8 @@ def test_a_user_does_not_let_an_app_in(person: Person, callback: Callback) -> No
     person.comes()
     person.signs_in(EMAIL, PASSWORD)
     person.presses("[value=deny]")
-    assert callback.told["error"] == "access_denied"
-    assert "code" not in callback.told
+    assert callback.query["error"] == "access_denied"
+    assert "code" not in callback.query
 
 
 def test_a_scope_beyond_the_users_role_is_told_to_the_app_right_after_the_sign_in(
@@ -46,7 +46,7 @@ def test_a_scope_beyond_the_users_role_is_told_to_the_app_right_after_the_sign_i
     person.comes(scope="admin:billing")
     person.signs_in(EMAIL, PASSWORD)
     assert person.is_at(callback.redirect_uri)
-    assert callback.told["error"] == "invalid_scope"
+    assert callback.query["error"] == "invalid_scope"
 
 
 def test_it_works_without_scripts_and_with_the_keyboard_alone(person: Person, callback: Callback) -> None:
@@ -61,7 +61,7 @@ def test_it_works_without_scripts_and_with_the_keyboard_alone(person: Person, ca
     person.focused().send_keys("\t")
     assert person.focused().get_attribute("value") == "allow"
     person.uses("\n")
-    assert "code" in callback.told
+    assert "code" in callback.query
 
 
 def test_a_wrong_password_is_told_and_the_address_is_kept(person: Person) -> None:
@@ -106,7 +106,7 @@ def test_two_ledgers_on_one_machine_do_not_sign_each_others_users_out(
     try:
         other.make_user()
         app = other.cli("apps", "create", "Till", "--native", "--redirect-uri", "http://127.0.0.1/callback")
-        there = Person(person.chromium, other, {**person.asked, "client_id": app["client_id"]})
+        there = Person(person.chromium, other, {**person.params, "client_id": app["client_id"]})
         person.comes()
         person.signs_in(EMAIL, PASSWORD)
         there.comes()
@@ -125,7 +125,7 @@ def test_two_windows_at_once_both_get_to_the_end(person: Person, callback: Callb
     person.comes(state="second")
     person.signs_in(EMAIL, PASSWORD)
     person.presses("[value=allow]")
-    assert callback.told["state"] == "second"
+    assert callback.query["state"] == "second"
     person.chromium.close()
     person.chromium.switch_to.window(first)
     # The page in the first window is from before the sign-in: it is refused, and leads on.
@@ -133,7 +133,7 @@ def test_two_windows_at_once_both_get_to_the_end(person: Person, callback: Callb
     assert "out of date" in person.sees()
     person.presses("a.yes")
     person.presses("[value=allow]")
-    assert callback.told["state"] == STATE
+    assert callback.query["state"] == STATE
 
 
 def test_an_unknown_app_stays_on_an_error_page(person: Person, callback: Callback, serving: Serving) -> None:
@@ -181,7 +181,7 @@ def test_a_consent_forged_by_another_site_is_refused(
     person.signs_in(EMAIL, PASSWORD)
     inputs = "".join(
         f'<input type="hidden" name="{name}" value="{value.replace(chr(34), "&quot;")}">'
-        for name, value in {**person.asked, "decision": "allow", "token": "0" * 64}.items()
+        for name, value in {**person.params, "decision": "allow", "token": "0" * 64}.items()
     )
     evil(f'<form method="post" action="{serving.url}/oauth/consent">{inputs}<button>Win</button></form>')
     person.presses("button")

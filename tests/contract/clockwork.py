@@ -1,4 +1,4 @@
-"""A server on a real socket whose clocks stand still until the test moves them."""
+"""A server on a real socket whose clocks only the test moves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOON_S = 1_795_176_000  # 2026-11-20T12:00:00Z, the start of a minute
 
 
 class Clockwork:
-    """Use as a context; `now_s` is the wall clock that rate limits go by."""
+    """Use it as a context; `now_s` is the wall clock of the rate limits."""
 
     def __init__(
         self,
@@ -63,12 +63,12 @@ class Clockwork:
         self._thread.join()
 
     def advance(self, seconds: float) -> None:
-        """Move both clocks on."""
+        """Move both clocks forward."""
         self.now_s += seconds
         self.clock.advance(int(seconds * 1000))
 
     def run(self, work: Callable[..., Any], **named: Any) -> Any:
-        """Run a room's function as the administrator would."""
+        """Run a function of the engine's packages as the local administrator."""
         writing = self.engine.write(partial(work, **named))
         return asyncio.run_coroutine_threadsafe(writing, self._loop).result(30)
 
@@ -81,14 +81,14 @@ class Clockwork:
         return made
 
     def key(self, project: projects.Project, *, livemode: bool = False, role: str = "owner") -> str:
-        """The value of a new key."""
+        """Return the value of a new key."""
         value = api_keys.new_value(livemode)
         tenant = Tenant(project.id, livemode)
         self.run(api_keys.create, tenant=tenant, new=api_keys.NewApiKey(None, role), value=value)
         return value
 
     def client(self, key: str | None = None) -> httpx.Client:
-        """A client of this server, with the key or without one."""
+        """Return a client of this server, with the key or without one."""
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._clients.append(httpx.Client(base_url=f"http://127.0.0.1:{self.port}", headers=headers))
         return self._clients[-1]

@@ -1,6 +1,6 @@
-"""The server as its clients see it: a process of its own, spoken to over sockets.
+"""The server as its clients see it: a process of its own, used over sockets.
 
-Requests without a credential count on the client's address, so each test comes from one of its own;
+Requests without a credential are limited per client address, so each test has an address of its own;
 127.0.0.0/8 has enough of them.
 """
 
@@ -57,7 +57,7 @@ class Project:
 
 
 def ledger_engine(*arguments: str, database: Path) -> Any:
-    """Run a command of the server's own command line, and give the JSON it prints."""
+    """Run a command of `ledger-engine` and return the JSON it prints."""
     return answer_of_command(database, *arguments)
 
 
@@ -88,7 +88,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def cli(server: Server) -> Cli:
-    """Administration beside the running server."""
+    """Return a function that runs commands beside the running server."""
     return lambda *arguments: ledger_engine(*arguments, database=server.database)
 
 
@@ -97,7 +97,7 @@ MakeClient = Callable[..., httpx.Client]
 
 @pytest.fixture(scope="session")
 def make_client(server: Server) -> Iterator[MakeClient]:
-    """Make a client whose every answer must be as the server's own document says."""
+    """Return a function that makes clients, whose every answer must be as the server's own document says."""
     documented = Documented(httpx.get(f"{server.url}/openapi.json").json())
     clients: list[httpx.Client] = []
 
@@ -119,7 +119,7 @@ def make_client(server: Server) -> Iterator[MakeClient]:
 
 @pytest.fixture(scope="session")
 def parent(make_client: MakeClient, cli: Cli) -> Project:
-    """The project the others are made from: without limits that a test could meet."""
+    """Return the parent of all projects, with limits that no test reaches."""
     made = cli(
         "projects",
         "create",
@@ -151,19 +151,19 @@ def make_project(make_client: MakeClient, parent: Project) -> MakeProject:
 
 @pytest.fixture
 def project(make_project: MakeProject) -> Project:
-    """A project with nothing in it."""
+    """Return an empty project."""
     return make_project()
 
 
 @pytest.fixture
 def api(project: Project) -> httpx.Client:
-    """A client with an owner's key of the test mode of an empty project."""
+    """Return a client with an owner's key of the test mode of an empty project."""
     return project.api
 
 
 @pytest.fixture
 def live(make_client: MakeClient, project: Project, cli: Cli) -> httpx.Client:
-    """A client with an owner's key of the live mode of the same project."""
+    """Return a client with an owner's key of the live mode of the same project."""
     key = cli("keys", "create", "--project", project.id, "--mode", "live", "--role", "owner")["key"]
     return make_client(key)
 
@@ -173,7 +173,7 @@ MakeKey = Callable[..., httpx.Client]
 
 @pytest.fixture
 def with_key(make_client: MakeClient, api: httpx.Client) -> MakeKey:
-    """Make a client with a key of the same project, with this role and these scopes."""
+    """Return a function that makes clients with a key of the same project, this role and these scopes."""
 
     def make(role: str = "member", scopes: list[str] | None = None) -> httpx.Client:
         body = {"role": role} if scopes is None else {"role": role, "scopes": scopes}
@@ -189,7 +189,7 @@ _ADDRESSES = itertools.count(1)
 
 @pytest.fixture
 def address() -> str:
-    """An address of this machine that no other test comes from."""
+    """Return an address of this machine that no other test uses."""
     number = next(_ADDRESSES)
     chosen = f"127.{1 + os.getpid() % 200}.{number // 250}.{1 + number % 250}"
     with socket.socket() as probe:
@@ -202,13 +202,13 @@ def address() -> str:
 
 @pytest.fixture
 def anyone(make_client: MakeClient, address: str) -> httpx.Client:
-    """A client without a credential."""
+    """Return a client without a credential."""
     return make_client(address=address)
 
 
 @pytest.fixture
 def wire(server: Server, address: str, project: Project) -> Iterator[Wire]:
-    """Raw connections to the server."""
+    """Open raw connections to the server."""
     wire = Wire(server.port, address, project.key)
     yield wire
     wire.close()
@@ -216,12 +216,12 @@ def wire(server: Server, address: str, project: Project) -> Iterator[Wire]:
 
 @pytest.fixture
 def clockwork(tmp_path: Path) -> Iterator[Clockwork]:
-    """A server on a real socket whose clocks the test moves."""
+    """Run a server on a real socket whose clocks the test moves."""
     with Clockwork(tmp_path / "ledger.db") as running:
         yield running
 
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[Path, Path]:
-    """A certificate for localhost that is its own authority, and its key."""
+    """Return a self-signed certificate for localhost, and its key."""
     return make_certificate(tmp_path, x509.DNSName("localhost"))

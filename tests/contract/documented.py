@@ -1,4 +1,4 @@
-"""Whether an answer is as /openapi.json says."""
+"""Checks whether an answer is as /openapi.json says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DOCUMENT = "urn:ledger:openapi"
 
 
 class Documented:
-    """The document, and the operations whose success was seen."""
+    """The document, and the operations of which a success was seen."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.document = document
@@ -24,13 +24,13 @@ class Documented:
         self._registry = Registry().with_resource(DOCUMENT, resource)
         self._paths = [
             (re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(path))), path, methods)
-            # A path without parts in braces goes before one with them.
+            # A path without parameters comes before one with them.
             for path, methods in sorted(document["paths"].items(), key=lambda item: item[0].count("{"))
         ]
 
     @property
     def operations(self) -> set[str]:
-        """The ids of all operations."""
+        """Return the ids of all operations."""
         return {
             operation["operationId"]
             for methods in self.document["paths"].values()

@@ -1,4 +1,4 @@
-"""Requests made wrong by chance, from the start line to the last byte of the body."""
+"""Requests with random faults, from the start line to the last byte of the body."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ BYTES = [
 
 @dataclass(frozen=True)
 class Mutant:
-    """What is sent, in these pieces; `path` is the one it asks for, None where it is not known any more."""
+    """A request in pieces; `path` is the requested one, None when that is not certain any more."""
 
     pieces: list[bytes]
     path: str | None
@@ -230,7 +230,7 @@ class Mutant:
 
 
 class Mutations:
-    """The requests that follow from a seed."""
+    """A sequence of requests made from a seed."""
 
     def __init__(self, seed: int, key: str) -> None:
         self._random = random.Random(seed)

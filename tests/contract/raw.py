@@ -1,4 +1,4 @@
-"""HTTP spoken byte by byte, to say what no client library would."""
+"""HTTP written byte by byte, to send what no client library would."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Connection:
         self._unread = b""
 
     def send(self, *parts: bytes) -> None:
-        """Send the parts; a server that has answered already may have stopped reading."""
+        """Send the parts; a server that has answered may have stopped reading."""
         try:
             for part in parts:
                 self.socket.sendall(part)
@@ -38,7 +38,7 @@ class Connection:
             pass
 
     def receive(self, *, of: str = "GET") -> Answer:
-        """The next answer, to a request with the method `of`."""
+        """Return the next answer, to a request with the method `of`."""
         while True:
             head = self._read_until(b"\r\n\r\n")
             lines = head.decode("latin-1").split("\r\n")
@@ -57,7 +57,7 @@ class Connection:
         return self.receive(of=of)
 
     def is_closed(self) -> bool:
-        """Whether the server ends the connection; waits for it."""
+        """Wait for the server to end the connection; return whether it does."""
         try:
             return not self._unread and self.socket.recv(1) == b""
         except ConnectionResetError:
@@ -99,7 +99,7 @@ class Wire:
         return connection
 
     def head(self, method: str, target: str, *lines: str, key: str | None = None) -> bytes:
-        """A request's head, with Host and the key; `key=""` leaves it out."""
+        """Return a request's head with Host and the key; `key=""` leaves the key out."""
         shown = self.key if key is None else key
         authorization = [f"Authorization: Bearer {shown}"] if shown else []
         return "\r\n".join(
@@ -107,12 +107,12 @@ class Wire:
         ).encode()
 
     def post(self, target: str, body: bytes, *lines: str, key: str | None = None) -> bytes:
-        """A whole POST of JSON."""
+        """Return a complete POST of JSON."""
         length = f"Content-Length: {len(body)}"
         return self.head("POST", target, "Content-Type: application/json", length, *lines, key=key) + body
 
     def ask(self, *parts: bytes, of: str = "GET") -> Answer:
-        """The answer on a connection of its own."""
+        """Return the answer to a request on a connection of its own."""
         connection = self.connect()
         try:
             return connection.ask(*parts, of=of)
@@ -125,6 +125,6 @@ class Wire:
 
 
 def chunked(body: bytes, size: int = 50_000) -> bytes:
-    """The body in chunks of this size, and the last one."""
+    """Return the body in chunks of this size, with the last chunk."""
     parts = [body[start : start + size] for start in range(0, len(body), size)]
     return b"".join([b"%x\r\n%b\r\n" % (len(part), part) for part in parts]) + b"0\r\n\r\n"

@@ -20,7 +20,7 @@ def create(api: httpx.Client, **fields: Any) -> Any:
 
 
 def refusal(api: httpx.Client, body: Any) -> tuple[str, str | None]:
-    """The code and the param of the 400 that creating an account with this body gives."""
+    """Return the code and the param of the 400 that creating an account with this body gives."""
     answer = api.post("/v1/accounts", json=body)
     assert answer.status_code == 400, answer.text
     error = answer.json()["error"]

@@ -238,9 +238,9 @@ def test_an_access_token_expires_after_3600_seconds(clockwork: Clockwork) -> Non
 def test_a_token_may_what_its_key_may(anyone: httpx.Client, api: httpx.Client) -> None:
     made = api.post("/v1/api_keys", json={"role": "member", "scopes": ["read:projects"]}).json()
     token = exchange(anyone, made["key"]).json()["access_token"]
-    told = anyone.get("/v1/whoami", headers=bearer(token)).json()
-    assert (told["kind"], told["role"], told["scopes"]) == ("access_token", "member", ["read:projects"])
-    assert (told["id"], told["livemode"]) == (made["id"], False)
+    whoami = anyone.get("/v1/whoami", headers=bearer(token)).json()
+    assert (whoami["kind"], whoami["role"], whoami["scopes"]) == ("access_token", "member", ["read:projects"])
+    assert (whoami["id"], whoami["livemode"]) == (made["id"], False)
     body = {"name": "Till", "currency": "EUR"}
     assert code_of(anyone.post("/v1/accounts", json=body, headers=bearer(token))) == (403, "missing_scope")
 
@@ -342,11 +342,16 @@ def test_who_creates_an_admin_or_owner_is_at_least_that(with_key: MakeKey) -> No
 
 @holds("credentials-whoami")
 def test_a_credential_can_ask_what_it_is(project: Project) -> None:
-    told = project.api.get("/v1/whoami").json()
-    assert told["project"] == project.id
-    assert (told["kind"], told["mode"], told["role"], told["scopes"]) == ("api_key", "test", "owner", None)
-    assert (told["plan"], told["rate_limit"], told["burst"]) == ("enterprise", 1_000_000, 1_000_000)
-    assert told["expires_at"] is None
+    whoami = project.api.get("/v1/whoami").json()
+    assert whoami["project"] == project.id
+    assert (whoami["kind"], whoami["mode"], whoami["role"], whoami["scopes"]) == (
+        "api_key",
+        "test",
+        "owner",
+        None,
+    )
+    assert (whoami["plan"], whoami["rate_limit"], whoami["burst"]) == ("enterprise", 1_000_000, 1_000_000)
+    assert whoami["expires_at"] is None
 
 
 @holds("credentials-projects", "scope-read-projects", "scope-write-projects")

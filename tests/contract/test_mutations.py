@@ -42,7 +42,7 @@ def everything_answered(port: int, number: int, mutant: Mutant) -> bytes:
 
 
 def check(received: bytes, mutant: Mutant) -> list[int]:
-    """The statuses of the answers; each must be as the contract says."""
+    """Return the statuses of the answers, each of which must be as the contract says."""
     statuses = []
     while received:
         head, mark, received = received.partition(b"\r\n\r\n")

@@ -38,7 +38,7 @@ class Flow:
         self.state = secrets.token_urlsafe(16)
         self.verifier = secrets.token_urlsafe(48)
         digest = hashlib.sha256(self.verifier.encode()).digest()
-        self.asked = {
+        self.params = {
             "client_id": self.client_id,
             "redirect_uri": REDIRECT,
             "scope": "read:projects",
@@ -47,7 +47,7 @@ class Flow:
         }
 
     def authorize(self, **changed: str) -> httpx.Response:
-        return self.browser.get(f"/oauth/authorize?{urlencode({**self.asked, **changed})}")
+        return self.browser.get(f"/oauth/authorize?{urlencode({**self.params, **changed})}")
 
     def go(self) -> dict[str, str]:
         """Sign in, allow, and come back: what is brought."""
@@ -69,7 +69,7 @@ EMAIL = "ada@example.com"
 
 @pytest.fixture(scope="session")
 def client_id(server: Server, parent: Project, cli: Cli) -> str:
-    """An app, in whose project and mode there is a member with a password."""
+    """Return an app, in whose project and mode there is a member with a password."""
     made = parent.api.post("/api/users", json={"name": "Ada", "email": EMAIL, "role": "member"})
     assert made.status_code == 201, made.text
     words = ("users", "set-password", EMAIL, "--project", parent.id, "--password-stdin")

@@ -80,16 +80,16 @@ def test_each_operation_says_what_it_needs(reference: dict[str, Any]) -> None:
     for resource in RESOURCES:
         for operation in resource.operations:
             path = operation.path.replace("<", "{").replace(">", "}")
-            told = reference["paths"][path][operation.method.lower()]
-            assert told["summary"]
-            assert told.get("x-required-scope") == operation.needs
-            assert told.get("x-required-role") == (None if operation.public else operation.role)
-            assert told.get("x-beyond-contract", False) is operation.beyond_contract
-            assert (told.get("security") == []) is operation.public
-            headers = {"$ref": "#/components/parameters/IdempotencyKey"} in told.get("parameters", [])
+            documented = reference["paths"][path][operation.method.lower()]
+            assert documented["summary"]
+            assert documented.get("x-required-scope") == operation.needs
+            assert documented.get("x-required-role") == (None if operation.public else operation.role)
+            assert documented.get("x-beyond-contract", False) is operation.beyond_contract
+            assert (documented.get("security") == []) is operation.public
+            headers = {"$ref": "#/components/parameters/IdempotencyKey"} in documented.get("parameters", [])
             assert headers is (operation.method == "POST" and not operation.public)
             if operation.needs is not None:
-                assert operation.needs in told["description"]
+                assert operation.needs in documented["description"]
 
 
 def test_every_field_and_parameter_is_explained_and_nothing_else(reference: dict[str, Any]) -> None:
@@ -184,9 +184,9 @@ def test_dates_and_times_have_their_format_and_fields_their_own_description(
         assert schemas[name]["properties"]["due_date"]["format"] == "date"
     attempt = schemas["Delivery"]["properties"]["attempts"]["items"]["properties"]
     assert attempt["attempted_at"]["format"] == "date-time"
-    told = {name: member["description"] for name, member in attempt.items() if "description" in member}
-    assert "invoice" not in told["number"]
-    assert len(set(told.values())) == len(told)
+    documented = {name: member["description"] for name, member in attempt.items() if "description" in member}
+    assert "invoice" not in documented["number"]
+    assert len(set(documented.values())) == len(documented)
     assert "programs" in schemas["OAuthError"]["properties"]["error"]["description"]
     assert "info.version" in schemas["Health"]["properties"]["version"]["description"]
     assert all(f"| {status} |" in reference["info"]["description"] for status in CODES)

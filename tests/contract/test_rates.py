@@ -16,7 +16,7 @@ from tests.contract.rules import holds
 TILL = b'{"name": "Till", "currency": "EUR"}'
 
 
-def told(answer: httpx.Response) -> tuple[int, int, int]:
+def limits_of(answer: httpx.Response) -> tuple[int, int, int]:
     """Limit, remaining and reset."""
     names = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
     limit, remaining, reset = (int(answer.headers[name]) for name in names)
@@ -37,21 +37,21 @@ def test_each_plan_has_its_requests_a_minute_and_in_a_second(
         assert ask(api, burst) == [200] * burst
         assert ask(api, 1) == [429]
         clockwork.now_s = NOON_S + second + 1
-    assert told(api.get("/v1/accounts")) == (per_minute, 0, NOON_S + 60)
+    assert limits_of(api.get("/v1/accounts")) == (per_minute, 0, NOON_S + 60)
     clockwork.now_s = NOON_S + 59.999
     assert ask(api, 1) == [429]
     clockwork.now_s = NOON_S + 60
-    assert told(api.get("/v1/accounts")) == (per_minute, per_minute - 1, NOON_S + 120)
+    assert limits_of(api.get("/v1/accounts")) == (per_minute, per_minute - 1, NOON_S + 120)
 
 
 @holds("rates-enterprise")
 def test_the_enterprise_plan_has_6000_requests_a_minute_and_200_in_a_second(clockwork: Clockwork) -> None:
     api = clockwork.client(clockwork.key(clockwork.project("enterprise")))
-    assert told(api.get("/v1/accounts")) == (6000, 5999, NOON_S + 60)
+    assert limits_of(api.get("/v1/accounts")) == (6000, 5999, NOON_S + 60)
     assert ask(api, 199) == [200] * 199
     assert ask(api, 1) == [429]
     clockwork.now_s = NOON_S + 1
-    assert told(api.get("/v1/accounts")) == (6000, 5799, NOON_S + 60)
+    assert limits_of(api.get("/v1/accounts")) == (6000, 5799, NOON_S + 60)
 
 
 @holds("rates-enterprise", "quotas-enterprise", "projects-enterprise")
@@ -59,7 +59,7 @@ def test_an_enterprise_project_has_limits_of_its_own(cli: Cli, anyone: httpx.Cli
     made = cli("projects", "create", "Big", "--plan", "enterprise", "--rate-limit", "7000", "--burst", "3")
     key = cli("keys", "create", "--project", made["id"], "--mode", "test", "--role", "owner")["key"]
     answer = anyone.get("/v1/whoami", headers={"Authorization": f"Bearer {key}"})
-    assert told(answer)[0] == 7000
+    assert limits_of(answer)[0] == 7000
     assert (answer.json()["burst"], answer.json()["stored_objects_max"]) == (3, None)
 
 
@@ -77,7 +77,7 @@ def test_over_the_minute_it_is_429_until_the_window_resets(clockwork: Clockwork)
         refused = api.get(path)
         assert refused.status_code == 429
         assert refused.headers["Retry-After"] == "40"
-        assert told(refused) == (60, 0, NOON_S + 60)
+        assert limits_of(refused) == (60, 0, NOON_S + 60)
         assert refused.json()["error"] == "rate_limited"
         assert "40 seconds" in refused.json()["message"]
     clockwork.now_s = NOON_S + 60
@@ -92,10 +92,10 @@ def test_a_burst_is_refused_for_a_second_and_uses_up_no_minute(clockwork: Clockw
     for _ in range(5):
         refused = api.get("/v1/accounts")
         assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
-        assert told(refused)[1] == 0
+        assert limits_of(refused)[1] == 0
         assert "1 second" in refused.json()["message"]
     clockwork.now_s += 1
-    assert told(api.get("/v1/accounts"))[1] == 60 - 11
+    assert limits_of(api.get("/v1/accounts"))[1] == 60 - 11
 
 
 @holds("rates-per-key")
@@ -136,7 +136,7 @@ def test_the_token_endpoint_has_a_stricter_limit_per_address(clockwork: Clockwor
     clockwork.now_s = NOON_S + 30
     refused = exchange(Authorization=f"Bearer {key}")
     assert (refused.status_code, refused.headers["Retry-After"]) == (429, "30")
-    assert told(refused) == (20, 0, NOON_S + 60)
+    assert limits_of(refused) == (20, 0, NOON_S + 60)
     assert ask(clockwork.client(key), 1) == [200]
 
 
@@ -193,9 +193,9 @@ ANSWERS: dict[str, tuple[int, Ask]] = {
 
 
 @holds("rates-headers", "conventions-request-id", "rates-retry-after")
-@pytest.mark.parametrize(("status", "asked"), ANSWERS.values(), ids=list(ANSWERS))
-def test_every_answer_carries_the_rate_limit_and_a_request_id(wire: Wire, status: int, asked: Ask) -> None:
-    answer = asked(wire)
+@pytest.mark.parametrize(("status", "send"), ANSWERS.values(), ids=list(ANSWERS))
+def test_every_answer_carries_the_rate_limit_and_a_request_id(wire: Wire, status: int, send: Ask) -> None:
+    answer = send(wire)
     assert answer.status == status
     limit, remaining, reset = (
         int(answer.headers[f"x-ratelimit-{name}"]) for name in ("limit", "remaining", "reset")
@@ -212,11 +212,11 @@ def test_every_answer_carries_the_rate_limit_and_a_request_id(wire: Wire, status
 def test_a_409_and_a_403_carry_them_too(api: httpx.Client) -> None:
     for _ in range(2):
         answer = api.post("/v1/accounts", content=TILL, headers={"Idempotency-Key": "k"})
-        assert told(answer)[0] == 1_000_000
+        assert limits_of(answer)[0] == 1_000_000
     assert answer.status_code == 409
     member = api.post("/v1/api_keys", json={"role": "member"}).json()["key"]
     refused = api.get("/v1/api_keys", headers={"Authorization": f"Bearer {member}"})
-    assert (refused.status_code, told(refused)[0]) == (403, 1_000_000)
+    assert (refused.status_code, limits_of(refused)[0]) == (403, 1_000_000)
     assert refused.headers["Request-Id"] != answer.headers["Request-Id"]
 
 
@@ -282,7 +282,7 @@ def test_pro_stores_500_000_and_enterprise_as_many_as_it_likes(clockwork: Clockw
 
 @holds("rate-limits-windows", "rates-reset")
 def test_the_window_is_the_wall_clocks_own_minute(project: Project) -> None:
-    assert told(project.api.get("/v1/accounts"))[2] % 60 == 0
+    assert limits_of(project.api.get("/v1/accounts"))[2] % 60 == 0
 
 
 @holds("rate-limits-auth")
@@ -290,7 +290,7 @@ def test_the_limit_of_authentication_endpoints_can_be_set(tmp_path: Path) -> Non
     server = start_server(tmp_path / "ledger.db", "--auth-rate-limit", "7/3")
     try:
         answers = [httpx.post(f"{server.url}/v1/auth/token", json={}) for _ in range(2)]
-        assert told(answers[0])[0] == 7
+        assert limits_of(answers[0])[0] == 7
         assert {answer.status_code for answer in answers} == {400}
     finally:
         stop_server(server)

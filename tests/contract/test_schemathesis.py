@@ -35,7 +35,7 @@ CHECKS: list[Any] = [
 
 
 def known_id(project: Project, path: str) -> str | None:
-    """The id of an object that the path can be asked for."""
+    """Return the id of an object that the path can be requested for."""
     api = project.api
 
     def made(path: str, body: Any) -> str:
@@ -73,11 +73,11 @@ def test_no_made_up_request_gets_an_answer_that_is_not_documented(
     server: Server, make_project: MakeProject, mode: GenerationMode, seed: int, soak: int
 ) -> None:
     reference = schemathesis.openapi.from_dict(httpx.get(f"{server.url}/openapi.json").json())
-    asked = 0
+    sent = 0
 
     def ask(case: Case[Any], key: str) -> None:
-        nonlocal asked
-        asked += 1
+        nonlocal sent
+        sent += 1
         headers = {"Authorization": f"Bearer {key}"}
         case.call_and_validate(base_url=server.url, headers=headers, timeout=ANSWER_S, checks=CHECKS)
 
@@ -101,4 +101,4 @@ def test_no_made_up_request_gets_an_answer_that_is_not_documented(
             # An operation with nothing to get wrong has no bad requests.
             with contextlib.suppress(Unsatisfiable):
                 starting_from(seed)(limited(given(case=cases)(ask)))(key=project.key)
-    assert asked > 100
+    assert sent > 100

@@ -21,12 +21,12 @@ TILL = b'{"name": "Till", "currency": "EUR"}'
 
 
 def padded(size: int) -> bytes:
-    """A good body of exactly this size."""
+    """Return a valid body of exactly this size."""
     return TILL[:-1] + b" " * (size - len(TILL)) + b"}"
 
 
 def files(*sizes: int) -> bytes:
-    """A multipart body with files of these sizes."""
+    """Return a multipart body with files of these sizes."""
     disposition = b'Content-Disposition: form-data; name="file"; filename="a.bin"\r\n'
     parts = [
         b"--frontier\r\n" + disposition + b"\r\n" + b"\r\n--" * (size // 4) + b"x" * (size % 4) + b"\r\n"
@@ -126,7 +126,7 @@ def test_a_broken_form_is_400(wire: Wire, body: bytes) -> None:
 
 @pytest.fixture
 def peak_kb(server: Server) -> Iterator[None]:
-    """The test may not make the server's memory grow by what it sends."""
+    """Fail when what the test sends makes the server's memory grow."""
 
     def resident() -> int:
         with open(f"/proc/{server.process.pid}/status", encoding="ascii") as status:
@@ -194,7 +194,7 @@ def test_headers_may_have_16_kb(wire: Wire) -> None:
 
 @pytest.fixture
 def crowded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clockwork]:
-    """A server with room for two large bodies of callers without a good credential."""
+    """Run a server that reads two large bodies at a time for callers without a valid credential."""
     monkeypatch.setattr(request_body, "ANONYMOUS_BODIES_MAX", 2)
     unlimited = AuthRateLimit(per_minute=10**6, per_second=10**6)
     with Clockwork(tmp_path / "crowd.db", auth_rate_limit=unlimited) as clockwork:
@@ -234,18 +234,18 @@ def test_a_body_is_not_waited_for_over_the_rate(crowded: Clockwork) -> None:
 def test_large_bodies_of_strangers_are_read_a_few_at_a_time(crowded: Clockwork) -> None:
     """Each could take a megabyte for as long as a body may take."""
     wire = crowded.wire(crowded.key(crowded.project()))
-    room = cast(Gate, crowded.app.asgi_app)._large_bodies
+    bodies = cast(Gate, crowded.app.asgi_app)._large_bodies
     large = wire.post("/v1/auth/token", padded(MB), key="")
     head = wire.head("POST", "/v1/auth/token", "Transfer-Encoding: chunked", key="")
     slow = [wire.connect() for _ in range(2)]
     slow[0].send(large[:-1])
     slow[1].send(head, chunked(padded(MB))[:100_000])
-    wait_until(lambda: room._of.total() == 2)
+    wait_until(lambda: bodies._of.total() == 2)
     for more in ([large], [head, chunked(padded(MB))[:100_000]]):
         refused = wire.ask(*more)
         assert (refused.status, refused.headers["retry-after"]) == (429, "1")
         assert (refused.headers["x-ratelimit-remaining"], refused.headers["connection"]) == ("0", "close")
-    # Small ones take no room, however many there are and whether they end or not.
+    # Small ones are not counted, however many there are and whether they end or not.
     for _ in range(3):
         wire.connect().send(head, b"2\r\n{")
     token = b'{"grant_type": "api_key", "api_key": "%s"}' % wire.key.encode()
@@ -253,6 +253,6 @@ def test_large_bodies_of_strangers_are_read_a_few_at_a_time(crowded: Clockwork) 
     assert wire.ask(head, chunked(token, 10)).status == 200
     assert wire.ask(wire.post("/v1/accounts", padded(MB))).status == 201
     assert slow[0].ask(large[-1:]).status == 400
-    wait_until(lambda: room._of.total() == 1)
+    wait_until(lambda: bodies._of.total() == 1)
     assert wire.ask(large).status == 400
     wire.close()

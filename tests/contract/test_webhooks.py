@@ -34,7 +34,7 @@ ENDPOINTS = "/v1/webhook_endpoints"
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that retries soon."""
+    """Yield a server that retries soon."""
     running = start_server(tmp_path_factory.mktemp("webhooks") / "ledger.db", "--webhook-retries", "0.1,0.1")
     yield running
     stop_server(running)
@@ -42,7 +42,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 async def client(quick: Server) -> AsyncIterator[httpx.AsyncClient]:
-    """A client with a key of a new project of its own."""
+    """Yield a client with a key of a new project of its own."""
     limits = ("--plan", "enterprise", "--rate-limit", "1000000", "--burst", "1000000")
     project = ledger_engine("projects", "create", "Webhooks", *limits, database=quick.database)["id"]
     key = ledger_engine("keys", "create", "--project", project, "--mode", "test", database=quick.database)[
@@ -60,7 +60,7 @@ async def register(client: httpx.AsyncClient, receiver: Receiver, *kinds: str) -
 
 
 async def get(client: httpx.AsyncClient, path: str, /, **params: str) -> Any:
-    """What a good answer holds."""
+    """Return the content of a successful answer."""
     answer = await client.get(path, params=params)
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -245,7 +245,7 @@ async def test_events_are_listed_and_sent_again(client: httpx.AsyncClient) -> No
 
 
 async def messages(lines: AsyncIterator[str], count: int) -> list[dict[str, str]]:
-    """The next server-sent events."""
+    """Return the next server-sent events."""
     found: list[dict[str, str]] = [{}]
     async for line in lines:
         if line:

@@ -1,4 +1,4 @@
-"""The tree as it is, for the tests that read it."""
+"""The files of the repository, for the tests that read them."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# What the tools and the programs leave behind, see .gitignore.
+# Files that tools and programs leave, see .gitignore.
 NOT_OURS = {".git", ".venv", "build", "dist", "__pycache__", ".hypothesis"}
 
 
@@ -17,13 +17,13 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def sources() -> list[Path]:
-    """Every Python file of the two packages."""
+    """Return every Python file of the two packages."""
     return sorted((ROOT / "src").rglob("*.py"))
 
 
 @pytest.fixture(scope="session")
 def text_files() -> dict[Path, str]:
-    """Every text file of the repository, by its path from the root."""
+    """Return every text file of the repository, by its path from the root."""
     found: dict[Path, str] = {}
     for folder, folders, files in os.walk(ROOT):
         folders[:] = [name for name in folders if name not in NOT_OURS and not name.endswith("_cache")]

@@ -14,7 +14,7 @@ PROGRAMS = {"ledger-engine": ledger_engine.cli.main, "ledger-tui": ledger_tui.cl
 
 
 def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
-    """The command and those below it, with the words one types for each."""
+    """Yield the command and those below it, with the words that one types for each."""
     yield name, command
     if isinstance(command, click.Group):
         context = click.Context(command)

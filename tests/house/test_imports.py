@@ -21,7 +21,7 @@ HEAVY = {
 
 
 def loaded_by(statement: str) -> set[str]:
-    """The top-level modules in memory after running the statement in a new interpreter."""
+    """Return the top-level modules in memory after running the statement in a new interpreter."""
     program = f"import sys\n{statement}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return set(done.stdout.split())

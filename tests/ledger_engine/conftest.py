@@ -27,7 +27,7 @@ from ledger_engine.ledger import users
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.made_once import put_empty_ledger
 
-START = 1_790_000_000_000  # 2026-09-21T14:13:20Z, where the tests' clock stands until it is moved
+START = 1_790_000_000_000  # 2026-09-21T14:13:20Z, the time of the tests' clock until it is moved
 
 MakeKey = Callable[..., Awaitable[str]]
 Run = Callable[..., Awaitable[Any]]
@@ -53,13 +53,13 @@ async def project(engine: Engine) -> Project:
 
 @pytest.fixture
 def tenant(project: Project) -> Tenant:
-    """The local administrator's scope, in test mode."""
+    """Return the local administrator's tenant, in test mode."""
     return Tenant(project.id, livemode=False)
 
 
 @pytest.fixture
 def make_key(engine: Engine, project: Project) -> MakeKey:
-    """Make an API key and give its value."""
+    """Return a function that creates an API key and returns its value."""
 
     async def make(
         *, livemode: bool = False, role: str = "admin", scopes: list[str] | None = None, of: str | None = None
@@ -81,7 +81,7 @@ def app(engine: Engine) -> Quart:
 
 @pytest.fixture
 async def anyone(app: Quart) -> AsyncIterator[httpx.AsyncClient]:
-    """A client without a credential, in process."""
+    """Return a client without a credential, in process."""
     transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_000))
     async with httpx.AsyncClient(transport=transport, base_url="http://ledger.test") as client:
         yield client
@@ -89,7 +89,7 @@ async def anyone(app: Quart) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 async def api(app: Quart, make_key: MakeKey) -> AsyncIterator[httpx.AsyncClient]:
-    """A client with an admin's key of the test mode, in process."""
+    """Return a client with an admin's key of the test mode, in process."""
     headers = {"Authorization": f"Bearer {await make_key()}"}
     transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_001))
     async with httpx.AsyncClient(
@@ -100,7 +100,7 @@ async def api(app: Quart, make_key: MakeKey) -> AsyncIterator[httpx.AsyncClient]
 
 @pytest.fixture
 def let_app_in(engine: Engine, tenant: Tenant) -> Callable[[str, list[str]], Awaitable[str]]:
-    """Have a user of this role let an app in for these scopes; the app's access token."""
+    """Return a function with which a user of a role grants an app scopes; it returns the access token."""
 
     async def let_in(role: str, scopes: list[str]) -> str:
         verifier, code, cookie = "v" * 43, api_keys.new_secret("ac"), api_keys.new_secret("si")
@@ -125,7 +125,7 @@ def let_app_in(engine: Engine, tenant: Tenant) -> Callable[[str, list[str]], Awa
 
 @pytest.fixture
 def write(engine: Engine, tenant: Tenant) -> Run:
-    """Run a room's changing function: `await write(accounts.create, new)`; `by` is another scope."""
+    """Return a function that runs a writing work: `await write(accounts.create, new)`; `by` is the tenant."""
 
     async def run(work: Callable[..., Any], *args: Any, by: Tenant | None = None, **kwargs: Any) -> Any:
         return await engine.write(lambda unit: work(unit, by or tenant, *args, **kwargs))
@@ -135,7 +135,7 @@ def write(engine: Engine, tenant: Tenant) -> Run:
 
 @pytest.fixture
 def read(engine: Engine, tenant: Tenant) -> Run:
-    """Run a room's reading function, as `write` does."""
+    """Return a function that runs a reading work, as `write` does."""
 
     async def run(work: Callable[..., Any], *args: Any, by: Tenant | None = None, **kwargs: Any) -> Any:
         return await engine.read(lambda unit: work(unit, by or tenant, *args, **kwargs))
@@ -145,7 +145,7 @@ def read(engine: Engine, tenant: Tenant) -> Run:
 
 @pytest.fixture
 def recorded(engine: Engine) -> Run:
-    """The events of all projects, oldest first, as they are sent; of one `type` if it is given."""
+    """Return a function for the events of all projects as they are sent, oldest first, or of one `type`."""
 
     async def events(type: str | None = None) -> list[dict[str, Any]]:
         rows = await engine.read(
@@ -162,7 +162,7 @@ def recorded(engine: Engine) -> Run:
 
 @pytest.fixture
 def stored_objects(engine: Engine, tenant: Tenant) -> Run:
-    """How many objects the project and mode has stored, as the quota counts them."""
+    """Return a function for the number of stored objects of a project and mode, as the quota counts them."""
 
     async def count(by: Tenant | None = None) -> int:
         found = await engine.read(
@@ -178,7 +178,7 @@ def stored_objects(engine: Engine, tenant: Tenant) -> Run:
 
 @pytest.fixture(params=["another project", "the other mode"])
 async def stranger(request: pytest.FixtureRequest, engine: Engine, tenant: Tenant) -> Tenant:
-    """A scope to which nothing of the project's test mode may exist."""
+    """Return a tenant that must not see anything of the project's test mode."""
     if request.param == "the other mode":
         return Tenant(tenant.project, livemode=True)
     new = projects.NewProject("Bakery", "enterprise", rate_limit=1_000_000, burst=1_000_000)
@@ -188,7 +188,7 @@ async def stranger(request: pytest.FixtureRequest, engine: Engine, tenant: Tenan
 
 @pytest.fixture
 async def stranger_api(app: Quart, make_key: MakeKey, stranger: Tenant) -> AsyncIterator[httpx.AsyncClient]:
-    """A client with an admin's key of the stranger's project and mode, in process."""
+    """Return a client with an admin's key of the stranger's project and mode, in process."""
     headers = {"Authorization": f"Bearer {await make_key(livemode=stranger.livemode, of=stranger.project)}"}
     transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_002))
     async with httpx.AsyncClient(
@@ -199,7 +199,7 @@ async def stranger_api(app: Quart, make_key: MakeKey, stranger: Tenant) -> Async
 
 @pytest.fixture
 async def api_with(app: Quart, make_key: MakeKey) -> AsyncIterator[Run]:
-    """Make a client whose key has this role or these scopes."""
+    """Return a function that makes clients whose key has a role or scopes."""
     clients: list[httpx.AsyncClient] = []
 
     async def make(**rights: Any) -> httpx.AsyncClient:

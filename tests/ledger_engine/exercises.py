@@ -1,4 +1,4 @@
-"""How each operation of the application is used once: what the tests of all of them go by."""
+"""Calls that use each operation of the application once, for the tests of all operations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ledger_engine.http.operations import Operation
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
 
-OPERATIONS = {f"{each.method} {each.path}": each for room in RESOURCES for each in room.operations}
+OPERATIONS = {f"{each.method} {each.path}": each for resource in RESOURCES for each in resource.operations}
 
 
 @dataclass
@@ -41,7 +41,7 @@ class World:
     number: Iterator[int] = field(default_factory=itertools.count)
 
     async def ids(self, path: str) -> list[str]:
-        """Ids of the list at `path`, newest first."""
+        """Return ids of the list at `path`, newest first."""
         if path not in self.lists:
             answer = await self.client.get(path)
             assert answer.status_code == 200, answer.text
@@ -49,7 +49,7 @@ class World:
         return self.lists[path]
 
     async def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The answer, which must be a good one: a refusal would leave statements unseen."""
+        """Return the answer, which must be a success: a refusal would leave statements untested."""
         headers = {"Idempotency-Key": f"request {next(self.number)}"} if method == "POST" else {}
         answer = await self.client.request(method, path, json=body, headers=headers)
         assert answer.is_success, f"{method} {path}: {answer.text}"
@@ -58,7 +58,7 @@ class World:
 
 
 async def value_of(world: World, path: str, parameter: str) -> str:
-    """What a query parameter of a GET is tried with."""
+    """Return a value to try a query parameter of a GET with."""
     if parameter in ("starting_after", "ending_before", "cursor"):
         return _middle(await world.ids(path))
     if parameter == "account":
@@ -88,7 +88,7 @@ def _middle(ids: list[str]) -> str:
 
 
 async def read(world: World, operation: Operation) -> None:
-    """A GET with every combination of its parameters."""
+    """Send a GET with every combination of its parameters."""
     path = operation.path
     if "<id>" in path:
         path = path.replace("<id>", _middle(await world.ids(path.partition("/<id>")[0])))
@@ -253,7 +253,7 @@ async def resend_failed(world: World) -> None:
 
 
 async def follow_events(world: World) -> None:
-    """What the stream reads; the stream itself never ends."""
+    """Read what the stream reads; the stream itself never ends."""
     first = (await world.ids("/v1/events"))[-1]
     for last in (None, first):
         cursor = await world.engine.read(partial(outbox.resume, tenant=world.tenant, last=last))
@@ -261,7 +261,7 @@ async def follow_events(world: World) -> None:
 
 
 async def oauth_code(world: World, email: str) -> dict[str, str]:
-    """A code that a user has given an app, as the token endpoint takes it."""
+    """Return a code that a user has granted an app, as the token endpoint takes it."""
     verifier = "v" * 43
     digest = hashlib.sha256(verifier.encode()).digest()
     challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
@@ -282,7 +282,7 @@ async def oauth_code(world: World, email: str) -> dict[str, str]:
 
 
 async def exchange_code(world: World) -> dict[str, Any]:
-    """A code, then a refresh token, each used a second time too."""
+    """Exchange a code and then a refresh token, and use each a second time."""
     code = await oauth_code(world, "oauth")
     pair = await world.send("POST", "/oauth/token", code)
     bearer = {"Authorization": f"Bearer {pair['access_token']}"}

@@ -1,4 +1,4 @@
-"""What the random histories of test_model.py are made of: mostly what can be, and a little that cannot."""
+"""The parts of test_model.py's random histories: mostly valid ones, and a few that are not."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tests.ledger_engine.model import MAX
 
 
 def mostly(good: list[Any], bad: list[Any]) -> st.SearchStrategy[Any]:
-    """One of `bad` about every tenth time: a history of refusals alone would not get far."""
+    """Draw one of `bad` about every tenth time: a history of refusals alone would not get far."""
     return st.sampled_from([*good * (1 + 9 * len(bad) // len(good)), *bad])
 
 
 places = st.sampled_from([0, 0, 1, 2])  # which tenant acts
-picks = st.integers(0, 10**6)  # which of the objects there are
+picks = st.integers(0, 10**6)  # which of the existing objects
 keys = st.none() | st.none() | st.sampled_from(["a", "b", "c"]) | st.uuids().map(str)
 amounts = st.integers(1, 500) | mostly([1, 7, 100, 2500], [MAX, MAX - 1, MAX // 2, 0, -1, MAX + 1, 2**63])
 types = mostly(["credit", "debit"], ["refund"])

@@ -1,10 +1,10 @@
-"""Time in the hands of a test."""
+"""A clock that the test moves."""
 
 from __future__ import annotations
 
 
 class ManualClock:
-    """A ledger's clock that stands still until told."""
+    """A ledger's clock that stands still until it is moved."""
 
     def __init__(self, moment: int) -> None:
         self._moment = moment
@@ -13,7 +13,7 @@ class ManualClock:
         return self._moment
 
     def advance(self, milliseconds: int) -> None:
-        """Move on by so many milliseconds, at least 0."""
+        """Move forward by so many milliseconds, at least 0."""
         if milliseconds < 0:
             raise ValueError("a ledger's clock does not go back")
         self._moment += milliseconds

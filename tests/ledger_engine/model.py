@@ -1,7 +1,7 @@
-"""The ledger on a page of plain Python: what interface.md and decisions.md say, nothing of how it is done.
+"""A model of the ledger in plain Python: what interface.md and decisions.md say, not how it is done.
 
-Each method foretells an outcome: the refusals that are due, any of which may be given, or, if there is
-none, the records that are then there. `Outcome.happen` makes it so.
+Each method predicts an outcome: the allowed refusals, any of which may be given, or, without any, the records
+that then exist. `Outcome.happen` applies it to the model.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class ModelTenant:
 
 @dataclass
 class Outcome:
-    """`due` holds the refusals that would be right, nothing when the request is to succeed.
+    """`due` contains the refusals that would be right; it is empty when the request is to succeed.
 
-    `foretold` is the record of the answer as far as it is known without the ids that only the engine
-    makes; `happen(ids)` writes it into the model, given the ids of the records that were made.
+    `expected` is the record of the answer, without the ids that only the engine makes; `happen(ids)` writes
+    it into the model, given the ids of the new records.
     """
 
     due: set[Refusal]
-    foretold: Fields
+    expected: Fields
     happen: Callable[[Sequence[str]], None] = lambda ids: None
 
 
@@ -58,7 +58,7 @@ def _text(value: str, most: int, param: str, least: int = 1) -> set[Refusal]:
 
 
 def _of_a_due_posting(due: set[Refusal]) -> set[Refusal]:
-    """Whoever reverses or pays sent no amount, so none can be named as at fault."""
+    """Return the refusals without a `param`: who reverses or pays sends no amount that could be at fault."""
     return {(code, None if param == "amount" else param) for code, param in due}
 
 
@@ -207,7 +207,7 @@ class Model:
         return due
 
     def _sides(self, tenant: ModelTenant, new: Fields, first: int) -> list[Fields]:
-        """The postings themselves; `transfer` is the place of the first side until its id is known."""
+        """Return the transactions; `transfer` is the index of the first side until its id is known."""
         pairs = [(new["account"], new["destination"], new["type"], _signed(new))]
         if new["destination"] is not None:
             opposite = "debit" if new["type"] == "credit" else "credit"
@@ -295,7 +295,7 @@ class Model:
         return self._changed(tenant, tenant.invoices, changed, due, "invoice.opened", key)
 
     def pay_invoice(self, tenant: ModelTenant, id: str, key: str | None) -> Outcome:
-        """The records made are the payment alone; its id goes into the invoice."""
+        """Predict the payment: of the new records it is the only one; its id is written into the invoice."""
         invoice, due = self._invoice(tenant, id, "open", "invoice_not_open")
         due |= self._key(tenant, key)
         if invoice is None:

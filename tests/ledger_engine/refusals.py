@@ -1,4 +1,4 @@
-"""What a work refuses."""
+"""The refusals of works."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from ledger_engine.core.errors import LedgerError
 
 
-async def refusal(asked: Awaitable[Any]) -> tuple[str, str | None]:
-    """The code and param of the refusal that `asked` must end in."""
+async def refusal(attempt: Awaitable[Any]) -> tuple[str, str | None]:
+    """Return the code and param of the refusal that `attempt` must end in."""
     with pytest.raises(LedgerError) as refused:
-        await asked
+        await attempt
     return refused.value.code, refused.value.param

@@ -39,7 +39,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def proxied(server: Server, tmp_path: Path) -> Iterator[str]:
-    """The address of an nginx in front of the server, on a port that is not the scheme's own."""
+    """Run an nginx in front of the server, on a port that is not the scheme's; yield its address."""
     nginx = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin")
     if nginx is None:
         pytest.skip("needs nginx; on Debian and Ubuntu: apt install nginx-light")

@@ -113,7 +113,7 @@ class Ledger(RuleBasedStateMachine):
         )
 
     def some(self, kind: str, model_tenant: ModelTenant, pick: int) -> str:
-        """An id of the tenant's; now and then one of anybody's, or nobody's."""
+        """Return an id of the tenant's; now and then one of another tenant, or of nothing."""
         own = list(getattr(model_tenant, kind))
         everybodys = [id for each in self.tenants for id in getattr(each, kind)]
         ids: list[str] = (everybodys if pick % 10 == 0 else own) or [NOBODY]
@@ -122,7 +122,7 @@ class Ledger(RuleBasedStateMachine):
     def take(
         self, model_tenant: ModelTenant, outcome: Outcome, work: Callable[..., Any], **arguments: Any
     ) -> Any:
-        """Run the work; when it is refused, the model must have foretold one such refusal, else none."""
+        """Run the work; when it is refused, the model must have expected one such refusal, else none."""
         answer, error = self.attempt(work, tenant=self.tenant(model_tenant), **arguments)
         if error is None:
             assert outcome.due == set(), f"not refused: {outcome.due}"
@@ -141,31 +141,31 @@ class Ledger(RuleBasedStateMachine):
     def make(
         self, model_tenant: ModelTenant, outcome: Outcome, work: Callable[..., Any], **arguments: Any
     ) -> None:
-        """The same for a work that makes one object."""
+        """Do the same with a work that makes one object."""
         made = self.take(model_tenant, outcome, work, **arguments)
         if made is not None:
-            assert asdict(made) == {"id": made.id, **outcome.foretold}
+            assert asdict(made) == {"id": made.id, **outcome.expected}
             outcome.happen([made.id])
 
     def change(
         self, model_tenant: ModelTenant, outcome: Outcome, work: Callable[..., Any], **arguments: Any
     ) -> None:
-        """The same for a work that changes one object."""
+        """Do the same with a work that changes one object."""
         changed = self.take(model_tenant, outcome, work, **arguments)
         if changed is not None:
             outcome.happen([])
-            assert asdict(changed) == outcome.foretold
+            assert asdict(changed) == outcome.expected
 
     def posted(
         self, model_tenant: ModelTenant, outcome: Outcome, answers: list[transactions.Transaction]
     ) -> None:
-        """Tell the model the ids of what was posted, and compare each side with what it foretold."""
-        count = outcome.foretold["sides"]
+        """Tell the model the ids of what was posted, and compare each side with what it expected."""
+        count = outcome.expected["sides"]
         wanted = PageRequest(limit=count)
         newest = self.read(transactions.page, tenant=self.tenant(model_tenant), wanted=wanted).items[::-1]
         outcome.happen([each.id for each in newest])
         assert [asdict(each) for each in newest] == list(model_tenant.transactions.values())[-count:]
-        assert answers == [newest[place] for place in outcome.foretold["answers"]]
+        assert answers == [newest[place] for place in outcome.expected["answers"]]
 
     # What can happen
 
@@ -307,7 +307,7 @@ class Ledger(RuleBasedStateMachine):
         paid = self.take(model_tenant, outcome, invoices.pay, id=id, key=key)
         if paid is not None:
             outcome.happen([paid.transaction])
-            assert asdict(paid) == outcome.foretold
+            assert asdict(paid) == outcome.expected
             payment = self.read(transactions.get, tenant=self.tenant(model_tenant), id=paid.transaction)
             assert asdict(payment) == model_tenant.transactions[paid.transaction]
 
@@ -373,7 +373,7 @@ class Ledger(RuleBasedStateMachine):
     def compare_pages(
         self, model_tenant: ModelTenant, page: Callable[..., Any], due: list[Fields], limit: int
     ) -> None:
-        """Forwards from the newest to the oldest, and back again."""
+        """Read the pages from the newest to the oldest, and back."""
         tenant = self.tenant(model_tenant)
         got: list[Fields] = []
         wanted = PageRequest(limit)

@@ -67,7 +67,7 @@ def start(database: Path) -> Iterator[Start]:
 
 
 def first_line(server: Server) -> str:
-    """What it says first, once it can serve."""
+    """Return the first line of output, which comes once it can serve."""
     assert server.stdout is not None
     line = server.stdout.readline()
     assert line, server.communicate()
@@ -81,7 +81,7 @@ def url_of(server: Server) -> str:
 
 
 def the_rest(server: Server) -> str:
-    """What it has said since, once it ended well; `communicate` would miss what is read ahead already."""
+    """Wait for a clean end; return the output since, which `communicate` would miss in part."""
     assert server.stdout is not None
     assert server.stderr is not None
     out, err = server.stdout.read(), server.stderr.read()
@@ -199,7 +199,7 @@ def test_everything_is_there_again_after_a_restart(start: Start, database: Path)
 
 
 def refusal(server: Server, status: int) -> str:
-    """The one line it ends with."""
+    """Return the only line of output with which it ends."""
     out, err = server.communicate(timeout=PATIENCE_S)
     assert (server.returncode, out) == (status, "")
     assert len(err.splitlines()) == 1, err
@@ -238,7 +238,7 @@ def test_a_demo_takes_no_database(start: Start) -> None:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate for localhost that signs itself, and its key."""
+    """Return a certificate for localhost that signs itself, and its key."""
     return make_certificate(tmp_path_factory.mktemp("tls"), x509.DNSName("localhost"))
 
 
@@ -302,9 +302,9 @@ def test_a_request_that_never_ends_does_not_keep_it(start: Start) -> None:
         endless.sendall(b"POST /v1/accounts HTTP/1.1\r\nHost: ledger\r\nContent-Length: 100\r\n\r\n{")
         assert httpx.get(f"{url}/api/health", trust_env=False).status_code == 200
         server.terminate()
-        _, told = server.communicate(timeout=PATIENCE_S)
+        _, stderr = server.communicate(timeout=PATIENCE_S)
         assert endless.recv(65536) == b"", "no answer is made up"
-    assert (server.returncode, told) == (0, "")
+    assert (server.returncode, stderr) == (0, "")
 
 
 def test_bodies_that_never_end_and_answers_nobody_reads_do_not_keep_it(start: Start, database: Path) -> None:
@@ -422,9 +422,9 @@ def test_what_commands_write_beside_it_is_served_and_what_it_wrote_is_backed_up(
 
 
 def embedded(server: Server) -> dict[str, str]:
-    told = json.loads(first_line(server))
-    assert set(told) == {"url", "key"}
-    return dict(told)
+    address = json.loads(first_line(server))
+    assert set(address) == {"url", "key"}
+    return dict(address)
 
 
 def close_stdin(server: Server) -> str:
@@ -438,9 +438,9 @@ def test_an_embedded_server_says_one_line_of_json_and_ends_with_its_stdin(
     start: Start, database: Path
 ) -> None:
     server = start("--embedded")
-    told = embedded(server)
-    assert re.fullmatch(r"http://127\.0\.0\.1:[1-9]\d*", told["url"])
-    with client(told["url"], told["key"]) as api:
+    address = embedded(server)
+    assert re.fullmatch(r"http://127\.0\.0\.1:[1-9]\d*", address["url"])
+    with client(address["url"], address["key"]) as api:
         assert api.get("/v1/accounts").status_code == 200
     (key,) = answer_of_command(database, "keys", "list")
     assert (key["name"], key["role"], key["livemode"]) == ("dashboard", "owner", False)
@@ -477,11 +477,11 @@ def test_a_demo_has_data_and_traffic_and_leaves_nothing(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     server = start("--embedded", "--demo", on=None)
-    told = embedded(server)
+    address = embedded(server)
     (folder,) = tmp_path.glob("ledger-demo-*")
     assert folder.stat().st_mode & 0o777 == 0o700
 
-    with client(told["url"], told["key"]) as api:
+    with client(address["url"], address["key"]) as api:
 
         def newest() -> str:
             return str(api.get("/v1/transactions", params={"limit": 1}).json()["data"][0]["id"])

@@ -1,4 +1,4 @@
-"""Waiting for something to be so, however long the machine takes for it."""
+"""Waiting for conditions, however slow the machine is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-PATIENCE_S = 60  # beyond this it will not come
+PATIENCE_S = 60  # after this time the condition will never hold
 
 
 def wait_until(condition: Callable[[], object]) -> None:
@@ -21,7 +21,7 @@ def wait_until(condition: Callable[[], object]) -> None:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """As `wait_until`, beside whatever else the event loop does."""
+    """Wait as `wait_until` does, while the event loop runs on."""
 
     async def look() -> object:
         return condition()
@@ -30,7 +30,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 async def looked_until(look: Callable[[], Awaitable[T]], condition: Callable[[T], object]) -> T:
-    """What a look shows once the condition holds of it; fail when it never does."""
+    """Return the result of `look` once the condition holds of it; fail when it never does."""
     for _ in range(PATIENCE_S * 100):
         found = await look()
         if condition(found):

@@ -89,7 +89,7 @@ async def test_no_key_of_any_screen_leads_to_a_fault(
 
 
 def keys_of(driver: Driver) -> list[str]:
-    """A key of every action that has one where the focus is, the greyed ones too."""
+    """Return a key of every action that has one at the focus, also of the disabled ones."""
     found: dict[str, str] = {}
     for _node, binding, _enabled, _tip in driver.app.screen.active_bindings.values():
         assert isinstance(binding, Binding)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.process
 
 @pytest.fixture
 def link(server: ContractServer, tmp_path: Path) -> Iterator[str]:
-    """The link that a real `ledger-tui --web` prints."""
+    """Run a real `ledger-tui --web` and yield the link it prints."""
     environment = {**os.environ, "LEDGER_API_KEY": KEY, "LEDGER_TUI_CONFIG": str(tmp_path / "config.toml")}
     command = [sys.executable, "-m", "ledger_tui", "--url", server.url, "--web"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:

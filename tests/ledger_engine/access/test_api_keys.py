@@ -159,13 +159,13 @@ async def test_a_revoked_key_is_refused_and_stays_in_the_list(
     engine: Engine, tenant: Tenant, clock: ManualClock
 ) -> None:
     made, value = await make(engine, tenant)
-    heard: set[str] = set()
-    engine.listen(heard.update)
+    announced: set[str] = set()
+    engine.listen(announced.update)
     clock.advance(7)
     revoked = await engine.write(partial(api_keys.revoke, tenant=tenant, id=made.id))
     assert revoked == replace(made, revoked_at=revoked.revoked_at)
     assert revoked.revoked_at == made.created + 7
-    assert api_keys.TOPIC in heard
+    assert api_keys.TOPIC in announced
     assert not await is_good(engine, value)
     page = await engine.read(partial(api_keys.page, tenant=tenant, wanted=PageRequest()))
     assert page.items == [revoked]

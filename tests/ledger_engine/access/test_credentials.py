@@ -15,7 +15,7 @@ from ledger_engine.database.engine import Engine
 
 
 async def make(engine: Engine, new: NewProject, livemode: bool = False) -> tuple[Tenant, str]:
-    """A project with a key: the administrator's scope on it, and the key's value."""
+    """Return the administrator's tenant of a project with a key, and the key's value."""
     project = await engine.write(partial(projects.create, new=new))
     tenant = Tenant(project.id, livemode)
     value = api_keys.new_value(livemode)

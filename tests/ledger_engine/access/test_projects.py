@@ -28,13 +28,13 @@ START = 1_790_000_000_000
 
 @pytest.fixture
 async def cafe(engine: Engine) -> Project:
-    """A project of the free plan."""
+    """Return a project of the free plan."""
     return await engine.write(partial(projects.create, new=NewProject("Café")))
 
 
 @pytest.fixture
 def barista(cafe: Project) -> Tenant:
-    """An unrestricted admin's key of the café, in test mode."""
+    """Return an unrestricted admin's key of the café, in test mode."""
     return Tenant(cafe.id, livemode=False, role="admin", credential="key_barista")
 
 
@@ -141,10 +141,10 @@ async def test_a_refused_change_changes_nothing(engine: Engine, cafe: Project) -
 async def test_a_change_of_what_credentials_may_do_is_announced(
     engine: Engine, cafe: Project, changes: Changes
 ) -> None:
-    heard: set[str] = set()
-    engine.listen(heard.update)
+    announced: set[str] = set()
+    engine.listen(announced.update)
     await engine.write(partial(projects.update, id=cafe.id, changes=changes))
-    assert api_keys.TOPIC in heard
+    assert api_keys.TOPIC in announced
 
 
 # Children
@@ -267,13 +267,13 @@ async def test_the_credentials_of_an_archived_project_stop_working(
 ) -> None:
     value = api_keys.new_value(livemode=False)
     await engine.write(partial(api_keys.create, tenant=Tenant(cafe.id, False), new=NewApiKey(), value=value))
-    heard: set[str] = set()
-    engine.listen(heard.update)
+    announced: set[str] = set()
+    engine.listen(announced.update)
     clock.advance(5)
     archived = await engine.write(partial(projects.archive, tenant=barista, id=cafe.id))
     assert archived == replace(cafe, archived_at=archived.archived_at)
     assert archived.archived_at == START + 5
-    assert api_keys.TOPIC in heard
+    assert api_keys.TOPIC in announced
     with pytest.raises(AuthenticationError) as refused:
         await engine.read(partial(credentials.find, value=value))
     assert refused.value.code == "revoked_credential"
@@ -285,10 +285,10 @@ async def test_an_archived_project_can_be_taken_back_with_its_keys(
     value = api_keys.new_value(livemode=False)
     await engine.write(partial(api_keys.create, tenant=Tenant(cafe.id, False), new=NewApiKey(), value=value))
     await engine.write(partial(projects.archive, tenant=barista, id=cafe.id))
-    heard: set[str] = set()
-    engine.listen(heard.update)
+    announced: set[str] = set()
+    engine.listen(announced.update)
     assert await engine.write(partial(projects.restore, id=cafe.id)) == cafe
-    assert api_keys.TOPIC in heard
+    assert api_keys.TOPIC in announced
     assert (await engine.read(partial(credentials.find, value=value))).project == cafe.id
     with pytest.raises(NotFound):
         await engine.write(partial(projects.restore, id="prj_none"))

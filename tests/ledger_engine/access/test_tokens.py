@@ -25,7 +25,7 @@ VALUE = api_keys.new_value(livemode=False)
 
 @pytest.fixture
 async def key(engine: Engine, tenant: Tenant) -> ApiKey:
-    """The key with the value VALUE."""
+    """Return the key with the value VALUE."""
     new = NewApiKey("Till", "member", ["read:projects", "read:users"])
     return await engine.write(partial(api_keys.create, tenant=tenant, new=new, value=VALUE))
 
@@ -39,7 +39,7 @@ async def refresh(engine: Engine, refresh_token: str) -> TokenPair:
 
 
 async def code_of_use(engine: Engine, access_token: str) -> str:
-    """The code a bearer token is refused with, or `good`."""
+    """Return the code that a bearer token is refused with, or `good`."""
     try:
         await engine.read(partial(credentials.find, value=access_token))
     except AuthenticationError as error:
@@ -48,7 +48,7 @@ async def code_of_use(engine: Engine, access_token: str) -> str:
 
 
 async def code_of_refresh(engine: Engine, refresh_token: str) -> str:
-    """The code a refresh token is refused with, or `good`."""
+    """Return the code that a refresh token is refused with, or `good`."""
     try:
         await refresh(engine, refresh_token)
     except AuthenticationError as error:

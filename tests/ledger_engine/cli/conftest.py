@@ -1,4 +1,4 @@
-"""The command line as it is typed, on a database of the test's own."""
+"""The command line, on a database of the test's own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def database(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def command(database: Path) -> Command:
-    """Run `ledger-engine` with these words; anything but a clean end is a failure unless `status` says so."""
+    """Return a function that runs `ledger-engine` and expects the exit status `status`, by default 0."""
 
     def run(*words: str, status: int = 0, stdin: str | None = None, **environment: str) -> Result:
         environment = {"LEDGER_DATABASE": str(database), **environment}
@@ -34,13 +34,13 @@ def command(database: Path) -> Command:
 
 
 @pytest.fixture
-def told(command: Command) -> Callable[..., Any]:
-    """The same with `--json`: what it tells a program."""
+def run_json(command: Command) -> Callable[..., Any]:
+    """Return a function that runs a command with `--json` and returns what it prints."""
     return lambda *words, **more: json.loads(command(*words, "--json", **more).stdout)
 
 
 def only_line(text: str) -> str:
-    """The one line of a text."""
+    """Return the only line of a text."""
     lines = text.splitlines()
     assert len(lines) == 1, lines
     return lines[0]

@@ -9,12 +9,12 @@ import pytest
 
 from tests.ledger_engine.cli.conftest import Command, only_line
 
-Told = Callable[..., Any]
+RunJson = Callable[..., Any]
 REDIRECT = "https://app.example/callback"
 
 
-def test_an_app_is_registered_with_its_addresses(told: Told) -> None:
-    made = told(
+def test_an_app_is_registered_with_its_addresses(run_json: RunJson) -> None:
+    made = run_json(
         "apps", "create", "Planner", "--redirect-uri", REDIRECT, "--redirect-uri", "http://127.0.0.1/cb"
     )
     assert made["client_id"] == made["id"]
@@ -22,21 +22,23 @@ def test_an_app_is_registered_with_its_addresses(told: Told) -> None:
     assert (made["name"], made["livemode"]) == ("Planner", False)
     assert made["redirect_uris"] == [REDIRECT, "http://127.0.0.1/cb"]
     assert made["native"] is False
-    native = told("apps", "create", "Till", "--native", "--redirect-uri", "http://127.0.0.1/cb")
+    native = run_json("apps", "create", "Till", "--native", "--redirect-uri", "http://127.0.0.1/cb")
     assert native["native"] is True
-    (project,) = told("projects", "list")
+    (project,) = run_json("projects", "list")
     assert made["project"] == project["id"]
 
 
 @pytest.mark.parametrize(("mode", "livemode"), [("test", False), ("live", True)])
-def test_an_app_is_of_the_project_and_mode_that_are_named(told: Told, mode: str, livemode: bool) -> None:
-    told("projects", "create", "Roastery")
-    other = told("projects", "create", "Bakery")["id"]
+def test_an_app_is_of_the_project_and_mode_that_are_named(
+    run_json: RunJson, mode: str, livemode: bool
+) -> None:
+    run_json("projects", "create", "Roastery")
+    other = run_json("projects", "create", "Bakery")["id"]
     words = ("apps", "create", "Planner", "--redirect-uri", REDIRECT)
-    made = told(*words, "--project", other, "--mode", mode)
+    made = run_json(*words, "--project", other, "--mode", mode)
     assert (made["project"], made["livemode"]) == (other, livemode)
-    assert [app["client_id"] for app in told("apps", "list", "--project", other)] == [made["client_id"]]
-    assert told("apps", "list") == []
+    assert [app["client_id"] for app in run_json("apps", "list", "--project", other)] == [made["client_id"]]
+    assert run_json("apps", "list") == []
 
 
 def test_the_client_id_alone_is_on_stdout(command: Command) -> None:
@@ -45,22 +47,22 @@ def test_the_client_id_alone_is_on_stdout(command: Command) -> None:
     assert "Planner: test mode" in only_line(done.stderr)
 
 
-def test_a_list_shows_each_app_in_a_line(command: Command, told: Told) -> None:
-    made = told("apps", "create", "Planner", "--redirect-uri", REDIRECT)
+def test_a_list_shows_each_app_in_a_line(command: Command, run_json: RunJson) -> None:
+    made = run_json("apps", "create", "Planner", "--redirect-uri", REDIRECT)
     heads, line = command("apps", "list").stdout.splitlines()
     assert heads.split()[:2] == ["CLIENT", "ID"]
     for text in (made["client_id"], "test", "Planner", REDIRECT):
         assert text in line
 
 
-def test_a_deleted_app_is_gone_until_it_is_restored(command: Command, told: Told) -> None:
-    id = told("apps", "create", "Planner", "--redirect-uri", REDIRECT)["client_id"]
+def test_a_deleted_app_is_gone_until_it_is_restored(command: Command, run_json: RunJson) -> None:
+    id = run_json("apps", "create", "Planner", "--redirect-uri", REDIRECT)["client_id"]
     assert only_line(command("apps", "delete", id).stdout) == f"{id} is deleted."
-    assert told("apps", "list") == []
+    assert run_json("apps", "list") == []
     assert id in only_line(command("apps", "delete", id, status=1).stderr)
-    assert [app["id"] for app in told("apps", "list", "--deleted")] == [id]
+    assert [app["id"] for app in run_json("apps", "list", "--deleted")] == [id]
     assert only_line(command("apps", "restore", id).stdout) == f"{id} is restored."
-    assert [app["id"] for app in told("apps", "list")] == [id]
+    assert [app["id"] for app in run_json("apps", "list")] == [id]
     assert "not deleted" in only_line(command("apps", "restore", id, status=1).stderr)
 
 

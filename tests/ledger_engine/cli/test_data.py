@@ -25,7 +25,7 @@ from tests.ledger_engine.upkeep.test_backups import post_and_be_killed
 
 pytestmark = pytest.mark.process
 
-Told = Callable[..., Any]
+RunJson = Callable[..., Any]
 
 
 def change(database: Path, sql: str) -> None:
@@ -34,19 +34,19 @@ def change(database: Path, sql: str) -> None:
 
 
 @pytest.mark.parametrize("name", seed_files.names())
-def test_every_data_set_that_comes_with_the_program_loads_and_verifies(told: Told, name: str) -> None:
-    loaded = told("seed", name)
-    report = told("verify")
+def test_every_data_set_that_comes_with_the_program_loads_and_verifies(run_json: RunJson, name: str) -> None:
+    loaded = run_json("seed", name)
+    report = run_json("verify")
     assert report["ok"] is True
     assert report["transactions"] == loaded["transactions"] > 0
     assert {"accounts", "invoices", "users", "orders"} <= set(loaded)
 
 
-def test_a_data_set_makes_the_first_project_or_goes_into_the_one_named(told: Told) -> None:
-    first = told("seed", "minimal")["project"]
-    assert [project["id"] for project in told("projects", "list")] == [first]
-    other = told("projects", "create", "Bakery")["id"]
-    assert told("seed", "minimal", "--project", other)["project"] == other
+def test_a_data_set_makes_the_first_project_or_goes_into_the_one_named(run_json: RunJson) -> None:
+    first = run_json("seed", "minimal")["project"]
+    assert [project["id"] for project in run_json("projects", "list")] == [first]
+    other = run_json("projects", "create", "Bakery")["id"]
+    assert run_json("seed", "minimal", "--project", other)["project"] == other
 
 
 def test_a_data_set_says_what_it_loaded(command: Command) -> None:
@@ -73,12 +73,12 @@ def test_in_a_terminal_a_bar_shows_how_far_it_has_come(database: Path) -> None:
     assert b"100%" in seen
 
 
-def test_a_data_set_is_loaded_once(command: Command, told: Told) -> None:
+def test_a_data_set_is_loaded_once(command: Command, run_json: RunJson) -> None:
     command("seed", "minimal")
-    before = told("verify")
+    before = run_json("verify")
     done = command("seed", "minimal", status=1)
     assert "was loaded into" in only_line(done.stderr)
-    assert told("verify") == before
+    assert run_json("verify") == before
 
 
 def test_an_unknown_data_set_is_told_with_those_there_are(command: Command, database: Path) -> None:
@@ -88,7 +88,7 @@ def test_an_unknown_data_set_is_told_with_those_there_are(command: Command, data
 
 
 def test_a_mistake_in_a_data_set_is_told_with_its_place_and_loads_nothing(
-    command: Command, told: Told, tmp_path: Path
+    command: Command, run_json: RunJson, tmp_path: Path
 ) -> None:
     account = {"ref": "a", "name": "A", "currency": "EUR"}
     bad = {"title": "Bad", "days": 3, "accounts": [account, {"ref": "b", "name": "B", "currency": "XYZ"}]}
@@ -97,7 +97,7 @@ def test_a_mistake_in_a_data_set_is_told_with_its_place_and_loads_nothing(
     command("projects", "create", "Roastery")
     done = command("seed", str(file), status=1)
     assert "accounts[1].currency: " in done.stderr.splitlines()[-1]
-    assert told("verify")["accounts"] == 0
+    assert run_json("verify")["accounts"] == 0
 
     new = tmp_path / "new" / "new.db"
     new.parent.mkdir()
@@ -132,15 +132,15 @@ def test_a_file_that_cannot_be_read_is_told_to_a_program_too(command: Command, d
     assert report["fault"]["check"] == "the storage is sound"
 
 
-def test_a_ledger_comes_back_from_its_backup(command: Command, told: Told, tmp_path: Path) -> None:
+def test_a_ledger_comes_back_from_its_backup(command: Command, run_json: RunJson, tmp_path: Path) -> None:
     command("seed", "minimal")
     copy = tmp_path / "copy.db"
-    assert told("backup", str(copy))["transactions"] == 16
+    assert run_json("backup", str(copy))["transactions"] == 16
     lost = tmp_path / "ledger.db"
     change(lost, "DELETE FROM transactions")
-    restored = told("restore", str(copy))
+    restored = run_json("restore", str(copy))
     assert restored["transactions"] == 16
-    assert told("verify")["ok"] is True
+    assert run_json("verify")["ok"] is True
     kept = Path(restored["kept"])
     assert kept.parent == tmp_path
     with closing(sqlite3.connect(kept)) as connection:
@@ -185,7 +185,7 @@ def test_a_command_that_is_ended_by_a_signal_leaves_nothing_unfinished(
 
 
 def test_a_lost_file_comes_back_from_its_log(
-    command: Command, told: Told, database: Path, tmp_path: Path
+    command: Command, run_json: RunJson, database: Path, tmp_path: Path
 ) -> None:
     asyncio.run(post_and_be_killed(database, 5))
     database.unlink()
@@ -198,10 +198,10 @@ def test_a_lost_file_comes_back_from_its_log(
         ("seed", "minimal"),
     ):
         assert "ledger-engine recover" in only_line(command(*words, status=1).stderr)
-    recovered = told("recover", new)
+    recovered = run_json("recover", new)
     assert (recovered["transactions"], recovered["doubt"], recovered["damaged_frames"]) == (5, None, 0)
     command("restore", new)
-    assert told("verify")["transactions"] == 5
+    assert run_json("verify")["transactions"] == 5
 
 
 def test_a_fault_in_one_mode_is_told_by_the_modes_name(command: Command, database: Path) -> None:

@@ -35,7 +35,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that comes back on the same port."""
+    """Run a server that restarts on the same port."""
     server = Server(tmp_path_factory.mktemp("listening") / "ledger.db", options=("--port", str(free_port())))
     server.start()
     yield server
@@ -47,8 +47,8 @@ def key(server: Server) -> str:
     return server.make_key()
 
 
-class Told:
-    """The lines a listener told."""
+class Output:
+    """The lines a listener output."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -67,13 +67,13 @@ class Told:
 @asynccontextmanager
 async def listening_to(
     server: Server, key: str, receiver: Receiver, *, retry: bool = False
-) -> AsyncIterator[Told]:
-    """A listener that is connected."""
-    told = Told()
-    task = asyncio.create_task(Listener(server.url, key, receiver.url, told.lines.append, retry).run())
+) -> AsyncIterator[Output]:
+    """Run a listener that has connected."""
+    output = Output()
+    task = asyncio.create_task(Listener(server.url, key, receiver.url, output.lines.append, retry).run())
     try:
-        await told.until("whsec_")
-        yield told
+        await output.until("whsec_")
+        yield output
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -87,17 +87,17 @@ async def events(server: Server, key: str) -> list[str]:
 
 
 async def test_each_event_is_forwarded_signed_and_told_of(server: Server, key: str) -> None:
-    async with receiving() as receiver, listening_to(server, key, receiver) as told:
+    async with receiving() as receiver, listening_to(server, key, receiver) as output:
         await open_accounts(server.port, key, count=5)
         await receiver.until_received(5)
-        await told.until("<-- 200", 5)
+        await output.until("<-- 200", 5)
         assert receiver.events == await events(server, key)
         for request in receiver.received:
-            assert verify(told.secret, request.body, request.headers["ledger-signature"])
+            assert verify(output.secret, request.body, request.headers["ledger-signature"])
             assert request.headers["ledger-event-type"] == "account.created"
             assert request.attempt == 1
-    out = [line for line in told.lines if line.startswith("--> account.created evt_")]
-    back = [line for line in told.lines if line.startswith("<-- 200 Whatever evt_")]
+    out = [line for line in output.lines if line.startswith("--> account.created evt_")]
+    back = [line for line in output.lines if line.startswith("<-- 200 Whatever evt_")]
     assert (len(out), len(back)) == (5, 5)
 
 
@@ -105,27 +105,27 @@ async def test_after_a_lost_connection_it_goes_on_where_it_was_with_the_same_sec
     server: Server, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listening, "RECONNECTS_S", (0.05,))
-    async with receiving() as receiver, listening_to(server, key, receiver) as told:
+    async with receiving() as receiver, listening_to(server, key, receiver) as output:
         await open_accounts(server.port, key, count=2)
         await receiver.until_received(2)
         server.kill()
-        await told.until("Not connected")
+        await output.until("Not connected")
         server.start()
         await open_accounts(server.port, key, count=3)
         await receiver.until_received(5)
         assert receiver.events == await events(server, key)
         for request in receiver.received:
-            assert verify(told.secret, request.body, request.headers["ledger-signature"])
-    assert "Connected again." in told.lines
+            assert verify(output.secret, request.body, request.headers["ledger-signature"])
+    assert "Connected again." in output.lines
 
 
 async def test_what_the_handler_does_not_take_is_told_and_left(server: Server, key: str) -> None:
-    async with receiving(answering(500)) as receiver, listening_to(server, key, receiver) as told:
+    async with receiving(answering(500)) as receiver, listening_to(server, key, receiver) as output:
         await open_accounts(server.port, key, count=1)
-        await told.until("<-- 500")
+        await output.until("<-- 500")
         receiver.behave = answering()
         await open_accounts(server.port, key, count=1)
-        await told.until("<-- 200")
+        await output.until("<-- 200")
         assert [request.attempt for request in receiver.received] == [1, 1]
 
 
@@ -137,19 +137,19 @@ async def test_with_retry_it_is_tried_again_beside_what_comes(
     async def third_time(request: Received, writer: asyncio.StreamWriter) -> None:
         await answering(200 if request.attempt == 3 else 500)(request, writer)
 
-    async with receiving(third_time) as receiver, listening_to(server, key, receiver, retry=True) as told:
+    async with receiving(third_time) as receiver, listening_to(server, key, receiver, retry=True) as output:
         await open_accounts(server.port, key, count=3)
-        await told.until("<-- 200", 3)
+        await output.until("<-- 200", 3)
         assert sorted(request.attempt for request in receiver.received) == [1, 1, 1, 2, 2, 2, 3, 3, 3]
-        await told.until("(attempt 3)", 3)
+        await output.until("(attempt 3)", 3)
 
 
 async def test_a_handler_that_is_not_there_is_told(server: Server, key: str) -> None:
     async with receiving() as gone:
         pass
-    async with listening_to(server, key, gone) as told:
+    async with listening_to(server, key, gone) as output:
         await open_accounts(server.port, key, count=1)
-        await told.until("<-- All connection attempts failed")
+        await output.until("<-- All connection attempts failed")
 
 
 async def test_a_key_that_is_none_is_refused(server: Server) -> None:
@@ -159,7 +159,7 @@ async def test_a_key_that_is_none_is_refused(server: Server) -> None:
 
 @asynccontextmanager
 async def speaking(answer: bytes) -> AsyncIterator[str]:
-    """The address of a server that answers everything with these bytes."""
+    """Yield the address of a server that answers everything with these bytes."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -176,7 +176,7 @@ SESSION = b'event: session\ndata: {"secret": "whsec_x"}\n\n'
 
 
 def event(body: str, indent: int | None = None) -> bytes:
-    """An event signed with the session's secret, its data in one line or several."""
+    """Return an event signed with the session's secret, its data in one line or several."""
     data = json.dumps({"body": body, "signature": sign("whsec_x", body.encode())}, indent=indent)
     return "".join(["event: event\n", *(f"data: {line}\n" for line in data.splitlines()), "\n"]).encode()
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from tests.ledger_engine.cli.conftest import Command, only_line
 
-Told = Callable[..., Any]
+RunJson = Callable[..., Any]
 
 
-def test_a_project_is_made_with_its_plan_and_limits(told: Told) -> None:
-    made = told(
+def test_a_project_is_made_with_its_plan_and_limits(run_json: RunJson) -> None:
+    made = run_json(
         "projects", "create", "Roastery", "--plan", "enterprise",
         "--rate-limit", "9000", "--burst", "300", "--overdraft", "refuse",
     )  # fmt: skip
@@ -23,8 +23,8 @@ def test_a_project_is_made_with_its_plan_and_limits(told: Told) -> None:
     assert made["livemode"] is False
 
 
-def test_a_project_is_free_and_may_be_overdrawn_unless_said(told: Told) -> None:
-    made = told("projects", "create", "Roastery")
+def test_a_project_is_free_and_may_be_overdrawn_unless_said(run_json: RunJson) -> None:
+    made = run_json("projects", "create", "Roastery")
     assert (made["plan"], made["overdraft"], made["rate_limit"]) == ("free", "allow", None)
 
 
@@ -33,36 +33,36 @@ def test_limits_of_its_own_take_the_enterprise_plan(command: Command) -> None:
     assert "enterprise" in only_line(done.stderr)
 
 
-def test_projects_are_listed_the_first_one_first(told: Told, command: Command) -> None:
+def test_projects_are_listed_the_first_one_first(run_json: RunJson, command: Command) -> None:
     names = ["Roastery", "Bakery", "Brewery"]
     for name in names:
-        told("projects", "create", name)
-    assert [project["name"] for project in told("projects", "list")] == names
+        run_json("projects", "create", name)
+    assert [project["name"] for project in run_json("projects", "list")] == names
     table = command("projects", "list").stdout.splitlines()
     assert len(table) == 4
     assert table[1].endswith("Roastery")
 
 
-def test_a_project_is_changed_where_it_is_said(told: Told) -> None:
-    made = told("projects", "create", "Roastery", "--plan", "enterprise", "--burst", "7")
-    changed = told("projects", "update", made["id"], "--overdraft", "refuse", "--name", "Rösterei")
+def test_a_project_is_changed_where_it_is_said(run_json: RunJson) -> None:
+    made = run_json("projects", "create", "Roastery", "--plan", "enterprise", "--burst", "7")
+    changed = run_json("projects", "update", made["id"], "--overdraft", "refuse", "--name", "Rösterei")
     assert (changed["name"], changed["overdraft"], changed["burst"]) == ("Rösterei", "refuse", 7)
-    assert told("projects", "update", made["id"], "--plan", "pro")["burst"] is None
-    assert [project["plan"] for project in told("projects", "list")] == ["pro"]
+    assert run_json("projects", "update", made["id"], "--plan", "pro")["burst"] is None
+    assert [project["plan"] for project in run_json("projects", "list")] == ["pro"]
 
 
-def test_an_archived_project_is_restored(told: Told, command: Command, database: Path) -> None:
-    made = told("projects", "create", "Roastery")
+def test_an_archived_project_is_restored(run_json: RunJson, command: Command, database: Path) -> None:
+    made = run_json("projects", "create", "Roastery")
     with sqlite3.connect(database) as connection:
         connection.execute("UPDATE projects SET archived_at = 1")
     assert "(archived)" in command("projects", "list").stdout
-    assert told("projects", "restore", made["id"])["archived_at"] is None
+    assert run_json("projects", "restore", made["id"])["archived_at"] is None
     assert "(archived)" not in command("projects", "list").stdout
     assert "No such project" in only_line(command("projects", "restore", "prj_x", status=1).stderr)
 
 
-def test_an_unknown_project_cannot_be_changed(told: Told, command: Command) -> None:
-    told("projects", "create", "Roastery")
+def test_an_unknown_project_cannot_be_changed(run_json: RunJson, command: Command) -> None:
+    run_json("projects", "create", "Roastery")
     assert "No such project" in only_line(
         command("projects", "update", "prj_x", "--plan", "pro", status=1).stderr
     )
@@ -71,7 +71,7 @@ def test_an_unknown_project_cannot_be_changed(told: Told, command: Command) -> N
 STEERING = "\x1b]0;owned\x07 \x9b2J\x7f \u202eevil\u2066 line\ntwo"
 
 
-def test_a_name_cannot_steer_the_terminal(command: Command, told: Told) -> None:
+def test_a_name_cannot_steer_the_terminal(command: Command, run_json: RunJson) -> None:
     shown = r"\x1b]0;owned\x07 \x9b2J\x7f \u202eevil\u2066 line\ntwo"
     assert shown in only_line(command("projects", "create", STEERING).stdout)
     table = command("projects", "list").stdout.splitlines()
@@ -81,8 +81,8 @@ def test_a_name_cannot_steer_the_terminal(command: Command, told: Told) -> None:
     assert only_line(refused.stderr).isprintable()
 
 
-def test_json_keeps_such_a_name_and_does_not_steer_either(command: Command, told: Told) -> None:
-    told("projects", "create", STEERING)
-    assert told("projects", "list")[0]["name"] == STEERING
+def test_json_keeps_such_a_name_and_does_not_steer_either(command: Command, run_json: RunJson) -> None:
+    run_json("projects", "create", STEERING)
+    assert run_json("projects", "list")[0]["name"] == STEERING
     text = command("projects", "list", "--json").stdout
     assert text.replace("\n", "").isprintable()

@@ -33,9 +33,9 @@ def stored_hash(database: Path) -> str | None:
 
 
 def test_a_password_is_stored_as_an_argon2_hash(
-    command: Command, told: Callable[..., Any], database: Path
+    command: Command, run_json: Callable[..., Any], database: Path
 ) -> None:
-    told("users", "set-password", ADA, "--password-stdin", stdin="correct horse\n")
+    run_json("users", "set-password", ADA, "--password-stdin", stdin="correct horse\n")
     hashed = stored_hash(database)
     assert hashed is not None
     assert hashed.startswith("$argon2id$")

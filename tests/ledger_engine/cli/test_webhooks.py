@@ -20,7 +20,7 @@ from tests.ledger_engine.cli.conftest import Command, only_line
 from tests.ledger_engine.events.webhooks.test_attempts import Sending
 
 URL = "http://127.0.0.1:4242/hook"
-Told = Callable[..., Any]
+RunJson = Callable[..., Any]
 
 
 def work(database: Path, run: Callable[[Any], Any]) -> Any:
@@ -50,7 +50,7 @@ def happen(database: Path, project: str, count: int = 1) -> None:
 
 
 def fail_first(database: Path, endpoint: str) -> str:
-    """The endpoint's next event is attempted in vain, for good; gives its id."""
+    """Make the endpoint's next event fail for good; return its id."""
 
     async def run(engine: Any) -> str:
         (subscription,) = await engine.read(endpoints.subscriptions)
@@ -67,12 +67,12 @@ def fail_first(database: Path, endpoint: str) -> str:
 
 
 @pytest.fixture
-def project(told: Told) -> str:
-    return str(told("projects", "create", "Roastery", "--plan", "pro")["id"])
+def project(run_json: RunJson) -> str:
+    return str(run_json("projects", "create", "Roastery", "--plan", "pro")["id"])
 
 
-def test_an_endpoint_is_made_and_tells_its_secret(command: Command, told: Told, project: str) -> None:
-    made = told("webhooks", "create", URL, "--event", "invoice.paid", "--event", "account.created")
+def test_an_endpoint_is_made_and_tells_its_secret(command: Command, run_json: RunJson, project: str) -> None:
+    made = run_json("webhooks", "create", URL, "--event", "invoice.paid", "--event", "account.created")
     assert made["id"].startswith("whe_")
     assert made["secret"].startswith("whsec_")
     assert (made["events"], made["livemode"]) == (["invoice.paid", "account.created"], False)
@@ -82,9 +82,9 @@ def test_an_endpoint_is_made_and_tells_its_secret(command: Command, told: Told, 
     assert done.stdout.strip() not in done.stderr
 
 
-def test_in_an_empty_database_the_first_project_is_made(told: Told) -> None:
-    assert told("webhooks", "create", URL)["events"] == ["*"]
-    assert len(told("projects", "list")) == 1
+def test_in_an_empty_database_the_first_project_is_made(run_json: RunJson) -> None:
+    assert run_json("webhooks", "create", URL)["events"] == ["*"]
+    assert len(run_json("projects", "list")) == 1
 
 
 @pytest.mark.parametrize(
@@ -99,24 +99,26 @@ def test_in_an_empty_database_the_first_project_is_made(told: Told) -> None:
     ],
 )
 def test_a_bad_endpoint_is_told_in_one_line(
-    command: Command, told: Told, project: str, words: tuple[str, ...], status: int
+    command: Command, run_json: RunJson, project: str, words: tuple[str, ...], status: int
 ) -> None:
     done = command("webhooks", "create", *words, status=status)
     assert only_line(done.stderr).startswith("ledger-engine: ")
-    assert told("webhooks", "list") == []
+    assert run_json("webhooks", "list") == []
 
 
-def test_with_a_key_the_secret_is_sealed(told: Told, database: Path, project: str) -> None:
-    made = told("webhooks", "create", URL, LEDGER_SECRET_KEY="correct horse")
+def test_with_a_key_the_secret_is_sealed(run_json: RunJson, database: Path, project: str) -> None:
+    made = run_json("webhooks", "create", URL, LEDGER_SECRET_KEY="correct horse")
     ((id, stored),) = work(database, lambda engine: engine.read(endpoints.sealed_secrets))
     assert id == made["id"]
     assert made["secret"] not in stored
 
 
-def test_endpoints_are_listed_without_their_secrets(command: Command, told: Told, project: str) -> None:
-    one = told("webhooks", "create", URL)
-    two = told("webhooks", "create", "https://hooks.example/", "--mode", "live")
-    assert [each["id"] for each in told("webhooks", "list")] == [one["id"], two["id"]]
+def test_endpoints_are_listed_without_their_secrets(
+    command: Command, run_json: RunJson, project: str
+) -> None:
+    one = run_json("webhooks", "create", URL)
+    two = run_json("webhooks", "create", "https://hooks.example/", "--mode", "live")
+    assert [each["id"] for each in run_json("webhooks", "list")] == [one["id"], two["id"]]
     done = command("webhooks", "list")
     heads, *rows = done.stdout.splitlines()
     assert heads.split() == ["ID", "MODE", "STATUS", "EVENTS", "URL"]
@@ -128,32 +130,32 @@ def test_endpoints_are_listed_without_their_secrets(command: Command, told: Told
 
 
 def test_an_endpoint_is_rolled_disabled_enabled_deleted_and_restored(
-    command: Command, told: Told, project: str
+    command: Command, run_json: RunJson, project: str
 ) -> None:
-    made = told("webhooks", "create", URL)
-    assert told("webhooks", "roll", made["id"])["secret"] not in (None, made["secret"])
+    made = run_json("webhooks", "create", URL)
+    assert run_json("webhooks", "roll", made["id"])["secret"] not in (None, made["secret"])
     assert only_line(command("webhooks", "roll", made["id"]).stdout).startswith("whsec_")
     assert command("webhooks", "disable", made["id"]).stdout == f"{made['id']} is disabled.\n"
     assert "disabled (asked)" in command("webhooks", "list").stdout
-    assert told("webhooks", "enable", made["id"])["status"] == "enabled"
+    assert run_json("webhooks", "enable", made["id"])["status"] == "enabled"
     assert command("webhooks", "delete", made["id"]).stdout == f"{made['id']} is deleted.\n"
-    assert told("webhooks", "list") == []
-    assert [each["id"] for each in told("webhooks", "list", "--deleted")] == [made["id"]]
+    assert run_json("webhooks", "list") == []
+    assert [each["id"] for each in run_json("webhooks", "list", "--deleted")] == [made["id"]]
     assert only_line(command("webhooks", "restore", made["id"]).stdout).startswith("whsec_")
-    assert [each["id"] for each in told("webhooks", "list")] == [made["id"]]
+    assert [each["id"] for each in run_json("webhooks", "list")] == [made["id"]]
     assert "not deleted" in only_line(command("webhooks", "restore", made["id"], status=1).stderr)
     for verb in ("delete", "restore", "enable", "disable", "roll", "deliveries"):
         assert "whe_none" in only_line(command("webhooks", verb, "whe_none", status=1).stderr)
 
 
 def test_deliveries_are_listed_with_their_attempts(
-    command: Command, told: Told, database: Path, project: str
+    command: Command, run_json: RunJson, database: Path, project: str
 ) -> None:
-    endpoint = told("webhooks", "create", URL)["id"]
-    assert told("webhooks", "deliveries", endpoint) == []
+    endpoint = run_json("webhooks", "create", URL)["id"]
+    assert run_json("webhooks", "deliveries", endpoint) == []
     happen(database, project)
     event = fail_first(database, endpoint)
-    (delivery,) = told("webhooks", "deliveries", endpoint)
+    (delivery,) = run_json("webhooks", "deliveries", endpoint)
     assert (delivery["event"], delivery["status"], len(delivery["attempts"])) == (event, "failed", 1)
     row = command("webhooks", "deliveries", endpoint).stdout.splitlines()[1]
     assert event in row
@@ -163,32 +165,34 @@ def test_deliveries_are_listed_with_their_attempts(
 # Events
 
 
-def test_events_are_listed_newest_first(command: Command, told: Told, database: Path, project: str) -> None:
+def test_events_are_listed_newest_first(
+    command: Command, run_json: RunJson, database: Path, project: str
+) -> None:
     happen(database, project, 3)
-    found = told("events", "list", "--limit", "2")
+    found = run_json("events", "list", "--limit", "2")
     assert len(found) == 2
     assert found[0]["id"] > found[1]["id"]
     assert [event["type"] for event in found] == ["account.created"] * 2
     assert found[0]["data"]["object"]["id"] in command("events", "list").stdout
-    assert told("events", "list", "--mode", "live") == []
+    assert run_json("events", "list", "--mode", "live") == []
 
 
-def test_an_event_is_sent_again(command: Command, told: Told, database: Path, project: str) -> None:
-    endpoint = told("webhooks", "create", URL)["id"]
+def test_an_event_is_sent_again(command: Command, run_json: RunJson, database: Path, project: str) -> None:
+    endpoint = run_json("webhooks", "create", URL)["id"]
     happen(database, project)
     event = fail_first(database, endpoint)
-    assert told("events", "resend", event) == {"deliveries": 1}
-    (delivery,) = told("webhooks", "deliveries", endpoint)
+    assert run_json("events", "resend", event) == {"deliveries": 1}
+    (delivery,) = run_json("webhooks", "deliveries", endpoint)
     assert (delivery["status"], delivery["next_attempt_at"] is not None) == ("pending", True)
     assert command("events", "resend", event, "--endpoint", endpoint).stdout == "1 delivery is sent again.\n"
 
 
-def test_all_that_failed_is_sent_again(told: Told, database: Path, project: str) -> None:
-    endpoint = told("webhooks", "create", URL)["id"]
+def test_all_that_failed_is_sent_again(run_json: RunJson, database: Path, project: str) -> None:
+    endpoint = run_json("webhooks", "create", URL)["id"]
     happen(database, project)
     fail_first(database, endpoint)
-    assert told("events", "resend", "--failed-since", "2100-01-01") == {"deliveries": 0}
-    assert told("events", "resend", "--failed-since", "2026-01-01") == {"deliveries": 1}
+    assert run_json("events", "resend", "--failed-since", "2100-01-01") == {"deliveries": 0}
+    assert run_json("events", "resend", "--failed-since", "2026-01-01") == {"deliveries": 1}
 
 
 @pytest.mark.parametrize(
@@ -207,8 +211,8 @@ def test_a_bad_call_is_told_in_one_line(
     assert only_line(command("events", "resend", *words, status=status).stderr).startswith("ledger-engine: ")
 
 
-def test_what_is_registered_is_there_for_the_sender(told: Told, database: Path, project: str) -> None:
-    endpoint = told("webhooks", "create", URL)["id"]
+def test_what_is_registered_is_there_for_the_sender(run_json: RunJson, database: Path, project: str) -> None:
+    endpoint = run_json("webhooks", "create", URL)["id"]
 
     def find(unit: Unit) -> list[str]:
         return [each.endpoint for each in endpoints.subscriptions(unit)]

@@ -42,7 +42,7 @@ ALL = migrations.ledger.pending(Database(memory=True))
 
 
 def first_migrations(count: int) -> Migrations:
-    """The migrations as an older version of the ledger had them."""
+    """Return the migrations as an older version of the ledger had them."""
     older = Migrations("ledger")
     for migration in ALL[:count]:
         older(name=migration.name)(migration.fn)

@@ -165,7 +165,7 @@ def faults(steps: list[str]) -> list[str]:
 
 
 def left_to_each_row(sql: str, steps: list[str]) -> set[str]:
-    """The columns a list's WHERE compares and its index does not: they would be looked at row by row."""
+    """Return the columns that a WHERE compares and the index does not, which are compared row by row."""
     sql = sql.replace("type || book = :type || ", "expr = ")
     where = re.sub(r"\(SELECT .*?\)", ":found", sql).partition(" WHERE ")[2].partition(" ORDER BY ")[0]
     compared = set(re.findall(r"(?:\w+\.)?(\w+) (?:=|<|>|<=|>=) :", where))

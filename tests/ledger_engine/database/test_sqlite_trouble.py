@@ -23,7 +23,7 @@ from tests.ledger_engine.database.conftest import Hold, Seen, note, submit
 
 @contextmanager
 def files_cannot_grow_beyond(size: int) -> Iterator[None]:
-    """Writes beyond `size` bytes fail with EFBIG, which SQLite takes for an I/O error."""
+    """Make writes beyond `size` bytes fail with EFBIG, which SQLite reports as an I/O error."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

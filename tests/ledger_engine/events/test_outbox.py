@@ -82,12 +82,12 @@ async def test_events_are_in_the_order_of_what_they_tell(engine: Engine, tenant:
 
 
 async def test_a_commit_with_events_is_announced(engine: Engine, tenant: Tenant) -> None:
-    heard: list[frozenset[str]] = []
-    engine.listen(heard.append)
+    announced: list[frozenset[str]] = []
+    engine.listen(announced.append)
     await engine.write(partial(projects.create, new=projects.NewProject("Quiet")))
-    assert not any(outbox.TOPIC in topics for topics in heard)
+    assert not any(outbox.TOPIC in topics for topics in announced)
     await engine.write(partial(accounts.create, tenant=tenant, new=TILL))
-    assert outbox.TOPIC in heard[-1]
+    assert outbox.TOPIC in announced[-1]
 
 
 def test_the_kinds_are_those_the_decisions_name() -> None:

@@ -47,7 +47,7 @@ def credential(tenant: Tenant) -> Credential:
 
 
 def note(tenant: Tenant, **changed: Any) -> Note:
-    """A good request, or what `changed` makes of it."""
+    """Return a successful request, with the fields in `changed`."""
     given: dict[str, Any] = {
         "request": IDS.new("req", START),
         "created": START,
@@ -72,7 +72,7 @@ async def logged(engine: Engine, tenant: Tenant) -> list[request_log.LoggedReque
 
 
 async def log(engine: Engine, tenant: Tenant, **changed: Any) -> request_log.LoggedRequest:
-    """The entry of one request."""
+    """Return the entry of one request."""
     recorder = RequestRecorder(engine)
     recorder.start()
     recorder.note(note(tenant, **changed))

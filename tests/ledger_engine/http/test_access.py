@@ -153,7 +153,7 @@ TABLE = {
 
 @pytest.fixture
 def app(engine: Engine) -> Quart:
-    """The application in which each request has a minute of its own, so that none is refused for its rate."""
+    """Return an application in which each request has a new minute, so that none exceeds its limit."""
     return create_app(
         engine,
         auth_rate_limit=AuthRateLimit(1_000_000, 1_000_000),
@@ -219,7 +219,7 @@ async def ask(client: httpx.AsyncClient, name: str, has: Has, bearer: str | None
 
 def test_every_operation_has_its_row_and_every_row_its_operation() -> None:
     operations = [
-        f"{operation.method} {operation.path}" for room in RESOURCES for operation in room.operations
+        f"{operation.method} {operation.path}" for resource in RESOURCES for operation in resource.operations
     ]
     assert sorted(operations) == sorted(TABLE)
 
@@ -231,8 +231,8 @@ def test_every_operation_declares_what_its_row_says() -> None:
             None if operation.public else operation.role,
             not operation.lasting,
         )
-        for room in RESOURCES
-        for operation in room.operations
+        for resource in RESOURCES
+        for operation in resource.operations
     }
     assert declared == {name: (row.tenant, row.role, row.apps) for name, row in TABLE.items()}
 
@@ -342,7 +342,7 @@ def as_the_table_says(row: Row, kind: str, role: str, tenant: str | None, answer
 
 @pytest.fixture(params=["another project", "the other mode"])
 async def stranger(request: pytest.FixtureRequest, engine: Engine, make_key: Any) -> str:
-    """An owner's key of another project or of the other mode."""
+    """Return an owner's key of another project or of the other mode."""
     if request.param == "the other mode":
         return str(await make_key(livemode=True, role="owner"))
     other = await engine.write(partial(projects.create, new=NewProject("Other", "enterprise")))

@@ -32,7 +32,7 @@ class Filter(Query):
 
 
 def nested(depth: int) -> bytes:
-    """An object that is `depth` containers deep, itself counted."""
+    """Return an object nested `depth` containers deep, including itself."""
     return b'{"name":' + b"[" * (depth - 1) + b"1" + b"]" * (depth - 1) + b"}"
 
 
@@ -275,7 +275,12 @@ def test_a_parameter_that_is_no_number_is_told_in_plain_words(limit: str) -> Non
     assert refused.value.message == "limit must be an integer."
 
 
-BODIES = [operation.body for room in RESOURCES for operation in room.operations if operation.body is not None]
+BODIES = [
+    operation.body
+    for resource in RESOURCES
+    for operation in resource.operations
+    if operation.body is not None
+]
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)

@@ -83,13 +83,13 @@ async def test_another_projects_or_modes_account_does_not_exist(
     write: Run, read: Run, stranger: Tenant
 ) -> None:
     made = await write(accounts.create, new())
-    for asked in (
+    for attempt in (
         read(accounts.get, made.id, by=stranger),
         read(accounts.balance_at, made.id, 0, by=stranger),
         write(accounts.move_balance, made.id, 5, "account", "amount", by=stranger),
     ):
         with pytest.raises(NotFound):
-            await asked
+            await attempt
     assert (await read(accounts.page, PageRequest(), by=stranger)).items == []
     assert (await read(accounts.get, made.id)).balance == 0
 

@@ -224,8 +224,8 @@ async def test_a_change_that_breaks_a_rule_changes_nothing(
     code: str,
     param: str,
 ) -> None:
-    asked = write(invoices.update, draft.id, {"customer": "New", **changes})
-    assert await refusal(asked) == (code, param)
+    attempt = write(invoices.update, draft.id, {"customer": "New", **changes})
+    assert await refusal(attempt) == (code, param)
     assert await read(invoices.get, draft.id) == draft
     assert await recorded("invoice.updated") == []
 
@@ -323,8 +323,8 @@ async def test_another_projects_or_modes_invoice_does_not_exist(
     for status in ("draft", "open"):
         invoice = await in_status(status)
         assert await refusal(write(action, invoice.id, by=stranger)) == ("not_found", None)
-        asked = write(invoices.update, invoice.id, {"customer": "New"}, by=stranger)
-        assert await refusal(asked) == ("not_found", None)
+        attempt = write(invoices.update, invoice.id, {"customer": "New"}, by=stranger)
+        assert await refusal(attempt) == ("not_found", None)
         assert await read(invoices.get, invoice.id) == invoice
     assert (await read(invoices.page, PageRequest(), by=stranger)).items == []
 
@@ -410,9 +410,9 @@ async def test_voiding_is_an_event(write: Run, opened: Invoice, recorded: Run) -
 
 async def test_a_key_stands_for_one_step_and_names_the_invoice(write: Run, draft: Invoice) -> None:
     await write(invoices.finalize, draft.id, "key-1")
-    for asked in (write(invoices.finalize, draft.id, "key-1"), write(invoices.pay, draft.id, "key-1")):
+    for attempt in (write(invoices.finalize, draft.id, "key-1"), write(invoices.pay, draft.id, "key-1")):
         with pytest.raises(DuplicateIdempotencyKey) as refused:
-            await asked
+            await attempt
         assert refused.value.original == draft.id
     await write(invoices.pay, draft.id, "key-2")
 
@@ -423,8 +423,8 @@ async def test_a_step_that_was_refused_takes_no_key(write: Run, draft: Invoice) 
 
 
 async def test_twelve_payments_at_once_are_one(write: Run, read: Run, opened: Invoice, recorded: Run) -> None:
-    asked = (write(invoices.pay, opened.id, f"key-{number}") for number in range(12))
-    answers = await asyncio.gather(*asked, return_exceptions=True)
+    attempt = (write(invoices.pay, opened.id, f"key-{number}") for number in range(12))
+    answers = await asyncio.gather(*attempt, return_exceptions=True)
     assert Counter(type(answer) for answer in answers) == {Invoice: 1, Conflict: 11}
     assert {answer.code for answer in answers if isinstance(answer, Conflict)} == {"invoice_not_open"}
     assert (await read(accounts.get, opened.account)).balance == 900
@@ -435,8 +435,8 @@ async def test_of_a_payment_and_a_void_at_once_one_wins(write: Run, read: Run, i
     balance = 0
     for first, second in [(invoices.pay, invoices.void), (invoices.void, invoices.pay)] * 3:
         opened = await in_status("open")
-        asked = [write(first, opened.id), write(second, opened.id)]
-        answers = await asyncio.gather(*asked, return_exceptions=True)
+        attempt = [write(first, opened.id), write(second, opened.id)]
+        answers = await asyncio.gather(*attempt, return_exceptions=True)
         [won] = [answer for answer in answers if isinstance(answer, Invoice)]
         balance += 900 if won.status == "paid" else 0
         assert await read(invoices.get, opened.id) == won
@@ -445,8 +445,8 @@ async def test_of_a_payment_and_a_void_at_once_one_wins(write: Run, read: Run, i
 
 async def test_parallel_finalizes_give_each_invoice_one_number(write: Run, in_status: Run) -> None:
     drafts = [await in_status("draft") for _ in range(10)]
-    asked = (write(invoices.finalize, draft.id) for draft in drafts for _ in range(3))
-    answers = await asyncio.gather(*asked, return_exceptions=True)
+    attempt = (write(invoices.finalize, draft.id) for draft in drafts for _ in range(3))
+    answers = await asyncio.gather(*attempt, return_exceptions=True)
     numbers = sorted(answer.number for answer in answers if isinstance(answer, Invoice))
     assert numbers == [f"INV-{number:06}" for number in range(1, 11)]
     assert Counter(type(answer) for answer in answers) == {Invoice: 10, Conflict: 20}
@@ -457,8 +457,8 @@ async def test_of_an_edit_and_a_finalize_at_once_the_order_decides(
     write: Run, read: Run, draft: Invoice, edit_first: bool
 ) -> None:
     edit, finalize = write(invoices.update, draft.id, {"amount": 5}), write(invoices.finalize, draft.id)
-    asked = (edit, finalize) if edit_first else (finalize, edit)
-    answers = await asyncio.gather(*asked, return_exceptions=True)
+    attempt = (edit, finalize) if edit_first else (finalize, edit)
+    answers = await asyncio.gather(*attempt, return_exceptions=True)
     kept = await read(invoices.get, draft.id)
     assert (kept.status, kept.amount) == ("open", 5 if edit_first else 900)
     assert [isinstance(answer, Conflict) for answer in answers] == [False, not edit_first]
@@ -496,5 +496,5 @@ async def test_a_bad_status_is_refused(read: Run) -> None:
 async def test_a_cursor_of_another_project_or_mode_is_refused(
     read: Run, draft: Invoice, stranger: Tenant
 ) -> None:
-    asked = read(invoices.page, PageRequest(after=draft.id), by=stranger)
-    assert await refusal(asked) == ("invalid_cursor", "starting_after")
+    attempt = read(invoices.page, PageRequest(after=draft.id), by=stranger)
+    assert await refusal(attempt) == ("invalid_cursor", "starting_after")

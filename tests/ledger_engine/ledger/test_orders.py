@@ -117,8 +117,8 @@ async def test_items_that_break_a_rule_are_refused(
     items: list[dict[str, Any]],
     param: str,
 ) -> None:
-    asked = write(orders.create, NewOrder(ada.id, items), "key-1")
-    assert await refusal(asked) == ("invalid_value", param)
+    attempt = write(orders.create, NewOrder(ada.id, items), "key-1")
+    assert await refusal(attempt) == ("invalid_value", param)
     assert (await read(orders.page, PageRequest())).items == []
     assert (await recorded("order.created"), await stored_objects()) == ([], 1)
     await write(orders.create, NewOrder(ada.id, [BEANS]), "key-1")
@@ -188,15 +188,15 @@ async def test_of_twelve_at_once_one_moves_it(
 ) -> None:
     order = await in_status(status)
     before = len(await recorded())
-    asked = (write(action, order.id) for _ in range(12))
-    answers = await asyncio.gather(*asked, return_exceptions=True)
+    attempt = (write(action, order.id) for _ in range(12))
+    answers = await asyncio.gather(*attempt, return_exceptions=True)
     assert Counter(type(answer) for answer in answers) == {Order: 1, Conflict: 11}
     assert len(await recorded()) == before + 1
 
 
 async def test_a_key_makes_one_order(write: Run, read: Run, ada: User) -> None:
-    asked = (write(orders.create, NewOrder(ada.id, [BEANS]), "key-1") for _ in range(12))
-    answers = await asyncio.gather(*asked, return_exceptions=True)
+    attempt = (write(orders.create, NewOrder(ada.id, [BEANS]), "key-1") for _ in range(12))
+    answers = await asyncio.gather(*attempt, return_exceptions=True)
     assert Counter(type(answer) for answer in answers) == {Order: 1, DuplicateIdempotencyKey: 11}
     [order] = (await read(orders.page, PageRequest())).items
     with pytest.raises(DuplicateIdempotencyKey) as refused:
@@ -233,6 +233,6 @@ async def test_another_projects_or_modes_order_does_not_exist(
         for action in (orders.get, orders.pay, orders.ship):
             assert await refusal(write(action, order.id, by=stranger)) == ("not_found", None)
         assert await read(orders.get, order.id) == order
-        asked = read(orders.page, PageRequest(after=order.id, cursor="cursor"), by=stranger)
-        assert await refusal(asked) == ("invalid_cursor", "cursor")
+        attempt = read(orders.page, PageRequest(after=order.id, cursor="cursor"), by=stranger)
+        assert await refusal(attempt) == ("invalid_cursor", "cursor")
     assert (await read(orders.page, PageRequest(), by=stranger)).items == []

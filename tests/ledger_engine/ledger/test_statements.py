@@ -25,7 +25,7 @@ async def till(write: Run) -> Account:
 
 @pytest.fixture
 async def first(write: Run, till: Account, clock: ManualClock) -> int:
-    """The moment of the first of four postings: +500 −120 in one millisecond, +7 and −400 in the next two."""
+    """Return the time of the first of four: +500 −120 in one millisecond, +7 and −400 in the next two."""
     clock.advance(1000)
     start = clock.now()
     await write(transactions.post, NewTransaction(till.id, 500, "credit", "Float"))
@@ -39,7 +39,7 @@ async def first(write: Run, till: Account, clock: ManualClock) -> int:
 
 @pytest.fixture
 def whole(read: Run) -> Run:
-    """A statement with all its lines."""
+    """Return a statement with all its lines."""
 
     async def draw_up(
         account: Account, start: int | None = None, end: int | None = None

@@ -56,7 +56,7 @@ def balance(read: Run) -> Run:
 
 @pytest.fixture
 def books(engine: Engine) -> Run:
-    """What accounts and settlements add up to, and the settlement alone, by project, mode and currency."""
+    """Return the sum of the books, and the settlement alone, by project, mode and currency."""
 
     async def sums() -> dict[tuple[str, int, str], tuple[int, int]]:
         rows = await engine.read(
@@ -75,10 +75,10 @@ def books(engine: Engine) -> Run:
     return sums
 
 
-async def refusal(asked: Awaitable[Any]) -> tuple[str, str | None]:
-    """The code and param of the refusal that `asked` must end in."""
+async def refusal(attempt: Awaitable[Any]) -> tuple[str, str | None]:
+    """Return the code and param of the refusal that `attempt` must end in."""
     with pytest.raises(LedgerError) as refused:
-        await asked
+        await attempt
     return refused.value.code, refused.value.param
 
 
@@ -122,8 +122,8 @@ async def test_each_project_and_mode_has_its_own_settlement(
 async def test_an_amount_is_1_to_2_to_the_53_minus_1(
     write: Run, till: Account, balance: Run, amount: int
 ) -> None:
-    asked = write(transactions.post, NewTransaction(till.id, amount, "credit"))
-    assert await refusal(asked) == ("invalid_value", "amount")
+    attempt = write(transactions.post, NewTransaction(till.id, amount, "credit"))
+    assert await refusal(attempt) == ("invalid_value", "amount")
     assert await balance(till) == 0
 
 
@@ -138,8 +138,8 @@ async def test_a_type_is_credit_or_debit(write: Run, till: Account, type: str) -
 async def test_a_description_has_up_to_500_characters(write: Run, till: Account) -> None:
     posted = await write(transactions.post, NewTransaction(till.id, 1, "credit", "ü" * 500))
     assert posted.description == "ü" * 500
-    asked = write(transactions.post, NewTransaction(till.id, 1, "credit", "x" * 501))
-    assert await refusal(asked) == ("invalid_value", "description")
+    attempt = write(transactions.post, NewTransaction(till.id, 1, "credit", "x" * 501))
+    assert await refusal(attempt) == ("invalid_value", "description")
 
 
 async def test_an_unknown_account_is_not_found_and_named(write: Run, till: Account, stranger: Tenant) -> None:
@@ -155,8 +155,8 @@ async def test_a_balance_reaches_its_limit_and_not_one_more(
 ) -> None:
     reached = await write(transactions.post, NewTransaction(till.id, MAX_AMOUNT, type))
     assert reached.balance_after == sign * MAX_AMOUNT
-    asked = write(transactions.post, NewTransaction(till.id, 1, type))
-    assert await refusal(asked) == ("balance_out_of_range", "amount")
+    attempt = write(transactions.post, NewTransaction(till.id, 1, type))
+    assert await refusal(attempt) == ("balance_out_of_range", "amount")
     assert await balance(till) == sign * MAX_AMOUNT
     assert len(await recorded("transaction.created")) == 1
     assert {total for total, _ in (await books()).values()} == {0}
@@ -170,8 +170,8 @@ async def test_a_settlement_beyond_its_range_refuses_the_posting(
 ) -> None:
     await write(transactions.post, NewTransaction(till.id, 1, "credit"))
     await engine.write(lambda unit: unit.execute("UPDATE settlements SET balance = -:max", {"max": 2**62}))
-    asked = write(transactions.post, NewTransaction(till.id, 1, "credit"))
-    assert await refusal(asked) == ("balance_out_of_range", "amount")
+    attempt = write(transactions.post, NewTransaction(till.id, 1, "credit"))
+    assert await refusal(attempt) == ("balance_out_of_range", "amount")
     assert await balance(till) == 1
 
 
@@ -188,8 +188,8 @@ async def test_a_project_that_refuses_overdraft_lets_a_balance_go_to_zero_and_no
 ) -> None:
     strict = replace(tenant, may_overdraw=False)
     await write(transactions.post, NewTransaction(till.id, 10, "credit"), by=strict)
-    asked = write(transactions.post, NewTransaction(till.id, 11, "debit"), by=strict)
-    assert await refusal(asked) == ("insufficient_funds", "amount")
+    attempt = write(transactions.post, NewTransaction(till.id, 11, "debit"), by=strict)
+    assert await refusal(attempt) == ("insufficient_funds", "amount")
     await write(transactions.post, NewTransaction(till.id, 10, "debit"), by=strict)
     assert await balance(till) == 0
 
@@ -201,8 +201,8 @@ async def test_a_balance_below_zero_from_before_may_still_be_credited(
     await write(transactions.post, NewTransaction(till.id, 10, "debit"))
     posted = await write(transactions.post, NewTransaction(till.id, 4, "credit"), by=strict)
     assert posted.balance_after == -6
-    asked = write(transactions.post, NewTransaction(till.id, 1, "debit"), by=strict)
-    assert await refusal(asked) == ("insufficient_funds", "amount")
+    attempt = write(transactions.post, NewTransaction(till.id, 1, "debit"), by=strict)
+    assert await refusal(attempt) == ("insufficient_funds", "amount")
 
 
 @pytest.mark.parametrize("type", ["debit", "credit"])
@@ -288,8 +288,8 @@ async def test_a_transfer_counts_as_two_stored_objects(
     write: Run, read: Run, till: Account, safe: Account, tenant: Tenant, stored_objects: Run
 ) -> None:
     posting = NewTransaction(till.id, 1, "debit", destination=safe.id)
-    asked = write(transactions.post, posting, by=replace(tenant, quota=3))
-    assert (await refusal(asked))[0] == "quota_exceeded"
+    attempt = write(transactions.post, posting, by=replace(tenant, quota=3))
+    assert (await refusal(attempt))[0] == "quota_exceeded"
     assert (await read(transactions.page, PageRequest())).items == []
     await write(transactions.post, posting, by=replace(tenant, quota=4))
     assert await stored_objects() == 4
@@ -321,8 +321,8 @@ async def test_a_batch_may_spend_what_an_earlier_item_brings(
     batch = [NewTransaction(till.id, 5, "credit"), NewTransaction(till.id, 5, "debit")]
     await write(transactions.post_batch, batch, by=strict)
     assert await balance(till) == 0
-    asked = write(transactions.post_batch, batch[::-1], by=strict)
-    assert await refusal(asked) == ("insufficient_funds", "transactions.0.amount")
+    attempt = write(transactions.post_batch, batch[::-1], by=strict)
+    assert await refusal(attempt) == ("insufficient_funds", "transactions.0.amount")
 
 
 @pytest.mark.parametrize(
@@ -350,8 +350,8 @@ async def test_a_batch_with_one_bad_item_posts_nothing_and_names_it(
 ) -> None:
     good = NewTransaction(till.id, 1, "credit")
     before = await stored_objects()
-    asked = write(transactions.post_batch, [good, replace(good, **bad), good], "key-1")
-    assert await refusal(asked) == (code, param)
+    attempt = write(transactions.post_batch, [good, replace(good, **bad), good], "key-1")
+    assert await refusal(attempt) == (code, param)
     assert await balance(till) == 0
     assert await recorded("transaction.created") == []
     assert (await read(transactions.page, PageRequest())).items == []
@@ -363,8 +363,8 @@ async def test_a_batch_with_one_bad_item_posts_nothing_and_names_it(
 async def test_a_batch_has_1_to_1000_items(write: Run, till: Account, balance: Run) -> None:
     good = NewTransaction(till.id, 1, "credit")
     for count in (0, 1001):
-        asked = write(transactions.post_batch, [good] * count)
-        assert await refusal(asked) == ("invalid_value", "transactions")
+        attempt = write(transactions.post_batch, [good] * count)
+        assert await refusal(attempt) == ("invalid_value", "transactions")
     posted = await write(transactions.post_batch, [good] * 1000)
     assert [item.balance_after for item in posted] == list(range(1, 1001))
     assert await balance(till) == 1000
@@ -374,8 +374,8 @@ async def test_a_batch_over_the_quota_posts_nothing(
     write: Run, till: Account, tenant: Tenant, balance: Run
 ) -> None:
     batch = [NewTransaction(till.id, 1, "credit")] * 3
-    asked = write(transactions.post_batch, batch, by=replace(tenant, quota=3))
-    assert (await refusal(asked))[0] == "quota_exceeded"
+    attempt = write(transactions.post_batch, batch, by=replace(tenant, quota=3))
+    assert (await refusal(attempt))[0] == "quota_exceeded"
     assert await balance(till) == 0
 
 
@@ -412,8 +412,8 @@ async def test_a_transaction_is_reversed_once(write: Run, till: Account, balance
 
 async def test_twelve_reversals_at_once_are_one(write: Run, till: Account, balance: Run) -> None:
     first = await write(transactions.post, NewTransaction(till.id, 30, "credit"))
-    asked = (write(transactions.reverse, first.id) for _ in range(12))
-    answers = await asyncio.gather(*asked, return_exceptions=True)
+    attempt = (write(transactions.reverse, first.id) for _ in range(12))
+    answers = await asyncio.gather(*attempt, return_exceptions=True)
     assert Counter(type(answer) for answer in answers) == {Transaction: 1, Conflict: 11}
     assert await balance(till) == 0
 
@@ -451,9 +451,9 @@ async def test_a_reversal_keeps_to_the_rules_of_a_posting(
     strict = replace(tenant, may_overdraw=False)
     first = await write(transactions.post, NewTransaction(till.id, 30, "credit"))
     await write(transactions.post, NewTransaction(till.id, 1, "debit"))
-    asked = write(transactions.reverse, first.id, "key-1", by=strict)
+    attempt = write(transactions.reverse, first.id, "key-1", by=strict)
     # The request has no amount that could be at fault.
-    assert await refusal(asked) == ("insufficient_funds", None)
+    assert await refusal(attempt) == ("insufficient_funds", None)
     assert await balance(till) == 29
     await write(transactions.reverse, first.id, "key-1")
     assert await balance(till) == -1
@@ -466,8 +466,8 @@ async def test_another_projects_or_modes_transaction_cannot_be_seen_or_reversed(
     assert await refusal(read(transactions.get, posted.id, by=stranger)) == ("not_found", None)
     assert await refusal(write(transactions.reverse, posted.id, by=stranger)) == ("not_found", None)
     batch = [NewTransaction(till.id, 30, "debit")]
-    asked = write(transactions.post_batch, batch, by=stranger)
-    assert await refusal(asked) == ("not_found", "transactions.0.account")
+    attempt = write(transactions.post_batch, batch, by=stranger)
+    assert await refusal(attempt) == ("not_found", "transactions.0.account")
     assert await balance(till) == 30
 
 
@@ -495,8 +495,8 @@ async def test_filters_go_together_and_with_the_pages(
     seen: list[Transaction] = []
     cursor = None
     while True:
-        asked = PageRequest(limit=2, after=cursor)
-        page = await read(transactions.page, asked, account=account, type=type)
+        attempt = PageRequest(limit=2, after=cursor)
+        page = await read(transactions.page, attempt, account=account, type=type)
         seen += page.items
         cursor = page.next_cursor
         if not page.has_more:
@@ -569,8 +569,8 @@ async def test_keys_are_one_space_over_all_creates(write: Run, till: Account) ->
     posting = NewTransaction(till.id, 1, "credit")
     assert (await refusal(write(transactions.post, posting, "key-1")))[0] == "duplicate_idempotency_key"
     first = await write(transactions.post, posting, "key-2")
-    asked = write(transactions.reverse, first.id, "key-2")
-    assert (await refusal(asked))[0] == "duplicate_idempotency_key"
+    attempt = write(transactions.reverse, first.id, "key-2")
+    assert (await refusal(attempt))[0] == "duplicate_idempotency_key"
 
 
 async def test_a_refused_posting_takes_no_key(write: Run, till: Account, tenant: Tenant) -> None:
@@ -588,8 +588,8 @@ async def test_fifty_parallel_postings_with_one_key_are_one(
     write: Run, read: Run, till: Account, balance: Run
 ) -> None:
     posting = NewTransaction(till.id, 7, "credit")
-    asked = (write(transactions.post, posting, "key-1") for _ in range(50))
-    answers = await asyncio.gather(*asked, return_exceptions=True)
+    attempt = (write(transactions.post, posting, "key-1") for _ in range(50))
+    answers = await asyncio.gather(*attempt, return_exceptions=True)
     assert Counter(type(answer) for answer in answers) == {Transaction: 1, DuplicateIdempotencyKey: 49}
     [posted] = (await read(transactions.page, PageRequest())).items
     assert {answer.original for answer in answers if isinstance(answer, DuplicateIdempotencyKey)} == {
@@ -617,7 +617,7 @@ async def test_parallel_debits_never_overdraw_together(
 ) -> None:
     await write(transactions.post, NewTransaction(till.id, 10, "credit"))
     strict = replace(tenant, may_overdraw=False)
-    asked = (write(transactions.post, NewTransaction(till.id, 3, "debit"), by=strict) for _ in range(12))
-    answers = await asyncio.gather(*asked, return_exceptions=True)
+    attempt = (write(transactions.post, NewTransaction(till.id, 3, "debit"), by=strict) for _ in range(12))
+    answers = await asyncio.gather(*attempt, return_exceptions=True)
     assert Counter(type(answer) for answer in answers) == {Transaction: 3, InvalidRequest: 9}
     assert await balance(till) == 1

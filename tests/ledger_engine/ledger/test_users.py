@@ -43,10 +43,10 @@ def erase(engine: Engine) -> Run:
     return run
 
 
-async def refusal(asked: Awaitable[Any]) -> tuple[str, str | None]:
-    """The code and param of the refusal that `asked` must end in."""
+async def refusal(attempt: Awaitable[Any]) -> tuple[str, str | None]:
+    """Return the code and param of the refusal that `attempt` must end in."""
     with pytest.raises(LedgerError) as refused:
-        await asked
+        await attempt
     return refused.value.code, refused.value.param
 
 
@@ -116,8 +116,8 @@ async def test_a_role_is_one_of_three(write: Run) -> None:
 async def test_an_active_users_address_is_taken_in_any_case(
     write: Run, ada: User, recorded: Run, stored_objects: Run, email: str
 ) -> None:
-    asked = write(users.create, NewUser("Another", email), "key-1")
-    assert await refusal(asked) == ("email_taken", "email")
+    attempt = write(users.create, NewUser("Another", email), "key-1")
+    assert await refusal(attempt) == ("email_taken", "email")
     assert (await stored_objects(), len(await recorded("user.created"))) == (1, 1)
     await write(users.create, NewUser("Another", "other@example.com"), "key-1")
 
@@ -141,8 +141,8 @@ async def test_another_project_or_mode_has_its_own_addresses(write: Run, ada: Us
 
 
 async def test_of_many_creates_of_one_address_at_once_one_wins(write: Run) -> None:
-    asked = (write(users.create, replace(ADA, name=f"Ada {number}")) for number in range(12))
-    answers = await asyncio.gather(*asked, return_exceptions=True)
+    attempt = (write(users.create, replace(ADA, name=f"Ada {number}")) for number in range(12))
+    answers = await asyncio.gather(*attempt, return_exceptions=True)
     assert Counter(type(answer) for answer in answers) == {User: 1, Conflict: 11}
 
 
@@ -151,8 +151,8 @@ async def test_nobody_makes_a_user_above_their_own_role(
     write: Run, tenant: Tenant, own: str, wanted: str
 ) -> None:
     limited = replace(tenant, role=own)
-    asked = write(users.create, replace(ADA, role=wanted), by=limited)
-    assert (await refusal(asked))[0] == "missing_role"
+    attempt = write(users.create, replace(ADA, role=wanted), by=limited)
+    assert (await refusal(attempt))[0] == "missing_role"
     made = await write(users.create, replace(ADA, role=own), by=limited)
     assert made.role == own
 
@@ -268,8 +268,8 @@ async def test_of_two_with_one_address_restored_at_once_one_comes_back(write: Ru
     await write(users.deactivate, ada.id)
     second = await write(users.create, ADA)
     await write(users.deactivate, second.id)
-    asked = (write(users.restore, id) for id in (ada.id, second.id))
-    answers = await asyncio.gather(*asked, return_exceptions=True)
+    attempt = (write(users.restore, id) for id in (ada.id, second.id))
+    answers = await asyncio.gather(*attempt, return_exceptions=True)
     assert Counter(type(answer) for answer in answers) == {User: 1, Conflict: 1}
 
 
@@ -367,7 +367,7 @@ async def test_deactivated_users_are_listed_too(write: Run, read: Run, seven: li
 
 
 @pytest.mark.parametrize(
-    ("asked", "param"),
+    ("attempt", "param"),
     [
         ((0, 20), "page"),
         ((-1, 20), "page"),
@@ -376,8 +376,8 @@ async def test_deactivated_users_are_listed_too(write: Run, read: Run, seven: li
         ((1, 101), "per_page"),
     ],
 )
-async def test_a_page_out_of_range_is_refused(read: Run, asked: tuple[int, int], param: str) -> None:
-    assert await refusal(read(users.page, *asked)) == ("invalid_value", param)
+async def test_a_page_out_of_range_is_refused(read: Run, attempt: tuple[int, int], param: str) -> None:
+    assert await refusal(read(users.page, *attempt)) == ("invalid_value", param)
 
 
 async def test_a_bad_role_is_refused(read: Run) -> None:
@@ -390,13 +390,13 @@ async def test_a_bad_role_is_refused(read: Run) -> None:
 async def test_another_projects_or_modes_user_does_not_exist(
     write: Run, read: Run, ada: User, stranger: Tenant
 ) -> None:
-    for asked in (
+    for attempt in (
         read(users.get, ada.id, by=stranger),
         write(users.deactivate, ada.id, by=stranger),
         write(users.restore, ada.id, by=stranger),
         read(users.require_active, ada.id, "user_id", by=stranger),
     ):
-        assert (await refusal(asked))[0] == "not_found"
+        assert (await refusal(attempt))[0] == "not_found"
     assert (await read(users.page, by=stranger)).total == 0
     assert (await read(users.page, by=stranger, role="member")).items == []
     assert await read(users.get, ada.id) == ada

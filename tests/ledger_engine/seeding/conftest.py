@@ -21,7 +21,7 @@ ADA = {"ref": "ada", "name": "Ada", "email": "ada@example.com"}
 
 @pytest.fixture
 def written(tmp_path: Path) -> Written:
-    """Write a data set of ten days with two accounts and a user to a file, and read it."""
+    """Return a function that writes a data set of ten days with two accounts and a user, and reads it."""
 
     def write(name: str = "made", **fields: Any) -> DataSet:
         value = {"title": "Made up", "days": 10, "accounts": [BANK, TILL], "users": [ADA], **fields}

@@ -57,18 +57,18 @@ async def test_drafts_and_open_orders_do_not_pile_up(shown: Engine) -> None:
 
 
 async def test_the_same_seed_gives_the_same_traffic(tmp_path: Path) -> None:
-    told = []
+    histories = []
     for seed in (7, 7, 8):
-        engine = open_engine(tmp_path / f"{len(told)}.db", clock=ManualClock(START))
+        engine = open_engine(tmp_path / f"{len(histories)}.db", clock=ManualClock(START))
         await demo.make_past(engine)
         await demo.play(engine, seed=seed, acts=50)
         rows = await engine.read(
             lambda unit: unit.execute("SELECT amount, type, description FROM transactions ORDER BY id")
         )
-        told.append([tuple(row) for row in rows])
+        histories.append([tuple(row) for row in rows])
         await engine.close()
-    assert told[0] == told[1]
-    assert told[0] != told[2]
+    assert histories[0] == histories[1]
+    assert histories[0] != histories[2]
 
 
 async def test_a_till_is_not_emptied_below_nothing(shown: Engine) -> None:

@@ -147,9 +147,9 @@ async def test_a_rule_of_the_engine_is_told_with_its_place_and_nothing_is_loaded
     engine: Engine, project: Project, written: Written, fields: dict[str, Any], place: str
 ) -> None:
     before = await counted(engine)
-    with pytest.raises(BadDataSet) as told:
+    with pytest.raises(BadDataSet) as raised:
         await seed(engine, project, written(**{"transactions": [CREDIT], **fields}))
-    assert str(told.value).startswith(place)
+    assert str(raised.value).startswith(place)
     assert await counted(engine) == before
 
 

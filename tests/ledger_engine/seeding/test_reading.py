@@ -1,4 +1,4 @@
-"""A mistake in a data set is told with its place."""
+"""A mistake in a data set is raised with its place."""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("fields", "message"), MISTAKES, ids=[message for _, message in MISTAKES])
 def test_a_mistake_is_told_with_its_place(written: Written, fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadDataSet) as told:
+    with pytest.raises(BadDataSet) as raised:
         written(**fields)
-    assert str(told.value).startswith(message)
-    assert "\n" not in str(told.value)
+    assert str(raised.value).startswith(message)
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_a_mistake_is_told_with_its_place(written: Written, fields: dict[str, An
 def test_what_is_no_json_object_is_told(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "made.json"
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
-    with pytest.raises(BadDataSet) as told:
+    with pytest.raises(BadDataSet) as raised:
         read(file)
-    assert str(told.value).startswith(message)
+    assert str(raised.value).startswith(message)
 
 
 def test_a_data_set_has_the_name_of_its_file(written: Written) -> None:

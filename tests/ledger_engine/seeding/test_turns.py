@@ -86,8 +86,8 @@ async def done(engine: Engine) -> int:
     return int(rows[0]["done"]) if rows else 0
 
 
-async def told(engine: Engine) -> list[tuple[Any, ...]]:
-    """The history of all projects, without ids."""
+async def history_of(engine: Engine) -> list[tuple[Any, ...]]:
+    """Return the history of all projects, without ids."""
     rows = await engine.read(
         lambda unit: unit.execute(
             "SELECT a.name, t.amount, t.type, t.balance_after, t.created % 86400000"
@@ -113,7 +113,7 @@ async def test_others_write_between_its_turns(
         seen.add(await done(engine))
     made = await loading
     assert len(seen - {0, len(steps_of(history))}) >= 1
-    assert made["transactions"] == len(await told(engine)) >= 10 * TURN_STEPS
+    assert made["transactions"] == len(await history_of(engine)) >= 10 * TURN_STEPS
     assert (await engine.read(audit.verify)).fault is None
 
 
@@ -149,7 +149,7 @@ async def test_a_load_that_was_cut_off_goes_on_the_next_day(
         is_new=False,
     )
     assert again[1] == made
-    assert await told(whole) == await told(engine)
+    assert await history_of(whole) == await history_of(engine)
     await whole.close()
 
 

@@ -26,7 +26,7 @@ from ledger_engine.upkeep.audit import Report
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A ledger with everything in it, and nothing wrong."""
+    """Return a ledger with every kind of record and no fault."""
     path = tmp_path_factory.mktemp("sound") / "ledger.db"
     data_set = read(seed_files.path("roastery"))
 
@@ -45,7 +45,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def ledger(sound: Path, tmp_path: Path) -> Path:
-    """A copy of it to spoil."""
+    """Return a copy of that ledger, to be damaged."""
     return Path(shutil.copy(sound, tmp_path))
 
 
@@ -63,7 +63,7 @@ def verified(path: Path) -> Report:
 
 
 def complaint(path: Path) -> str:
-    """What is told of a file, whether it can be read so far or not."""
+    """Return the report on a file, whether or not it can be read."""
     try:
         fault = verified(path).fault
     except StorageUnavailable as error:
@@ -81,7 +81,7 @@ def test_the_value_that_is_out_of_range_is_the_one_named(ledger: Path) -> None:
 
 
 def of(table: str, condition: str, offset: int = 0) -> str:
-    """The id of one of the rows that fit."""
+    """Return the id of one of the rows that match."""
     return f"(SELECT id FROM {table} WHERE {condition} ORDER BY id LIMIT 1 OFFSET {offset})"
 
 

@@ -82,7 +82,7 @@ class Serving:
 async def serving(
     path: Path, machine: Machine, *, accept: bool = False, background: bool = False
 ) -> AsyncIterator[Serving]:
-    """A server's engine and timekeeper, which end as by SIGKILL: nothing more is written."""
+    """Run a server's engine and timekeeper, which end as by SIGKILL, without another write."""
     machine.restart()
     engine = open_engine(path / "ledger.db", clock=machine, serving=True)
     timekeeper = Timekeeper(engine, accept=accept, monotonic=machine.monotonic)

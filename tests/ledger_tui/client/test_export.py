@@ -30,7 +30,9 @@ async def api(server: ContractServer) -> AsyncIterator[Api]:
     await opened.close()
 
 
-def asked(file: Path, format_: Format = "csv", *, replace: bool = False, **filters: str) -> ExportRequest:
+def request_for(
+    file: Path, format_: Format = "csv", *, replace: bool = False, **filters: str
+) -> ExportRequest:
     return ExportRequest("/v1/transactions", "starting_after", filters, None, file, format_, replace)
 
 
@@ -49,7 +51,7 @@ async def test_every_row_is_there_once_in_order_with_its_progress(
 ) -> None:
     fill(server, 250)
     went: list[Progress] = []
-    done = await export(api, asked(tmp_path / "all.csv"), went.append)
+    done = await export(api, request_for(tmp_path / "all.csv"), went.append)
     rows = [*csv.DictReader(io.StringIO((tmp_path / "all.csv").read_text(encoding="utf-8")))]
     assert [row["id"] for row in rows] == [record["id"] for record in reversed(server.transactions)]
     assert [each.rows for each in went] == [100, 200, 250]
@@ -64,13 +66,13 @@ async def test_a_list_that_goes_round_in_a_circle_is_not_written_without_end(
     for last in ("txn_3", "txn_2", "txn_1", "txn_3"):
         server.refuse(200, {"data": [{"id": last}], "has_more": True, "next_cursor": last})
     with pytest.raises(ClientError, match="The pages of this list repeat"):
-        await export(api, asked(tmp_path / "round.csv"), quiet)
+        await export(api, request_for(tmp_path / "round.csv"), quiet)
     assert os.listdir(tmp_path) == []
 
 
 async def test_the_filter_is_the_lists(server: ContractServer, api: Api, tmp_path: Path) -> None:
     fill(server, 10)
-    await export(api, asked(tmp_path / "f.jsonl", "jsonl", type="debit"), quiet)
+    await export(api, request_for(tmp_path / "f.jsonl", "jsonl", type="debit"), quiet)
     lines = (tmp_path / "f.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["type"] for line in lines] == ["debit"] * 5
     assert json.loads(lines[0]) == {**server.transactions[-1], "currency": "EUR"}
@@ -81,7 +83,7 @@ async def test_a_field_that_comes_on_a_later_page_is_not_lost(
 ) -> None:
     fill(server, 150)
     server.transactions[0]["note"] = "=1+1"
-    await export(api, asked(tmp_path / "w.csv"), quiet)
+    await export(api, request_for(tmp_path / "w.csv"), quiet)
     rows = [*csv.DictReader(io.StringIO((tmp_path / "w.csv").read_text(encoding="utf-8")))]
     assert len(rows) == 150
     assert (rows[0]["note"], rows[-1]["note"]) == ("", "'=1+1")
@@ -95,9 +97,9 @@ async def test_a_file_that_is_there_is_never_replaced_unasked(
     file = tmp_path / "mine.csv"
     file.write_text("precious", encoding="utf-8")
     with pytest.raises(FileIsThere):
-        await export(api, asked(file), quiet)
+        await export(api, request_for(file), quiet)
     assert file.read_text(encoding="utf-8") == "precious"
-    await export(api, asked(file, replace=True), quiet)
+    await export(api, request_for(file, replace=True), quiet)
     assert len(file.read_text(encoding="utf-8").splitlines()) == 4
     assert file.stat().st_mode & 0o777 == 0o600
 
@@ -109,7 +111,7 @@ async def test_nor_one_that_comes_while_it_is_written(
     file = tmp_path / "mine.csv"
     with pytest.raises(FileIsThere):
         await export(
-            api, asked(file), lambda _went: [file.write_text("precious", encoding="utf-8")][0] and None
+            api, request_for(file), lambda _went: [file.write_text("precious", encoding="utf-8")][0] and None
         )
     assert file.read_text(encoding="utf-8") == "precious"
     assert os.listdir(tmp_path) == ["mine.csv"]
@@ -122,7 +124,7 @@ async def test_a_failure_half_way_leaves_nothing(server: ContractServer, api: Ap
         server.refuse(500, {"error": {"type": "api_error", "code": "internal_error", "message": "No."}})
 
     with pytest.raises(ClientError, match="No"):
-        await export(api, asked(tmp_path / "f.csv"), fail_next)
+        await export(api, request_for(tmp_path / "f.csv"), fail_next)
     assert os.listdir(tmp_path) == []
 
 
@@ -137,7 +139,7 @@ async def test_cancelled_it_leaves_nothing(server: ContractServer, tmp_path: Pat
             line.hold.clear()
             held.set()
 
-        running = asyncio.create_task(export(api, asked(tmp_path / "f.csv"), hold))
+        running = asyncio.create_task(export(api, request_for(tmp_path / "f.csv"), hold))
         await held.wait()
         assert len(os.listdir(tmp_path)) == 1
         running.cancel()
@@ -160,7 +162,7 @@ async def test_cancelled_at_the_very_end_it_leaves_nothing(
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", slow_disk)
-    running = asyncio.create_task(export(api, asked(tmp_path / "f.csv"), quiet))
+    running = asyncio.create_task(export(api, request_for(tmp_path / "f.csv"), quiet))
     await until(reached.is_set)
     running.cancel()
     await asyncio.sleep(0)
@@ -178,27 +180,27 @@ async def test_without_hard_links_a_name_that_cannot_be_taken_is_left_as_it_was(
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refused)
-    await export(api, asked(tmp_path / "first.csv"), quiet)
+    await export(api, request_for(tmp_path / "first.csv"), quiet)
     monkeypatch.setattr(os, "replace", refused)
     with pytest.raises(CannotWrite):
-        await export(api, asked(tmp_path / "f.csv"), quiet)
+        await export(api, request_for(tmp_path / "f.csv"), quiet)
     assert os.listdir(tmp_path) == ["first.csv"]
 
 
 async def test_a_folder_is_said_to_be_one(api: Api, tmp_path: Path) -> None:
     (tmp_path / "f.csv").mkdir()
     with pytest.raises(CannotWrite, match="is a folder"):
-        await export(api, asked(tmp_path / "f.csv", replace=True), quiet)
+        await export(api, request_for(tmp_path / "f.csv", replace=True), quiet)
 
 
 @pytest.mark.parametrize("file", ["no/such/folder/f.csv", "/proc/f.csv"])
 async def test_where_nothing_can_be_written_is_a_sentence(api: Api, tmp_path: Path, file: str) -> None:
     with pytest.raises(CannotWrite, match="Cannot write"):
-        await export(api, asked(tmp_path / file), quiet)
+        await export(api, request_for(tmp_path / file), quiet)
 
 
 async def test_an_empty_list_is_an_empty_file(api: Api, tmp_path: Path) -> None:
-    assert (await export(api, asked(tmp_path / "f.csv"), quiet)).rows == 0
+    assert (await export(api, request_for(tmp_path / "f.csv"), quiet)).rows == 0
     assert (tmp_path / "f.csv").read_text(encoding="utf-8") == ""
 
 
@@ -209,7 +211,7 @@ async def test_amounts_have_their_accounts_currency_beside_them(
     for number in range(120):
         server.post(accounts[number % 3], 1000)
     server.accounts.remove(accounts[2])  # the server tells nothing of it any more
-    await export(api, asked(tmp_path / "c.csv"), quiet)
+    await export(api, request_for(tmp_path / "c.csv"), quiet)
     rows = [*csv.DictReader(io.StringIO((tmp_path / "c.csv").read_text(encoding="utf-8")))]
     currencies = {
         account["id"]: currency for account, currency in zip(accounts, ("EUR", "JPY", ""), strict=True)

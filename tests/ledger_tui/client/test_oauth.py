@@ -62,13 +62,13 @@ def test_the_challenge_is_that_of_rfc_7636() -> None:
 APP = OAuthApp("http://127.0.0.1:9", "app_1", "read:projects")
 
 
-def asked(link: str) -> dict[str, str]:
+def query_of(link: str) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(urlsplit(link).query).items()}
 
 
 async def come_back(link: str, path: str = "", method: str = "GET", **query: str) -> httpx.Response:
-    """What a browser, or anything else on this machine, sends to the loopback."""
-    where = asked(link)["redirect_uri"]
+    """Send what a browser, or any program on this machine, may send to the loopback address."""
+    where = query_of(link)["redirect_uri"]
     async with httpx.AsyncClient() as client:
         return await client.request(
             method, where.removesuffix("/callback") + (path or "/callback"), params=query
@@ -77,7 +77,7 @@ async def come_back(link: str, path: str = "", method: str = "GET", **query: str
 
 async def test_each_try_asks_with_a_state_and_a_challenge_of_its_own() -> None:
     async with SignIn(APP) as first, SignIn(APP) as second:
-        ours, theirs = asked(first.url), asked(second.url)
+        ours, theirs = query_of(first.url), query_of(second.url)
     assert (ours["client_id"], ours["scope"]) == ("app_1", "read:projects")
     assert (ours["response_type"], ours["code_challenge_method"]) == ("code", "S256")
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/callback", ours["redirect_uri"])
@@ -89,7 +89,7 @@ async def test_each_try_asks_with_a_state_and_a_challenge_of_its_own() -> None:
 async def test_what_comes_without_our_state_changes_nothing() -> None:
     async with SignIn(APP) as sign_in:
         waiting = asyncio.create_task(sign_in.answer())
-        state = asked(sign_in.url)["state"]
+        state = query_of(sign_in.url)["state"]
         for answer, status in (
             (await come_back(sign_in.url, code="x"), 400),
             (await come_back(sign_in.url, code="x", state="guess"), 400),
@@ -113,7 +113,7 @@ async def test_what_comes_without_our_state_changes_nothing() -> None:
 async def test_an_answer_that_is_not_good_ends_the_waiting(query: dict[str, str], sentence: str) -> None:
     async with SignIn(APP) as sign_in:
         waiting = asyncio.create_task(sign_in.answer())
-        await come_back(sign_in.url, state=asked(sign_in.url)["state"], **query)
+        await come_back(sign_in.url, state=query_of(sign_in.url)["state"], **query)
         with pytest.raises(SignInFailed, match=sentence):
             await waiting
 
@@ -121,7 +121,7 @@ async def test_an_answer_that_is_not_good_ends_the_waiting(query: dict[str, str]
 async def test_a_second_answer_is_not_taken() -> None:
     async with SignIn(APP) as sign_in:
         waiting = asyncio.create_task(sign_in.answer())
-        state = asked(sign_in.url)["state"]
+        state = query_of(sign_in.url)["state"]
         await come_back(sign_in.url, state=state, error="access_denied")
         assert (await come_back(sign_in.url, state=state, code="x")).status_code == 400
         with pytest.raises(SignInFailed):
@@ -130,7 +130,7 @@ async def test_a_second_answer_is_not_taken() -> None:
 
 async def test_a_flood_without_end_is_not_kept() -> None:
     async with SignIn(APP) as sign_in:
-        parts = urlsplit(asked(sign_in.url)["redirect_uri"])
+        parts = urlsplit(query_of(sign_in.url)["redirect_uri"])
         reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
         writer.write(b"GET /" + b"x" * 100_000)
         assert await reader.read() == b""

@@ -27,12 +27,12 @@ def event(number: int, secret: str = SECRET, name: str = "Till") -> bytes:
 
 @asynccontextmanager
 async def speaker(*sessions: list[bytes]) -> AsyncIterator[tuple[str, list[bytes]]]:
-    """A server that says these things, one list a connection, then hangs up; with the requests it got."""
-    asked: list[bytes] = []
+    """Run a server that sends one list a connection and hangs up; yield its URL and the requests."""
+    requests: list[bytes] = []
     left = list(sessions)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        requests.append(await reader.readuntil(b"\r\n\r\n"))
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
         for part in left.pop(0):
             writer.write(part)
@@ -41,7 +41,7 @@ async def speaker(*sessions: list[bytes]) -> AsyncIterator[tuple[str, list[bytes
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", requests
     finally:
         server.close()
 
@@ -92,12 +92,12 @@ async def test_an_event_in_several_data_lines_and_any_line_ends_is_one() -> None
 
 async def test_a_secret_and_an_id_that_no_ledger_gives_break_nothing() -> None:
     session = b'id: evt_\xc3\xa9\nevent: session\ndata: {"secret": "\\ud800"}\n\n'
-    async with speaker([session, event(1)], []) as (url, asked), client(url) as (api, _session, _traffic):
+    async with speaker([session, event(1)], []) as (url, requests), client(url) as (api, _session, _traffic):
         line = EventLine(api)
         received, _error = await hear(line)
         await hear(line)
     assert [one.right for one in received if one] == [False]
-    assert b"last-event-id: evt_1" in asked[1].lower()
+    assert b"last-event-id: evt_1" in requests[1].lower()
 
 
 async def test_another_kind_of_answer_is_said_to_be_one(server: ContractServer) -> None:
@@ -118,14 +118,14 @@ async def test_messages_that_come_in_pieces_are_put_together() -> None:
 async def test_the_next_session_goes_on_behind_the_last_event_that_was_heard() -> None:
     session = message("session", "evt_0", {"secret": SECRET})
     async with (
-        speaker([session, event(7)], [session]) as (url, asked),
+        speaker([session, event(7)], [session]) as (url, requests),
         client(url) as (api, _session, _traffic),
     ):
         line = EventLine(api)
         await hear(line)
         await hear(line)
-    assert b"last-event-id" not in asked[0].lower()
-    assert b"last-event-id: evt_7" in asked[1].lower()
+    assert b"last-event-id" not in requests[0].lower()
+    assert b"last-event-id: evt_7" in requests[1].lower()
 
 
 async def test_without_a_session_no_event_is_right() -> None:

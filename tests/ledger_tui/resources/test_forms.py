@@ -43,7 +43,7 @@ def test_metadata_that_are_no_pairs_are_refused(typed: str) -> None:
 
 
 def edited(changes: dict[str, str], currency: str) -> dict[str, object]:
-    """What is sent when a draft of 12.50 EUR is changed so."""
+    """Return what is sent when a draft of 12.50 EUR is changed like this."""
     form = INVOICES.edit({**DRAFT, "currency": "EUR"}, AccountNames())
     assert form
     before = form.prefill(None, {})

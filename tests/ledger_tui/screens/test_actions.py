@@ -121,9 +121,9 @@ async def test_an_action_the_server_refuses_is_told(driver: Driver) -> None:
     await driver.sees("Could not finalize: ")
 
 
-@pytest.mark.parametrize(("key", "asked"), [("o", "Finalize"), ("p", "Pay"), ("v", "Void")])
+@pytest.mark.parametrize(("key", "question"), [("o", "Finalize"), ("p", "Pay"), ("v", "Void")])
 async def test_what_cannot_be_taken_back_asks_first_and_names_what_it_is_about(
-    driver: Driver, key: str, asked: str
+    driver: Driver, key: str, question: str
 ) -> None:
     await draft_an_invoice(driver)
     if key != "o":
@@ -131,7 +131,7 @@ async def test_what_cannot_be_taken_back_asks_first_and_names_what_it_is_about(
         await driver.sees("Finalized inv_")
     status = (driver.view.selected or {})["status"]
     await driver.press(key)
-    await driver.sees(f"{asked} invoice inv_", "12.50 EUR", "Ada · Till")
+    await driver.sees(f"{question} invoice inv_", "12.50 EUR", "Ada · Till")
     await driver.press("escape")
     assert (driver.view.selected or {})["status"] == status
 

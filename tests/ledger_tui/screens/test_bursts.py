@@ -70,7 +70,7 @@ async def test_a_part_that_hangs_does_not_lock_the_keyboard(
 
 
 async def live_question(server: ContractServer, driver: Driver) -> str:
-    """The question before voiding an invoice in live mode; gives the id that is to be typed."""
+    """Open the question before voiding an invoice in live mode; return the id that is to be typed."""
     await driver.press("3", "slash")
     await driver.type(server.invoices[0]["id"])
     await driver.press("enter")

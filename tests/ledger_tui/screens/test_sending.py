@@ -15,7 +15,7 @@ from tests.ledger_tui.line import Line
 
 @asynccontextmanager
 async def account_form(server: ContractServer) -> AsyncIterator[tuple[Driver, Line]]:
-    """A filled form for an account, on a line that can hold and swallow answers."""
+    """Open a filled form for an account, on a connection that can hold and lose answers."""
     async with Line(server.port) as line:
         app = LedgerApp(Options(url=line.url, key=server.key))
         async with app.run_test(notifications=True) as pilot:

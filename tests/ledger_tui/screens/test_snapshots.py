@@ -36,7 +36,7 @@ def steady(text: str) -> str:
 
 
 async def at_rest(driver: Driver) -> str:
-    """What is on the screen once the view under all dialogs rests and nothing is asked any more."""
+    """Return the screen once the main view is idle and no request is under way."""
     rest = driver.app.dashboard.view._rest
     text, now = None, ""
     while now != text:

@@ -144,7 +144,7 @@ async def test_the_address_stays_on_the_top_line_while_the_server_is_away(
 
 @pytest.fixture
 def no_ledger(tmp_path: Path) -> Iterator[str]:
-    """The address of a web server that has no page at all."""
+    """Run a web server without any page; yield its address."""
     handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
     SimpleHTTPRequestHandler.log_message = lambda *_arguments: None  # type: ignore[method-assign]
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
@@ -240,10 +240,10 @@ async def test_a_list_that_goes_round_in_a_circle_is_said_and_not_read_without_e
         async with app.run_test(size=(80, 24)) as pilot:
             driver = Driver(app, pilot)
             await driver.sees("✕ The pages of this list repeat.")
-            asked = [
+            requested = [
                 params.get("starting_after") for _, path, params in server.requests if path == "/v1/accounts"
             ]
-            assert asked.count("a") < 10
+            assert requested.count("a") < 10
             assert len(driver.view.window) == 6
 
 

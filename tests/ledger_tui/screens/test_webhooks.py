@@ -46,7 +46,7 @@ def receiver() -> Iterator[str]:
 
 
 async def open_log(driver: Driver) -> EventsView:
-    """The log, listening."""
+    """Return the log, connected to the stream."""
     await driver.press("7")
     view = driver.app.dashboard.view
     assert isinstance(view, EventsView)

@@ -1,4 +1,4 @@
-"""An app, a user, and a browser that goes the whole way between them."""
+"""An app, a user, and a browser that takes the user from one to the other."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MakeUser = Callable[..., Awaitable[User]]
 
 @pytest.fixture(autouse=True, scope="module")
 def cheap_passwords() -> Iterator[None]:
-    """Hash passwords, nobody's too, in microseconds: each was made to take a tenth of a second."""
+    """Make hashing passwords take microseconds, in place of a tenth of a second."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
         patch.setattr(passwords, "_DUMMY_HASH", passwords._dummy_hash())
@@ -53,7 +53,7 @@ def cheap_passwords() -> Iterator[None]:
 
 @pytest.fixture
 def app(engine: Engine) -> Quart:
-    """The application in which each request has a minute of its own, so that none is refused for its rate."""
+    """Return an application in which each request has a new minute, so that none exceeds its rate limit."""
     return create_app(
         engine,
         issuer=Issuer(BASE),
@@ -64,7 +64,7 @@ def app(engine: Engine) -> Quart:
 
 @pytest.fixture
 async def planner(engine: Engine, tenant: Tenant) -> App:
-    """An app of the project's test mode."""
+    """Return an app of the project's test mode."""
     return await engine.write(
         partial(apps.create, tenant=tenant, new=NewApp("Café Planner", [REDIRECT, LOOPBACK], native=True))
     )
@@ -72,7 +72,7 @@ async def planner(engine: Engine, tenant: Tenant) -> App:
 
 @pytest.fixture
 def make_user(engine: Engine, tenant: Tenant) -> MakeUser:
-    """Make a user with a password."""
+    """Return a function that creates a user with a password."""
 
     async def make(email: str = EMAIL, role: str = "admin", by: Tenant = tenant) -> User:
         new = users.NewUser("Ada Lind", email, role)
@@ -90,7 +90,7 @@ async def ada(make_user: MakeUser) -> User:
 
 @pytest.fixture
 async def sign_in_as(engine: Engine) -> Callable[[User], Awaitable[str]]:
-    """Sign a user in without the page; the value of the browser's cookie."""
+    """Return a function that signs a user in without the page, and returns the browser's cookie."""
 
     async def sign_in(user: User) -> str:
         login, value = Login(user.id, hash_of_password()), new_secret("si")
@@ -104,27 +104,27 @@ async def sign_in_as(engine: Engine) -> Callable[[User], Awaitable[str]]:
 
 
 def hidden(page: httpx.Response) -> dict[str, str]:
-    """What the page's first form brings along unseen."""
+    """Return the hidden fields of the page's first form."""
     form = page.text.partition("<form")[2].partition("</form>")[0]
     found = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', form)
     return {name: html.unescape(value) for name, value in found}
 
 
-def told(answer: httpx.Response) -> dict[str, str]:
-    """The query of the address that a redirect goes to."""
+def redirect_query(answer: httpx.Response) -> dict[str, str]:
+    """Return the query of a redirect's address."""
     return dict(parse_qsl(urlsplit(answer.headers["Location"]).query, keep_blank_values=True))
 
 
 @dataclass
 class Browser:
-    """A browser, and what the app `app` asks for in it."""
+    """A browser, with the parameters of the app's request in it."""
 
     http: httpx.AsyncClient
     app: App
-    asked: dict[str, str] = field(default_factory=dict)
+    params: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.asked = {
+        self.params = {
             "client_id": self.app.id,
             "redirect_uri": REDIRECT,
             "scope": SCOPES,
@@ -137,24 +137,24 @@ class Browser:
         return self.http.cookies.get("ledger_sign_in")
 
     def be(self, cookie: str) -> None:
-        """Be the browser that has this cookie."""
+        """Become the browser with this cookie."""
         self.http.cookies.set("ledger_sign_in", cookie, domain="ledger.test")
 
     async def authorize(self, **changed: str | None) -> httpx.Response:
-        """Go where the app sends its users; a parameter that is None is left out."""
-        asked = {name: value for name, value in {**self.asked, **changed}.items() if value is not None}
-        return await self.http.get("/oauth/authorize", params=asked)
+        """Open the address that the app sends its users to; parameters that are None are left out."""
+        params = {name: value for name, value in {**self.params, **changed}.items() if value is not None}
+        return await self.http.get("/oauth/authorize", params=params)
 
     async def sign_in(
         self, email: str = EMAIL, password: str = PASSWORD, **changed: str | None
     ) -> httpx.Response:
-        """Fill in the page and send it."""
+        """Fill in the sign-in form and send it."""
         page = await self.authorize(**changed)
         assert page.status_code == 200, page.text
         return await self.post("sign-in", hidden(page), email=email, password=password)
 
     async def decide(self, decision: str = "allow", **changed: str | None) -> httpx.Response:
-        """Decide on the page that asks."""
+        """Send a decision on the consent page."""
         page = await self.authorize(**changed)
         assert page.status_code == 200, page.text
         return await self.post("consent", hidden(page), decision=decision)
@@ -163,17 +163,17 @@ class Browser:
         return await self.http.post(f"/oauth/{page}", data={**form, **fields})
 
     async def code(self, **changed: str | None) -> str:
-        """A code that was just given."""
+        """Return a newly issued code."""
         answer = await self.decide(**changed)
         assert answer.status_code == 303, answer.text
-        return told(answer)["code"]
+        return redirect_query(answer)["code"]
 
     async def exchange(self, **given: Any) -> httpx.Response:
-        """Exchange at the token endpoint, as an app does from its server."""
+        """Exchange at the token endpoint, as an app's server does."""
         return await self.http.post("/oauth/token", json=given)
 
     async def tokens(self, **changed: str | None) -> dict[str, Any]:
-        """The tokens for a code that was just given."""
+        """Return the tokens for a newly issued code."""
         answer = await self.exchange(code=await self.code(**changed), code_verifier=VERIFIER)
         assert answer.status_code == 200, answer.text
         token: dict[str, Any] = answer.json()
@@ -189,7 +189,7 @@ class Browser:
 
 @pytest.fixture
 async def stranger_browser(app: Quart, planner: App) -> AsyncIterator[Browser]:
-    """A browser in which nobody is signed in."""
+    """Return a browser in which nobody is signed in."""
     transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_010))
     async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
         yield Browser(client, planner)
@@ -199,7 +199,7 @@ async def stranger_browser(app: Quart, planner: App) -> AsyncIterator[Browser]:
 async def browser(
     app: Quart, planner: App, ada: User, sign_in_as: Callable[[User], Awaitable[str]]
 ) -> AsyncIterator[Browser]:
-    """A browser in which Ada is signed in."""
+    """Return a browser in which Ada is signed in."""
     transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_011))
     async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
         browser = Browser(client, planner)

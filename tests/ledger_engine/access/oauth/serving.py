@@ -1,4 +1,4 @@
-"""A server process with an app and a user of its own, and all it says in a file."""
+"""A server process with an app and a user, whose output goes to a file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Serving:
 
     @property
     def said(self) -> str:
-        """What the process has written, on stdout and stderr."""
+        """Return the process's output, on stdout and stderr."""
         return (self.folder / "said.log").read_text(encoding="utf-8")
 
     def start(self, *options: str) -> None:
@@ -48,7 +48,7 @@ class Serving:
         assert self.process.wait(timeout=PATIENCE_S) == 0, self.said
 
     def cli(self, *arguments: str, stdin: str = "") -> Any:
-        """Run a command on the database and give the JSON it prints."""
+        """Run a command on the database and return the JSON it prints."""
         return answer_of_command(self.folder / "ledger.db", *arguments, stdin=stdin)
 
     def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -56,7 +56,7 @@ class Serving:
         return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=PATIENCE_S)
 
     def make_user(self, name: str = "Ada Lind", email: str = EMAIL, role: str = "admin") -> str:
-        """A user of the first project's test mode with the password PASSWORD; an owner's key that made it."""
+        """Create a user of the first project's test mode with the password PASSWORD; return the key used."""
         key: str = self.cli("keys", "create", "--mode", "test", "--role", "owner")["key"]
         answer = httpx.post(
             f"{self.url}/api/users",

@@ -27,7 +27,7 @@ from tests.ledger_engine.access.oauth.conftest import (
     STATE,
     Browser,
     MakeUser,
-    told,
+    redirect_query,
 )
 
 
@@ -43,7 +43,13 @@ def is_page(answer: httpx.Response, status: int) -> bool:
 
 
 async def test_the_five_parameters_are_enough(stranger_browser: Browser) -> None:
-    assert list(stranger_browser.asked) == ["client_id", "redirect_uri", "scope", "state", "code_challenge"]
+    assert list(stranger_browser.params) == [
+        "client_id",
+        "redirect_uri",
+        "scope",
+        "state",
+        "code_challenge",
+    ]
     page = await stranger_browser.authorize()
     assert is_page(page, 200)
     assert "Café Planner" in page.text
@@ -53,7 +59,7 @@ async def test_the_user_comes_back_with_code_state_and_issuer(browser: Browser) 
     answer = await browser.decide()
     assert answer.status_code == 303
     assert answer.headers["Location"].startswith(REDIRECT + "?")
-    back = told(answer)
+    back = redirect_query(answer)
     assert back.keys() == {"code", "state", "iss"}
     assert (back["state"], back["iss"]) == (STATE, BASE)
 
@@ -71,7 +77,7 @@ async def test_a_query_of_the_address_is_kept(browser: Browser, engine: Engine, 
     app = await engine.write(partial(apps.create, tenant=tenant, new=NewApp("Planner", [uri])))
     answer = await browser.decide(client_id=app.id, redirect_uri=uri)
     assert answer.headers["Location"].startswith(uri + "&code=")
-    assert told(answer).keys() == {"tenant", "x", "code", "state", "iss"}
+    assert redirect_query(answer).keys() == {"tenant", "x", "code", "state", "iss"}
 
 
 @pytest.mark.parametrize(
@@ -85,10 +91,10 @@ async def test_a_query_of_the_address_is_kept(browser: Browser, engine: Engine, 
     ],
 )
 async def test_the_usual_other_parameters_do_no_harm(browser: Browser, more: dict[str, str]) -> None:
-    assert "code" in told(await browser.decide(**more))
+    assert "code" in redirect_query(await browser.decide(**more))
 
 
-# What only the user is told
+# What only the user is redirect_query
 
 
 @pytest.mark.parametrize(
@@ -122,8 +128,8 @@ async def test_an_unknown_app_or_address_is_an_error_page_and_never_a_redirect(
 
 @pytest.mark.parametrize("name", ["client_id", "redirect_uri"])
 async def test_who_is_to_be_answered_is_said_once(browser: Browser, name: str) -> None:
-    asked = [*browser.asked.items(), (name, browser.asked[name])]
-    assert is_page(await browser.http.get(f"/oauth/authorize?{urlencode(asked)}"), 400)
+    params = [*browser.params.items(), (name, browser.params[name])]
+    assert is_page(await browser.http.get(f"/oauth/authorize?{urlencode(params)}"), 400)
 
 
 async def test_a_deleted_app_is_unknown(browser: Browser, engine: Engine) -> None:
@@ -151,7 +157,7 @@ async def test_bytes_that_are_no_text_are_a_page(browser: Browser) -> None:
     assert is_page(await browser.http.get("/oauth/authorize?client_id=%ff"), 400)
 
 
-# What the app is told
+# What the app is redirect_query
 
 
 @pytest.mark.parametrize(
@@ -198,7 +204,7 @@ async def test_any_other_fault_is_told_to_the_app(
     answer = await (browser if signed_in else stranger_browser).authorize(**changed)
     assert answer.status_code == 302
     assert answer.headers["Location"].startswith(REDIRECT + "?")
-    back = told(answer)
+    back = redirect_query(answer)
     assert (back["error"], back["iss"]) == (error, BASE)
     assert back["error_description"]
     assert "code" not in back
@@ -207,22 +213,22 @@ async def test_any_other_fault_is_told_to_the_app(
 
 @pytest.mark.parametrize("name", ["scope", "state", "code_challenge", "unknown"])
 async def test_a_parameter_given_twice_is_refused(browser: Browser, name: str) -> None:
-    asked = [*browser.asked.items(), (name, "x"), (name, "")]
-    answer = await browser.http.get(f"/oauth/authorize?{urlencode(asked)}")
-    assert (answer.status_code, told(answer)["error"]) == (302, "invalid_request")
+    params = [*browser.params.items(), (name, "x"), (name, "")]
+    answer = await browser.http.get(f"/oauth/authorize?{urlencode(params)}")
+    assert (answer.status_code, redirect_query(answer)["error"]) == (302, "invalid_request")
 
 
 @pytest.mark.parametrize(("role", "given"), [("member", False), ("admin", False), ("owner", True)])
 async def test_billing_takes_an_owner(
     browser: Browser, make_user: MakeUser, sign_in_as: Any, role: str, given: bool
 ) -> None:
-    """A scope beyond the user's role is told to the app as soon as it is known who the user is."""
+    """A scope beyond the user's role is redirect_query to the app as soon as it is known who the user is."""
     browser.be(await sign_in_as(await make_user("bo@example.com", role)))
     answer = await browser.authorize(scope="read:projects admin:billing")
     if given:
         assert is_page(answer, 200)
         return
-    back = told(answer)
+    back = redirect_query(answer)
     assert (answer.status_code, back["error"], back["state"]) == (302, "invalid_scope", STATE)
 
 
@@ -245,9 +251,9 @@ async def test_an_issuer_that_was_set_is_told_whatever_the_host(
         browser = Browser(client, planner)
         for host in ("evil.example", "127.0.0.1:8700"):
             answer = await client.get(
-                "/oauth/authorize", params={**browser.asked, "scope": "x"}, headers={"Host": host}
+                "/oauth/authorize", params={**browser.params, "scope": "x"}, headers={"Host": host}
             )
-            assert told(answer)["iss"] == "https://ledger.example"
+            assert redirect_query(answer)["iss"] == "https://ledger.example"
             answer = await client.get("/.well-known/oauth-authorization-server", headers={"Host": host})
             assert answer.json()["issuer"] == "https://ledger.example"
             assert answer.json()["token_endpoint"] == "https://ledger.example/oauth/token"
@@ -275,11 +281,11 @@ async def test_without_one_it_is_the_address_of_the_request_unless_it_is_a_stran
     app = create_app(engine, issuer=Issuer(host="box.lan"), wall_clock=lambda: 0.0)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
-        asked = Browser(client, planner).asked
-        answer = await client.get("/oauth/authorize", params={**asked, "scope": "x"}, headers={"Host": host})
+        params = Browser(client, planner).params
+        answer = await client.get("/oauth/authorize", params={**params, "scope": "x"}, headers={"Host": host})
         metadata = await client.get("/.well-known/oauth-authorization-server", headers={"Host": host})
     if good:
-        assert told(answer)["iss"] == metadata.json()["issuer"] == f"http://{host}"
+        assert redirect_query(answer)["iss"] == metadata.json()["issuer"] == f"http://{host}"
     else:
         assert is_page(answer, 400)
         assert (metadata.status_code, metadata.json()["error"]["code"]) == (400, "invalid_value")
@@ -288,7 +294,7 @@ async def test_without_one_it_is_the_address_of_the_request_unless_it_is_a_stran
 
 async def test_a_credential_is_not_looked_at(browser: Browser, make_key: Any) -> None:
     headers = {"Authorization": f"Bearer {api_keys.new_value(False)}"}
-    assert is_page(await browser.http.get("/oauth/authorize", params=browser.asked, headers=headers), 200)
+    assert is_page(await browser.http.get("/oauth/authorize", params=browser.params, headers=headers), 200)
 
 
 async def test_who_asks_too_often_gets_a_page_when_a_person_does(engine: Engine) -> None:

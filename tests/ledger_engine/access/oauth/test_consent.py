@@ -31,7 +31,7 @@ from tests.ledger_engine.access.oauth.conftest import (
     Browser,
     MakeUser,
     hidden,
-    told,
+    redirect_query,
 )
 from tests.ledger_engine.manual_clock import ManualClock
 
@@ -55,9 +55,9 @@ async def test_each_scope_is_told_in_words(browser: Browser, make_user: MakeUser
 
 
 async def test_yes_gives_a_code_and_no_is_told_to_the_app(browser: Browser, engine: Engine) -> None:
-    assert "code" in told(await browser.decide("allow"))
+    assert "code" in redirect_query(await browser.decide("allow"))
     answer = await browser.decide("deny")
-    back = told(answer)
+    back = redirect_query(answer)
     assert answer.status_code == 303
     assert answer.headers["Location"].startswith(REDIRECT + "?")
     assert (back["error"], back["state"], back["iss"]) == ("access_denied", STATE, BASE)
@@ -67,14 +67,14 @@ async def test_yes_gives_a_code_and_no_is_told_to_the_app(browser: Browser, engi
 
 @pytest.mark.parametrize("decision", ["", "yes", "ALLOW", "allow "])
 async def test_anything_but_yes_is_no(browser: Browser, engine: Engine, decision: str) -> None:
-    assert told(await browser.decide(decision))["error"] == "access_denied"
+    assert redirect_query(await browser.decide(decision))["error"] == "access_denied"
     assert await grants_kept(engine) == 0
 
 
 async def test_one_form_gives_one_code_however_often_it_is_sent(browser: Browser, engine: Engine) -> None:
     form = hidden(await browser.authorize())
     answers = await asyncio.gather(*(browser.post("consent", form, decision="allow") for _ in range(20)))
-    codes = {told(answer)["code"] for answer in answers}
+    codes = {redirect_query(answer)["code"] for answer in answers}
     assert len(codes) == await grants_kept(engine) == 1
     assert (await browser.exchange(code=codes.pop(), code_verifier=VERIFIER)).status_code == 200
 
@@ -84,7 +84,7 @@ async def test_a_form_whose_code_is_over_gives_none_again(
     browser: Browser, engine: Engine, clock: ManualClock, ada: User, since: str
 ) -> None:
     form = hidden(await browser.authorize())
-    code = told(await browser.post("consent", form, decision="allow"))["code"]
+    code = redirect_query(await browser.post("consent", form, decision="allow"))["code"]
     if since == "redeemed":
         tokens = (await browser.exchange(code=code, code_verifier=VERIFIER)).json()
     elif since == "expired":
@@ -98,7 +98,7 @@ async def test_a_form_whose_code_is_over_gives_none_again(
     assert await grants_kept(engine) == 1
     if since == "redeemed":
         assert (await browser.use(tokens["access_token"])).status_code == 200
-    assert told(await browser.decide())["code"] != code
+    assert redirect_query(await browser.decide())["code"] != code
 
 
 async def test_the_user_is_asked_each_time(browser: Browser) -> None:
@@ -113,7 +113,7 @@ async def test_the_user_is_asked_each_time(browser: Browser) -> None:
 async def test_a_consent_that_was_not_asked_for_here_is_refused(
     browser: Browser, engine: Engine, token: str | None
 ) -> None:
-    form = dict(browser.asked) if token is None else {**browser.asked, "token": token}
+    form = dict(browser.params) if token is None else {**browser.params, "token": token}
     answer = await browser.post("consent", form, decision="allow")
     assert (answer.status_code, "Location" in answer.headers) == (403, False)
     assert await grants_kept(engine) == 0
@@ -210,9 +210,9 @@ async def test_nobody_else_can_allow_it(
     cookie = new_secret("si")
     if who != "nobody":
         cookie = await sign_in_as(await make_user(by=Tenant(tenant.project, livemode=True)))
-    asked = AuthorizationRequest(planner, REDIRECT, ["read:projects"], STATE, "A" * 43)
+    params = AuthorizationRequest(planner, REDIRECT, ["read:projects"], STATE, "A" * 43)
     with pytest.raises(RefusedToApp) as told_to_app:
-        await engine.write(partial(decide, authorization=asked, sign_in=cookie, code="ac_1"))
+        await engine.write(partial(decide, authorization=params, sign_in=cookie, code="ac_1"))
     assert told_to_app.value.error == "access_denied"
     assert await grants_kept(engine) == 0
 
@@ -225,7 +225,7 @@ async def test_a_role_that_was_lowered_while_the_page_was_open_gives_no_more(
     form = hidden(await browser.authorize(scope="admin:billing"))
     lower = "UPDATE users SET role = 'admin' WHERE id = :id"
     await engine.write(lambda unit: unit.execute(lower, {"id": owner.id}))
-    assert told(await browser.post("consent", form, decision="allow"))["error"] == "invalid_scope"
+    assert redirect_query(await browser.post("consent", form, decision="allow"))["error"] == "invalid_scope"
     assert await grants_kept(engine) == 0
 
 

@@ -119,8 +119,8 @@ LASTING = {
 def test_what_outlasts_a_grant_is_known() -> None:
     declared = {
         (each.method, each.path.replace("<id>", "{key}" if "api_keys" in each.path else "{endpoint}"))
-        for room in RESOURCES
-        for each in room.operations
+        for resource in RESOURCES
+        for each in resource.operations
         if each.lasting
     }
     assert declared == set(LASTING)
@@ -310,7 +310,7 @@ async def test_a_token_of_an_api_key_is_not_given_back_here(browser: Browser, ma
 
 @pytest.fixture
 def counting(engine: Engine) -> Quart:
-    """The application at a moment that stands still."""
+    """Return an application whose clock stands still."""
     return create_app(
         engine, issuer=Issuer(BASE), auth_rate_limit=AuthRateLimit(1000, 1000), wall_clock=lambda: 0.0
     )

@@ -12,7 +12,7 @@ import pytest
 from authlib.integrations.httpx_client import AsyncOAuth2Client
 from authlib.oauth2.rfc8414 import AuthorizationServerMetadata
 
-from tests.ledger_engine.access.oauth.conftest import hidden, told
+from tests.ledger_engine.access.oauth.conftest import hidden, redirect_query
 from tests.ledger_engine.access.oauth.serving import EMAIL, PASSWORD, Serving
 
 pytestmark = pytest.mark.process
@@ -37,7 +37,7 @@ def client_id(serving: Serving) -> str:
 
 
 def sign_in_and_decide(url: str, decision: str = "allow") -> tuple[str, list[str]]:
-    """What a user's browser does: the address it is sent to at last, and the secrets it saw."""
+    """Do what a user's browser does; return the last address it is sent to, and the secrets it saw."""
     with httpx.Client(follow_redirects=False) as browser:
         base = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
         page = browser.get(url)
@@ -88,7 +88,7 @@ async def test_a_client_that_knows_the_address_alone_gets_all_the_way(
         )
         back, _ = sign_in_and_decide(url)
         assert back.startswith(REDIRECT)
-        assert told(httpx.Response(303, headers={"Location": back}))["iss"] == metadata["issuer"]
+        assert redirect_query(httpx.Response(303, headers={"Location": back}))["iss"] == metadata["issuer"]
         token = await client.fetch_token(
             metadata["token_endpoint"], authorization_response=back, state=state, code_verifier=VERIFIER
         )
@@ -116,16 +116,16 @@ def test_no_secret_is_in_clear_in_a_log_an_error_the_database_or_a_backup(
     serving: Serving, client_id: str, tmp_path: Path
 ) -> None:
     key = serving.make_user()
-    asked = {
+    params = {
         "client_id": client_id,
         "redirect_uri": REDIRECT,
         "scope": "read:projects write:projects",
         "state": "a-state-of-the-app",
         "code_challenge": CHALLENGE,
     }
-    url = str(httpx.URL(f"{serving.url}/oauth/authorize", params=asked))
+    url = str(httpx.URL(f"{serving.url}/oauth/authorize", params=params))
     back, secrets = sign_in_and_decide(url)
-    code = told(httpx.Response(303, headers={"Location": back}))["code"]
+    code = redirect_query(httpx.Response(303, headers={"Location": back}))["code"]
     secrets += [PASSWORD, VERIFIER, code, key]
     errors: list[str] = []
 
@@ -144,7 +144,7 @@ def test_no_secret_is_in_clear_in_a_log_an_error_the_database_or_a_backup(
             secrets.extend(token[name] for name in ("access_token", "refresh_token") if name in token)
             return token
 
-        send("/oauth/sign-in", form=True, **asked, email=EMAIL, password=PASSWORD, token=secrets[0])
+        send("/oauth/sign-in", form=True, **params, email=EMAIL, password=PASSWORD, token=secrets[0])
         for form in (True, False):
             exchange(form, code=code, code_verifier=VERIFIER + "-wrong")
         first = exchange(False, code=code, code_verifier=VERIFIER)

@@ -256,7 +256,7 @@ async def test_a_form_is_taken_from_the_browser_it_was_given_to_alone(
 
 
 async def test_a_refused_form_leads_back_to_a_good_one(stranger_browser: Browser, ada: User) -> None:
-    answer = await stranger_browser.post("sign-in", stranger_browser.asked, email=EMAIL, password=PASSWORD)
+    answer = await stranger_browser.post("sign-in", stranger_browser.params, email=EMAIL, password=PASSWORD)
     assert answer.status_code == 403
     [path] = re.findall(r'href="(/oauth/authorize\?[^"]*)"', answer.text)
     assert (await stranger_browser.http.get(path.replace("&amp;", "&"))).status_code == 200
@@ -296,7 +296,7 @@ async def test_what_is_no_form_of_ours_is_an_error_page(browser: Browser, page: 
 
 @pytest.mark.parametrize("page", ["sign-in", "consent", "sign-out"])
 async def test_a_form_is_not_got(browser: Browser, page: str) -> None:
-    answer = await browser.http.get(f"/oauth/{page}", params=browser.asked)
+    answer = await browser.http.get(f"/oauth/{page}", params=browser.params)
     assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
 
 

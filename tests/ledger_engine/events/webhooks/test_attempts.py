@@ -18,7 +18,7 @@ from ledger_engine.ledger import accounts, transactions, users
 from tests.ledger_engine.conftest import START, Run
 from tests.ledger_engine.manual_clock import ManualClock
 
-ROOM = 10**9
+UNLIMITED = 10**9
 
 
 class Sending:
@@ -44,9 +44,9 @@ class Sending:
         assert row is not None
         return row["id"] or ""
 
-    async def feed(self, after: str = "", room: int = ROOM, bytes_room: int = ROOM) -> Feed:
+    async def feed(self, after: str = "", count_max: int = UNLIMITED, bytes_left: int = UNLIMITED) -> Feed:
         return await self.engine.read(
-            lambda unit: attempts.feed(unit, self.subscription, after, room, bytes_room)
+            lambda unit: attempts.feed(unit, self.subscription, after, count_max, bytes_left)
         )
 
     async def record(self, *outcomes: Outcome, now: int | None = None) -> None:
@@ -63,7 +63,7 @@ class Sending:
         return found.items
 
     def outcome(self, event: str, **changed: Any) -> Outcome:
-        """A success of this event, or what `changed` makes of it."""
+        """Return a successful attempt for this event, with the fields in `changed`."""
         good = Outcome(
             endpoint=self.subscription.endpoint,
             project=self.tenant.project,
@@ -115,7 +115,7 @@ async def test_page_by_page_nothing_is_left_out_and_nothing_comes_twice(sending:
     fed: list[str] = []
     cursor, more = "", True
     while more:
-        feed = await sending.feed(cursor, room=7)
+        feed = await sending.feed(cursor, count_max=7)
         assert len(feed.messages) <= 7
         fed += [message.id for message in feed.messages]
         cursor, more = feed.read_to, feed.more
@@ -125,8 +125,8 @@ async def test_page_by_page_nothing_is_left_out_and_nothing_comes_twice(sending:
 async def test_large_bodies_are_fed_few_at_a_time(sending: Sending) -> None:
     await sending.happen(10)
     size = len((await sending.feed()).messages[0].body)
-    assert len((await sending.feed(bytes_room=3 * size)).messages) == 3
-    feed = await sending.feed(bytes_room=1)
+    assert len((await sending.feed(bytes_left=3 * size)).messages) == 3
+    feed = await sending.feed(bytes_left=1)
     assert (len(feed.messages), feed.more) == (1, True)
 
 

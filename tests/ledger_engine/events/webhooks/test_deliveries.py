@@ -139,11 +139,11 @@ async def test_what_overtook_another_event_is_sent_again(sending: Sending, write
 
 
 async def test_sending_again_is_announced(sending: Sending, write: Run) -> None:
-    heard: list[frozenset[str]] = []
+    announced: list[frozenset[str]] = []
     (event,) = await attempted(sending)
-    sending.engine.listen(heard.append)
+    sending.engine.listen(announced.append)
     await write(deliveries.resend, event)
-    assert endpoints.TOPIC in heard[-1]
+    assert endpoints.TOPIC in announced[-1]
 
 
 async def test_a_second_use_of_a_key_sends_nothing(sending: Sending, write: Run) -> None:
@@ -158,14 +158,14 @@ async def test_a_second_use_of_a_key_sends_nothing(sending: Sending, write: Run)
 async def test_of_others_nothing_is_sent_again(sending: Sending, write: Run, stranger: Tenant) -> None:
     (event,) = await attempted(sending)
     endpoint = sending.subscription.endpoint
-    for asked in (
+    for call in (
         write(deliveries.resend, event, by=stranger),
         write(deliveries.resend, "evt_none"),
         write(deliveries.resend, event, "whe_none"),
         write(deliveries.resend_failed, 0, endpoint, by=stranger),
     ):
         with pytest.raises(NotFound):
-            await asked
+            await call
     assert await write(deliveries.resend_failed, 0, by=stranger) == 0
     assert await sending.pending() == []
 

@@ -210,14 +210,14 @@ async def test_a_cursor_never_goes_back(engine: Engine, register: Run) -> None:
 
 
 async def test_every_change_is_announced(engine: Engine, register: Run, write: Run) -> None:
-    heard: list[frozenset[str]] = []
+    announced: list[frozenset[str]] = []
     made = await register()
-    engine.listen(heard.append)
+    engine.listen(announced.append)
     await write(endpoints.disable, made.id)
     await write(endpoints.enable, made.id)
     await write(endpoints.roll_secret, made.id, "whsec_y", "whsec_y")
     await write(deleted.delete, made.id)
-    assert [endpoints.TOPIC in topics for topics in heard] == [True] * 4
+    assert [endpoints.TOPIC in topics for topics in announced] == [True] * 4
 
 
 # When an endpoint is disabled by itself
@@ -230,7 +230,7 @@ class Outcomes:
         self._engine, self._clock, self._read, self._id = engine, clock, read, id
 
     async def note(self, *, succeeded: bool = False, gone: bool = False, after: int = 0) -> Any:
-        """The endpoint after some outcomes, the milliseconds `after` the ones before."""
+        """Return the endpoint after some outcomes, `after` milliseconds after the ones before."""
         self._clock.advance(after)
         now = self._clock.now()
         await self._engine.write(

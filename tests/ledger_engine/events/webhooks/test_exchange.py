@@ -217,17 +217,17 @@ async def test_the_name_is_looked_up_once_for_a_connection(
 ) -> None:
     """Between the look-up that is judged and the connection there is no second one to be cheated in."""
     names("hooks.example", ["127.0.0.1"])
-    asked: list[str] = []
+    lookups: list[str] = []
     answered = socket.getaddrinfo
 
     def count(host: str, *arguments: Any, **more: Any) -> Any:
-        asked.append(host)
+        lookups.append(host)
         return answered(host, *arguments, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", count)
     async with receiving() as receiver:
         (await connect(Target("hooks.example", receiver.port, False, "/"), livemode=False)).close()
-    assert [host for host in asked if host == "hooks.example"] == ["hooks.example"]
+    assert [host for host in lookups if host == "hooks.example"] == ["hooks.example"]
 
 
 async def test_a_dead_address_gives_way_to_the_next(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,15 +243,15 @@ async def test_a_name_that_is_none_fails_with_a_reason() -> None:
 
 
 async def test_those_who_want_the_same_name_ask_for_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    lookups = []
 
     def ask(host: str, *_: object, **__: object) -> list[tuple[object, ...]]:
-        asked.append(host)
+        lookups.append(host)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))]
 
     monkeypatch.setattr(socket, "getaddrinfo", ask)
     assert await asyncio.gather(*(look_up("hooks.example") for _ in range(20))) == [["127.0.0.1"]] * 20
-    assert asked == ["hooks.example"]
+    assert lookups == ["hooks.example"]
 
 
 async def test_registering_a_name_that_leads_inside_is_refused(names: Names) -> None:

@@ -1,15 +1,21 @@
-"""What is on its way to one endpoint: how far it has come, and what there is room for."""
+"""What is on its way to one endpoint: how far it has come, and how much more it may take."""
 
 from __future__ import annotations
 
 import pytest
 
 from ledger_engine.events.outbox import Message
-from ledger_engine.events.webhooks import outgoing as room
 from ledger_engine.events.webhooks.addresses import parse_url
 from ledger_engine.events.webhooks.attempts import Feed, Retry
 from ledger_engine.events.webhooks.endpoints import Subscription, sign
-from ledger_engine.events.webhooks.outgoing import FIRSTS_AHEAD, NEVER, RETRIES_AHEAD, Outgoing, Sent
+from ledger_engine.events.webhooks.outgoing import (
+    BYTES_AHEAD,
+    FIRSTS_AHEAD,
+    NEVER,
+    RETRIES_AHEAD,
+    Outgoing,
+    Sent,
+)
 
 URL = "http://127.0.0.1:4242/hook?a=b"
 
@@ -107,7 +113,7 @@ def test_no_more_is_handed_over_than_there_is_room_for(outgoing: Outgoing) -> No
 
 
 def test_large_bodies_take_the_room_of_many(outgoing: Outgoing) -> None:
-    large = message(1, size=room.BYTES_AHEAD)
+    large = message(1, size=BYTES_AHEAD)
     outgoing.take_feed(Feed([large], "evt_001", True))
     outgoing.looks_at = NEVER
     assert not outgoing.has_demand(0)

@@ -64,7 +64,7 @@ async def owning() -> AsyncIterator[Owner]:
 
 
 def child() -> int:
-    """The id of our only child process that is a sender."""
+    """Return the id of our only child process that is a sender."""
     found = subprocess.run(
         ["ps", "-o", "pid=", "--ppid", str(os.getpid())], capture_output=True, text=True, check=True
     )

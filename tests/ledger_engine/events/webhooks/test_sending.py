@@ -328,7 +328,7 @@ async def test_a_receiver_over_tls_is_sent_to(
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 that is its own authority, and its key."""
+    """Return a certificate for 127.0.0.1 that is its own authority, and its key."""
     return make_certificate(tmp_path_factory.mktemp("tls"), x509.IPAddress(IPv4Address("127.0.0.1")))
 
 

@@ -28,13 +28,13 @@ from tests.ledger_engine.manual_clock import ManualClock
 
 @pytest.fixture
 def app(engine: Engine) -> Quart:
-    """The application in which each request has a minute of its own, so that none is refused for its rate."""
+    """Return an application in which each request has a new minute, so that none exceeds its limit."""
     return create_app(engine, wall_clock=partial(next, itertools.count(0, 60)))
 
 
 @pytest.fixture
 async def key(engine: Engine, tenant: Tenant) -> tuple[str, str]:
-    """The id and the value of an admin's key."""
+    """Return the id and the value of an admin's key."""
     value = api_keys.new_value(livemode=False)
     made = await engine.write(partial(api_keys.create, tenant=tenant, new=NewApiKey(), value=value))
     return made.id, value

@@ -1,4 +1,4 @@
-"""Connections are closed when they wait too long for their client, or when others need the room."""
+"""Connections are closed when they wait too long for their client, or when others need the registry."""
 
 from __future__ import annotations
 
@@ -37,49 +37,49 @@ async def added(to: Connections, count: int) -> list[Client]:
 
 @pytest.mark.usefixtures("room_for_three")
 async def test_a_new_connection_takes_the_place_of_the_one_that_waits_longest_for_its_client() -> None:
-    room = Connections.of(WorkerContext(None), NEVER_S)
-    first, second, third = await added(room, 3)
-    room.note_busy(first)
-    room.note_awaited(second)
+    registry = Connections.of(WorkerContext(None), NEVER_S)
+    first, second, third = await added(registry, 3)
+    registry.note_busy(first)
+    registry.note_awaited(second)
     for longest in (third, second):
-        await added(room, 1)
+        await added(registry, 1)
         assert longest.closed.is_set()
-        room.remove(longest)
+        registry.remove(longest)
     assert not first.closed.is_set()
 
 
 @pytest.mark.usefixtures("room_for_three")
 async def test_no_connection_is_taken_where_all_are_busy() -> None:
-    room = Connections.of(WorkerContext(None), NEVER_S)
-    clients = await added(room, 3)
+    registry = Connections.of(WorkerContext(None), NEVER_S)
+    clients = await added(registry, 3)
     for client in clients:
-        room.note_busy(client)
-    assert not await room.add(Client())
-    room.remove(clients[0])
-    assert await room.add(Client())
+        registry.note_busy(client)
+    assert not await registry.add(Client())
+    registry.remove(clients[0])
+    assert await registry.add(Client())
 
 
 async def test_what_stands_idle_too_long_is_closed_and_what_is_busy_is_not() -> None:
-    room = Connections.of(WorkerContext(None), 0.01)
-    busy, awaited, idle = await added(room, 3)
-    room.note_busy(busy)
-    room.note_awaited(awaited)
+    registry = Connections.of(WorkerContext(None), 0.01)
+    busy, awaited, idle = await added(registry, 3)
+    registry.note_busy(busy)
+    registry.note_awaited(awaited)
     await idle.closed.wait()
     assert [each.closed.is_set() for each in (busy, awaited)] == [False, False]
-    room.note_idle(busy)
+    registry.note_idle(busy)
     await busy.closed.wait()
 
 
 async def test_what_is_idle_is_closed_when_the_server_stops() -> None:
     context = WorkerContext(None)
-    room = Connections.of(context, NEVER_S)
-    idle, busy = await added(room, 2)
-    room.note_busy(busy)
+    registry = Connections.of(context, NEVER_S)
+    idle, busy = await added(registry, 2)
+    registry.note_busy(busy)
     await context.terminated.set()
     await idle.closed.wait()
     assert not busy.closed.is_set()
-    room.note_idle(busy)
-    (late,) = await added(room, 1)
+    registry.note_idle(busy)
+    (late,) = await added(registry, 1)
     for client in (busy, late):
         await client.closed.wait()
 
@@ -89,9 +89,9 @@ async def test_memory_is_given_back_after_many_connections(monkeypatch: pytest.M
     monkeypatch.setattr(connections, "trim_memory", given_back.set)
     monkeypatch.setattr(connections, "TRIM_FROM", 4)
     monkeypatch.setattr(connections, "TRIM_AFTER_S", 0)
-    room = Connections.of(WorkerContext(None), NEVER_S)
-    for client in (await added(room, 4))[:2]:
-        room.remove(client)
+    registry = Connections.of(WorkerContext(None), NEVER_S)
+    for client in (await added(registry, 4))[:2]:
+        registry.remove(client)
     await given_back.wait()
 
 

@@ -32,7 +32,7 @@ class Connection:
         self._writer.close()
 
     async def read_past(self, mark: bytes) -> bytes:
-        """What comes up to the mark and with it."""
+        """Return the bytes up to and including the mark."""
         return await self._reader.readuntil(mark)
 
     async def read_to_the_end(self) -> bytes:
@@ -42,7 +42,7 @@ class Connection:
 
 @contextlib.asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[Connection]:
-    """A connection to a server of this ASGI application."""
+    """Yield a connection to a server of this ASGI application."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     config = Config()
@@ -62,7 +62,7 @@ async def serving(app: Any) -> AsyncIterator[Connection]:
 
 @contextlib.asynccontextmanager
 async def answering(messages: Messages, waits: asyncio.Event | None = None) -> AsyncIterator[Connection]:
-    """A connection to a server whose answer is always these ASGI messages; `waits` comes before the last."""
+    """Yield a connection to a server that answers with these messages, the last of them after `waits`."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":

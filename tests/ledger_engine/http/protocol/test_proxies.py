@@ -12,7 +12,7 @@ PEER = ("10.0.0.9", 4711)
 
 
 async def seen(hops: int, *headers: tuple[str, str]) -> dict[str, Any]:
-    """The scope that reaches the application."""
+    """Return the scope that reaches the application."""
     found: list[dict[str, Any]] = []
 
     async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:

@@ -14,7 +14,7 @@ LENGTH = {b"content-length": b"9"}
 
 
 def messages(*bodies: bytes, end: dict[str, Any] | None = None) -> Callable[[], Awaitable[dict[str, Any]]]:
-    """What a server would hand over: the parts of a body, and then nothing more or the end."""
+    """Return a `receive` that returns the parts of a body, and then nothing more or the end."""
     last = len(bodies) - 1 if end is None else len(bodies)
     parts = [
         {"type": "http.request", "body": body, "more_body": place != last}

@@ -25,7 +25,7 @@ async def cafe(engine: Engine) -> Project:
 
 @pytest.fixture
 async def owner(app: Quart, cafe: Project, make_key: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """A client with an owner's key of the café."""
+    """Yield a client with an owner's key of the café."""
     headers = {"Authorization": f"Bearer {await make_key(of=cafe.id, role='owner')}"}
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(

@@ -164,7 +164,7 @@ class Served:
         self.ended = asyncio.Event()
 
     def stop(self) -> None:
-        """What the server does when it is told to stop."""
+        """Stop as the server does."""
         self._background.begin_stop()
         self._stop.set()
 
@@ -196,7 +196,7 @@ class Stream:
         self.comments = 0
 
     async def next(self) -> dict[str, str]:
-        """The fields of the next message; empty when the stream has ended."""
+        """Return the fields of the next message; empty when the stream has ended."""
         fields: dict[str, str] = {}
         async with asyncio.timeout(60):
             async for line in self._lines:
@@ -217,7 +217,7 @@ class Stream:
 async def listening(
     served: Served, key: str, last: str | None = None
 ) -> AsyncIterator[tuple[Stream, dict[str, str]]]:
-    """A listener that has had its first message."""
+    """Connect a listener that has received its first message."""
     headers = {"Authorization": f"Bearer {key}"} | ({} if last is None else {"Last-Event-ID": last})
     async with (
         httpx.AsyncClient(base_url=served.url, headers=headers, timeout=60) as client,
@@ -241,9 +241,9 @@ async def test_the_first_message_has_a_secret_and_each_later_one_is_signed_with_
         await happen(engine, tenant, 3)
         messages = await engine.read(lambda unit: outbox.after(unit, tenant, "", 3))
         for message in messages:
-            told = await stream.next()
-            assert (told["id"], told["event"]) == (message.id, "event")
-            data = json.loads(told["data"])
+            sent = await stream.next()
+            assert (sent["id"], sent["event"]) == (message.id, "event")
+            data = json.loads(sent["data"])
             assert data["body"] == message.body
             assert data["signature"] == endpoints.sign(secret, message.body.encode())
 
@@ -395,7 +395,7 @@ async def test_of_listeners_that_come_together_no_more_are_let_in_than_there_is_
         streams: list[Stream] = []  # one that nobody holds is closed
 
         async def ask() -> tuple[int, bool]:
-            """The status, and whether a first message comes."""
+            """Return the status, and whether a first message comes."""
             response = await stack.enter_async_context(client.stream("GET", "/v1/events/stream"))
             streams.append(stream := Stream(response))
             return response.status_code, response.status_code == 200 and bool(await stream.next())
@@ -425,13 +425,13 @@ async def test_a_listener_that_reads_nothing_costs_little_and_harms_nobody(
         await asyncio.gather(
             *(engine.write(partial(accounts.create, tenant=tenant, new=large)) for _ in range(500))
         )
-        heard = await stream.events(500)
-    assert heard == sorted(set(heard))
+        received = await stream.events(500)
+    assert received == sorted(set(received))
     # 10 MB happened; what was not taken is in the buffers of two sockets and one write, or not read yet.
     taken = 0
     data = b""
     async with asyncio.timeout(60):
-        while heard[-1].encode() not in data:
+        while received[-1].encode() not in data:
             data = data[-64:] + await reader.read(1 << 16)
             taken += len(data) - 64
     assert taken > 5_000_000

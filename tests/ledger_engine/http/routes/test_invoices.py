@@ -243,7 +243,7 @@ async def test_what_the_state_forbids_is_409(
 
 
 async def requests_on(api: httpx.AsyncClient, id: str) -> list[tuple[str, httpx.Response]]:
-    """The answer to each request that can be made of an invoice."""
+    """Return the answer to each request that an invoice allows."""
     path = f"/v1/invoices/{id}"
     return [
         ("read", await api.get(path)),

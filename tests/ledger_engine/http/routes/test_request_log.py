@@ -32,7 +32,7 @@ class Recorded:
         return httpx.AsyncClient(transport=transport, base_url="http://ledger.test", headers=headers)
 
     async def log(self, **filters: str) -> list[dict[str, Any]]:
-        """The entries, newest first."""
+        """Return the entries, newest first."""
         self._recorder.start()
         await self._recorder.stop()
         answer = await self.client.get("/v1/requests", params=filters)

@@ -42,7 +42,7 @@ def post(api: httpx.AsyncClient, till: str) -> Run:
 
 @pytest.fixture
 def rows(api: httpx.AsyncClient, till: str) -> Run:
-    """The statement as CSV, by rows."""
+    """Return the statement as CSV, by rows."""
 
     async def get(**period: str) -> list[list[str]]:
         answer = await api.get(f"/v1/accounts/{till}/statement", params=period, headers=CSV)

@@ -20,7 +20,7 @@ KEY = "sk_test_" + "A" * 32
 
 @pytest.fixture
 def app(engine: Engine) -> Quart:
-    """The application with an authentication endpoint that does not count; test_limits.py is about that."""
+    """Return an application without the limit of authentication endpoints, which test_limits.py tests."""
     return create_app(engine, auth_rate_limit=AuthRateLimit(1_000_000, 1_000_000))
 
 

@@ -169,7 +169,7 @@ async def test_to_others_an_endpoint_does_not_exist(
 ) -> None:
     made = await register(api)
     path = f"{PATH}/{made['id']}"
-    for method, asked in (
+    for method, target in (
         ("GET", path),
         ("DELETE", path),
         ("GET", f"{path}/deliveries"),
@@ -177,8 +177,8 @@ async def test_to_others_an_endpoint_does_not_exist(
         ("POST", f"{path}/disable"),
         ("POST", f"{path}/enable"),
     ):
-        answer = await stranger_api.request(method, asked)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found"), asked
+        answer = await stranger_api.request(method, target)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found"), target
     assert (await stranger_api.get(PATH)).json()["data"] == []
     assert (await api.get(path)).json()["status"] == "enabled"
 
@@ -188,15 +188,15 @@ async def test_a_key_that_only_reads_changes_nothing(api: httpx.AsyncClient, api
     path = f"{PATH}/{(await register(api))['id']}"
     assert (await reader.get(path)).status_code == 200
     assert (await reader.get(f"{path}/deliveries")).status_code == 200
-    for method, asked, body in (
+    for method, target, body in (
         ("POST", PATH, {"url": URL}),
         ("DELETE", path, None),
         ("POST", f"{path}/roll_secret", None),
         ("POST", f"{path}/disable", None),
         ("POST", f"{path}/enable", None),
     ):
-        answer = await reader.request(method, asked, json=body)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "missing_scope"), asked
+        answer = await reader.request(method, target, json=body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "missing_scope"), target
 
 
 async def test_who_may_not_read_users_is_not_sent_their_events(api_with: Run) -> None:
