@@ -19,7 +19,6 @@ from ledger_engine.core.errors import LedgerError
 from ledger_engine.http.errors import UnsupportedMethod, render
 from ledger_engine.http.operations import CALL, Call, Route, Routes, Streamed
 from ledger_engine.http.protocol.asgi import Asgi, Receive, Send, send_answer, until_gone
-from ledger_engine.http.protocol.gate import HEALTH
 
 
 class Dispatcher:
@@ -37,6 +36,9 @@ class Dispatcher:
             for route in routes.routes
         ]
         self._operations = Map(rules, merge_slashes=False).bind("")
+        self._public = {
+            route.operation.path for routes in resources for route in routes.routes if route.operation.public
+        }
         # The operations found so far whose path has no variable part, by path and method.
         self._found: dict[tuple[str, str], Route] = {}
 
@@ -65,8 +67,8 @@ class Dispatcher:
     def _match(self, call: Call, path: str, method: str) -> tuple[Route | None, dict[str, Any]]:
         """Return the requested operation, None if there is none, and the variable parts of its path.
 
-        Raises UnsupportedMethod when the path has other methods. Under /api an unknown path or method also
-        needs a valid credential (docs/interface.md#auth-directory).
+        Raises UnsupportedMethod when the path has other methods. Under /v1 and /api an unknown path or method
+        also needs a valid credential (docs/interface.md#authentication).
         """
         known = self._found.get((path, method))
         if known is not None:
@@ -74,7 +76,7 @@ class Dispatcher:
         try:
             route, parts = self._operations.match(path, method)
         except (NotFound, MethodNotAllowed) as error:
-            if path.startswith("/api/") and path != HEALTH:
+            if f"{path}/".startswith(("/v1/", "/api/")) and path not in self._public:
                 call.authenticate()
             if isinstance(error, MethodNotAllowed):
                 raise UnsupportedMethod(sorted(error.valid_methods or ())) from None

@@ -177,7 +177,7 @@ async def test_a_failure_of_the_directory_has_the_directorys_form(
     assert answer.headers["Request-Id"] in answer.json()["message"]
 
 
-@pytest.mark.parametrize("path", ["/api", "/v1/nothing", "/nothing"])
+@pytest.mark.parametrize("path", ["/v2", "/v1x", "/apis/users", "/oauth/nothing", "/nothing"])
 async def test_a_path_that_is_none_is_404_without_a_credential_too(
     anyone: httpx.AsyncClient, path: str
 ) -> None:
@@ -190,15 +190,22 @@ async def test_a_path_that_is_none_is_404_without_a_credential_too(
         ("GET", "/api/nothing", 404),
         ("PUT", "/api/users", 405),
         ("GET", "/api/users/usr_none/nothing", 404),
+        ("GET", "/api", 404),
         ("POST", "/api/health", 405),
+        ("GET", "/v1/nothing", 404),
+        ("PUT", "/v1/accounts", 405),
+        ("DELETE", "/v1/accounts/acc_none", 405),
+        ("GET", "/v1/auth/token/nothing", 404),
+        ("GET", "/v1", 404),
+        ("GET", "/v1/auth/token", 405),
     ],
 )
-async def test_in_the_directory_a_credential_is_asked_for_first_but_for_the_health_check(
+async def test_a_credential_is_asked_for_first_where_only_some_paths_are_public(
     anyone: httpx.AsyncClient, api: httpx.AsyncClient, method: str, path: str, status: int
 ) -> None:
-    """docs/interface.md#auth-directory: every request needs one."""
+    """docs/interface.md#auth-bearer, #auth-directory: every other request needs one."""
     without = await anyone.request(method, path)
-    assert without.status_code == (405 if path == "/api/health" else 401)
+    assert without.status_code == (405 if path in ("/api/health", "/v1/auth/token") else 401)
     bad = {"Authorization": "Bearer sk_test_" + "0" * 32}
     assert (await anyone.request(method, path, headers=bad)).status_code == without.status_code
     assert (await api.request(method, path)).status_code == status
