@@ -231,7 +231,8 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes]) -> None:
     if scope["path"].startswith("//"):
         # Quart would treat it as the path with one slash, which is not the path counted here.
         raise NotFound("path", scope["path"])
-    if len(scope["raw_path"]) + 1 + len(scope["query_string"]) > URL_MAX:
+    query = scope["query_string"]
+    if len(scope["raw_path"]) + (len(query) + 1 if query else 0) > URL_MAX:
         raise UriTooLong(f"The URL is longer than {URL_MAX} bytes.")
     if _HOST.fullmatch(headers.get(b"host", b"")) is None:
         raise InvalidRequest(
