@@ -42,7 +42,6 @@ from ledger_engine.http.protocol.request_body import (
     is_small,
     read_body,
 )
-from ledger_engine.http.sign_in import html_pages
 
 URL_MAX = 8 * 1024  # bytes (docs/interface.md#request-size)
 HEADERS_MAX = 16 * 1024
@@ -120,7 +119,7 @@ class Gate:
 
         try:
             if verdict.wait or refusal is not None:
-                await _refuse_request(refusal, verdict, scope["path"], headers, send_with_headers)
+                await _refuse_request(refusal, verdict, scope["path"], send_with_headers)
                 return
             scope[CALL] = call
             await self._app(scope, receive, send_with_headers)
@@ -129,7 +128,7 @@ class Gate:
         except TooManyBodies:
             verdict = replace(verdict, remaining=0, wait=1)
             added[1:] = verdict.headers()
-            await _refuse_request(None, verdict, scope["path"], headers, send_with_headers)
+            await _refuse_request(None, verdict, scope["path"], send_with_headers)
         except Exception:
             log.exception("request %s failed", request_id)
             if status:
@@ -254,13 +253,9 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes]) -> None:
     check_length(headers)
 
 
-async def _refuse_request(
-    refusal: LedgerError | None, verdict: Verdict, path: str, headers: dict[bytes, bytes], send: Send
-) -> None:
+async def _refuse_request(refusal: LedgerError | None, verdict: Verdict, path: str, send: Send) -> None:
     """Answer a request that goes no further, as it exceeds its rate limit or is refused."""
     if refusal is not None and not verdict.wait:
         await send_answer(render(refusal, path), send)
-    elif path.startswith("/oauth/") and b"text/html" in headers.get(b"accept", b""):
-        await send_answer(html_pages.rate_limited(verdict.wait), send)
     else:
         await send_answer((429, [JSON], render_rate_limited(verdict.wait)), send)

@@ -59,8 +59,6 @@ def pages(headers: dict[str, Any]) -> dict[str, Any]:
 def _authorize(headers: dict[str, Any]) -> dict[str, Any]:
     page = {"text/html": {"schema": _TEXT}}
     back = {**headers, "Location": {"$ref": "#/components/headers/Location"}}
-    limited = {**headers, "Retry-After": {"$ref": "#/components/headers/Retry-After"}}
-    refused = {"application/json": {"schema": {"$ref": "#/components/schemas/RateLimitedError"}}}
     failed = {"application/json": {"schema": {"$ref": "#/components/schemas/OAuthError"}}}
     return {
         "operationId": "authorize",
@@ -85,7 +83,7 @@ def _authorize(headers: dict[str, Any]) -> dict[str, Any]:
                 "headers": headers,
                 "content": {**page, **failed},
             },
-            "429": {"description": "Too many requests.", "headers": limited, "content": {**page, **refused}},
+            "429": {"$ref": "#/components/responses/RateLimited"},
             **{
                 status: {"$ref": f"#/components/responses/OAuth{status}"}
                 for status in ("408", "413", "414", "431")

@@ -9,8 +9,6 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from quart import Response
 
-from ledger_engine.http.errors import Rendered
-
 _TEMPLATES = Path(__file__).with_name("templates")
 _environment = Environment(
     loader=FileSystemLoader(_TEMPLATES),
@@ -51,15 +49,6 @@ def redirect(location: str, status: int = 303) -> Response:
     """Redirect the browser, with 303 so that it does not send the form again (RFC 9700, 4.12)."""
     headers = {**_guarded("'none'"), "Location": location}
     return Response(HTTPStatus(status).phrase, status=status, content_type="text/plain", headers=headers)
-
-
-def rate_limited(wait: int) -> Rendered:
-    """Return the page that a browser gets in place of the JSON of a 429; `wait` is in seconds."""
-    seconds = "one second" if wait == 1 else f"{wait} seconds"
-    text = f"Wait {seconds}, then go back and try again. Nothing is lost."
-    body = _environment.get_template("message.html").render(title="Too many attempts", text=text, back=None)
-    headers = {**_guarded("'none'"), "content-type": "text/html; charset=utf-8"}
-    return 429, [(name.lower().encode(), value.encode()) for name, value in headers.items()], body.encode()
 
 
 @cache

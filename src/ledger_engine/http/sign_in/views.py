@@ -270,9 +270,7 @@ async def _show_error(error: LedgerError) -> Response:
 
 
 async def _show_too_many_checks(_: TooManyChecks) -> Response:
-    response = html_pages.message(503, "Many people are signing in", "Go back in a moment and try again.")
-    response.headers["Retry-After"] = "1"
-    return response
+    return html_pages.message(503, "Many people are signing in", "Go back in a moment and try again.")
 
 
 async def _show_failure(error: Exception) -> Response:

@@ -338,7 +338,8 @@ async def test_who_is_refused_for_the_flood_is_told_to_come_back(
 ) -> None:
     monkeypatch.setattr("ledger_engine.http.sign_in.views.WAITING_MAX", 0)
     answer = await stranger_browser.sign_in()
-    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    # Retry-After comes with a 429 alone (docs/interface.md#rates-retry-after).
+    assert (answer.status_code, "Retry-After" in answer.headers) == (503, False)
     assert answer.headers["Content-Type"].startswith("text/html")
 
 
