@@ -14,8 +14,11 @@ from ledger_engine.core.errors import InvalidRequest
 DAY = 86_400_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_DATE_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}([.,]\d{1,9})?)?([Zz]|[+-]\d{2}:?\d{2})?")
+# ISO 8601 in its extended and its basic form, with calendar and week dates.
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{8}|\d{4}-W\d{2}-\d|\d{4}W\d{3}", re.ASCII)
+_TIME = r"\d{2}(:\d{2}(:\d{2}([.,]\d+)?)?|\d{2}(\d{2}([.,]\d+)?)?)?(Z|[+-]\d{2}(:?\d{2})?)?"
+_DATE_TIME = re.compile(rf"({_DATE.pattern})[T ]{_TIME}", re.ASCII | re.IGNORECASE)
+_CALENDAR_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
 class Clock(Protocol):
@@ -88,7 +91,7 @@ def parse_moment(text: str, param: str) -> int:
     See docs/decisions.md#transactions-created-after.
     """
     try:
-        if _DATE.fullmatch(text):
+        if is_date(text):
             moment = datetime.combine(date.fromisoformat(text), datetime.min.time(), tzinfo=UTC)
         elif _DATE_TIME.fullmatch(text):
             moment = datetime.fromisoformat(text.upper().replace(",", "."))
@@ -105,10 +108,15 @@ def parse_moment(text: str, param: str) -> int:
         ) from None
 
 
+def is_date(text: str) -> bool:
+    """Return whether what `parse_moment` reads in `text` is a date without a time."""
+    return _DATE.fullmatch(text) is not None
+
+
 def parse_date(text: str, param: str) -> str:
-    """Return `text` when it is an ISO 8601 calendar date; raises InvalidRequest naming `param` otherwise."""
+    """Return `text` if it is a date such as `2026-11-20`; raises InvalidRequest naming `param` otherwise."""
     try:
-        if _DATE.fullmatch(text):
+        if _CALENDAR_DATE.fullmatch(text):
             return date.fromisoformat(text).isoformat()
         raise ValueError
     except ValueError:

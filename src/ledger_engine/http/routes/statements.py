@@ -11,7 +11,7 @@ from pydantic import Field
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
-from ledger_engine.core.clock import DAY, iso, parse_moment
+from ledger_engine.core.clock import DAY, is_date, iso, parse_moment
 from ledger_engine.core.records import as_json, dumps
 from ledger_engine.http.bodies import Query
 from ledger_engine.http.operations import Call, Routes, Streamed
@@ -45,7 +45,7 @@ class Period(Query):
         if self.to is None:
             return None
         moment = parse_moment(self.to, "to")
-        return moment + DAY - 1 if len(self.to) == len("2026-11-20") else moment
+        return moment + DAY - 1 if is_date(self.to) else moment
 
 
 @routes.add(
