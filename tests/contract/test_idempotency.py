@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from tests.contract.clockwork import Clockwork
+from tests.contract.conftest import Cli
 from tests.contract.raw import Wire
 from tests.contract.rules import holds
 
@@ -65,6 +66,18 @@ def test_a_second_use_is_409_for_an_object_that_is_not_there_too(api: httpx.Clie
     else:
         assert (answer.status_code, answer.headers["Idempotency-Original"]) == (409, first.json()["id"])
     assert api.post(f"/v1/{object}", headers=with_key("another")).status_code == 404
+
+
+@holds("idempotency-second")
+def test_a_second_use_is_409_for_what_the_caller_may_not_create_too(api: httpx.Client, cli: Cli) -> None:
+    project = api.get("/v1/whoami").json()["project"]
+    key = cli("keys", "create", "--project", project, "--mode", "test", "--role", "member")["key"]
+    first = api.post("/v1/accounts", json=TILL, headers=with_key("used"))
+    owner = {"name": "Ada", "email": "ada@example.com", "role": "owner"}
+    headers = {"Authorization": f"Bearer {key}"}
+    answer = api.post("/api/users", json=owner, headers=headers | with_key("used"))
+    assert (answer.status_code, answer.headers["Idempotency-Original"]) == (409, first.json()["id"])
+    assert api.post("/api/users", json=owner, headers=headers | with_key("new")).status_code == 403
 
 
 @holds("create-idempotency")

@@ -206,7 +206,7 @@ class Route:
             elif call.body:
                 parse_body(NoBody, call.body, call.header(b"content-type"))
             answer = await self._handler(call, **arguments)
-        except (InvalidRequest, NotFound):
+        except (InvalidRequest, NotFound, PermissionDenied):
             await _refuse_second_use(call)
             raise
         if isinstance(answer, (Streamed, tuple)):
