@@ -18,6 +18,7 @@ ACCESS_SECONDS = 3600
 REFRESH_SECONDS = 30 * 86_400
 # milliseconds; until then an expired token is answered as expired, afterwards as unknown
 FORGOTTEN_AFTER_MS = 7 * DAY
+FORGOTTEN_AT_ONCE = 100  # after a long pause there may be many, and others wait for the commit
 
 
 @dataclass(slots=True)
@@ -88,7 +89,10 @@ def _store(unit: Unit, api_key: str, pair: TokenPair) -> TokenPair:
                 "expires": unit.now + seconds * 1000,
             },
         )
-    # Each new pair deletes what expired long ago, so that the table does not grow for ever.
-    long_ago = kept_time.long_ago(unit, FORGOTTEN_AFTER_MS)
-    unit.execute("DELETE FROM tokens WHERE expires < :expired", {"expired": long_ago})
+    # Each new pair deletes some that expired long ago, so that the table does not grow for ever.
+    unit.execute(
+        "DELETE FROM tokens WHERE hash IN"
+        " (SELECT hash FROM tokens WHERE expires < :expired ORDER BY expires LIMIT :limit)",
+        {"expired": kept_time.long_ago(unit, FORGOTTEN_AFTER_MS), "limit": FORGOTTEN_AT_ONCE},
+    )
     return pair

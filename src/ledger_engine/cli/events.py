@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from pathlib import Path
 
 import click
@@ -27,11 +26,8 @@ from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import PageRequest
 from ledger_engine.events import outbox as ledger_events
 from ledger_engine.events.outbox import Event
-from ledger_engine.events.webhooks import deliveries
+from ledger_engine.events.webhooks import deliveries, resending
 from ledger_engine.events.webhooks.deliveries import Delivery
-
-RESENT_AT_ONCE = 500  # deliveries in one commit, which other writers wait for
-BETWEEN_S = 0.05
 
 
 @click.group()
@@ -92,27 +88,9 @@ def resend(
     if failed_since is not None:
         since = parse_moment(failed_since, "--failed-since")
 
-        def find_tenant(unit: Unit) -> tuple[Tenant, int]:
-            return Tenant(known_project(unit, project).id, mode == "live"), unit.now
-
         async def resend_failed(engine: Engine) -> int:
-            tenant, before = await engine.read(find_tenant)
-            count, from_ = 0, since
-            while True:
-                turn = partial(
-                    deliveries.resend_some_failed,
-                    tenant=tenant,
-                    since=from_,
-                    before=before,
-                    endpoint=endpoint,
-                    limit=RESENT_AT_ONCE,
-                )
-                attempted = await engine.write(turn)
-                count += len(attempted)
-                if len(attempted) < RESENT_AT_ONCE:
-                    return count
-                from_ = attempted[-1]
-                await asyncio.sleep(BETWEEN_S)
+            tenant = await engine.read(lambda unit: Tenant(known_project(unit, project).id, mode == "live"))
+            return await resending.resend_failed(engine, tenant, since, endpoint)
 
         require(database)
         _print(asyncio.run(using(database, resend_failed)), as_json)

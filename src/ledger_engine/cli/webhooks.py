@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -15,13 +16,16 @@ from ledger_engine.cli.running import (
     print_table,
     project_or_first,
     read,
+    require,
     say,
     shown,
+    using,
     write,
 )
 from ledger_engine.core.clock import iso
 from ledger_engine.core.tenant import Tenant, mode_name
 from ledger_engine.database import Unit
+from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import PageRequest
 from ledger_engine.events.outbox import KINDS
 from ledger_engine.events.webhooks import deleted as deleted_room
@@ -118,10 +122,15 @@ def restore(id: str, database: Path, as_json: bool) -> None:
     secret = endpoints.new_secret()
     sealed = Seal.from_environment().close(secret)
 
-    def take_back(unit: Unit) -> EndpointWithSecret:
-        return deleted_room.restore(unit, deleted_room.tenant_of(unit, id), id, secret, sealed)
+    async def take_back(engine: Engine) -> EndpointWithSecret:
+        tenant = await engine.read(partial(deleted_room.tenant_of, id=id))
+        await deleted_room.end_deliveries(engine, tenant, id)
+        return await engine.write(
+            partial(deleted_room.restore, tenant=tenant, id=id, secret=secret, sealed=sealed)
+        )
 
-    _print_secret(write(database, take_back), as_json)
+    require(database)
+    _print_secret(asyncio.run(using(database, take_back)), as_json)
 
 
 @webhooks.command()

@@ -196,3 +196,21 @@ async def test_tokens_that_expired_long_ago_are_cleared_away(
     clock.advance(40 * DAY)
     await exchange(engine)
     assert await stored() == 2
+
+
+async def test_one_pair_clears_only_so_many_of_them_away(
+    engine: Engine, key: ApiKey, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a long pause there may be many, and everybody who writes would wait for that commit."""
+    monkeypatch.setattr(tokens, "FORGOTTEN_AT_ONCE", 3)
+    for _ in range(4):
+        await exchange(engine)
+    clock.advance(40 * DAY)
+    left = []
+    for _ in range(4):
+        await exchange(engine)
+        rows = await engine.read(
+            lambda unit: unit.execute("SELECT count(*) FROM tokens WHERE expires < :now", {"now": unit.now})
+        )
+        left.append(int(rows[0][0]))
+    assert left == [5, 2, 0, 0]

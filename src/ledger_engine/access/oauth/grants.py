@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from ledger_engine.access import api_keys
 from ledger_engine.access.api_keys import hash_secret
 from ledger_engine.access.oauth import sign_ins
-from ledger_engine.access.tokens import ACCESS_SECONDS, FORGOTTEN_AFTER_MS, REFRESH_SECONDS, TokenPair
+from ledger_engine.access.tokens import (
+    ACCESS_SECONDS,
+    FORGOTTEN_AFTER_MS,
+    FORGOTTEN_AT_ONCE,
+    REFRESH_SECONDS,
+    TokenPair,
+)
 from ledger_engine.core.records import dumps
 from ledger_engine.database import Unit, kept_time
 
@@ -249,8 +255,17 @@ def _has_expired(unit: Unit, expires: int) -> bool:
 
 
 def _forget_expired(unit: Unit) -> None:
-    """Delete what expired long ago; each new pair does this, so that the tables do not grow for ever."""
-    long_ago = {"expired": kept_time.long_ago(unit, FORGOTTEN_AFTER_MS)}
-    unit.execute("DELETE FROM oauth_tokens WHERE expires < :expired", long_ago)
-    # A grant expires no earlier than the last of its tokens.
-    unit.execute("DELETE FROM grants WHERE expires < :expired", long_ago)
+    """Delete some that expired long ago; each new pair does this, so that the tables do not grow for ever."""
+    long_ago = {"expired": kept_time.long_ago(unit, FORGOTTEN_AFTER_MS), "limit": FORGOTTEN_AT_ONCE}
+    unit.execute(
+        "DELETE FROM oauth_tokens WHERE hash IN"
+        " (SELECT hash FROM oauth_tokens WHERE expires < :expired ORDER BY expires LIMIT :limit)",
+        long_ago,
+    )
+    # A grant expires no earlier than the last of its tokens, which may be among those of the next time.
+    unit.execute(
+        "DELETE FROM grants WHERE id IN"
+        " (SELECT id FROM grants WHERE expires < :expired ORDER BY expires LIMIT :limit)"
+        " AND NOT EXISTS (SELECT 1 FROM oauth_tokens AS t WHERE t.grant_id = grants.id)",
+        long_ago,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ledger_engine.access.api_keys import hash_secret
+from ledger_engine.access.tokens import FORGOTTEN_AT_ONCE
 from ledger_engine.database import Unit
 
 LASTS_MS = 12 * 3_600_000  # milliseconds, a working day; a browser forgets it earlier when it is closed
@@ -36,7 +37,11 @@ def begin(unit: Unit, user: str, hashed: str, value: str, replaces: str | None) 
         return False
     if replaces is not None:
         end(unit, replaces)
-    unit.execute("DELETE FROM sign_ins WHERE expires <= :now", {"now": unit.now})
+    unit.execute(
+        "DELETE FROM sign_ins WHERE hash IN"
+        " (SELECT hash FROM sign_ins WHERE expires <= :now ORDER BY expires LIMIT :limit)",
+        {"now": unit.now, "limit": FORGOTTEN_AT_ONCE},
+    )
     unit.execute(
         "INSERT INTO sign_ins (hash, user_id, created, expires) VALUES (:hash, :user, :now, :expires)",
         {"hash": hash_secret(value), "user": user, "now": unit.now, "expires": unit.now + LASTS_MS},

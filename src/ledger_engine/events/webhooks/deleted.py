@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ledger_engine.access import idempotency
 from ledger_engine.access.limits import RECOVERABLE_FOR
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
+from ledger_engine.database.engine import Engine
+from ledger_engine.database.turns import AT_ONCE, take_turns
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import endpoints
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, WebhookEndpoint
@@ -15,7 +19,11 @@ _KEPT = "id, project, livemode, url, events, status, disabled_reason, disabled_a
 
 
 def delete(unit: Unit, tenant: Tenant, id: str) -> WebhookEndpoint:
-    """Delete the endpoint and its secret. What was not delivered to it is no longer sent."""
+    """Delete the endpoint and its secret: what was not delivered to it is not sent any more.
+
+    Its open deliveries may be many and are left as they are: nobody sends or shows them while the endpoint is
+    not there. `restore` ends them.
+    """
     endpoint = endpoints.get(unit, tenant, id)
     of_endpoint = tenant.bind(id=id, now=unit.now)
     unit.execute(
@@ -28,13 +36,17 @@ def delete(unit: Unit, tenant: Tenant, id: str) -> WebhookEndpoint:
         "DELETE FROM webhook_endpoints WHERE id = :id AND project = :project AND livemode = :livemode",
         of_endpoint,
     )
-    unit.execute(
-        "UPDATE deliveries SET status = 'failed', due = NULL WHERE endpoint = :id AND status = 'pending'"
-        " AND project = :project AND livemode = :livemode",
-        of_endpoint,
-    )
     unit.announce(endpoints.TOPIC)
     return endpoint
+
+
+async def end_deliveries(engine: Engine, tenant: Tenant, id: str) -> None:
+    """End the open deliveries of a deleted endpoint, in short turns, so that `restore` has little to do."""
+
+    async def turn() -> int:
+        return await engine.write(partial(_end_some, tenant=tenant, id=id, limit=AT_ONCE))
+
+    await take_turns(turn)
 
 
 def restore(
@@ -42,8 +54,8 @@ def restore(
 ) -> EndpointWithSecret:
     """Restore an endpoint that was deleted at most 30 days ago, with a new secret.
 
-    It receives events from now on. Raises NotFound, Conflict when it is not deleted, and PermissionDenied as
-    `endpoints.create` does.
+    It gets the events from now on, and nothing that was open when it was deleted. Raises NotFound, Conflict
+    for one that is not deleted, and PermissionDenied as `endpoints.create` does.
     """
     idempotency.take(unit, tenant, key, id)
     row = unit.first(
@@ -55,6 +67,11 @@ def restore(
         endpoints.get(unit, tenant, id)
         raise Conflict("not_recoverable", f"{id} is not deleted.")
     endpoint = endpoints.read(row)
+    unit.execute(
+        "UPDATE deliveries SET status = 'failed', due = NULL WHERE endpoint = :id AND status = 'pending'"
+        " AND project = :project AND livemode = :livemode",
+        tenant.bind(id=id),
+    )
     if endpoints.EVERY in endpoint.events or not set(endpoint.events).isdisjoint(outbox.USER_KINDS):
         tenant.require_scope("read:users")
     return endpoints.add(unit, tenant, endpoint, secret, sealed)
@@ -87,3 +104,14 @@ def purge(unit: Unit, before: int, limit: int) -> int:
         {"before": before, "limit": limit},
     )
     return len(forgotten)
+
+
+def _end_some(unit: Unit, tenant: Tenant, id: str, limit: int) -> int:
+    """End up to `limit` open deliveries of an endpoint that is deleted; return how many."""
+    ended = unit.execute(
+        "UPDATE deliveries SET status = 'failed', due = NULL WHERE id IN (SELECT d.id FROM deliveries AS d"
+        " JOIN deleted_webhook_endpoints AS w ON w.id = d.endpoint WHERE w.id = :id AND w.project = :project"
+        " AND w.livemode = :livemode AND d.status = 'pending' LIMIT :limit) RETURNING id",
+        tenant.bind(id=id, limit=limit),
+    )
+    return len(ended)

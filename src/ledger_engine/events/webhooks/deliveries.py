@@ -6,9 +6,10 @@ See docs/decisions.md#webhooks.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Annotated, ClassVar, TypedDict
+from typing import Annotated, ClassVar, NamedTuple, TypedDict
 
 from ledger_engine.access import idempotency
 from ledger_engine.core.clock import iso
@@ -20,6 +21,7 @@ from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import bodies, outbox
 from ledger_engine.events.webhooks import endpoints
 
+_FAILED = "(status = 'failed' OR (status = 'pending' AND retries > 0))"
 SHOWN_MAX = 4096  # bytes of a body that are stored and shown (docs/decisions.md#events-list)
 
 
@@ -40,6 +42,13 @@ class Attempt(TypedDict):
     latency_ms: int
     request: Part
     response: Part | None
+
+
+class Failed(NamedTuple):
+    """A delivery whose last attempt, at that moment, failed."""
+
+    id: str
+    attempted_at: int
 
 
 @dataclass(slots=True)
@@ -115,53 +124,36 @@ def resend(
     return sent
 
 
-def resend_failed(
-    unit: Unit, tenant: Tenant, since: int, endpoint: str | None = None, key: str | None = None
-) -> int:
-    """Send again, now, the deliveries last attempted at `since` or later that failed; return how many.
+def failed(
+    unit: Unit, tenant: Tenant, wanted: Sequence[str], since: int, until: int, limit: int
+) -> list[Failed]:
+    """Return up to `limit` deliveries that failed and were last attempted in that time, the first one first.
 
-    Only to enabled endpoints, or to the one given. Raises NotFound for it.
+    `wanted` are their endpoints, `until` is part of the time. What waits to be sent again is left out.
     """
-    wanted = endpoints.enabled(unit, tenant, endpoint, "endpoint")
-    idempotency.take(unit, tenant, key, endpoint or tenant.project)
-    due = unit.now - kept_time.get(unit).put_off
-    count = 0
-    for subscription in wanted:
-        changed = unit.execute(
-            "UPDATE deliveries SET status = 'pending', retries = 0, due = :due"
-            " WHERE project = :project AND livemode = :livemode AND attempted_at >= :since"
-            " AND status <> 'succeeded' AND endpoint = :endpoint RETURNING id",
-            tenant.bind(since=since, endpoint=subscription.endpoint, due=due),
-        )
-        count += len(changed)
-    unit.announce(endpoints.TOPIC)
-    return count
-
-
-def resend_some_failed(
-    unit: Unit, tenant: Tenant, since: int, before: int, endpoint: str | None, limit: int
-) -> list[int]:
-    """Send again, now, up to `limit` failed deliveries last attempted from `since` to before `before`.
-
-    Return the time of each one's attempt, oldest first: the next turn continues from the last. Only to
-    enabled endpoints, or to the one given. Raises NotFound for it.
-    """
-    wanted = [subscription.endpoint for subscription in endpoints.enabled(unit, tenant, endpoint, "endpoint")]
-    names = {f"endpoint{number}": id for number, id in enumerate(wanted)}
+    if not wanted:
+        return []
+    names: dict[str, Value] = {f"endpoint{number}": id for number, id in enumerate(wanted)}
     rows = unit.execute(
         "SELECT id, attempted_at FROM deliveries WHERE project = :project AND livemode = :livemode"
-        " AND attempted_at >= :since AND attempted_at < :before AND status <> 'succeeded'"
-        " AND (status = 'failed' OR retries > 0)"
+        f" AND attempted_at >= :since AND attempted_at <= :until AND status <> 'succeeded' AND {_FAILED}"
         f" AND endpoint IN ({', '.join(f':{name}' for name in names)}) ORDER BY attempted_at LIMIT :limit",
-        tenant.bind(since=since, before=before, limit=limit) | names,
+        tenant.bind(since=since, until=until, limit=limit) | names,
     )
+    return [Failed(row["id"], row["attempted_at"]) for row in rows]
+
+
+def send_again(unit: Unit, ids: Sequence[str]) -> int:
+    """Send those of these deliveries again, now, that failed; return how many those are."""
     due = unit.now - kept_time.get(unit).put_off
-    changed: list[dict[str, Value]] = [{"id": row["id"], "due": due} for row in rows]
-    unit.execute_many(
-        "UPDATE deliveries SET status = 'pending', retries = 0, due = :due WHERE id = :id", changed
+    names: dict[str, Value] = {f"id{number}": id for number, id in enumerate(ids)}
+    changed = unit.execute(
+        "UPDATE deliveries SET status = 'pending', retries = 0, due = :due"
+        f" WHERE id IN ({', '.join(f':{name}' for name in names)}) AND {_FAILED} RETURNING id",
+        {"due": due} | names,
     )
     unit.announce(endpoints.TOPIC)
-    return [row["attempted_at"] for row in rows]
+    return len(changed)
 
 
 def purge(unit: Unit, before_id: str, limit: int) -> int:

@@ -17,7 +17,7 @@ from ledger_engine.database.pages import Page
 from ledger_engine.events import outbox
 from ledger_engine.events.following import Followers
 from ledger_engine.events.outbox import Event
-from ledger_engine.events.webhooks import deliveries, endpoints
+from ledger_engine.events.webhooks import deliveries, endpoints, resending
 from ledger_engine.events.webhooks.deliveries import Delivery
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.lists import GenericList
@@ -109,8 +109,9 @@ async def resend_event(call: Call, id: str, query: OneEndpoint) -> dict[str, obj
 async def resend_failed(call: Call, body: ResendFailed) -> ResentFailed:
     """Send again, now, the failed deliveries that were last attempted since a time."""
     since = parse_moment(body.since, "since")
-    count = await call.write(deliveries.resend_failed, since, body.endpoint, call.idempotency_key)
-    return ResentFailed(count)
+    tenant = call.authenticate()
+    key = call.idempotency_key
+    return ResentFailed(await resending.resend_failed(call.engine, tenant, since, body.endpoint, key))
 
 
 async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGenerator[str, None]:

@@ -88,6 +88,7 @@ async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
     """Restore a webhook endpoint within 30 days of its deletion; its new secret is shown this once."""
     secret = endpoints.new_secret()
     sealed = Seal.from_environment().close(secret)
+    await deleted.end_deliveries(call.engine, call.authenticate(), id)
     return await call.write(deleted.restore, id, secret, sealed, call.idempotency_key)
 
 

@@ -207,6 +207,19 @@ async def test_expired_sign_ins_are_cleared_away(
     assert await sign_ins_kept(engine) == 1
 
 
+async def test_signing_in_clears_only_so_many_of_them_away(
+    engine: Engine, ada: User, clock: ManualClock, sign_in_as: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sign_ins, "FORGOTTEN_AT_ONCE", 2)
+    for _ in range(3):
+        await sign_in_as(ada)
+    clock.advance(12 * 3_600_000)
+    await sign_in_as(ada)
+    assert await sign_ins_kept(engine) == 2
+    await sign_in_as(ada)
+    assert await sign_ins_kept(engine) == 2
+
+
 async def test_signing_out_asks_for_somebody_else(browser: Browser, engine: Engine) -> None:
     cookie = browser.cookie
     assert cookie is not None

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine.access.oauth import apps
+from ledger_engine.access.oauth import apps, grants
 from ledger_engine.access.oauth.apps import App, NewApp
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
@@ -343,24 +343,47 @@ async def test_each_value_works_in_its_own_place_alone(browser: Browser, make_ke
     assert (await browser.refresh(token["refresh_token"])).status_code == 200
 
 
+async def kept(engine: Engine) -> tuple[int, int]:
+    """How many grants and tokens are stored."""
+    count = "SELECT (SELECT count(*) FROM grants) AS grants, (SELECT count(*) FROM oauth_tokens) AS tokens"
+    row = await engine.read(lambda unit: unit.first(count))
+    assert row is not None
+    return row["grants"], row["tokens"]
+
+
 async def test_what_expired_long_ago_is_cleared_away(
     browser: Browser, engine: Engine, clock: ManualClock
 ) -> None:
-    async def kept() -> tuple[int, int]:
-        count = (
-            "SELECT (SELECT count(*) FROM grants) AS grants, (SELECT count(*) FROM oauth_tokens) AS tokens"
-        )
-        row = await engine.read(lambda unit: unit.first(count))
-        assert row is not None
-        return row["grants"], row["tokens"]
-
     await browser.tokens()
     token = await browser.tokens()
     await browser.code()
-    assert await kept() == (3, 4)
+    assert await kept(engine) == (3, 4)
     clock.advance(29 * DAY)
     token = (await browser.refresh(token["refresh_token"])).json()
-    assert await kept() == (2, 4)  # the code and two access tokens are gone, two tokens have come
+    assert await kept(engine) == (2, 4)  # the code and two access tokens are gone, two tokens have come
     clock.advance(29 * DAY)
     assert (await browser.refresh(token["refresh_token"])).status_code == 200
-    assert await kept() == (1, 3)
+    assert await kept(engine) == (1, 3)
+
+
+async def test_one_pair_clears_only_so_many_away_and_no_grant_before_its_tokens(
+    browser: Browser, engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a long pause there may be many, and everybody who writes would wait for that commit."""
+    monkeypatch.setattr(grants, "FORGOTTEN_AT_ONCE", 3)
+
+    for _ in range(4):
+        await browser.tokens()
+    token = await browser.tokens()
+    assert await kept(engine) == (5, 10)
+    clock.advance(29 * DAY)
+    refreshed = (await browser.refresh(token["refresh_token"])).json()
+    assert await kept(engine) == (5, 9)  # three access tokens are gone, two tokens have come
+    refreshed = (await browser.refresh(refreshed["refresh_token"])).json()
+    assert await kept(engine) == (5, 9)  # the other two
+    clock.advance(15 * DAY)
+    refreshed = (await browser.refresh(refreshed["refresh_token"])).json()
+    assert (await kept(engine))[1] == 8  # of seven that are too old now, three
+    for _ in range(4):
+        refreshed = (await browser.refresh(refreshed["refresh_token"])).json()
+    assert (await kept(engine))[0] == 1

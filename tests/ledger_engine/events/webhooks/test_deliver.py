@@ -33,6 +33,7 @@ from ledger_engine.events.webhooks.attempts import Outcome
 from ledger_engine.events.webhooks.deliver import Deliverer
 from ledger_engine.events.webhooks.deliveries import Delivery
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint
+from ledger_engine.events.webhooks.resending import resend_failed
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.events.webhooks.sending import Sender, SendResult
 from ledger_engine.ledger import accounts
@@ -549,7 +550,7 @@ async def test_all_that_failed_is_sent_again_with_a_schedule_of_its_own(
         endpoint = await ledger.endpoint(receiver)
         await ledger.happen(30)
         await ledger.until_settled(endpoint.id, 30)
-        assert await ledger.change(deliveries.resend_failed, 0) == 30
+        assert await resend_failed(engine, tenant, 0) == 30
         await receiver.until_received(120)
         found = await ledger.until_settled(endpoint.id, 30)
         assert {(each.status, len(each.attempts)) for each in found} == {("failed", 4)}

@@ -9,7 +9,6 @@ from ledger_engine.core.ids import first_at
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import PageRequest
-from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import deleted, deliveries, endpoints
 from ledger_engine.ledger.orders import NewOrder, create
 from ledger_engine.ledger.users import NewUser
@@ -157,42 +156,14 @@ async def test_a_second_use_of_a_key_sends_nothing(sending: Sending, write: Run)
 
 async def test_of_others_nothing_is_sent_again(sending: Sending, write: Run, stranger: Tenant) -> None:
     (event,) = await attempted(sending)
-    endpoint = sending.subscription.endpoint
-    for call in (
+    for asked in (
         write(deliveries.resend, event, by=stranger),
         write(deliveries.resend, "evt_none"),
         write(deliveries.resend, event, "whe_none"),
-        write(deliveries.resend_failed, 0, endpoint, by=stranger),
     ):
         with pytest.raises(NotFound):
-            await call
-    assert await write(deliveries.resend_failed, 0, by=stranger) == 0
+            await asked
     assert await sending.pending() == []
-
-
-async def test_all_that_failed_since_a_time_is_sent_again(sending: Sending, write: Run) -> None:
-    good, old, final, waiting = await attempted(sending, 4)
-    await sending.record(sending.failure(old, retry_in_ms=None))
-    sending.clock.advance(60_000)
-    since = sending.clock.now()
-    await sending.record(
-        sending.failure(final, retry_in_ms=None), sending.failure(waiting, retry_in_ms=10**9)
-    )
-    sending.clock.advance(60_000)
-    assert await write(deliveries.resend_failed, since) == 2
-    found = await sending.pending()
-    assert {retry.message.id for retry in found} == {final, waiting}
-    assert {(retry.due, retry.retries) for retry in found} == {(since + 60_000, 0)}
-    assert good not in {retry.message.id for retry in found}
-
-
-async def test_what_failed_at_a_disabled_endpoint_waits_until_it_is_enabled(
-    sending: Sending, write: Run
-) -> None:
-    (event,) = await attempted(sending)
-    await sending.record(sending.failure(event, retry_in_ms=None))
-    await write(endpoints.disable, sending.subscription.endpoint)
-    assert await write(deliveries.resend_failed, 0) == 0
 
 
 # How long they are kept
@@ -222,15 +193,3 @@ async def test_what_waits_for_an_endpoint_that_is_gone_is_purged_too(
     sending.clock.advance(1000)
     before = first_at("dlv", sending.clock.now())
     assert await engine.write(lambda unit: deliveries.purge(unit, before, 100)) == 1
-
-
-async def test_deleting_an_endpoint_ends_what_was_pending(
-    sending: Sending, engine: Engine, write: Run
-) -> None:
-    (event,) = await attempted(sending)
-    await sending.record(sending.failure(event))
-    await write(deleted.delete, sending.subscription.endpoint)
-    row = await engine.read(lambda unit: unit.first("SELECT status, due FROM deliveries"))
-    assert row is not None
-    assert (row["status"], row["due"]) == ("failed", None)
-    assert await engine.read(lambda unit: outbox.tenant_of(unit, event)) == sending.tenant

@@ -1,0 +1,26 @@
+"""A change of many rows in short turns, each a commit of its own.
+
+Whoever writes waits for the commit that is under way. So nothing that grows with the ledger is changed in
+one commit, and after each turn the others have as much time as it took.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+AT_ONCE = 1000  # rows in one turn: some hundredths of a second
+LEAST_REST_S = 0.02  # another process looks for the lock that often, or less often
+
+
+async def take_turns(turn: Callable[[], Awaitable[int]]) -> None:
+    """Call `turn` until it finds no row any more, with a rest after each.
+
+    A turn returns how many rows it found. Raises what it raises; what earlier turns did stays done.
+    """
+    while True:
+        began = time.monotonic()
+        if not await turn():
+            return
+        await asyncio.sleep(max(LEAST_REST_S, time.monotonic() - began))
