@@ -303,12 +303,10 @@ class Deliverer:
             outgoing.recorded_to(cursors[id])
             self._endpoints_changed |= outgoing.drains
         for sent, outcome in done:
-            retry_in_ms = None if outcome is None else outcome.retry_in_ms
-            retry_at = None if retry_in_ms is None else self._clock.followed_to + retry_in_ms
-            if outcome is not None and (outcome.endpoint, outcome.event) in recording.given_up:
+            if outcome is not None and recording.is_given_up(outcome):
                 sent.outgoing.give_up()
             else:
-                sent.outgoing.is_recorded(sent, retry_at)
+                sent.outgoing.is_recorded(sent, None if outcome is None else recording.retry_at(outcome))
         self._woken.set()
 
     def _outcome(self, sent: Sent, answer: SendResult, at: int) -> Outcome:

@@ -50,7 +50,7 @@ class Recording:
     def __init__(self, engine: Engine, outcomes: list[Outcome], cursors: dict[str, str]) -> None:
         self._engine = engine
         self._parts = [Part(outcomes, cursors)]
-        self.given_up: set[tuple[str, str]] = set()  # endpoint and event of those that cannot be recorded
+        self._recorded_at: dict[tuple[str, str], int] = {}  # by endpoint and event
 
     async def run(self, now: int) -> None:
         """Record what is not recorded yet; the waits before retries count from `now`.
@@ -62,6 +62,7 @@ class Recording:
             try:
                 await self._engine.write(partial(store, part=part, now=now))
                 self._parts[:1] = []
+                self._recorded_at |= {(each.endpoint, each.event): now for each in part.outcomes}
             except StorageUnavailable:
                 raise
             except Exception:
@@ -70,10 +71,19 @@ class Recording:
                 if not smaller:
                     self._give_up(part)
 
+    def is_given_up(self, outcome: Outcome) -> bool:
+        """Return whether the outcome cannot be recorded; for after `run`."""
+        return (outcome.endpoint, outcome.event) not in self._recorded_at
+
+    def retry_at(self, outcome: Outcome) -> int | None:
+        """Return when the retry of a recorded outcome is due, as the database has it; None without one."""
+        if outcome.retry_in_ms is None:
+            return None
+        return self._recorded_at[outcome.endpoint, outcome.event] + outcome.retry_in_ms
+
     def _give_up(self, part: Part) -> None:
         for outcome in part.outcomes:
             log.exception("the attempt to send %s to %s cannot be recorded", outcome.event, outcome.endpoint)
-            self.given_up.add((outcome.endpoint, outcome.event))
         for endpoint in part.cursors:
             log.exception("the cursor of %s cannot be recorded", endpoint)
 

@@ -34,6 +34,7 @@ from ledger_engine.events.webhooks.deliver import Deliverer
 from ledger_engine.events.webhooks.deliveries import Delivery
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint
 from ledger_engine.events.webhooks.resending import resend_failed
+from ledger_engine.events.webhooks.retry_clock import RetryClock
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.events.webhooks.sending import Sender, SendResult
 from ledger_engine.ledger import accounts
@@ -60,6 +61,11 @@ class Delivering:
 
     def __init__(self, engine: Engine, tenant: Tenant, deliverer: Deliverer | None = None) -> None:
         self.engine, self.tenant, self._deliverer = engine, tenant, deliverer
+
+    @property
+    def clock(self) -> RetryClock:
+        assert self._deliverer is not None
+        return self._deliverer._clock
 
     @property
     def with_sender(self) -> int:
@@ -637,6 +643,27 @@ async def test_time_that_passes_is_no_jump(still: Engine, tenant: Tenant, machin
             return (await still.read(lambda unit: endpoints.get(unit, tenant, endpoint.id))).status
 
         await looked_until(status, lambda found: found == "disabled")
+
+
+async def test_a_clock_that_ran_on_during_the_recording_delays_no_retry(
+    still: Engine, tenant: Tenant, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sender looks when the database has the retry due, and not so much later than that."""
+    monkeypatch.setattr(deliver, "POLL_INTERVAL_S", 2 * HOUR_S)  # or it would look all the time
+    run = recording.Recording.run
+    settings = {"monotonic": machine.monotonic, "retries_s": (60,)}
+    async with receiving(answering(500)) as receiver, delivering(still, tenant, **settings) as ledger:
+        clock = ledger.clock
+
+        async def run_slowly(recorded: recording.Recording, now: int) -> None:
+            await run(recorded, now)
+            machine.run(HOUR_S)
+            await clock.follow()  # as each look does
+
+        monkeypatch.setattr(recording.Recording, "run", run_slowly)
+        await ledger.endpoint(receiver)
+        await ledger.happen()
+        await receiver.until_received(2)
 
 
 async def test_five_days_count_anew_when_a_deliverer_starts(
