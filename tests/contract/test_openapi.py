@@ -131,6 +131,21 @@ def test_a_body_has_no_default_which_generators_take_for_a_field_that_must_be_se
     assert defaults == []
 
 
+def test_a_body_has_one_media_type_because_generated_clients_mix_up_two(reference: dict[str, Any]) -> None:
+    types = {
+        operation["operationId"]: list(operation["requestBody"]["content"])
+        for path in reference["paths"].values()
+        for operation in path.values()
+        if "requestBody" in operation
+    }
+    form = ["application/x-www-form-urlencoded"]
+    assert {name for name, listed in types.items() if listed == form} == {
+        "exchange_code",
+        "revoke_oauth_token",
+    }
+    assert all(listed in (form, ["application/json"]) for listed in types.values())
+
+
 def test_each_alternative_of_a_schema_defines_what_it_demands(reference: dict[str, Any]) -> None:
     schemas = reference["components"]["schemas"]
     alternatives = {
