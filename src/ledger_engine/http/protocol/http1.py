@@ -61,6 +61,7 @@ class Http1(H11Protocol):
     async def handle(self, event: Event) -> None:
         if isinstance(event, Closed):
             self._is_gone = True
+            await self.can_read.set()  # a request that waits for its turn waits no longer
         elif self._is_gone or self._is_over():
             return
         await super().handle(event)

@@ -12,8 +12,10 @@ import pytest
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
+from ledger_engine.http.protocol import tcp
 from ledger_engine.http.protocol.asgi import until_gone
 from ledger_engine.http.protocol.hypercorn_patch import make_strict
+from tests.ledger_engine.waiting import until
 
 Messages = list[dict[str, Any]]
 
@@ -164,7 +166,7 @@ async def test_an_application_that_ends_in_the_middle_ends_the_connection() -> N
 
 
 @pytest.mark.parametrize("more", [b"", b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"])
-async def test_that_the_client_of_a_stream_left_is_noticed(more: bytes) -> None:
+async def test_when_the_client_of_a_stream_leaves_the_stream_and_its_connection_end(more: bytes) -> None:
     """Also while its next request waits, and nothing is read."""
     is_gone = asyncio.Event()
 
@@ -184,3 +186,4 @@ async def test_that_the_client_of_a_stream_left_is_noticed(more: bytes) -> None:
         connection.leave()
         async with asyncio.timeout(60):
             await is_gone.wait()
+        await until(lambda: not tcp._open)
