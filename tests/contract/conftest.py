@@ -28,7 +28,7 @@ from tests.contract.raw import Wire
 from tests.marking import mark_folder
 
 Cli = Callable[..., Any]
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 @pytest.hookimpl(tryfirst=True)

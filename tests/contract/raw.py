@@ -7,7 +7,7 @@ import socket
 from dataclasses import dataclass
 from typing import Any
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 @dataclass

@@ -54,7 +54,7 @@ def proxied(server: Server, tmp_path: Path) -> Iterator[str]:
     process = subprocess.Popen([nginx, "-c", str(file), "-e", str(tmp_path / "error.log")])
     url = f"http://127.0.0.1:{port}"
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while True:
             try:
                 httpx.get(f"{url}/api/health", trust_env=False)

@@ -16,7 +16,7 @@ from ledger_tui.app import LedgerApp
 from ledger_tui.state.session import Mode
 from ledger_tui.widgets.resource_view import ResourceView
 
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 60.0  # beyond this it will not come
 LASTING = {"listen", "connect", "server"}  # workers that live as long as the dashboard
 
 

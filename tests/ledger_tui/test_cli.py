@@ -17,7 +17,7 @@ from tests.ledger_tui.contract_server import KEY, ContractServer
 pytestmark = pytest.mark.process
 
 COMMAND = [sys.executable, "-m", "ledger_tui"]
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 NO_TERMINAL = "Error: ledger-tui draws on a terminal: stdin, stdout and stderr must all be one.\n"
 
 

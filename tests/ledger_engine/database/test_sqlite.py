@@ -219,7 +219,7 @@ async def test_more_than_the_queue_holds_is_refused_and_the_rest_is_done(notes: 
     async with hold():
         waiting = await submit(*(notes.write(note(str(number))) for number in range(WAITING_MAX)))
         with pytest.raises(StorageUnavailable, match="wait"):
-            await asyncio.wait_for(notes.write(note("one too many")), timeout=10)
+            await asyncio.wait_for(notes.write(note("one too many")), timeout=60)
     assert len(await asyncio.gather(*waiting)) == WAITING_MAX
     assert await notes.write(note("again")) == "again"
 

@@ -4,6 +4,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from ledger_tui.client import api as client_api
 from ledger_tui.client.api import Api, server_root
 from ledger_tui.client.errors import Invalid, NotFound, NotOffered, Unauthorized, Unreachable
 from ledger_tui.client.lists import NotAList, fetch_page
@@ -13,6 +14,11 @@ from ledger_tui.state.window import Want
 from tests.ledger_tui.contract_server import KEY, ContractServer
 from tests.ledger_tui.driving import until
 from tests.ledger_tui.line import Line
+
+
+@pytest.fixture
+def tries_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_api, "_BACKOFF_SECONDS", (0.01, 0.02))
 
 
 @asynccontextmanager
@@ -86,6 +92,7 @@ async def test_while_the_server_asks_to_wait_nothing_is_sent(server: ContractSer
         assert session.clock() >= until_then
 
 
+@pytest.mark.usefixtures("tries_again_soon")
 async def test_a_reader_gets_its_answer_when_the_lost_server_is_back(server: ContractServer) -> None:
     port = server.port
     async with client(server.url) as (api, session, _traffic):
@@ -100,6 +107,7 @@ async def test_a_reader_gets_its_answer_when_the_lost_server_is_back(server: Con
         assert (session.link, session.retries) == (Link.ONLINE, 0)
 
 
+@pytest.mark.usefixtures("tries_again_soon")
 async def test_however_many_readers_wait_one_probe_asks(server: ContractServer) -> None:
     async with Line(server.port) as line, client(line.url) as (api, session, traffic):
         line.swallows_answers = True
