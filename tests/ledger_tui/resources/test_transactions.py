@@ -1,0 +1,96 @@
+"""What the screen of transactions finds out beyond a record: the invoice that a transaction pays."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import NotOffered, Problem
+from ledger_tui.resources.transactions import TRANSACTIONS
+from ledger_tui.state.names import AccountNames
+from ledger_tui.state.session import Session
+from ledger_tui.state.traffic import Traffic
+from tests.ledger_tui.contract_server import KEY, ContractServer
+
+PAYMENT = {"id": "txn_1", "type": "credit", "account": "acc_1", "description": "Invoice INV-7: Rent"}
+
+
+@pytest.fixture
+async def api(server: ContractServer) -> AsyncIterator[Api]:
+    api = Api(Session(), Traffic())
+    await api.open(server.url, KEY)
+    yield api
+    await api.close()
+
+
+def give_pages(server: ContractServer, count: int, *, last: bool = True, pays: str | None = None) -> None:
+    """Have the server answer with so many pages of invoices; one on the last is paid by `pays`."""
+    for number in range(1, count + 1):
+        invoice = {"id": f"inv_{number}", "transaction": pays if number == count else "txn_other"}
+        server.refuse(200, {"data": [invoice], "has_more": not (last and number == count)})
+
+
+async def read(api: Api, record: dict[str, Any]) -> Any:
+    assert TRANSACTIONS.more is not None
+    return await TRANSACTIONS.more.load(api, record)
+
+
+async def test_the_invoice_is_found_on_whatever_page_it_is(api: Api, server: ContractServer) -> None:
+    give_pages(server, 3, pays="txn_1")
+    assert (await read(api, PAYMENT))["id"] == "inv_3"
+    assert [query.get("starting_after") for _, path, query in server.requests if path == "/v1/invoices"] == [
+        None,
+        "inv_1",
+        "inv_2",
+    ]
+
+
+async def test_a_payment_whose_invoice_is_not_in_the_list_has_none(api: Api, server: ContractServer) -> None:
+    give_pages(server, 2)
+    assert await read(api, PAYMENT) is None
+
+
+async def test_it_is_looked_for_on_the_newest_pages_only(api: Api, server: ContractServer) -> None:
+    give_pages(server, 9, last=False)
+    assert await read(api, PAYMENT) == "INV-7, not among the newest paid ones"
+    assert len([path for _, path, _ in server.requests if path == "/v1/invoices"]) == 5
+
+
+@pytest.mark.parametrize("other", [{"description": "Rent"}, {"description": None}, {"type": "debit"}])
+async def test_for_what_is_no_payment_nothing_is_asked(
+    api: Api, server: ContractServer, other: dict[str, Any]
+) -> None:
+    assert await read(api, PAYMENT | other) is None
+    assert "/v1/invoices" not in [path for _, path, _ in server.requests]
+
+
+@pytest.mark.parametrize(
+    ("found", "facts", "links"),
+    [
+        (None, [], []),
+        (NotOffered(Problem(404, "not_found", "No such thing.", None)), [], []),
+        ("INV-7, not there", ["INV-7, not there"], []),
+        ({"id": "inv_1", "number": "INV-7", "customer": "Eve"}, ["INV-7  Eve"], ["inv_1"]),
+    ],
+)
+def test_what_was_found_is_one_line_and_leads_to_the_invoice(
+    found: Any, facts: list[str], links: list[str]
+) -> None:
+    more = TRANSACTIONS.more
+    assert more is not None
+    sections = more.sections(PAYMENT, found, AccountNames())
+    assert [fact.value.text for section in sections for fact in section.facts] == facts
+    assert [link.record_id for link in more.links(PAYMENT, found)] == links
+
+
+def test_the_detail_leads_to_the_other_account_and_to_what_it_reverses() -> None:
+    names = AccountNames()
+    names.learn([{"id": "acc_2", "name": "Safe", "currency": "EUR"}])
+    record = PAYMENT | {"amount": 5, "destination": "acc_2", "reverses": "txn_0"}
+    detail = TRANSACTIONS.detail(record, names)
+    facts = {fact.label: fact.value.text for section in detail.sections for fact in section.facts}
+    assert (facts["other side"], facts["reverses"]) == ("Safe", "txn_0")
+    links = [(link.resource, link.record_id) for link in detail.links]
+    assert ("accounts", "acc_2") in links
+    assert ("transactions", "txn_0") in links
