@@ -271,7 +271,7 @@ def test_another_spelling_of_a_path_is_the_same_path(wire: Wire, target: str) ->
         "/v1/accounts/%252e%252e",
         "/v1/accounts/" + "a" * 8000,
         "/docs/../openapi.json",
-        "/docs/%2e%2e/gate.py",
+        "/docs/%2e%2e/documentation.py",
     ],
 )
 def test_a_path_that_is_none_is_404(wire: Wire, target: str) -> None:
