@@ -44,15 +44,24 @@ class IdSource:
 
 
 def _encode(moment: int, random: int) -> str:
-    tail = 7 << 76 | (random >> 62) << 64 | 2 << 62 | random & (1 << 62) - 1
-    pairs = _PAIRS
-    return _head(moment) + "".join([pairs[tail >> shift & 1023] for shift in range(70, -1, -10)])
+    low, pairs = random & 0xFFFFFFFFFF, _PAIRS
+    return (
+        _head(moment, random >> 40)
+        + pairs[low >> 30]
+        + pairs[low >> 20 & 1023]
+        + pairs[low >> 10 & 1023]
+        + pairs[low & 1023]
+    )
 
 
 @lru_cache(maxsize=16)
-def _head(moment: int) -> str:
-    """Return the ten letters that encode the time; all ids of one millisecond share them."""
-    return "".join([_PAIRS[moment >> shift & 1023] for shift in range(40, -1, -10)])
+def _head(moment: int, random: int) -> str:
+    """Return the first 18 letters: the time, the version, the variant and the upper 34 of the random bits.
+
+    Ids of one millisecond share them, a few hundred at a time.
+    """
+    bits = moment << 40 | 7 << 36 | (random >> 22) << 24 | 2 << 22 | random & (1 << 22) - 1
+    return "".join([_PAIRS[bits >> shift & 1023] for shift in range(80, -1, -10)])
 
 
 def moment_of(id: str) -> int:
