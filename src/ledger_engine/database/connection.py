@@ -18,6 +18,9 @@ BUSY_TIMEOUT_MS = 5000
 # which took a twentieth of the time. Up to 4062 pages have one index, so that readers find a page in one
 # lookup.
 CHECKPOINT_PAGES = 4000
+# A batch of 1,000 writes 1.4 MB of new pages and some hundred old ones. They do not fit into SQLite's own
+# 2 MB, and reading the same pages again and again took a seventh of its time.
+WRITER_CACHE_KB = 8000
 
 _PRAGMAS = (
     "PRAGMA synchronous=FULL",
@@ -58,6 +61,8 @@ def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlit
         for pragma in _PRAGMAS:
             connection.execute(pragma)
         connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES if checkpoints else 0}")
+        if not query_only:
+            connection.execute(f"PRAGMA cache_size=-{WRITER_CACHE_KB}")
         connection.execute(f"PRAGMA query_only={'ON' if query_only else 'OFF'}")
     except BaseException:
         connection.close()
