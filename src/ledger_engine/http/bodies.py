@@ -214,23 +214,23 @@ def _kept(text: str) -> float:
     return number
 
 
+_NESTS = (dict, list)
 _decode = json.JSONDecoder(
     object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_kept
 ).decode
 
 
 def _check_depth(value: object) -> None:
-    level: list[object] = [value]
-    depth = 0
-    while level:
-        depth += 1
-        inner: list[object] = []
-        for part in level:
-            if isinstance(part, (dict, list)):
-                inner.extend(part.values() if isinstance(part, dict) else part)
-        if inner and depth >= DEPTH_MAX and any(isinstance(part, (dict, list)) for part in inner):
-            _refuse(f"it is nested deeper than {DEPTH_MAX}")
-        level = inner
+    level: list[Any] = [value] if type(value) in _NESTS else []
+    for _ in range(DEPTH_MAX):
+        level = [
+            inner
+            for part in level
+            for inner in (part.values() if type(part) is dict else part)
+            if type(inner) in _NESTS
+        ]
+    if level:
+        _refuse(f"it is nested deeper than {DEPTH_MAX}")
 
 
 def _check_characters(value: object) -> None:
