@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from bench.books import Books, make_books
 from bench.runs import Result, compare, say
-from ledger_engine.database import Parameters, Row, Unit, Value
+from ledger_engine.database import Columns, Parameters, Row, Unit, Value
 from ledger_engine.database.connection import connect
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.ledger import transactions
@@ -24,7 +24,7 @@ from ledger_engine.ledger.transactions import NewTransaction
 
 WORKERS = 64
 NO_PARAMETERS: Parameters = {}
-Statements = list[tuple[str, Parameters]]
+Statements = list[tuple[str, Parameters | Sequence[Value]]]
 
 
 class RecordingUnit:
@@ -49,6 +49,11 @@ class RecordingUnit:
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
         self.statements.extend((sql, row) for row in rows)
         self._unit.execute_many(sql, rows)
+
+    def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
+        sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+        self.statements.extend((sql, row) for row in rows)
+        self._unit.insert_many(table, columns, rows)
 
     def new_id(self, prefix: str) -> str:
         return self._unit.new_id(prefix)

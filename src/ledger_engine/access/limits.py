@@ -34,22 +34,42 @@ PLANS = {
 }
 
 
-def count_stored(unit: Unit, tenant: Tenant, objects: int = 1, before: int = 0) -> None:
-    """Count new objects of the project and mode; raises PermissionDenied when they exceed the quota.
+class StoredObjects:
+    """The number of a tenant's stored objects: read once, counted up in memory, and written by `write`."""
 
-    `before` is the number of objects that the same work has counted already: when it fails, all of them are
-    rolled back together.
-    """
-    counted = unit.first(
-        "INSERT INTO counters (project, livemode, stored_objects) VALUES (:project, :livemode, :objects)"
-        " ON CONFLICT (project, livemode) DO UPDATE SET stored_objects = counters.stored_objects + :objects"
-        " RETURNING stored_objects",
-        tenant.bind(objects=objects),
-    )
-    assert counted is not None
-    if tenant.quota is not None and counted["stored_objects"] > tenant.quota:
-        left = max(0, tenant.quota - (counted["stored_objects"] - objects - before))
-        remaining = f"has {left:,} left" if left else "is used up"
-        raise PermissionDenied(
-            "quota_exceeded", f"The plan's quota of {tenant.quota:,} stored objects {remaining}."
+    __slots__ = ("_unit", "_tenant", "_before", "_stored", "_quota")
+
+    def __init__(self, unit: Unit, tenant: Tenant) -> None:
+        self._unit = unit
+        self._tenant = tenant
+        row = unit.first(
+            "SELECT stored_objects FROM counters WHERE project = :project AND livemode = :livemode",
+            tenant.bind(),
         )
+        self._before = self._stored = 0 if row is None else row["stored_objects"]
+        self._quota = tenant.quota
+
+    def count(self, objects: int) -> None:
+        """Count new objects; raises PermissionDenied when they exceed the quota."""
+        self._stored += objects
+        if self._quota is not None and self._stored > self._quota:
+            left = max(0, self._quota - self._before)
+            remaining = f"has {left:,} left" if left else "is used up"
+            raise PermissionDenied(
+                "quota_exceeded", f"The plan's quota of {self._quota:,} stored objects {remaining}."
+            )
+
+    def write(self) -> None:
+        """Store the number; before this nothing is counted."""
+        self._unit.execute(
+            "INSERT INTO counters (project, livemode, stored_objects) VALUES (:project, :livemode, :stored)"
+            " ON CONFLICT (project, livemode) DO UPDATE SET stored_objects = :stored",
+            self._tenant.bind(stored=self._stored),
+        )
+
+
+def count_stored(unit: Unit, tenant: Tenant) -> None:
+    """Count one new object of the project and mode; raises PermissionDenied when it exceeds the quota."""
+    stored = StoredObjects(unit, tenant)
+    stored.count(1)
+    stored.write()

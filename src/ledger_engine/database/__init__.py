@@ -7,11 +7,12 @@ parameters over TEXT and INTEGER columns; what differs between engines is a meth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 Value: TypeAlias = str | int | None
 Parameters: TypeAlias = Mapping[str, Value]
+Columns: TypeAlias = tuple[str, ...]
 T = TypeVar("T")
 
 
@@ -23,7 +24,7 @@ class Row(Protocol):
 
 
 class Unit(Protocol):
-    """The transaction that a work runs in."""
+    """The transaction a work runs in. Until it ends, nobody else changes what the work has read."""
 
     @property
     def now(self) -> int:
@@ -40,6 +41,13 @@ class Unit(Protocol):
 
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
         """Run one statement that returns no rows once for each set of parameters."""
+        ...
+
+    def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
+        """Insert rows, each with a value for every one of the columns, in their order.
+
+        Naming the values of a row takes as long as inserting it, so this is for what is written often.
+        """
         ...
 
     def new_id(self, prefix: str) -> str:

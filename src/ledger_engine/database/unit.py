@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
+from functools import cache
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.database import Parameters, Row, Value
+from ledger_engine.database import Columns, Parameters, Row, Value
 
 FAULTS_MAX = 10  # one proves the damage; more than ten do not help
 
@@ -40,6 +42,9 @@ class SqliteUnit:
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
         self._connection.executemany(sql, rows)
 
+    def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
+        self._connection.executemany(_insert(table, columns), rows)
+
     def new_id(self, prefix: str) -> str:
         return self._ids.new(prefix, self._now)
 
@@ -72,3 +77,8 @@ class SqliteUnit:
     def topics(self) -> set[str]:
         """Return the topics that the work announced."""
         return self._topics
+
+
+@cache
+def _insert(table: str, columns: Columns) -> str:
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"

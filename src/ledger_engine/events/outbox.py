@@ -14,8 +14,8 @@ from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.records import Moment, Record, as_json, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit, kept_time
-from ledger_engine.database.books import BOOK, OF_BOOK
+from ledger_engine.database import Row, Unit, Value, books, kept_time
+from ledger_engine.database.books import OF_BOOK
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import bodies
 
@@ -67,23 +67,43 @@ class Message:
     body: str
 
 
-def record(unit: Unit, tenant: Tenant, kind: str, subject: Record) -> None:
-    """Record that `kind` happened to `subject`, with the subject as it is now.
+class Recorder:
+    """Events of one kind that a work records: prepared one by one, and written together by `write`."""
 
-    The whole message is stored as the text that is sent, so that each delivery has the same bytes; except for
-    a posting, whose message is rendered from its transaction (`bodies`).
-    """
-    id = unit.new_id("evt")
-    body = None
-    if kind != bodies.POSTING:
-        object = as_json(subject)
-        body = dumps(bodies.message(id, kind, unit.now, livemode=tenant.livemode, subject=object))
-    unit.execute(
-        "INSERT INTO events (book, id, type, object, body, request, created)"
-        f" VALUES ({BOOK}, :id, :type, :object, :body, :request, :now)",
-        tenant.bind(id=id, type=kind, object=subject.id, body=body, request=tenant.request, now=unit.now),
-    )
-    unit.announce(TOPIC)
+    __slots__ = ("book", "_unit", "_tenant", "_kind", "_rows")
+
+    def __init__(self, unit: Unit, tenant: Tenant, kind: str) -> None:
+        self.book = books.number_of(unit, tenant)
+        self._unit = unit
+        self._tenant = tenant
+        self._kind = kind
+        self._rows: list[tuple[Value, ...]] = []
+
+    def add(self, subject: Record) -> None:
+        """Prepare the event about the object as it is now.
+
+        The whole message is stored as the text that is sent, so that each delivery has the same bytes; except
+        for a posting, whose message is rendered from its transaction (`bodies`).
+        """
+        unit, kind = self._unit, self._kind
+        id = unit.new_id("evt")
+        body = None
+        if kind != bodies.POSTING:
+            livemode = self._tenant.livemode
+            body = dumps(bodies.message(id, kind, unit.now, livemode=livemode, subject=as_json(subject)))
+        self._rows.append((self.book, id, kind, subject.id, body, self._tenant.request, unit.now))
+
+    def write(self) -> None:
+        """Store the events that were prepared, and announce them."""
+        self._unit.insert_many("events", _STORED, self._rows)
+        self._unit.announce(TOPIC)
+
+
+def record(unit: Unit, tenant: Tenant, kind: str, subject: Record) -> None:
+    """Record that `kind` happened to `subject`, with the subject as it is now."""
+    recorder = Recorder(unit, tenant, kind)
+    recorder.add(subject)
+    recorder.write()
 
 
 def get(unit: Unit, tenant: Tenant, id: str) -> Event:
@@ -200,6 +220,7 @@ def _read(row: Row) -> Event:
     )
 
 
+_STORED = ("book", "id", "type", "object", "body", "request", "created")
 _BEFORE_ALL = first_at("evt", 0)
 _COLUMNS = f"{bodies.COLUMNS}, e.request, :livemode AS livemode"
 _WITH_POSTINGS = f"events AS e {bodies.JOIN}"

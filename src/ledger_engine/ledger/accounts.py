@@ -10,7 +10,7 @@ from typing import ClassVar
 from ledger_engine.access import idempotency, limits
 from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.ids import first_at
-from ledger_engine.core.money import MAX_AMOUNT, parse_currency
+from ledger_engine.core.money import parse_currency
 from ledger_engine.core.records import Moment, dumps
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Row, Unit
@@ -118,44 +118,6 @@ def balance_before(unit: Unit, tenant: Tenant, id: str, moment: int) -> int:
         tenant.bind(account=id, first=first_at("txn", moment)),
     )
     return row["balance_after"] if row else 0
-
-
-@dataclass(slots=True)
-class Moved:
-    """An account after its balance was moved."""
-
-    balance: int
-    currency: str
-
-
-def move_balance(
-    unit: Unit, tenant: Tenant, id: str, change: int, param: str | None, amount_param: str | None
-) -> Moved:
-    """Add `change` (smallest currency unit) to the account's balance.
-
-    Raises NotFound naming `param`, and InvalidRequest naming `amount_param`: `balance_out_of_range` beyond
-    ±(2^53 − 1), `insufficient_funds` when a debit would go below zero in a project that refuses overdraft
-    (docs/decisions.md#projects-overdraft, #transactions-range).
-    """
-    floor = -MAX_AMOUNT if tenant.may_overdraw or change > 0 else 0
-    moved = unit.first(
-        "UPDATE accounts SET balance = balance + :change"
-        " WHERE id = :id AND project = :project AND livemode = :livemode"
-        " AND balance + :change BETWEEN :floor AND :ceiling RETURNING balance, currency",
-        tenant.bind(id=id, change=change, floor=floor, ceiling=MAX_AMOUNT),
-    )
-    if moved is not None:
-        return Moved(moved["balance"], moved["currency"])
-    account = get(unit, tenant, id, param)
-    if abs(account.balance + change) > MAX_AMOUNT:
-        raise InvalidRequest(
-            "balance_out_of_range", f"The balance of {id} would be beyond ±{MAX_AMOUNT:,}.", amount_param
-        )
-    raise InvalidRequest(
-        "insufficient_funds",
-        f"{id} holds {account.balance}, and this project does not allow overdrafts.",
-        amount_param,
-    )
 
 
 def _read(row: Row) -> Account:

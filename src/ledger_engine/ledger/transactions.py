@@ -18,20 +18,21 @@ from ledger_engine.core.ids import first_at
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit
+from ledger_engine.database import Row, Unit, Value
 from ledger_engine.database.books import BOOK, OF_BOOK
 from ledger_engine.database.pages import Listing, Page, PageRequest
-from ledger_engine.events import outbox
+from ledger_engine.events import bodies, outbox
 from ledger_engine.ledger import accounts
+from ledger_engine.ledger.balances import Balances
 
 TYPES = ("credit", "debit")
 DESCRIPTION_MAX = 500
 BATCH_MAX = 1000
-# A settlement is the other side of many accounts. With amounts up to this, its sum fits 64 bits.
-_SETTLEMENT_MAX = 2**62
 _COLUMNS = "*, :livemode AS livemode"
 # As one value: with the two compared, SQLite would search by the book and look at each type.
 _OF_TYPE = f"type || book = :type || {BOOK}"
+
+Sides = tuple[str | None, str | None]  # ids, of the source and of the destination
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ def post(unit: Unit, tenant: Tenant, new: NewTransaction, key: str | None = None
     """Post a transaction, or both sides of a transfer; returns the side of `new.account`."""
     id = unit.new_id("txn")
     idempotency.take(unit, tenant, key, id)
-    return _post(unit, tenant, id, new)
+    return _post(unit, tenant, id, new, "")
 
 
 def post_due(unit: Unit, tenant: Tenant, due: NewTransaction) -> Transaction:
@@ -85,21 +86,25 @@ def post_due(unit: Unit, tenant: Tenant, due: NewTransaction) -> Transaction:
 def post_batch(
     unit: Unit, tenant: Tenant, batch: Sequence[NewTransaction], key: str | None = None
 ) -> list[Transaction]:
-    """Post 1 to 1000 transactions, all or none; the `param` of an error names the item at fault."""
+    """Post 1 to 1000 transactions, all or none, and return them; of each transfer the source's side.
+
+    The `param` of an error names the item at fault.
+    """
     if not 1 <= len(batch) <= BATCH_MAX:
         raise InvalidRequest(
             "invalid_value", f"transactions must have 1 to {BATCH_MAX} items.", "transactions"
         )
-    ids = [unit.new_id("txn")]
-    idempotency.take(unit, tenant, key, ids[0])
-    posted = [_post(unit, tenant, ids[0], batch[0], "transactions.0.")]
-    counted = _objects(batch[0])
-    for number, new in enumerate(batch[1:], 1):
+    first = id = unit.new_id("txn")
+    idempotency.take(unit, tenant, key, first)
+    postings = _Postings(unit, tenant)
+    posted = []
+    for number, new in enumerate(batch):
         # Each id is made just before its transaction is posted, because a transfer takes a second id in
         # between.
-        id = unit.new_id("txn")
-        posted.append(_post(unit, tenant, id, new, f"transactions.{number}.", counted=counted))
-        counted += _objects(new)
+        if number:
+            id = unit.new_id("txn")
+        posted.append(postings.add(id, new, f"transactions.{number}."))
+    postings.write()
     return posted
 
 
@@ -168,65 +173,101 @@ def page(
 
 
 def _post(
-    unit: Unit,
-    tenant: Tenant,
-    id: str,
-    new: NewTransaction,
-    at: str | None = "",
-    reverses: tuple[str | None, str | None] = (None, None),
-    *,
-    counted: int = 0,
+    unit: Unit, tenant: Tenant, id: str, new: NewTransaction, at: str | None, reverses: Sides = (None, None)
 ) -> Transaction:
-    """Move the balances and record the sides.
+    postings = _Postings(unit, tenant)
+    posted = postings.add(id, new, at, reverses)
+    postings.write()
+    return posted
 
-    `at` is the prefix of field names in errors, None when the request has none of the fields. `counted` is
-    the number of objects that the same batch stored before.
-    """
-    account = destination = amount = None
-    if at is not None:
-        account, destination, amount = at + "account", at + "destination", at + "amount"
-    _check(new, at or "")
-    change = new.amount if new.type == "credit" else -new.amount
-    limits.count_stored(unit, tenant, _objects(new), counted)
-    moved = accounts.move_balance(unit, tenant, new.account, change, account, amount)
-    # Both balances move before a side is inserted, because each side refers to both accounts.
-    other = None
-    if new.destination is None:
-        _move_settlement(unit, tenant, moved.currency, -change, amount)
-    else:
-        other = accounts.move_balance(unit, tenant, new.destination, -change, destination, amount)
+
+class _Postings:
+    """The transactions that one work posts: checked one by one, and written together by `write`."""
+
+    __slots__ = ("_unit", "_tenant", "_stored", "_balances", "_events", "_rows")
+
+    def __init__(self, unit: Unit, tenant: Tenant) -> None:
+        self._unit = unit
+        self._tenant = tenant
+        self._stored = limits.StoredObjects(unit, tenant)
+        self._balances = Balances(unit, tenant)
+        self._events = outbox.Recorder(unit, tenant, bodies.POSTING)
+        self._rows: list[tuple[Value, ...]] = []
+
+    def add(
+        self, id: str, new: NewTransaction, at: str | None, reverses: Sides = (None, None)
+    ) -> Transaction:
+        """Move the balances and prepare the sides; returns the side of `new.account`.
+
+        `at` is the prefix of field names in errors, None when the request has none of the fields.
+        """
+        _check(new, at or "")
+        destination = new.destination
+        change = new.amount if new.type == "credit" else -new.amount
+        self._stored.count(1 if destination is None else 2)
+        moved = self._balances.move(new.account, change, at)
+        posted = Transaction(
+            id,
+            new.account,
+            new.amount,
+            new.type,
+            new.description,
+            moved.balance,
+            Moment(self._unit.now),
+            self._tenant.livemode,
+            destination,
+            None if destination is None else id,
+            reverses[0],
+        )
+        if destination is None:
+            self._balances.move_settlement(moved.currency, -change, at)
+            self._prepare(posted)
+            return posted
+        other = self._balances.move(destination, -change, at, "destination")
         if other.currency != moved.currency:
             raise InvalidRequest(
                 "currency_mismatch",
-                f"{new.account} is in {moved.currency} and {new.destination} in {other.currency}.",
-                destination,
+                f"{new.account} is in {moved.currency} and {destination} in {other.currency}.",
+                None if at is None else at + "destination",
             )
-    posted = Transaction(
-        id=id,
-        account=new.account,
-        amount=new.amount,
-        type=new.type,
-        description=new.description,
-        balance_after=moved.balance,
-        created=Moment(unit.now),
-        livemode=tenant.livemode,
-        destination=new.destination,
-        transfer=None if other is None else id,
-        reverses=reverses[0],
-    )
-    _insert(unit, tenant, posted)
-    if new.destination is not None and other is not None:
+        self._prepare(posted)
         other_side = replace(
             posted,
-            id=unit.new_id("txn"),
-            account=new.destination,
+            id=self._unit.new_id("txn"),
+            account=destination,
             type=_opposite(new.type),
             balance_after=other.balance,
             destination=new.account,
             reverses=reverses[1],
         )
-        _insert(unit, tenant, other_side)
-    return posted
+        self._prepare(other_side)
+        return posted
+
+    def write(self) -> None:
+        """Store the balances, the transactions and their events."""
+        self._stored.write()
+        self._balances.write()
+        self._unit.insert_many("transactions", _STORED, self._rows)
+        self._events.write()
+
+    def _prepare(self, posted: Transaction) -> None:
+        """Prepare the row and the event."""
+        self._rows.append(
+            (
+                self._events.book,
+                posted.id,
+                posted.account,
+                posted.amount,
+                posted.type,
+                posted.description,
+                posted.balance_after,
+                posted.destination,
+                posted.transfer,
+                posted.reverses,
+                posted.created,
+            )
+        )
+        self._events.add(posted)
 
 
 def _check(new: NewTransaction, at: str) -> None:
@@ -242,50 +283,8 @@ def _check(new: NewTransaction, at: str) -> None:
         raise InvalidRequest("invalid_value", "destination must be another account.", at + "destination")
 
 
-def _objects(new: NewTransaction) -> int:
-    """Return the number of objects to be stored: two for a transfer, otherwise one."""
-    return 1 if new.destination is None else 2
-
-
 def _opposite(type: str) -> str:
     return "debit" if type == "credit" else "credit"
-
-
-def _move_settlement(unit: Unit, tenant: Tenant, currency: str, change: int, param: str | None) -> None:
-    moved = unit.first(
-        "INSERT INTO settlements (project, livemode, currency, balance)"
-        " VALUES (:project, :livemode, :currency, :change)"
-        " ON CONFLICT (project, livemode, currency) DO UPDATE SET balance = settlements.balance + :change"
-        " RETURNING balance",
-        tenant.bind(currency=currency, change=change),
-    )
-    assert moved is not None
-    if abs(moved["balance"]) > _SETTLEMENT_MAX:
-        raise InvalidRequest(
-            "balance_out_of_range", f"The settlement in {currency} would be out of range.", param
-        )
-
-
-def _insert(unit: Unit, tenant: Tenant, posted: Transaction) -> None:
-    unit.execute(
-        "INSERT INTO transactions (book, id, account, amount, type, description, balance_after,"
-        " destination, transfer, reverses, created)"
-        f" VALUES ({BOOK}, :id, :account, :amount, :type, :description, :balance_after,"
-        " :destination, :transfer, :reverses, :created)",
-        tenant.bind(
-            id=posted.id,
-            account=posted.account,
-            amount=posted.amount,
-            type=posted.type,
-            description=posted.description,
-            balance_after=posted.balance_after,
-            destination=posted.destination,
-            transfer=posted.transfer,
-            reverses=posted.reverses,
-            created=posted.created,
-        ),
-    )
-    outbox.record(unit, tenant, "transaction.created", posted)
 
 
 def _read(row: Row) -> Transaction:
@@ -304,4 +303,9 @@ def _read(row: Row) -> Transaction:
     )
 
 
+# In the order of the values that `_Postings` prepares.
+_STORED = (
+    "book", "id", "account", "amount", "type", "description", "balance_after", "destination", "transfer",
+    "reverses", "created",
+)  # fmt: skip
 _LISTING = Listing("transactions", _read, attrgetter("id"), OF_BOOK, _COLUMNS)

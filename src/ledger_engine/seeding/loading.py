@@ -12,7 +12,7 @@ from ledger_engine.core.clock import DAY, iso
 from ledger_engine.core.errors import Conflict, DuplicateIdempotencyKey, LedgerError, StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Parameters, Row, Unit, Value
+from ledger_engine.database import Columns, Parameters, Row, Unit, Value
 from ledger_engine.database.books import condition_on
 from ledger_engine.seeding.entries import DataSet
 from ledger_engine.seeding.fields import BadDataSet
@@ -45,6 +45,9 @@ class UnitInThePast:
 
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
         self._unit.execute_many(sql, rows)
+
+    def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
+        self._unit.insert_many(table, columns, rows)
 
     def new_id(self, prefix: str) -> str:
         return self._ids.new(prefix, self.now)

@@ -105,6 +105,19 @@ async def test_a_broken_constraint_undoes_its_own_work_alone(notes: Engine, hold
     assert seen() == ["first", "second"]
 
 
+async def test_rows_are_inserted_in_their_order_and_all_or_none(notes: Engine, seen: Seen) -> None:
+    def work(unit: Unit, *texts: str) -> None:
+        unit.insert_many("notes", ("text", "rowid"), [(text, 10 + at) for at, text in enumerate(texts)])
+
+    with pytest.raises(sqlite3.IntegrityError):
+        await notes.write(lambda unit: work(unit, "a", "b", "a"))
+    assert seen() == []
+    await notes.write(work)  # no row is no mistake
+    await notes.write(lambda unit: work(unit, "b", "?", ":a", "a"))
+    rows = await notes.read(lambda unit: unit.execute("SELECT rowid, text FROM notes ORDER BY rowid"))
+    assert [tuple(row) for row in rows] == [(10, "b"), (11, "?"), (12, ":a"), (13, "a")]
+
+
 async def test_a_work_sees_what_its_group_wrote_before_it(notes: Engine, hold: Hold) -> None:
     async with hold():
         tasks = await submit(

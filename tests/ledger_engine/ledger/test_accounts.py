@@ -86,7 +86,7 @@ async def test_another_projects_or_modes_account_does_not_exist(
     for attempt in (
         read(accounts.get, made.id, by=stranger),
         read(accounts.balance_at, made.id, 0, by=stranger),
-        write(accounts.move_balance, made.id, 5, "account", "amount", by=stranger),
+        write(transactions.post, NewTransaction(made.id, 5, "credit"), by=stranger),
     ):
         with pytest.raises(NotFound):
             await attempt

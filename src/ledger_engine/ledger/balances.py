@@ -1,0 +1,120 @@
+"""Balances while a work posts: read once, moved in memory, written once.
+
+The rules for a balance are here: its range, overdrafts, and that both sides of a transaction move together.
+A work is alone with what it has read until it is committed, so nothing moves in between.
+"""
+
+from __future__ import annotations
+
+from ledger_engine.core.errors import InvalidRequest, NotFound
+from ledger_engine.core.money import MAX_AMOUNT
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database import Unit
+
+# A settlement is the other side of many accounts. With amounts up to this, its sum fits 64 bits.
+_SETTLEMENT_MAX = 2**62
+
+
+class Held:
+    """The balance of an account or a settlement, in the smallest unit of its currency."""
+
+    __slots__ = ("balance", "currency")
+
+    def __init__(self, balance: int, currency: str) -> None:
+        self.balance = balance
+        self.currency = currency
+
+
+class Balances:
+    """The balances that one work moves.
+
+    In errors a field's name begins with `at`, the place of the item; None when the request has no such field.
+    """
+
+    __slots__ = ("_unit", "_tenant", "_accounts", "_settlements")
+
+    def __init__(self, unit: Unit, tenant: Tenant) -> None:
+        self._unit = unit
+        self._tenant = tenant
+        self._accounts: dict[str, Held] = {}
+        self._settlements: dict[str, Held] = {}
+
+    def move(self, account: str, change: int, at: str | None, field: str = "account") -> Held:
+        """Add `change` to the balance of the account, which the request names in `field`.
+
+        Raises NotFound naming `field`, and InvalidRequest naming `amount`: `balance_out_of_range` beyond
+        ±(2^53 − 1), `insufficient_funds` when a debit would go below zero in a project that refuses overdraft
+        (docs/decisions.md#projects-overdraft, #transactions-range).
+        """
+        held = self._accounts.get(account)
+        if held is None:
+            held = self._accounts[account] = self._read_account(account, _param(at, field))
+        balance = held.balance + change
+        if not -MAX_AMOUNT <= balance <= MAX_AMOUNT:
+            raise InvalidRequest(
+                "balance_out_of_range",
+                f"The balance of {account} would be beyond ±{MAX_AMOUNT:,}.",
+                _param(at, "amount"),
+            )
+        if balance < 0 and change < 0 and not self._tenant.may_overdraw:
+            raise InvalidRequest(
+                "insufficient_funds",
+                f"{account} holds {held.balance}, and this project does not allow overdrafts.",
+                _param(at, "amount"),
+            )
+        held.balance = balance
+        return held
+
+    def move_settlement(self, currency: str, change: int, at: str | None) -> None:
+        """Add `change` to the settlement; raises InvalidRequest `balance_out_of_range`."""
+        held = self._settlements.get(currency)
+        if held is None:
+            held = self._settlements[currency] = self._read_settlement(currency)
+        held.balance += change
+        if abs(held.balance) > _SETTLEMENT_MAX:
+            raise InvalidRequest(
+                "balance_out_of_range",
+                f"The settlement in {currency} would be out of range.",
+                _param(at, "amount"),
+            )
+
+    def write(self) -> None:
+        """Store all balances that were moved, in one statement for accounts and one for settlements."""
+        bind = self._tenant.bind
+        self._unit.execute_many(
+            "UPDATE accounts SET balance = :balance"
+            " WHERE id = :id AND project = :project AND livemode = :livemode",
+            [bind(id=id, balance=held.balance) for id, held in self._accounts.items()],
+        )
+        if self._settlements:
+            self._unit.execute_many(
+                "INSERT INTO settlements (project, livemode, currency, balance)"
+                " VALUES (:project, :livemode, :currency, :balance)"
+                " ON CONFLICT (project, livemode, currency) DO UPDATE SET balance = :balance",
+                [
+                    bind(currency=currency, balance=held.balance)
+                    for currency, held in self._settlements.items()
+                ],
+            )
+
+    def _read_account(self, id: str, param: str | None) -> Held:
+        row = self._unit.first(
+            "SELECT balance, currency FROM accounts"
+            " WHERE id = :id AND project = :project AND livemode = :livemode",
+            self._tenant.bind(id=id),
+        )
+        if row is None:
+            raise NotFound("account", id, param)
+        return Held(row["balance"], row["currency"])
+
+    def _read_settlement(self, currency: str) -> Held:
+        row = self._unit.first(
+            "SELECT balance FROM settlements"
+            " WHERE project = :project AND livemode = :livemode AND currency = :currency",
+            self._tenant.bind(currency=currency),
+        )
+        return Held(0 if row is None else row["balance"], currency)
+
+
+def _param(at: str | None, field: str) -> str | None:
+    return None if at is None else at + field
