@@ -34,7 +34,8 @@ from ledger_engine.http.app import create_app
 from ledger_engine.http.protocol.gate import AuthRateLimit
 from ledger_engine.http.protocol.hypercorn_patch import make_strict
 from ledger_engine.http.protocol.proxies import BehindProxies
-from ledger_engine.http.protocol.tcp import HEAD_BUFFER, cut_connections
+from ledger_engine.http.protocol.serving import cut_connections
+from ledger_engine.http.protocol.tcp import HEAD_BUFFER
 from ledger_engine.http.sign_in.issuer import Issuer
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.timekeeping import Timekeeper
@@ -208,7 +209,6 @@ def _configure(settings: ServeSettings) -> Config:
     config.loglevel = "WARNING"
     config.backlog = BACKLOG
     config.keep_alive_timeout = IDLE_S
-    config.graceful_timeout = 24 * 60 * 60  # never: Hypercorn's own limit fails; `_serve` has another
     config.include_server_header = False
     make_strict(config)
     if settings.certfile is not None:

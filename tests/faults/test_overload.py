@@ -69,11 +69,13 @@ async def test_those_who_send_little_do_not_keep_others_from_being_served(
     await assert_served(server, key, accounts)
 
 
-def resident_kb(server: Server) -> int:
+def peak_kb(server: Server) -> int:
+    """The most memory that the server ever took."""
     with open(f"/proc/{server.pid}/status", encoding="ascii") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 
 
+HEAD_OF_27_KB = b"Authorization: Bearer x\r\n" + b"X-Long: " + b"v" * 27_000
 UNFINISHED = [
     (b"Content-Length: 16384", b"x" * 16_000),
     (b"Content-Length: 1048576", b"x" * 100_000),
@@ -103,13 +105,28 @@ async def test_unfinished_bodies_of_strangers_take_little_memory(
     key = server.make_key()
     accounts = await open_accounts(server.port, key)
     await assert_served(server, key, accounts)
-    before = resident_kb(server)
+    before = peak_kb(server)
     with ExitStack() as stack:
         for framing, body in UNFINISHED:
             for path in ("/v1/auth/token", "/v1/accounts"):
                 await asyncio.to_thread(strangers, stack, server.port, count // 10, path, framing, body)
         await assert_served(server, key, accounts)
-        assert resident_kb(server) - before < 3_000 + 20 * count
+        assert peak_kb(server) - before < 2_000 + 8 * count
+
+
+@pytest.mark.timeout(600)
+async def test_unfinished_heads_take_little_more_memory_than_was_sent(
+    many_files: None, server: Server, soak: int
+) -> None:
+    count = min(300 * soak, 2000)
+    key = server.make_key()
+    accounts = await open_accounts(server.port, key)
+    await assert_served(server, key, accounts)
+    before = peak_kb(server)
+    with ExitStack() as stack:
+        await asyncio.to_thread(idle_sockets, stack, server.port, count, HEAD + HEAD_OF_27_KB)
+        await assert_served(server, key, accounts)
+        assert peak_kb(server) - before < 2_000 + 30 * count
 
 
 async def test_where_files_run_out_the_longest_idle_connection_makes_room(tmp_path: Path) -> None:

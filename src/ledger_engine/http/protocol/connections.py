@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ctypes
 import sys
 from collections.abc import Callable
 from typing import Protocol
-from weakref import WeakKeyDictionary
-
-from hypercorn.typing import WorkerContext
 
 FILES_SPARE = 128  # open files reserved for the database, the logs and webhooks
-TRIM_FROM = (
-    500  # connections; when half of that many or more have closed, their memory is returned to the system
-)
+# Connections; when half of that many or more have closed, their memory is returned to the system.
+TRIM_FROM = 500
 TRIM_AFTER_S = 1  # wait for others that close at the same time
 
 
 class Connection(Protocol):
     """A connection, as far as it is used here."""
 
-    async def close_waiting(self) -> None:
-        """Close the connection, which waits for its client."""
+    def close_waiting(self) -> None:
+        """Close a connection that waits for its client."""
+
+    def cut(self) -> None:
+        """Close it at once."""
 
 
 class Connections:
@@ -32,46 +30,41 @@ class Connections:
     One task watches all of them: a task and a timer for each would take a third of a connection's memory.
     """
 
-    def __init__(self, context: WorkerContext, idle_s: float) -> None:
-        self._context = context
+    def __init__(self, idle_s: float) -> None:
         self._idle_s = idle_s
         self._loop = asyncio.get_running_loop()
         self._most = connections_max()
-        self._count = self._peak = 0
+        self._open: set[Connection] = set()
+        self._peak = 0
         self._idle: dict[Connection, float] = {}  # since when, by the loop's clock
         self._awaited: dict[Connection, float] = {}  # likewise: the rest of a body, or the end
+        self.is_stopping = False  # then what is idle is closed
+        self._gone = asyncio.Event()
         self._watching = self._loop.create_task(self._watch())
 
-    @staticmethod
-    def of(context: WorkerContext, idle_s: float) -> Connections:
-        """Return the connections of the server with this context."""
-        connections = _OF.get(context)
-        if connections is None:
-            connections = _OF[context] = Connections(context, idle_s)
-        return connections
-
-    async def add(self, connection: Connection) -> bool:
+    def add(self, connection: Connection) -> bool:
         """Add a new connection, which is idle; return False when the limit is reached.
 
         At the limit, the connection that has waited longest for its client is closed.
         """
-        if self._count >= self._most:
+        if len(self._open) >= self._most:
             longest = min((*self._first(self._idle), *self._first(self._awaited)), default=None, key=_since)
             if longest is None:
                 return False
-            self._idle.pop(longest[0], None)
-            self._awaited.pop(longest[0], None)
-            await longest[0].close_waiting()
-        self._count += 1
-        self._peak = max(self._peak, self._count)
+            self.note_busy(longest[0])
+            longest[0].close_waiting()
+        self._open.add(connection)
+        self._peak = max(self._peak, len(self._open))
         self.note_idle(connection)
         return True
 
     def remove(self, connection: Connection) -> None:
-        """Forget a connection that was added and is closed."""
+        """Forget a connection that is closed."""
         self.note_busy(connection)
-        self._count -= 1
-        if self._peak >= TRIM_FROM and self._count <= self._peak // 2:
+        self._open.discard(connection)
+        if not self._open:
+            self._gone.set()
+        if self._peak >= TRIM_FROM and len(self._open) <= self._peak // 2:
             self._peak = 0
             self._loop.call_later(TRIM_AFTER_S, self._trim)
 
@@ -79,8 +72,8 @@ class Connections:
         """Note that the client may send its next request."""
         self._awaited.pop(connection, None)
         self._idle[connection] = self._loop.time()
-        if self._context.terminated.is_set():
-            self._loop.create_task(self._close_idle(0))
+        if self.is_stopping:
+            self._loop.call_soon(self._close_idle, 0)
 
     def note_awaited(self, connection: Connection) -> None:
         """Note that the client has yet to send the rest of a body, or to close the connection."""
@@ -92,8 +85,22 @@ class Connections:
         self._idle.pop(connection, None)
         self._awaited.pop(connection, None)
 
+    async def stop(self) -> None:
+        """Close what is idle, now and later, and wait until all connections are gone."""
+        self.is_stopping = True
+        self._watching.cancel()
+        self._close_idle(0)
+        while self._open:
+            self._gone.clear()
+            await self._gone.wait()
+
+    def cut(self) -> None:
+        """Close every connection at once, whatever is under way on it."""
+        for connection in list(self._open):
+            connection.cut()
+
     def _trim(self) -> None:
-        self._peak = max(self._peak, self._count)
+        self._peak = max(self._peak, len(self._open))
         trim_memory()
 
     @staticmethod
@@ -103,20 +110,16 @@ class Connections:
         return []
 
     async def _watch(self) -> None:
-        """Close connections that are idle too long; when the server stops, all idle ones."""
-        while not self._context.terminated.is_set():
+        while True:
             oldest = next(iter(self._idle.values()), self._loop.time())
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(oldest + self._idle_s):
-                    await self._context.terminated.wait()
-            await self._close_idle(self._idle_s)
-        await self._close_idle(0)
+            await asyncio.sleep(oldest + self._idle_s - self._loop.time())
+            self._close_idle(self._idle_s)
 
-    async def _close_idle(self, idle_s: float) -> None:
+    def _close_idle(self, idle_s: float) -> None:
         now = self._loop.time()
         for connection in [each for each, since in self._idle.items() if since + idle_s <= now]:
             if self._idle.pop(connection, None) is not None:
-                await connection.close_waiting()
+                connection.close_waiting()
 
 
 def connections_max() -> int:
@@ -139,6 +142,3 @@ def trim_memory() -> None:
 
 def _since(waiting: tuple[Connection, float]) -> float:
     return waiting[1]
-
-
-_OF: WeakKeyDictionary[WorkerContext, Connections] = WeakKeyDictionary()

@@ -1,352 +1,290 @@
-"""HTTP/1.1 on Hypercorn's and h11's classes, made strict.
+"""HTTP/1.1 on one connection: requests one after the other, and no message that leaves a doubt.
 
-A request that cannot be read also goes to the gate, as a refusal, so that its answer has a JSON body, a
-request id and the rate limit like every other.
+A request that cannot be read also goes to the application, as a refusal, so that its answer has a JSON body,
+a request id and the rate limit like every other.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import re
-import time
-from collections.abc import Awaitable, Callable
-from email.utils import formatdate
-from functools import lru_cache
-from typing import Any, ParamSpec, cast
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
 
-import h11
-from hypercorn.events import Closed, Event, RawData, Updated
-from hypercorn.protocol.events import Body, Request, Response, StreamClosed
-from hypercorn.protocol.events import Event as StreamEvent
-from hypercorn.protocol.h11 import STREAM_ID, H11Protocol
-from hypercorn.protocol.http_stream import ASGIHTTPState, HTTPStream
-from hypercorn.typing import ConnectionState, H11SendableEvent
-from hypercorn.utils import suppress_body
-
-from ledger_engine.core.errors import AuthenticationError, InvalidRequest, LedgerError
-from ledger_engine.http.errors import HeadersTooLarge, PayloadTooLarge, UnsupportedMethod, UriTooLong
-from ledger_engine.http.protocol.request_body import ARRIVAL, REFUSAL, Arrival, is_small
-from ledger_engine.http.protocol.tcp import BodyAwaited, Reading
+from ledger_engine.core.errors import InvalidRequest, LedgerError
+from ledger_engine.http.protocol.answers import CONTINUE
+from ledger_engine.http.protocol.asgi import Asgi
+from ledger_engine.http.protocol.connections import Connections
+from ledger_engine.http.protocol.exchange import Exchange
+from ledger_engine.http.protocol.framing import (
+    CHUNKS_MAX,
+    STRANGERS_CHUNKS_MAX,
+    BadFraming,
+    Chunked,
+    Sized,
+)
+from ledger_engine.http.protocol.head import (
+    CHUNKED,
+    Head,
+    asked_path,
+    illegal_start,
+    read_head,
+    too_large,
+)
+from ledger_engine.http.protocol.request_body import ARRIVAL, LARGE, REFUSAL
+from ledger_engine.http.protocol.tcp import TcpConnection
 
 HEAD_MAX = 28 * 1024  # bytes of request line and headers that are read; the gate takes 8 + 16 KB
-CHUNKS_MAX = 100_000  # of one body: each costs as much to read as a kilobyte
-STRANGERS_CHUNKS_MAX = 100  # … of a caller without a good credential
-TRAILER_MAX = 16 * 1024  # bytes; nothing is made of them
-METHODS = ["DELETE", "GET", "HEAD", "PATCH", "POST"]
-_ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
-_REQUEST_TARGET = re.compile(rb"\S* +(?:https?://[^/?#\s]*)?(/[\x21-\x7e]*)", re.IGNORECASE)
-_HUGE_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*0*[1-9][0-9]{19,}[ \t]*\r\n", re.IGNORECASE)
 _EMPTY_LINES = re.compile(rb"(?:\r\n)+")
-# What tells where a message ends and whether another can follow.
-_FRAMING = frozenset({b"content-length", b"transfer-encoding", b"connection"})
-_PRINTABLE = bytes({*range(0x20, 0x100), ord("\t")} - {0x7F})
-_END = h11.EndOfMessage()
-_CONFLICTS = ("multiple Host", "conflicting Content-Length", "multiple Transfer-Encoding")
+_VERSIONS = {"version": "3.0", "spec_version": "2.1"}
 
-P = ParamSpec("P")
-Headers = list[tuple[bytes, bytes]]
-AppPut = Callable[[dict[str, Any]], Awaitable[None]]
+log = logging.getLogger("ledger_engine.http")
 
 
-class Http1(H11Protocol):
-    """HTTP/1.1 on one connection: no upgrade to anything, and no message that leaves a doubt."""
+@dataclass(slots=True, eq=False)
+class Service:
+    """What the connections of one server share; `state` is what the application's start left for requests."""
 
-    connection: h11.Connection
-    stream: HTTPStream | None
-    _unread = b""  # from the start of the request's head on
-    _is_gone = False  # the client; or nothing more that it sends will be answered
-    _chunks = 0  # of the body so far
-    _arrival = Arrival()  # of the body of the request at hand
-    _is_awaited = False  # more of that body
+    app: Asgi
+    connections: Connections
+    scheme: str
+    state: dict[str, Any]
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)  # requests under way
 
-    async def handle(self, event: Event) -> None:
-        if isinstance(event, Closed):
-            self._is_gone = True
-            await self.can_read.set()  # a request that waits for its turn waits no longer
-        elif self._is_gone or self._is_over():
+    async def finish(self) -> None:
+        """Wait until no request is under way."""
+        while self.tasks:
+            await asyncio.wait(self.tasks)
+
+    def cut(self) -> None:
+        """End everything at once."""
+        self.connections.cut()
+        for task in self.tasks:
+            task.cancel()
+
+
+class Http1(TcpConnection):
+    """A connection that speaks HTTP/1.1, without upgrade to anything."""
+
+    __slots__ = ("_body", "_exchange", "_is_awaited", "_looked_at", "_service", "_unread", "_waits_with_body")
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(service.connections)
+        self._service = service
+        self._unread = b""  # of the next request, while none or a whole one is under way
+        self._looked_at = 0  # bytes of it in which its head does not end
+        self._exchange: Exchange | None = None
+        self._body: Sized | Chunked | None = None  # of which more is to come
+        self._is_awaited = False  # that body
+        self._waits_with_body = False  # the client, to be told to go on
+
+    # What the peer tells.
+
+    def take(self, data: bytes) -> None:
+        if self._body is not None:
+            self._read_body(data)
             return
-        await super().handle(event)
-
-    async def stream_send(self, event: StreamEvent) -> None:
-        if isinstance(event, Response) and event.status_code >= 200:
-            await self._write(self._head, event.status_code, event.headers)
+        self._unread = self._unread + data if self._unread else data
+        if self._exchange is None:
+            self._read_head()
         else:
-            await super().stream_send(event)
+            self.pause_reading()  # the next request waits until this one is answered
 
-    async def answer(self, status: int, headers: Headers, body: bytes) -> None:
-        """Send an answer that is whole, with one write to the socket, and go on to the next request."""
-        await self._write(self._whole, status, headers, body)
-        await self._maybe_recycle()
+    def take_end(self) -> None:
+        exchange = self._exchange
+        if exchange is None:
+            self.end()
+        elif not exchange.whole or not self._unread:
+            # What was asked is still answered; one that is never whole, or a stream, ends here.
+            exchange.break_off()
 
-    async def _send_h11_event(self, event: H11SendableEvent) -> None:
-        await self._write(self.connection.send, event)
-
-    async def _write(self, make: Callable[P, bytes | None], *args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            data = make(*args, **kwargs)
-        except h11.LocalProtocolError:
-            if self.connection.their_state != h11.ERROR:
-                raise
-        else:
-            if data:
-                await self.send(RawData(data))
-
-    def _whole(self, status: int, headers: Headers, body: bytes) -> bytes:
-        head, send = self._head(status, headers), self.connection.send
-        return head + (send(h11.Data(data=body)) if body else b"") + send(_END)
-
-    def _head(self, status: int, headers: Headers) -> bytes:
-        """The first lines of an answer.
-
-        h11 frames the message, so it is told of the headers that matter to that. The others it would only
-        copy, after a look at each by two patterns, which takes a thirtieth of a posting's time.
-        """
-        framing = [header for header in headers if header[0] in _FRAMING]
-        lines = [b"%s: %s" % header for header in headers if header[0] not in _FRAMING]
-        lines.append(_date(int(time.time())))
-        rest = b"\r\n".join(lines)
-        if rest.translate(None, _PRINTABLE) != b"\r\n" * (len(lines) - 1):
-            raise ValueError("a header of an answer holds what no header may")
-        head = self.connection.send(h11.Response(headers=framing, status_code=status))
-        return head.removesuffix(b"\r\n") + rest + b"\r\n\r\n"
-
-    def _is_over(self) -> bool:
-        """Whether nothing more that the client sends will be answered."""
-        return self.connection.their_state is h11.ERROR or self.connection.our_state in (
-            h11.MUST_CLOSE,
-            h11.CLOSED,
-            h11.ERROR,
-        )
-
-    async def _handle_events(self) -> None:
-        parts: list[bytes] = []  # of the body, handed on together: a chunk may have a single byte
-        while not self._is_gone:
-            if self.connection.their_state is h11.IDLE and not self._is_at_request_line():
-                return
-            try:
-                event = self.connection.next_event()
-            except h11.RemoteProtocolError as error:
-                await self._refuse(error)
-                return
-            # By type, and not by isinstance: these are abstract classes, which take long to say no.
-            if type(event) is h11.Data:
-                parts.append(event.data)
-                self._chunks += event.chunk_start
-                if self._chunks == STRANGERS_CHUNKS_MAX and not self._arrival.is_wanted:
-                    await self._let_body_come()
-                elif self._chunks > (most := self._chunks_max()) and self.stream is not None:
-                    self._is_gone = True
-                    await self._break_off(self.stream, f"it comes in more than {most:,} chunks")
-                continue
-            if type(event) is h11.EndOfMessage and self.stream is not None:
-                if sum(len(name) + len(value) for name, value in event.headers) > TRAILER_MAX:
-                    self._is_gone = True
-                    await self._break_off(self.stream, f"its trailer is larger than {TRAILER_MAX:,} bytes")
-                    continue
-                await self._end_body(self.stream, b"".join(parts))
-                parts = []
-                continue
-            if event is h11.NEED_DATA:
-                self._unread = b""  # of an unfinished head there is one copy, not two
-                if self.connection.their_state is h11.SEND_BODY:
-                    await self._let_body_come()
-                if parts and self.stream is not None:
-                    await self.stream.handle(Body(STREAM_ID, b"".join(parts)))
-                return
-            if event is h11.PAUSED:
-                # The next request is here already; it waits until this one is answered.
-                await self.can_read.clear()
-                await self.can_read.wait()
-            elif type(event) is h11.Request:
-                await self._take(event)
-            elif type(event) is h11.ConnectionClosed or self.stream is None:
-                return
-
-    def _chunks_max(self) -> int:
-        is_strangers = self._arrival.is_wanted and not self._arrival.may_be_large
-        return STRANGERS_CHUNKS_MAX if is_strangers else CHUNKS_MAX
-
-    def _is_at_request_line(self) -> bool:
-        """Drop empty lines before the request line (RFC 9112, 2.2). Return whether anything else has come."""
-        self._unread, is_ended = self.connection.trailing_data
-        empty = _EMPTY_LINES.match(self._unread)
-        if empty is not None:
-            self._unread = self._unread[empty.end() :]
-            # h11 would refuse the lines, and cannot be made to forget them.
-            self.connection = h11.Connection(h11.SERVER, self.config.h11_max_incomplete_size)
-            if self._unread:
-                self.connection.receive_data(self._unread)
-            if is_ended:
-                self.connection.receive_data(b"")
-        return self._unread != b"\r"
-
-    async def _take(self, head: h11.Request) -> None:
-        method = head.method.decode("ascii")
-        version = head.http_version.decode("ascii")
-        path = head.target
-        if not path.startswith(b"/") and _ABSOLUTE.match(path):
-            path = _ABSOLUTE.sub(b"", path, count=1)
-            path = path if path.startswith(b"/") else b"/" + path
-        refusal: LedgerError | None = None
-        lines = self._unread.partition(b"\r\n\r\n")[0]
-        if lines.count(b"\n") != lines.count(b"\r\n") or b"\n " in lines or b"\n\t" in lines:
-            # Other readers end or join these lines elsewhere (RFC 9112, 2.2 and 5.2).
-            refusal = InvalidRequest(
-                "invalid_value", "Each line of a head must end in CRLF, and none be folded."
-            )
-        elif version not in ("1.0", "1.1"):
-            refusal = InvalidRequest("invalid_value", "This server speaks HTTP/1.1.")
-        elif method == "CONNECT" or not method.isupper():
-            # Methods are told apart by case (RFC 9110, 9.1); the URL map would take `get` for `GET`.
-            refusal = UnsupportedMethod(METHODS)
-        elif path[:1] != b"/":
-            refusal = InvalidRequest("invalid_value", "The request must be for a path, like /v1/accounts.")
-        await self._begin(method, path, version, list(head.headers), refusal)
-
-    async def _refuse(self, error: h11.RemoteProtocolError) -> None:
-        """Have the gate answer what cannot be read; nothing after it on this connection can be trusted."""
-        if self.stream is not None:
-            await self._break_off(self.stream, "its framing is not valid HTTP/1.1")
-        elif self.connection.our_state is h11.IDLE:
-            # As far as it can be read, so that the answer has the shape that is used where it was asked.
-            target = _REQUEST_TARGET.match(self._unread)
-            path = target[1] if target is not None else b"/"
-            await self._begin("", path, "1.1", [], self._head_error(error))
-        else:
-            await self.send(Closed())
-
-    def _head_error(self, error: h11.RemoteProtocolError) -> LedgerError:
-        """What is wrong with a head, as an error of ours."""
-        if error.error_status_hint == 431:
-            # It is the last line that does not end.
-            earlier, _, last = self._unread.rpartition(b"\n")
-            if not earlier:
-                return UriTooLong("The URL is far too long.")
-            if last[:14].lower() == b"authorization:":
-                return AuthenticationError("invalid_credential", "No API key or token is that long.")
-            return HeadersTooLarge("The headers are far too large.")
-        # What h11 quotes after this is the client's own text, however long.
-        reason = str(error).partition(": b")[0]
-        if "Content-Length" in reason and _HUGE_LENGTH.search(
-            self._unread.partition(b"\r\n\r\n")[0] + b"\r\n"
-        ):
-            return PayloadTooLarge("The body is larger than 1 MB.")
-        code = "header_conflict" if any(conflict in reason for conflict in _CONFLICTS) else "invalid_value"
-        return InvalidRequest(code, f"This is not valid HTTP/1.1: {reason}.")
-
-    async def _let_body_come(self) -> None:
-        """Read no more until the application asks for the body, or has answered without it."""
-        if self.stream is not None and not (
-            self._arrival.is_wanted or is_small(dict(self.stream.scope["headers"]))
-        ):
-            await self.send(Reading(is_paused=True))
-            await self._arrival.until_wanted()
-            if not self._is_gone and self.stream is not None:
-                await self.send(Reading(is_paused=False, may_be_large=self._arrival.may_be_large))
-        if not self._is_awaited and self.stream is not None:
-            self._is_awaited = True
-            await self.send(BodyAwaited(is_whole=False))
-        if self.connection.they_are_waiting_for_100_continue and not self._is_gone:
-            await self._send_h11_event(h11.InformationalResponse(status_code=100, headers=[]))
-
-    async def _close_stream(self) -> None:
-        self._arrival.want()
-        await super()._close_stream()
-
-    async def _maybe_recycle(self) -> None:
-        is_done = self.connection.our_state is h11.DONE and self.connection.their_state is h11.DONE
-        if self.context.terminated.is_set() or not is_done:
-            self._is_gone = True  # a request that waits is not answered any more
-        await super()._maybe_recycle()
-
-    async def _end_body(self, stream: HTTPStream, rest: bytes) -> None:
-        """Hand on the last of a body, with its end: one message, where Hypercorn makes two."""
-        if not stream.closed:
-            self._arrival.whole = True
-            if self._is_awaited:
-                await self.send(BodyAwaited(is_whole=True))
-            await _app_put(stream)({"type": "http.request", "body": rest, "more_body": False})
-
-    async def _break_off(self, stream: HTTPStream, reason: str) -> None:
-        """Tell the gate that the rest of the body will not come."""
-        broken = InvalidRequest("invalid_value", f"The body cannot be read: {reason}.")
-        await _app_put(stream)({"type": "http.disconnect", REFUSAL: broken})
-
-    async def _begin(
-        self,
-        method: str,
-        path: bytes,
-        version: str,
-        headers: Headers,
-        refusal: LedgerError | None,
-    ) -> None:
-        await self.send(Updated(idle=False))
-        self._chunks = 0
-        self._is_awaited = False
-        self.stream = stream = Stream(
-            self.app,
-            self.config,
-            self.context,
-            self.task_group,
-            self.ssl,
-            self.client,
-            self.server,
-            self.stream_send,
-            STREAM_ID,
-        )
-        stream.answer = self.answer
-        self._arrival = Arrival()
-        state = ConnectionState({**self.connection_state, ARRIVAL: self._arrival})
-        if refusal is not None:
-            state[REFUSAL] = refusal
+    def take_loss(self) -> None:
         self._unread = b""
-        await stream.handle(Request(STREAM_ID, headers, version, method, path, state))
-        await self.context.mark_request()
+        if self._exchange is not None:
+            self._exchange.break_off()
 
+    def go_on(self) -> None:
+        if self._exchange is None and not self.is_over:
+            self._begin_next()
 
-class Stream(HTTPStream):
-    """One request on its way through the application, which sends headers as they have to be.
+    # What the request at hand tells.
 
-    An application that ends without an answer was ended: its client is gone, or the server stops. Then the
-    connection is closed; the answer that Hypercorn would make up has not what each of ours has.
-    """
+    def let_body_come(self) -> None:
+        exchange = self._exchange
+        if exchange is None or self._body is None or self.is_over:
+            return
+        if exchange.may_be_large and not self._wants_much:
+            self._wants_much = True
+            self.enlarge_buffer()
+        if self._waits_with_body:
+            self._waits_with_body = False
+            self.write(CONTINUE)
+        if self._body.is_stopped:
+            self._read_body(b"")
+        elif not exchange.is_ahead():
+            self.resume_reading()
 
-    answer: Callable[[int, Headers, bytes], Awaitable[None]]
-    _waits = False  # the head of the answer, for its body
-
-    async def app_send(self, message: Any) -> None:
-        kind = None if message is None else message["type"]
-        if kind is None and self.state == ASGIHTTPState.REQUEST:
-            self.state = ASGIHTTPState.CLOSED
-            await self.send(StreamClosed(self.stream_id))
-        elif kind == "http.response.start" and self.state == ASGIHTTPState.REQUEST:
-            self.response = message
-            self.state = ASGIHTTPState.RESPONSE
-            # What has no length is a stream, whose client wants to see it begin.
-            self._waits = any(name == b"content-length" for name, _ in message["headers"])
-            if not self._waits:
-                await self._send_head()
-        elif kind == "http.response.body" and self._waits:
-            self._waits = False
-            if message.get("more_body", False):
-                await self._send_head()
-                await super().app_send(message)
-                return
-            status = self.response["status"]
-            body = b"" if suppress_body(self.scope["method"], status) else message.get("body", b"")
-            self.state = ASGIHTTPState.CLOSED
-            await self.answer(status, list(self.response["headers"]), body)
+    def note_answered(self, exchange: Exchange) -> None:
+        if exchange is not self._exchange:
+            return
+        self._exchange = self._body = None
+        self._wants_much = False
+        exchange.break_off()  # whatever still listens
+        if self.is_over or not (exchange.keeps_open and exchange.whole) or self._connections.is_stopping:
+            self.end()
+        elif self._is_blocked:
+            self.pause_reading()
         else:
-            await super().app_send(message)
+            self._begin_next()
 
-    async def _send_head(self) -> None:
-        await self.send(Response(self.stream_id, list(self.response["headers"]), self.response["status"]))
+    # Reading.
 
+    def _begin_next(self) -> None:
+        """Take the next request if it is here, or wait for it."""
+        if self._unread:
+            self._read_head()
+        if self._exchange is None and not self.is_over:
+            if self._has_ended:
+                self.end()
+                return
+            self._connections.note_idle(self)
+            self.resume_reading()
 
-@lru_cache(maxsize=2)
-def _date(second: int) -> bytes:
-    return b"date: " + formatdate(second, usegmt=True).encode()
+    def _read_head(self) -> None:
+        unread = self._unread
+        if unread[0] == 13:
+            # Empty lines before the request line are passed over (RFC 9112, 2.2).
+            empty = _EMPTY_LINES.match(unread)
+            unread = self._unread = unread[empty.end() :] if empty is not None else unread
+            if unread in (b"", b"\r"):
+                return
+        if unread[0] <= 32:
+            self._refuse(unread, illegal_start())
+            return
+        end = unread.find(b"\n\r\n", self._looked_at)
+        bare = unread.find(b"\n\n", self._looked_at, len(unread) if end < 0 else end)
+        if bare >= 0:
+            end = bare - 1
+        if end < 0:
+            self._looked_at = max(0, len(unread) - 2)
+            if len(unread) > HEAD_MAX:
+                self._refuse(unread, too_large(unread))
+            return
+        self._looked_at = 0
+        text, self._unread = unread[: end + 3], unread[end + 3 :]
+        try:
+            head = read_head(text)
+        except LedgerError as error:
+            self._refuse(text, error)
+        else:
+            self._begin(head)
 
+    def _refuse(self, text: bytes, error: LedgerError) -> None:
+        """Have the application answer what cannot be read; nothing after it on this connection is read."""
+        self._unread = b""
+        self._begin(Head("", asked_path(text), "1.1", [], 0, False, False, error))
 
-def _app_put(stream: HTTPStream) -> AppPut:
-    """What puts a message before the application."""
-    return cast(AppPut, stream.app_put)
+    def _begin(self, head: Head) -> None:
+        exchange = self._exchange = Exchange(self, head)
+        data = self._unread
+        if not head.body:
+            exchange.whole = True
+            self._pause_before(data)
+        else:
+            self._unread = b""
+            self._is_awaited = False
+            self._body = Chunked() if head.body == CHUNKED else Sized(head.body)
+            self._waits_with_body = head.expects_continue and not data
+            # A small one is waited for, whoever sends it.
+            exchange.is_wanted = 0 < head.body <= LARGE and not head.expects_continue
+            self._read_body(data)
+        service = self._service
+        task = asyncio.get_running_loop().create_task(self._run(exchange, self._scope(head, exchange)))
+        exchange.task = task
+        service.tasks.add(task)
+
+    def _read_body(self, data: bytes) -> None:
+        exchange, body = self._exchange, self._body
+        if exchange is None or body is None:
+            return
+        most = CHUNKS_MAX if exchange.may_be_large else STRANGERS_CHUNKS_MAX
+        try:
+            rest = body.take(data, exchange.parts, most)
+        except BadFraming as error:
+            self._break_off(exchange, str(error))
+            return
+        if rest is None:
+            if body.is_stopped and exchange.is_wanted:
+                self._break_off(exchange, f"it comes in more than {most:,} chunks")
+                return
+            if not exchange.is_wanted or exchange.is_ahead():
+                self.pause_reading()
+            else:
+                self.resume_reading()
+            if not self._is_awaited:
+                self._is_awaited = True
+                self._connections.note_awaited(self)
+        else:
+            self._body = None
+            exchange.whole = True
+            self._unread = rest
+            self._pause_before(rest)
+        exchange.wake()
+
+    def _pause_before(self, unread: bytes) -> None:
+        """Have the next request wait, if there is one, until the one at hand is answered."""
+        self._connections.note_busy(self)
+        if unread:
+            self.pause_reading()
+        else:
+            self.resume_reading()
+
+    def _break_off(self, exchange: Exchange, reason: str) -> None:
+        """Tell the gate that the rest of the body will not come."""
+        self._body = None
+        self.is_over = True
+        exchange.break_off(InvalidRequest("invalid_value", f"The body cannot be read: {reason}."))
+
+    # Answering.
+
+    def _scope(self, head: Head, exchange: Exchange) -> dict[str, Any]:
+        path, _, query = head.path.partition(b"?")
+        state = {**self._service.state, ARRIVAL: exchange}
+        if head.refusal is not None:
+            state[REFUSAL] = head.refusal
+        return {
+            "type": "http",
+            "http_version": head.version,
+            "asgi": _VERSIONS,
+            "method": head.method,
+            "scheme": self._service.scheme,
+            "path": unquote(path.decode("ascii")),
+            "raw_path": path,
+            "query_string": query,
+            "root_path": "",
+            "headers": head.headers,
+            "client": self.client,
+            "server": self.server,
+            "state": state,
+            "extensions": {},
+        }
+
+    async def _run(self, exchange: Exchange, scope: dict[str, Any]) -> None:
+        """Run the application for one request.
+
+        One that ends without an answer was ended: its client is gone, or the server stops. Then the
+        connection ends too; an answer made up here would not have what each of ours has.
+        """
+        try:
+            await self._service.app(scope, exchange.receive, exchange.send)
+        except Exception:
+            log.exception("an answer broke off")
+        finally:
+            task, exchange.task = exchange.task, None
+            if task is not None:
+                self._service.tasks.discard(task)
+            if exchange is self._exchange:
+                exchange.keeps_open = False
+                self.note_answered(exchange)

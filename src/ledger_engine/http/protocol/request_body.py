@@ -7,7 +7,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.http import parse_options_header
@@ -29,7 +29,7 @@ REFUSAL = "ledger.refusal"  # the key under which the protocol says why the rest
 ARRIVAL = "ledger.arrival"  # … and this one how much of the body has arrived
 
 
-class Arrival:
+class Arrival(Protocol):
     """How much of a request's body has arrived; shared by the connection and the application.
 
     `whole` is true once all of it can be received without waiting. Most bodies arrive together with their
@@ -37,25 +37,10 @@ class Arrival:
     request which is refused without its body costs no memory.
     """
 
-    __slots__ = ("_wanted", "is_wanted", "may_be_large", "whole")
-
-    def __init__(self) -> None:
-        self.whole = False
-        self.is_wanted = False
-        self.may_be_large = False
-        self._wanted: asyncio.Event | None = None  # created for a connection that waits; few do
+    whole: bool
 
     def want(self, *, may_be_large: bool = False) -> None:
         """Let the connection read on, in larger pieces if the body may be large."""
-        self.is_wanted, self.may_be_large = True, may_be_large
-        if self._wanted is not None:
-            self._wanted.set()
-
-    async def until_wanted(self) -> None:
-        """Wait until the application asks for the body."""
-        if not self.is_wanted:
-            self._wanted = asyncio.Event()
-            await self._wanted.wait()
 
 
 class ClientGone(Exception):

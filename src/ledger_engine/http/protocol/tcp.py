@@ -1,186 +1,212 @@
-"""The peer: one connection's socket, as Hypercorn serves it, and closed without losing an answer."""
+"""The peer: one connection's socket, read no faster than is wanted and closed without losing an answer."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
 from typing import cast
-
-from hypercorn.asyncio.tcp_server import MAX_RECV, TCPServer
-from hypercorn.asyncio.worker_context import AsyncioSingleTask
-from hypercorn.events import Closed, Event, RawData, Updated
 
 from ledger_engine.http.protocol.connections import Connections
 
 HEAD_BUFFER = 8 * 1024  # bytes that the system keeps for a connection of which we have read nothing yet …
 BODY_BUFFER = 512 * 1024  # … and for one that sends a body we want
-READ_AHEAD = 8 * 1024  # bytes read from a socket and not yet looked at; there may be twice as many
+HEAD_PIECE = 8 * 1024  # bytes read at a time: with a head comes little, and maybe a body that nobody wants
+BODY_PIECE = 64 * 1024  # likewise, where we want what comes
 DRAINED_MAX = 32  # connections that are over and still read from; the client of any other may see a reset
 LINGER_S = 2  # for a client to read its last answer before the connection is closed under it
 SEND_TIMEOUT_S = 60  # for a client to take what was sent to it
-WAITS_FROM = 32 * 1024  # bytes not yet sent; with fewer, sending never waits for the client
 
-_open: set[asyncio.Task[None]] = set()  # the connections of this process
-_lingering = 0  # of these, such as are over
+# All connections read into this one: what is read is copied out of it before anything else is read.
+_BUFFER = memoryview(bytearray(BODY_PIECE))
+_FOR_HEAD = _BUFFER[:HEAD_PIECE]
 
-
-def cut_connections() -> None:
-    """End every connection at once, whatever is under way on it."""
-    for task in _open:
-        task.cancel()
+Address = tuple[str, int] | None
 
 
-@dataclass(frozen=True)
-class Reading(Event):
-    """Stop reading from the socket, or go on; with a large buffer if much is to come."""
-
-    is_paused: bool
-    may_be_large: bool = False
-
-
-@dataclass(frozen=True)
-class BodyAwaited(Event):
-    """The request at hand waits for more of its body, or has all of it."""
-
-    is_whole: bool
-
-
-class NoTask:
-    """Stands where Hypercorn has a task for each connection that closes it when it stands idle."""
-
-    async def restart(self, task_group: object, action: object) -> None:
-        """Start nothing."""
-
-    async def stop(self) -> None:
-        """Stop nothing."""
-
-
-class TcpConnection(TCPServer):
-    """One connection.
+class TcpConnection(asyncio.BufferedProtocol, ABC):
+    """One connection; what is said on it is its subclass's.
 
     Closing a socket with data unread resets it, and a reset can take the answer along that the client
     has not read yet. So we end our side first, and let go once the client ends its own or has had its time.
-
-    `Connections` watches over the time a connection may stand idle. Hypercorn would start and cancel a task
-    for that with each request, which costs a tenth of it.
     """
 
-    _is_idle = True  # whether no request is under way
+    __slots__ = (
+        "client",
+        "is_over",
+        "server",
+        "_connections",
+        "_drained",
+        "_has_ended",
+        "_is_blocked",
+        "_is_lingering",
+        "_is_paused",
+        "_timer",
+        "_transport",
+        "_wants_much",
+    )
+    _lingering = 0  # connections of this process that are over and not yet closed
 
-    async def protocol_send(self, event: Event) -> None:
-        if isinstance(event, RawData):
-            await self._send(event)
-        elif self.reader.at_eof():
-            # The client ended its side. What it asked before is still answered, one after the other, and
-            # then the connection ends with its reading.
-            if isinstance(event, Closed):
-                await self._close()
-        elif isinstance(event, Closed) and self.writer.can_write_eof():
-            if not self.writer.is_closing():
-                self.writer.write_eof()
-                self._linger()
-        elif isinstance(event, Reading):
-            self._read_or_pause(event)
-        elif isinstance(event, Updated):
-            self._is_idle = event.idle
-            if event.idle:
-                self._connections.note_idle(self)
-            else:
-                self._connections.note_busy(self)
-        elif isinstance(event, BodyAwaited):
-            if event.is_whole:
-                self._connections.note_busy(self)
-            else:
-                self._connections.note_awaited(self)
-        else:
-            await super().protocol_send(event)
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._transport: asyncio.Transport
+        self.client: Address = None
+        self.server: Address = None
+        self.is_over = False  # nothing more that the client sends will be answered
+        self._has_ended = False  # the client: it sends nothing more
+        self._is_lingering = False
+        self._is_paused = False  # reading
+        self._is_blocked = False  # writing: the client takes nothing
+        self._wants_much = False  # of what comes
+        self._timer: asyncio.TimerHandle | None = None  # for the client to take what was sent, or to end
+        self._drained: asyncio.Future[None] | None = None
 
-    async def run(self) -> None:
-        self.idle_task = cast(AsyncioSingleTask, NoTask())
-        vars(self.reader)["_limit"] = READ_AHEAD
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections = Connections.of(self.context, float(self.config.keep_alive_timeout))
-        if not await self._connections.add(self):
-            self.writer.transport.abort()
+    # What a subclass is asked.
+
+    @abstractmethod
+    def take(self, data: bytes) -> None:
+        """Take what the client sent."""
+
+    @abstractmethod
+    def take_end(self) -> None:
+        """Take note that the client sends nothing more."""
+
+    @abstractmethod
+    def take_loss(self) -> None:
+        """Take note that the connection is gone."""
+
+    @abstractmethod
+    def go_on(self) -> None:
+        """Take note that the client has taken what was sent to it, after it had not."""
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self.client = _address(transport.get_extra_info("peername"))
+        self.server = _address(transport.get_extra_info("sockname"))
+        if not self._connections.add(self):
+            self.is_over = True
+            self._transport.abort()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return _BUFFER if self._wants_much else _FOR_HEAD
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if not self.is_over:
+            self.take(bytes(_BUFFER[:nbytes]))
+
+    def eof_received(self) -> bool:
+        """Return whether the socket stays open for our side."""
+        self._has_ended = True
+        if self._is_lingering:
+            return False
+        self.take_end()
+        return self._transport.can_write_eof()  # a TLS session ends as a whole
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_over = True
+        self._stop_timer()
+        if self._is_lingering:
+            self._is_lingering = False
+            TcpConnection._lingering -= 1
+        self._wake()
+        self.take_loss()
+        self._connections.remove(self)
+
+    def pause_writing(self) -> None:
+        self._is_blocked = True
+        self._limit_time(SEND_TIMEOUT_S)
+
+    def resume_writing(self) -> None:
+        self._is_blocked = False
+        self._wake()
+        if not self._is_lingering and not self._transport.is_closing():
+            self._stop_timer()
+            self.go_on()
+
+    # What a subclass does.
+
+    def write(self, data: bytes) -> None:
+        """Send, or drop it if the client is gone."""
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    async def drain(self) -> None:
+        """Wait until the client has taken what was sent to it, or is gone."""
+        if self._is_blocked and not self._transport.is_closing():
+            if self._drained is None:
+                self._drained = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._drained)
+
+    def pause_reading(self) -> None:
+        """Leave with the client what it still sends."""
+        if not self._is_paused and not self._transport.is_closing():
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._is_paused and not self._transport.is_closing():
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    def enlarge_buffer(self) -> None:
+        """Let the system keep more of what comes, since we want it."""
+        self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BODY_BUFFER)
+
+    def end(self) -> None:
+        """End the connection once the client has read what was sent to it, or has had its time for that."""
+        self.is_over = True
+        if self._transport.is_closing() or self._is_lingering:
             return
-        _open.add(task)
-        try:
-            await super().run()
-        except asyncio.CancelledError:
-            # The server stops, and this one had its time. asyncio would tell of a fault in its callback.
-            if not self.context.terminated.is_set():
-                raise
-        finally:
-            _open.discard(task)
-            self._connections.remove(self)
-            # It refers back to this: without the circle its buffers are freed at once.
-            vars(self).pop("protocol", None)
-
-    async def close_waiting(self) -> None:
-        await self._initiate_server_close()
-
-    def _read_or_pause(self, event: Reading) -> None:
-        transport = cast(asyncio.Transport, self.writer.transport)
-        if transport.is_closing():
+        if self._has_ended or not self._transport.can_write_eof():
+            self._close()
             return
-        if event.is_paused:
-            transport.pause_reading()
-            return
-        if event.may_be_large:
-            self.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BODY_BUFFER)
-        transport.resume_reading()
-
-    def _linger(self) -> None:
-        """Drop what the client still sends until it ends its side or has had its time."""
-        global _lingering
-        _lingering += 1
+        self._transport.write_eof()
+        self._is_lingering = self._wants_much = True
+        TcpConnection._lingering += 1
         self._connections.note_awaited(self)
-        if _lingering > DRAINED_MAX:
-            cast(asyncio.Transport, self.writer.transport).pause_reading()
-        self.loop.call_later(LINGER_S, self._end_linger)
+        if TcpConnection._lingering > DRAINED_MAX:
+            self.pause_reading()
+        else:
+            self.resume_reading()
+        self._stop_timer()
+        self._timer = asyncio.get_running_loop().call_later(LINGER_S, self._close)
 
-    def _end_linger(self) -> None:
-        global _lingering
-        _lingering -= 1
-        self.writer.close()
+    def cut(self) -> None:
+        """End the connection at once, whatever is under way on it."""
+        self.is_over = True
+        self._transport.abort()
 
-    async def _send(self, event: RawData) -> None:
-        if self.writer.transport.is_closing():
-            # Nobody else may notice: while a request waits for the one before it, nothing is read.
-            await self.protocol.handle(Closed())
-            return
-        if len(event.data) + self.writer.transport.get_write_buffer_size() < WAITS_FROM:
-            try:
-                self.writer.write(event.data)
-            except (ConnectionError, RuntimeError):
-                await self.protocol.handle(Closed())
-            return
-        try:
-            async with asyncio.timeout(SEND_TIMEOUT_S):
-                await super().protocol_send(event)
-        except TimeoutError:
-            self.writer.transport.abort()
+    def close_waiting(self) -> None:
+        """End a connection that waits for its client, which it need not tell."""
+        self.is_over = True
+        self.take_loss()
+        self._close()
 
-    async def _close(self) -> None:
+    def _close(self) -> None:
         """Close the socket once the client has taken what was sent to it, or has had its time for that."""
-        task = asyncio.current_task()
-        with contextlib.suppress(OSError, TimeoutError):
-            self.writer.close()
-            if task is None or not task.cancelling():
-                async with asyncio.timeout(SEND_TIMEOUT_S):
-                    await self.writer.wait_closed()
+        self._transport.close()
         # What is left is a client that takes nothing, or does not answer the end of its TLS session.
-        self.writer.transport.abort()
+        self._stop_timer()
+        self._limit_time(SEND_TIMEOUT_S)
 
-    async def _read_data(self) -> None:
-        while not self.reader.at_eof():
-            try:
-                # With a head comes little; what follows may be a body that nobody wants.
-                data = await self.reader.read(READ_AHEAD // 2 if self._is_idle else MAX_RECV)
-            except (OSError, TimeoutError):
-                break
-            await self.protocol.handle(RawData(data))
-        await self.protocol.handle(Closed())
+    def _limit_time(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._transport.abort)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _wake(self) -> None:
+        if self._drained is not None:
+            if not self._drained.done():
+                self._drained.set_result(None)
+            self._drained = None
+
+
+def _address(name: object) -> Address:
+    """Return host and port of a socket's name; it may have more, and that of a Unix socket is a text."""
+    return (name[0], name[1]) if isinstance(name, tuple) and len(name) >= 2 else None

@@ -1,4 +1,4 @@
-"""Connections are closed when they wait too long for their client, or when others need the registry."""
+"""Connections are closed when they wait too long for their client, or when others need the room."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import resource
 
 import pytest
-from hypercorn.asyncio.worker_context import WorkerContext
 
 from ledger_engine.http.protocol import connections
 from ledger_engine.http.protocol.connections import Connections
@@ -20,7 +19,10 @@ class Client:
     def __init__(self) -> None:
         self.closed = asyncio.Event()
 
-    async def close_waiting(self) -> None:
+    def close_waiting(self) -> None:
+        self.closed.set()
+
+    def cut(self) -> None:
         self.closed.set()
 
 
@@ -29,20 +31,20 @@ def room_for_three(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "connections_max", lambda: 3)
 
 
-async def added(to: Connections, count: int) -> list[Client]:
+def added(to: Connections, count: int) -> list[Client]:
     clients = [Client() for _ in range(count)]
-    assert [await to.add(client) for client in clients] == [True] * count
+    assert [to.add(client) for client in clients] == [True] * count
     return clients
 
 
 @pytest.mark.usefixtures("room_for_three")
 async def test_a_new_connection_takes_the_place_of_the_one_that_waits_longest_for_its_client() -> None:
-    registry = Connections.of(WorkerContext(None), NEVER_S)
-    first, second, third = await added(registry, 3)
+    registry = Connections(NEVER_S)
+    first, second, third = added(registry, 3)
     registry.note_busy(first)
     registry.note_awaited(second)
     for longest in (third, second):
-        await added(registry, 1)
+        added(registry, 1)
         assert longest.closed.is_set()
         registry.remove(longest)
     assert not first.closed.is_set()
@@ -50,18 +52,18 @@ async def test_a_new_connection_takes_the_place_of_the_one_that_waits_longest_fo
 
 @pytest.mark.usefixtures("room_for_three")
 async def test_no_connection_is_taken_where_all_are_busy() -> None:
-    registry = Connections.of(WorkerContext(None), NEVER_S)
-    clients = await added(registry, 3)
+    registry = Connections(NEVER_S)
+    clients = added(registry, 3)
     for client in clients:
         registry.note_busy(client)
-    assert not await registry.add(Client())
+    assert not registry.add(Client())
     registry.remove(clients[0])
-    assert await registry.add(Client())
+    assert registry.add(Client())
 
 
 async def test_what_stands_idle_too_long_is_closed_and_what_is_busy_is_not() -> None:
-    registry = Connections.of(WorkerContext(None), 0.01)
-    busy, awaited, idle = await added(registry, 3)
+    registry = Connections(0.01)
+    busy, awaited, idle = added(registry, 3)
     registry.note_busy(busy)
     registry.note_awaited(awaited)
     await idle.closed.wait()
@@ -71,17 +73,20 @@ async def test_what_stands_idle_too_long_is_closed_and_what_is_busy_is_not() -> 
 
 
 async def test_what_is_idle_is_closed_when_the_server_stops() -> None:
-    context = WorkerContext(None)
-    registry = Connections.of(context, NEVER_S)
-    idle, busy = await added(registry, 2)
+    registry = Connections(NEVER_S)
+    idle, busy = added(registry, 2)
     registry.note_busy(busy)
-    await context.terminated.set()
+    stopping = asyncio.create_task(registry.stop())
     await idle.closed.wait()
+    registry.remove(idle)
     assert not busy.closed.is_set()
     registry.note_idle(busy)
-    (late,) = await added(registry, 1)
+    (late,) = added(registry, 1)
     for client in (busy, late):
         await client.closed.wait()
+        assert not stopping.done()
+        registry.remove(client)
+    await stopping
 
 
 async def test_memory_is_given_back_after_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,8 +94,8 @@ async def test_memory_is_given_back_after_many_connections(monkeypatch: pytest.M
     monkeypatch.setattr(connections, "trim_memory", given_back.set)
     monkeypatch.setattr(connections, "TRIM_FROM", 4)
     monkeypatch.setattr(connections, "TRIM_AFTER_S", 0)
-    registry = Connections.of(WorkerContext(None), NEVER_S)
-    for client in (await added(registry, 4))[:2]:
+    registry = Connections(NEVER_S)
+    for client in added(registry, 4)[:2]:
         registry.remove(client)
     await given_back.wait()
 

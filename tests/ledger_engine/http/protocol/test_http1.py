@@ -12,10 +12,8 @@ import pytest
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
-from ledger_engine.http.protocol import tcp
 from ledger_engine.http.protocol.asgi import until_gone
 from ledger_engine.http.protocol.hypercorn_patch import make_strict
-from tests.ledger_engine.waiting import until
 
 Messages = list[dict[str, Any]]
 
@@ -33,8 +31,12 @@ class Connection:
     def leave(self) -> None:
         self._writer.close()
 
+    def end(self) -> None:
+        """Send nothing more, and wait for what comes."""
+        self._writer.write_eof()
+
     async def read_past(self, mark: bytes) -> bytes:
-        """Return the bytes up to and including the mark."""
+        """What comes up to the mark and with it."""
         return await self._reader.readuntil(mark)
 
     async def read_to_the_end(self) -> bytes:
@@ -44,7 +46,7 @@ class Connection:
 
 @contextlib.asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[Connection]:
-    """Yield a connection to a server of this ASGI application."""
+    """A connection to a server of this ASGI application."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     config = Config()
@@ -64,7 +66,7 @@ async def serving(app: Any) -> AsyncIterator[Connection]:
 
 @contextlib.asynccontextmanager
 async def answering(messages: Messages, waits: asyncio.Event | None = None) -> AsyncIterator[Connection]:
-    """Yield a connection to a server that answers with these messages, the last of them after `waits`."""
+    """A connection to a server whose answer is always these ASGI messages; `waits` comes before the last."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -166,7 +168,7 @@ async def test_an_application_that_ends_in_the_middle_ends_the_connection() -> N
 
 
 @pytest.mark.parametrize("more", [b"", b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"])
-async def test_when_the_client_of_a_stream_leaves_the_stream_and_its_connection_end(more: bytes) -> None:
+async def test_that_the_client_of_a_stream_left_is_noticed(more: bytes) -> None:
     """Also while its next request waits, and nothing is read."""
     is_gone = asyncio.Event()
 
@@ -186,4 +188,22 @@ async def test_when_the_client_of_a_stream_leaves_the_stream_and_its_connection_
         connection.leave()
         async with asyncio.timeout(60):
             await is_gone.wait()
-        await until(lambda: not tcp._open)
+
+
+async def test_a_client_that_ends_its_side_between_two_requests_is_let_go_at_once() -> None:
+    async with answering([start(200, content_length="2"), body(b"ok")]) as connection:
+        connection.ask()
+        await connection.read_past(b"\r\n\r\nok")
+        connection.end()
+        async with asyncio.timeout(20):  # and not when it has stood idle too long
+            assert await connection.read_to_the_end() == b""
+
+
+async def test_a_client_that_ends_its_side_while_it_waits_is_answered_and_let_go() -> None:
+    go_on = asyncio.Event()
+    async with answering([start(200, content_length="2"), body(b"ok")], waits=go_on) as connection:
+        connection.ask(more=b"GET / HTTP/1.1\r\nHost: here\r\n\r\nGET /")
+        connection.end()
+        go_on.set()
+        async with asyncio.timeout(20):
+            assert (await connection.read_to_the_end()).count(b"\r\n\r\nok") == 2

@@ -1,0 +1,178 @@
+"""One request and its answer, as an ASGI application sees them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+from ledger_engine.core.errors import LedgerError
+from ledger_engine.http.protocol.answers import LAST_CHUNK, chunk, write_head
+from ledger_engine.http.protocol.head import Head
+from ledger_engine.http.protocol.request_body import REFUSAL
+
+READ_AHEAD = 64 * 1024  # bytes of a body that the application has not taken yet, after which reading pauses
+
+
+class Client(Protocol):
+    """The connection, as far as a request has to do with it."""
+
+    def write(self, data: bytes) -> None:
+        """Send."""
+
+    async def drain(self) -> None:
+        """Wait until what was sent is taken."""
+
+    def let_body_come(self) -> None:
+        """Read the rest of the body."""
+
+    def note_answered(self, exchange: Exchange) -> None:
+        """Go on to the next request."""
+
+
+class Exchange:
+    """A request on its way through the application; it is the request's `Arrival`, too."""
+
+    __slots__ = (
+        "is_wanted",
+        "keeps_open",
+        "may_be_large",
+        "parts",
+        "task",
+        "whole",
+        "_broken",
+        "_client",
+        "_head",
+        "_is_bodiless",
+        "_is_chunked",
+        "_is_done",
+        "_is_gone",
+        "_is_taken",
+        "_left",
+        "_method",
+        "_status",
+        "_version",
+        "_waiting",
+    )
+
+    def __init__(self, client: Client, head: Head) -> None:
+        self._client = client
+        self._method = head.method
+        self._version = head.version
+        self.keeps_open = head.keeps_open  # whether the connection stays open after this
+        self.task: asyncio.Task[None] | None = None  # the application's
+
+        self.parts: list[bytes] = []  # of the body, not yet taken
+        self.whole = False
+        self.is_wanted = False
+        self.may_be_large = False
+        self._is_taken = False  # all of the body
+        self._is_gone = False  # the client, or the rest of its body
+        self._broken: LedgerError | None = None
+        self._waiting: asyncio.Future[None] | None = None
+
+        self._status = 0
+        self._head = b""  # of the answer, not yet sent
+        self._left: int | None = None  # bytes of the answer's body to come
+        self._is_bodiless = False
+        self._is_chunked = False
+        self._is_done = False
+
+    # What the connection tells.
+
+    def wake(self) -> None:
+        """Let the application take what has come."""
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    def break_off(self, broken: LedgerError | None = None) -> None:
+        """Tell the application that no more will come, and why if it is the body's fault."""
+        self._is_gone = True
+        self._broken = broken
+        self.wake()
+
+    def is_ahead(self) -> bool:
+        """Return whether enough has come for the application to take first."""
+        return len(self.parts) > 1 and sum(map(len, self.parts)) > READ_AHEAD
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all of the answer was sent."""
+        return self._is_done
+
+    # What the application calls.
+
+    def want(self, *, may_be_large: bool = False) -> None:
+        """Let the connection read on, and in larger pieces if there is room for a large body."""
+        self.is_wanted, self.may_be_large = True, may_be_large
+        self._client.let_body_come()
+
+    async def receive(self) -> dict[str, Any]:
+        """Return the next ASGI message."""
+        while True:
+            if self.parts or (self.whole and not self._is_taken):
+                body = b"".join(self.parts)
+                self.parts.clear()
+                self._is_taken = self.whole
+                if not self.whole and self.is_wanted:
+                    self._client.let_body_come()
+                return {"type": "http.request", "body": body, "more_body": not self.whole}
+            if self._is_gone:
+                return {"type": "http.disconnect", REFUSAL: self._broken}
+            self._waiting = asyncio.get_running_loop().create_future()
+            await self._waiting
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Send an ASGI message. Raises ValueError for an answer that cannot be framed."""
+        kind = message["type"]
+        if kind == "http.response.start" and not self._status:
+            self._start(message["status"], message["headers"])
+            if self._left is None:
+                # What has no length is a stream, whose client wants to see it begin.
+                self._client.write(self._head)
+                self._head = b""
+        elif kind == "http.response.body" and self._status and not self._is_done:
+            is_last = not message.get("more_body", False)
+            data = self._head + self._framed(message.get("body", b""), is_last)
+            self._head = b""
+            if data:
+                self._client.write(data)
+            if is_last:
+                self._is_done = True
+                self._client.note_answered(self)
+            else:
+                await self._client.drain()
+        else:
+            raise ValueError(f"{kind} cannot come here")
+
+    def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        closes = False
+        for name, value in headers:
+            if name == b"content-length":
+                self._left = int(value)
+            elif name == b"connection":
+                closes = b"close" in value.lower()
+        more: list[bytes] = []
+        self._is_bodiless = self._method == "HEAD" or status in (204, 304)
+        if self._left is None and status not in (204, 304):
+            if self._version == "1.1":
+                more.append(b"Transfer-Encoding: chunked")
+                self._is_chunked = True
+            else:
+                self.keeps_open = False  # its end is the connection's
+        if closes:
+            self.keeps_open = False
+        elif not self.keeps_open:
+            more.append(b"Connection: close")
+        self._head = write_head(status, headers, more)
+        self._status = status
+
+    def _framed(self, data: bytes, is_last: bool) -> bytes:
+        if self._is_bodiless:
+            return b""
+        if self._is_chunked:
+            return chunk(data) + LAST_CHUNK if is_last else chunk(data)
+        if self._left is not None:
+            self._left -= len(data)
+            if self._left < 0 or (is_last and self._left):
+                raise ValueError("the body of an answer is of another length than was told")
+        return data

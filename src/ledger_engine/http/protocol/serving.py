@@ -1,0 +1,78 @@
+"""Hypercorn's worker, on connections of our own: from the start of the application to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, cast
+
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.asyncio.lifespan import Lifespan
+from hypercorn.config import Config, Sockets
+from hypercorn.typing import AppWrapper
+
+from ledger_engine.http.protocol.asgi import Asgi
+from ledger_engine.http.protocol.connections import Connections
+from ledger_engine.http.protocol.http1 import Http1, Service
+from ledger_engine.http.protocol.tls import TlsListener
+
+_Listener = asyncio.AbstractServer | TlsListener
+
+_services: set[Service] = set()  # of this process
+
+
+def cut_connections() -> None:
+    """End every connection of this process at once, and whatever is under way on it."""
+    for service in list(_services):
+        service.cut()
+
+
+async def worker_serve(
+    app: AppWrapper,
+    config: Config,
+    *,
+    sockets: Sockets | None = None,
+    shutdown_trigger: Callable[..., Awaitable[None]] | None = None,
+) -> None:
+    """Serve the application until `shutdown_trigger` returns; then finish what is under way."""
+    if not isinstance(app, ASGIWrapper) or shutdown_trigger is None:
+        raise TypeError("an ASGI application is served here, until its trigger returns")
+    loop = asyncio.get_running_loop()
+    state: dict[str, Any] = {}
+    lifespan = Lifespan(app, config, loop, state)
+    living = loop.create_task(lifespan.handle_lifespan())
+    await lifespan.wait_for_startup()
+    if living.done() and (failure := living.exception()) is not None:
+        raise failure
+    connections = Connections(float(config.keep_alive_timeout))
+    service = Service(cast(Asgi, app.app), connections, "https" if config.ssl_enabled else "http", state)
+    _services.add(service)
+    listening = await _listen(service, config, sockets or config.create_sockets())
+    try:
+        await shutdown_trigger()
+    finally:
+        for server in listening:
+            server.close()
+        await connections.stop()
+        await service.finish()
+        _services.discard(service)
+        await lifespan.wait_for_shutdown()
+        living.cancel()
+        await asyncio.wait({living})
+
+
+async def _listen(service: Service, config: Config, sockets: Sockets) -> list[_Listener]:
+    make = partial(Http1, service)
+    listening: list[_Listener] = []
+    for each in sockets.insecure_sockets:
+        server = await asyncio.get_running_loop().create_server(make, sock=each, backlog=config.backlog)
+        listening.append(server)
+    if sockets.secure_sockets:
+        context = cast(ssl.SSLContext, config.create_ssl_context())
+        for each in sockets.secure_sockets:
+            listener = TlsListener(each, context, service.connections, make)
+            listener.start(config.backlog)
+            listening.append(listener)
+    return listening

@@ -1,0 +1,97 @@
+"""The beginning of a TLS session: counted like a connection, and given little time."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+
+from ledger_engine.http.protocol.connections import Connections
+from ledger_engine.http.protocol.tcp import TcpConnection
+
+HANDSHAKE_S = 10  # for a client to begin its session
+HANDSHAKES_MAX = 512  # under way at a time; each takes 50 KB, and one more ends the one that takes longest
+NO_FILE_S = 0.1  # until another connection is accepted, when the process may open no more files
+
+
+class TlsListener:
+    """Accepts connections; `make` gives what goes on with each when its TLS session has begun.
+
+    The event loop could do this by itself, but then nobody would know of the connections that never get so
+    far, and each has an open file and its memory.
+    """
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        context: ssl.SSLContext,
+        connections: Connections,
+        make: Callable[[], TcpConnection],
+    ) -> None:
+        self._listening = listening
+        self._context = context
+        self._connections = connections
+        self._make = make
+        self._under_way: dict[Handshake, None] = {}  # the oldest first
+        self._accepting: asyncio.Task[None] | None = None
+
+    def start(self, backlog: int) -> None:
+        """Begin to accept."""
+        self._listening.setblocking(False)
+        self._listening.listen(backlog)
+        self._accepting = asyncio.get_running_loop().create_task(self._accept())
+
+    def close(self) -> None:
+        """Accept no more."""
+        if self._accepting is not None:
+            self._accepting.cancel()
+        self._listening.close()
+
+    async def shake_hands(self, client: socket.socket) -> None:
+        """Begin the session with a client, unless it fails or takes too long."""
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._make, client, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_S
+            )
+        except OSError:  # ssl.SSLError is one
+            client.close()
+
+    def forget(self, handshake: Handshake) -> None:
+        """Take note that a handshake is over."""
+        self._under_way.pop(handshake, None)
+        self._connections.remove(handshake)
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                client, _ = await loop.sock_accept(self._listening)
+            except OSError:
+                await asyncio.sleep(NO_FILE_S)
+                continue
+            if len(self._under_way) >= HANDSHAKES_MAX:
+                next(iter(self._under_way)).cut()
+            handshake = Handshake(self, client)
+            if self._connections.add(handshake):
+                self._under_way[handshake] = None
+            else:
+                handshake.cut()
+
+
+class Handshake:
+    """A connection until its TLS session has begun."""
+
+    def __init__(self, listener: TlsListener, client: socket.socket) -> None:
+        self._listener = listener
+        self._task = asyncio.get_running_loop().create_task(listener.shake_hands(client))
+        self._task.add_done_callback(lambda _: listener.forget(self))
+
+    def close_waiting(self) -> None:
+        """Close it, since others need its place."""
+        self.cut()
+
+    def cut(self) -> None:
+        """Close it at once."""
+        self._listener.forget(self)
+        self._task.cancel()

@@ -1,0 +1,102 @@
+"""Handshakes that never end are counted, are few, and keep nobody out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from ledger_engine.http.protocol import connections, tls
+from ledger_engine.http.protocol.connections import Connections
+from ledger_engine.http.protocol.http1 import Http1, Service
+from tests.certificates import make_certificate
+
+HALF = b"\x16\x03\x01\x02\x00\x01"  # of a client's first message
+NEVER_S = 1000.0
+
+
+async def app(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+@pytest.fixture
+def trusting() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+@contextlib.asynccontextmanager
+async def listening(folder: Path) -> AsyncIterator[int]:
+    """The port of a server that speaks TLS."""
+    own = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    own.load_cert_chain(*make_certificate(folder, x509.IPAddress(ipaddress.ip_address("127.0.0.1"))))
+    room = Connections(NEVER_S)
+    service = Service(app, room, "https", {})
+    bound = socket.create_server(("127.0.0.1", 0))
+    listener = tls.TlsListener(bound, own, room, partial(Http1, service))
+    listener.start(100)
+    try:
+        yield bound.getsockname()[1]
+    finally:
+        listener.close()
+        service.cut()
+        await room.stop()
+
+
+async def halves(port: int, count: int) -> list[asyncio.StreamReader]:
+    """Clients that begin a session and do not go on."""
+    opened = []
+    for _ in range(count):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(HALF)
+        opened.append(reader)
+    return opened
+
+
+async def ask(port: int, trusting: ssl.SSLContext) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
+    writer.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+    try:
+        return await reader.readuntil(b"\r\n\r\nok")
+    finally:
+        writer.close()
+
+
+async def test_one_handshake_too_many_ends_the_one_that_takes_longest(
+    tmp_path: Path, trusting: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls, "HANDSHAKES_MAX", 2)
+    async with listening(tmp_path) as port:
+        first, second = await halves(port, 2)
+        assert (await ask(port, trusting)).startswith(b"HTTP/1.1 200")
+        assert await first.read() == b""
+        await halves(port, 2)
+        assert await second.read() == b""
+
+
+async def test_a_handshake_has_the_place_of_a_connection(
+    tmp_path: Path, trusting: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "connections_max", lambda: 2)
+    async with listening(tmp_path) as port:
+        first, _ = await halves(port, 2)
+        assert (await ask(port, trusting)).startswith(b"HTTP/1.1 200")
+        assert await first.read() == b""
+
+
+async def test_a_handshake_has_a_limit_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls, "HANDSHAKE_S", 0.05)
+    async with listening(tmp_path) as port:
+        (half,) = await halves(port, 1)
+        assert await half.read() == b""
