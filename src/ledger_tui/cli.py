@@ -212,6 +212,9 @@ def main() -> None:
         command.main(standalone_mode=False)
     except click.exceptions.Abort:
         sys.exit(1)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(error.exit_code)
     except click.ClickException as error:
         from ledger_tui.state.text import literal
 

@@ -56,6 +56,12 @@ def test_a_profile_is_added_listed_and_removed_with_its_secret(shell: Shell) -> 
     assert shell.run("profiles", "list").stdout == ""
 
 
+def test_without_a_command_its_help_is_shown_on_stderr(shell: Shell) -> None:
+    answer = shell.run("profiles")
+    helped = shell.run("profiles", "--help")
+    assert (answer.returncode, answer.stdout, answer.stderr) == (2, "", helped.stdout)
+
+
 @pytest.mark.parametrize(
     ("arguments", "stdin", "sentence"),
     [
