@@ -57,15 +57,15 @@ class EmbeddedServer:
         )
         if self._stopped:  # stop() was called while the process was being created
             self.stop()
-        listener = threading.Thread(target=self._keep_last_lines, name="server-stderr", daemon=True)
-        listener.start()
+        self._listener = threading.Thread(target=self._keep_last_lines, name="server-stderr", daemon=True)
+        self._listener.start()
         line = self._first_line()
         try:
             address = json.loads(line)
             return Address(address["url"], address["key"])
         except (ValueError, TypeError, KeyError):
             self.stop()
-            listener.join(STOP_SECONDS)
+            self._listener.join(STOP_SECONDS)
             raise ServerDied(self._why(line)) from None
 
     @property
@@ -79,6 +79,7 @@ class EmbeddedServer:
         self._process.wait()
         if self._stopped:
             return None
+        self._listener.join(STOP_SECONDS)  # what it printed last may not have been read yet
         return self._last_lines[-1] if self._last_lines else "the server ended and printed nothing"
 
     def stop(self) -> None:

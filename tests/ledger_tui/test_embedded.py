@@ -1,15 +1,18 @@
 """The dashboard's own server: started as a process, gone when the dashboard is, however it goes."""
 
 import json
+import os
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from ledger_tui import embedded
 from ledger_tui.app import LedgerApp
 from ledger_tui.embedded import EmbeddedServer, ServerDied
 from ledger_tui.options import Options
@@ -68,6 +71,71 @@ def test_a_server_that_cannot_start_says_why_in_one_sentence(tmp_path: Path) -> 
         EmbeddedServer(str(tmp_path / "folder")).start()
     assert len(str(died.value).splitlines()) == 1
     assert str(died.value)
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], EmbeddedServer]:
+    """Have a shell script run in place of the server."""
+
+    def server(script: str) -> EmbeddedServer:
+        program = tmp_path / "program"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o700)
+        monkeypatch.setattr(sys, "executable", str(program))
+        return EmbeddedServer()
+
+    return server
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("exit 3", "the server ended with exit code 3 and printed nothing"),
+        ("echo 'Hello there'", "the server printed 'Hello there' instead of its address"),
+        ("echo '[1]'", "the server printed '[1]' instead of its address"),
+        ("echo noise >&2; echo; echo 'Error: no room' >&2", "no room"),
+    ],
+)
+def test_a_program_that_is_no_server_is_described_by_what_it_printed(
+    stand_in: Callable[[str], EmbeddedServer], script: str, reason: str
+) -> None:
+    with pytest.raises(ServerDied) as died:
+        stand_in(script).start()
+    assert str(died.value) == reason
+
+
+def test_a_server_that_does_not_end_is_ended(
+    stand_in: Callable[[str], EmbeddedServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "STOP_SECONDS", 0.05)
+    server = stand_in("""trap '' TERM; echo '{"url": "http://h", "key": "k"}'; while :; do sleep 1; done""")
+    assert server.start() == ("http://h", "k")
+    pid = server.pid
+    assert pid is not None
+    server.stop()
+    assert server.wait_for_end() is None
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("read line; echo 'disk is full' >&2", "disk is full"),
+        ("read line", "the server ended and printed nothing"),
+    ],
+)
+def test_the_last_words_of_a_server_that_ends_by_itself_are_given(
+    stand_in: Callable[[str], EmbeddedServer], script: str, words: str
+) -> None:
+    server = stand_in(f"""echo '{{"url": "http://h", "key": "k"}}'; {script}""")
+    server.start()
+    process = server._process
+    assert process is not None
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert server.wait_for_end() == words
 
 
 async def test_a_dashboard_whose_server_cannot_start_ends_with_1(tmp_path: Path) -> None:

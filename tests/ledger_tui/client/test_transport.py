@@ -1,10 +1,15 @@
 """Addresses and keys that can be used, and the others: never an exception but ClientError."""
 
+import socket
+import ssl
+
+import httpx
+import httpx_sse
 import pytest
 
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import ClientError, Unreachable
 from ledger_tui.client.oauth import OAuthApp, SignInFailed, ask_for_tokens
-from ledger_tui.client.transport import is_address
+from ledger_tui.client.transport import is_address, transport_errors
 from tests.ledger_tui.client.test_api import client
 from tests.ledger_tui.contract_server import ContractServer
 
@@ -66,6 +71,32 @@ async def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
     for url in (server.url, server.url.replace("127.0.0.1", "localhost")):
         async with client(url) as (api, _session, _traffic):
             assert (await api.call("GET", "/v1/accounts")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "words"),
+    [
+        (httpx.ReadTimeout(""), None, "no answer in time"),
+        (httpx.UnsupportedProtocol(""), None, "not an http(s) address"),
+        (httpx_sse.SSEError(""), None, "the answer is not an event stream"),
+        (httpx.ConnectError(""), ConnectionRefusedError(), "connection refused"),
+        (httpx.ConnectError(""), socket.gaierror(), "no such host"),
+        (httpx.ConnectError(""), ssl.SSLCertVerificationError(), "no trusted TLS connection"),
+        (httpx.ConnectError(""), OSError(), "cannot connect"),
+        (
+            httpx.ConnectError(""),
+            ExceptionGroup("each address", [OSError(), ConnectionRefusedError()]),
+            "connection refused",
+        ),
+        (httpx.ReadError(""), None, "connection lost"),
+    ],
+)
+def test_why_no_answer_came_is_said_in_a_few_words(
+    error: Exception, cause: Exception | None, words: str
+) -> None:
+    with pytest.raises(Unreachable) as lost, transport_errors():
+        raise error from cause
+    assert str(lost.value) == words
 
 
 async def test_a_sign_in_at_an_address_that_cannot_be_used_has_failed() -> None:
