@@ -90,7 +90,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        ("exit 3", "the server ended with exit code 3 and printed nothing"),
+        ("echo; exit 3", "the server ended with exit code 3 and printed nothing"),
         ("echo 'Hello there'", "the server printed 'Hello there' instead of its address"),
         ("echo '[1]'", "the server printed '[1]' instead of its address"),
         ("echo noise >&2; echo; echo 'Error: no room' >&2", "no room"),
