@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.errors import NotFound, StorageUnavailable
+from ledger_engine.database.connection import public_error, reason_of
 from ledger_engine.database.engine import open_engine
 
 
@@ -48,3 +49,44 @@ def test_a_file_that_is_no_ledger_keeps_its_mode(tmp_path: Path) -> None:
     with pytest.raises(StorageUnavailable, match="not a ledger"):
         open_engine(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (StorageUnavailable("the disk is full"), "the disk is full"),
+        (NotFound("account", "acc_1"), NotFound("account", "acc_1").message),
+        (
+            FileNotFoundError(2, "No such file or directory", "/home/ada/ledger.db"),
+            "no such file or directory",
+        ),
+        (OSError("not mounted."), "not mounted"),
+        (KeyError(), "KeyError"),
+    ],
+)
+def test_a_reason_is_words_for_the_middle_of_a_sentence(error: Exception, reason: str) -> None:
+    assert reason_of(error) == reason
+
+
+def of_sqlite(code: int) -> sqlite3.Error:
+    error = sqlite3.OperationalError("something is wrong")
+    error.sqlite_errorcode = code
+    return error
+
+
+@pytest.mark.parametrize(
+    "error", [OSError("not mounted"), of_sqlite(sqlite3.SQLITE_FULL), of_sqlite(sqlite3.SQLITE_IOERR_FSYNC)]
+)
+def test_a_failure_of_the_storage_is_unavailable(error: Exception) -> None:
+    assert isinstance(public_error(error), StorageUnavailable)
+
+
+@pytest.mark.parametrize(
+    "error", [NotFound("account", "acc_1"), of_sqlite(sqlite3.SQLITE_CONSTRAINT_UNIQUE), ZeroDivisionError()]
+)
+def test_any_other_error_stays_what_it_is(error: Exception) -> None:
+    assert public_error(error) is error
+
+
+def test_an_error_that_no_future_takes_is_wrapped() -> None:
+    assert isinstance(public_error(StopIteration("work")), RuntimeError)

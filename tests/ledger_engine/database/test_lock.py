@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.database import lock as module
 from ledger_engine.database.engine import open_engine
 from ledger_engine.database.lock import ServingLock, lock_file
 
@@ -120,3 +121,25 @@ def test_a_holder_that_has_not_said_who_it_is_is_told_of_too(tmp_path: Path) -> 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(StorageUnavailable, match="No such file or directory"):
         ServingLock(tmp_path / "no" / "ledger.db")
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_a_lock_file_that_is_deleted_before_it_is_locked_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comes_back: bool
+) -> None:
+    database, lock, deleted = tmp_path / "ledger.db", module._lock, list[int]()
+
+    def delete_the_first(file: int) -> None:
+        if not deleted:
+            deleted.append(file)
+            lock_file(database).unlink()
+            if comes_back:
+                lock_file(database).touch()
+        lock(file)
+
+    monkeypatch.setattr(module, "_lock", delete_the_first)
+    held = ServingLock(database)
+    monkeypatch.undo()
+    with pytest.raises(StorageUnavailable):
+        ServingLock(database)
+    held.release()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -105,3 +107,27 @@ def test_open_files_are_left_for_the_database() -> None:
     if soft == resource.RLIM_INFINITY:
         pytest.skip("there is no limit of open files")
     assert 0 < connections.connections_max() < soft
+
+
+@pytest.mark.parametrize(("files", "most"), [(20_000, 10_000), (resource.RLIM_INFINITY, sys.maxsize)])
+def test_at_least_half_of_the_open_files_are_for_connections(
+    monkeypatch: pytest.MonkeyPatch, files: int, most: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _kind: (files, files))
+    assert connections.connections_max() >= most
+
+
+def test_a_system_without_limits_of_open_files_has_none_for_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "sys", SimpleNamespace(platform="win32", maxsize=sys.maxsize))
+    assert connections.connections_max() == sys.maxsize
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux's C library is asked")
+def test_free_memory_is_given_back_where_the_c_library_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    for library in (SimpleNamespace(malloc_trim=asked.append), SimpleNamespace()):
+        monkeypatch.setattr(connections.ctypes, "CDLL", lambda _name, library=library: library)
+        connections.trim_memory()
+    assert asked == [0]

@@ -1,0 +1,60 @@
+"""Files that are put in the place of others; the commands over them are proven in upkeep/test_backups.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.database import backup
+from ledger_engine.database.backup import look, put_in_place
+from tests.made_once import put_empty_ledger
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "new.db"
+    file.write_text("new")
+    return file
+
+
+@pytest.mark.parametrize("system", ["this one", "one that cannot rename without replacing"])
+def test_a_file_takes_a_name_that_is_free_and_none_that_is_taken(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str
+) -> None:
+    if system != "this one":
+        monkeypatch.setattr(backup, "sys", SimpleNamespace(platform="other"))
+    target = tmp_path / "ledger.db"
+    target.write_text("before")
+    with pytest.raises(FileExistsError):
+        put_in_place(file, target, overwrite=False)
+    assert (file.read_text(), target.read_text()) == ("new", "before")
+    put_in_place(file, tmp_path / "free.db", overwrite=False)
+    assert not file.exists()
+    assert (tmp_path / "free.db").read_text() == "new"
+
+
+@pytest.mark.parametrize("log", ["new.db-wal", "ledger.db-wal", "ledger.db-journal"])
+def test_a_log_beside_either_name_is_never_taken_for_that_of_the_other_file(
+    file: Path, tmp_path: Path, log: str
+) -> None:
+    (tmp_path / "ledger.db").write_text("before")
+    (tmp_path / log).write_text("part of a file")
+    with pytest.raises(
+        StorageUnavailable, match="closed properly" if log == "new.db-wal" else "earlier file"
+    ):
+        put_in_place(file, tmp_path / "ledger.db", overwrite=True)
+    assert (tmp_path / "ledger.db").read_text() == "before"
+
+
+def test_what_goes_wrong_in_a_file_that_is_up_to_date_is_not_put_down_to_its_age(tmp_path: Path) -> None:
+    ledger = put_empty_ledger(tmp_path / "ledger.db")
+    with pytest.raises(StorageUnavailable, match="no such table: nowhere"):
+        look(ledger, lambda unit: unit.execute("SELECT * FROM nowhere"))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StorageUnavailable, match=r"there is no file .*none\.db"):
+        look(tmp_path / "none.db", lambda unit: unit.execute("SELECT 1"))

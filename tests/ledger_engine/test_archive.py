@@ -1,0 +1,41 @@
+"""Which of the two programs `ledger.pyz` runs."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import ledger_engine.cli
+import ledger_tui.cli
+from ledger_engine import archive
+
+
+@pytest.mark.parametrize(
+    ("words", "program"),
+    [
+        ([], "dashboard"),
+        (["--demo"], "dashboard"),
+        (["profiles"], "dashboard"),
+        (["--help"], "dashboard"),
+        (["serve"], "engine"),
+        (["verify", "--database", "x"], "engine"),
+    ],
+)
+def test_a_first_word_that_is_a_command_of_the_engine_runs_it_and_any_other_the_dashboard(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], program: str
+) -> None:
+    ran: list[str] = []
+
+    class Engine:
+        commands = ledger_engine.cli.main.commands
+
+        def __call__(self) -> None:
+            ran.append("engine")
+
+    monkeypatch.setattr(ledger_engine.cli, "main", Engine())
+    monkeypatch.setattr(ledger_tui.cli, "main", lambda: ran.append("dashboard"))
+    monkeypatch.setattr(sys, "argv", ["ledger.pyz", *words])
+    archive.main()
+    assert ran == [program]
+    assert ("first it is ledger-engine: " in capsys.readouterr().out) is (words == ["--help"])
