@@ -1,13 +1,21 @@
 """What is asked before something final names the object as people do, not only by its id."""
 
+from typing import Any
+
+import pytest
+
+from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.api_keys import API_KEYS
-from ledger_tui.resources.base import Resource
-from ledger_tui.resources.confirmations import question
+from ledger_tui.resources.base import Form, Resource
+from ledger_tui.resources.confirmations import question, question_of_form
 from ledger_tui.resources.endpoints import ENDPOINTS
+from ledger_tui.resources.invoice_lines import TypedLine, dump_lines, parse_lines
+from ledger_tui.resources.invoices import INVOICES
 from ledger_tui.resources.orders import ORDERS
 from ledger_tui.resources.transactions import TRANSACTIONS
 from ledger_tui.resources.users import USERS
 from ledger_tui.state.names import AccountNames
+from ledger_tui.state.session import Mode
 
 
 def question_for(resource: Resource, action: str, record: dict[str, object]) -> str:
@@ -45,3 +53,57 @@ def test_an_endpoint_is_named_by_its_address() -> None:
 
 def test_where_nothing_is_known_the_id_is_all() -> None:
     assert question_for(USERS, "deactivate", {"id": "usr_9"}) == "Deactivate user usr_9?"
+
+
+def asked_of_form(form: Form | None, mode: Mode, typed: dict[str, str], body: dict[str, object]) -> Any:
+    assert form is not None
+    names = AccountNames()
+    names.learn([{"id": "acc_1", "name": "Till", "currency": "EUR"}])
+    names.learn_users([{"id": "usr_1", "name": "Ada"}])
+    return question_of_form(form, typed, body, "EUR", names, mode)
+
+
+POSTING = {"account": "acc_1", "type": "credit", "amount": "12.5", "destination": "acc_9"}
+POSTED = {**POSTING, "amount": 1250}
+
+
+def test_in_test_mode_a_form_is_sent_without_a_question() -> None:
+    assert asked_of_form(TRANSACTIONS.form, Mode.TEST, POSTING, POSTED) is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "where"),
+    [
+        (Mode.LIVE, "in LIVE mode"),
+        (Mode.UNKNOWN, "in an unknown mode (the server does not say which)"),
+    ],
+)
+def test_what_moves_money_is_named_as_it_was_chosen_and_its_amount_typed_again(
+    mode: Mode, where: str
+) -> None:
+    assert asked_of_form(TRANSACTIONS.form, mode, POSTING, POSTED) == (
+        f"Post a transaction, {where}?\n\n"
+        "Account        Till\n"
+        "Type           ▲ credit\n"
+        "Amount         12.50 EUR\n"
+        "To account     acc_9",
+        "12.50",
+    )
+
+
+def test_a_form_that_moves_nothing_asks_without_an_amount() -> None:
+    text, typed_again = asked_of_form(ACCOUNTS.form, Mode.LIVE, {"name": " Till "}, {"name": "Till"})
+    assert text.splitlines()[2:] == ["Name           Till"]
+    assert typed_again is None
+    _, typed_again = asked_of_form(INVOICES.form, Mode.LIVE, {"amount": "12.50"}, {"amount": 1250})
+    assert typed_again is None
+
+
+def test_an_order_names_its_user_and_an_invoice_the_sum_of_its_lines() -> None:
+    text, _ = asked_of_form(ORDERS.form, Mode.LIVE, {"user_id": "usr_1"}, {"user_id": "usr_1"})
+    assert text.splitlines()[2].endswith(" Ada")
+    lines = dump_lines([TypedLine("Beans", "2", "12.50"), TypedLine("Mug", "1", "0")])
+    body = {"lines": parse_lines(lines, "EUR")}
+    text, _ = asked_of_form(INVOICES.form, Mode.LIVE, {"lines": lines}, body)
+    assert "2, " in text.splitlines()[2]
+    assert "25.00" in text.splitlines()[2]
