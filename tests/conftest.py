@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from cryptography import x509
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import settings
 
 from tests.certificates import make_certificate
@@ -19,6 +20,10 @@ settings.register_profile("ledger", deadline=None, print_blob=True)
 settings.load_profile("ledger")
 
 compile_routes_once()
+
+# A client without a time limit of its own would wait 5 s for an answer; a busy machine may take longer.
+for part in ("connect", "read", "write", "pool"):
+    setattr(DEFAULT_TIMEOUT_CONFIG, part, 60.0)
 
 # The tests and the modules they import exist until the end: checking them repeatedly in garbage collections
 # takes a twentieth of the CPU time.

@@ -17,7 +17,7 @@ from ledger_engine.seeding import seed_files
 ROOT = Path(__file__).resolve().parents[2]
 LISTENING = "Listening on "
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.process
 
 
 def build(tree: Path, target: Path) -> Path:

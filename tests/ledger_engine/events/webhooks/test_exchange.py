@@ -94,6 +94,14 @@ async def test_a_packed_body_is_never_unpacked() -> None:
     assert len(response.body) <= KEPT_MAX
 
 
+async def test_of_the_headers_so_much_is_kept_as_of_a_body() -> None:
+    long, too_long = f"X-Long: {'x' * (KEPT_MAX // 2)}", f"X-Too-Long: {'x' * (KEPT_MAX // 2)}"
+    async with receiving(answering(200, b"ok", long, too_long)) as receiver:
+        response = await post(receiver.url)
+    assert [name for name, _ in response.headers] == ["content-length", "x-long"]
+    assert response.body == "ok"
+
+
 async def test_of_an_answer_without_an_end_so_much_is_read_and_not_more() -> None:
     sent = 0
 
