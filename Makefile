@@ -10,7 +10,8 @@ PYTHON ?= python3
 # Many tests wait for a process or the disk: two workers for each processor take less time than one.
 WORKERS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))
 PYTEST_ARGS ?= --numprocesses $(WORKERS) --dist worksteal
-SOAK ?= 200
+# How many times the length that a test has in make test.
+SOAK ?= 25
 SOAK_ARGS ?=
 UV_ARGS ?=
 
