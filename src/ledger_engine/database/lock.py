@@ -11,6 +11,7 @@ closes, and on some systems the two kinds of locks exclude each other. SQLite ne
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -18,6 +19,8 @@ from pathlib import Path
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.database.log import log_file
+
+_HELD = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}  # the errors of a lock that another process has
 
 if sys.platform == "win32":
     import msvcrt
@@ -80,9 +83,9 @@ def hold_log(database: Path) -> int | None:
         return None
     try:
         _lock(log)
-    except OSError:
+    except OSError as error:
         os.close(log)
-        raise StorageUnavailable(f"{database} is served by another process") from None
+        raise _refusal(error, log_file(database), f"{database} is served by another process") from error
     return log
 
 
@@ -94,15 +97,20 @@ def _locked(file: Path, database: Path) -> int:
             raise StorageUnavailable(f"{file}: {error.strerror}") from error
         try:
             _lock(held)
-        except OSError:
+        except OSError as error:
             os.close(held)
-            raise StorageUnavailable(f"{database} is served by {_holder(file)}") from None
+            raise _refusal(error, file, f"{database} is served by {_holder(file)}") from error
         try:
             if os.path.samestat(os.fstat(held), os.stat(file)):
                 return held
         except FileNotFoundError:  # deleted between the open and the lock
             pass
         os.close(held)
+
+
+def _refusal(error: OSError, file: Path, held: str) -> StorageUnavailable:
+    """Return why a file was not locked: another process has the lock (`held`), or the system failed."""
+    return StorageUnavailable(held if error.errno in _HELD else f"{file} cannot be locked: {error.strerror}")
 
 
 def lock_file(database: Path) -> Path:

@@ -22,7 +22,9 @@ else:
     import fcntl
 
     def _hold(folder: Path) -> int | None:
-        """Lock a folder and return the descriptor that holds the lock; None when another process has it.
+        """Lock a folder and return the descriptor that holds the lock.
+
+        None when another process has it or has removed the folder. Raises OSError when the system fails.
 
         The folder is locked, not the file in it: SQLite locks files by itself, and on some systems the two
         kinds of locks exclude each other. The system releases the lock when the process ends, however it
@@ -30,15 +32,18 @@ else:
         """
         try:
             held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except OSError:
+        except FileNotFoundError:
             return None
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Another process that removes leftovers may have removed it between the open and the lock.
             if os.path.samestat(os.fstat(held), os.stat(folder)):
                 return held
-        except OSError:
+        except (BlockingIOError, FileNotFoundError):
             pass
+        except OSError:
+            os.close(held)
+            raise
         os.close(held)
         return None
 
@@ -63,7 +68,11 @@ def _make(parent: Path) -> tuple[Path, int | None]:
     while True:
         folder = parent / f"{_PREFIX}{secrets.token_hex(4)}"
         folder.mkdir(mode=0o700)
-        held = _hold(folder)
+        try:
+            held = _hold(folder)
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         if held is not None or sys.platform == "win32":
             return folder, held
         shutil.rmtree(folder, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.database import lock as module
 from ledger_engine.database.engine import open_engine
 from ledger_engine.database.lock import ServingLock, lock_file
+from ledger_engine.database.work_folder import work_folder
 
 pytestmark = pytest.mark.process
 
@@ -143,3 +145,20 @@ def test_a_lock_file_that_is_deleted_before_it_is_locked_is_made_anew(
     with pytest.raises(StorageUnavailable):
         ServingLock(database)
     held.release()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks are others there")
+def test_a_system_that_fails_to_lock_is_not_taken_for_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    def fail(_file: int, _operation: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    with pytest.raises(StorageUnavailable, match="lock cannot be locked: Input/output error"):
+        ServingLock(tmp_path / "ledger.db")
+    with pytest.raises(OSError, match="Input/output error"), work_folder(tmp_path):
+        raise AssertionError("it is not locked")
+    assert [file.name for file in tmp_path.iterdir()] == ["ledger.db.lock"]
