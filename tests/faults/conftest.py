@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.forking import Forks
 from tests.faults.server import Server
 from tests.marking import mark_folder
 
@@ -21,3 +22,11 @@ def server(tmp_path: Path) -> Iterator[Server]:
     server.start()
     yield server
     server.kill()
+
+
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    """What commands under strace are forked from."""
+    forks = Forks(tmp_path_factory.mktemp("forks"))
+    yield forks
+    forks.close()

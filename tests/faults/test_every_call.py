@@ -1,6 +1,7 @@
 """`backup`, `restore` and `recover` killed or failed at one of their calls of the system: nothing is lost.
 
-A short run tries a few of the calls, drawn by `--seed`; with `--soak 100` it is killed at all of them.
+A short run tries a few of the calls, drawn by `--seed`; with `--soak 100` all of them, and
+says at the end which of them did harm.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ import asyncio
 import random
 import re
 import shutil
-import subprocess
-import sys
+import signal
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ import pytest
 from ledger_engine.database.backup import look
 from ledger_engine.database.engine import open_engine
 from ledger_engine.upkeep import audit, backups
-from tests.faults.test_storage import STRACE, can_trace
+from tests.faults.forking import Done, Forks, can_trace
 from tests.ledger_engine.upkeep.test_backups import post
 
 OF_THE_FORMER, OF_THE_BACKUP = 30, 10
@@ -29,17 +29,23 @@ CALLS = (
     "openat,rename,renameat2,link,unlink,unlinkat,rmdir,mkdir,fsync,fdatasync,ftruncate,pwrite64,write,"
     "sendfile,copy_file_range,fcntl,flock,close"
 )
-HARM = ["signal=SIGKILL", "error=EIO", "error=ENOSPC", "error=EMFILE"]
+KILL = "signal=SIGKILL"
+HARM = [KILL, "error=EIO", "error=ENOSPC", "error=EMFILE"]
+Place = tuple[str, int, str]
 SHORT = 4  # calls of each command
 
 
 @dataclass(frozen=True)
 class Command:
-    """Its two words, of which one is a file, what is there before, and what must be right after it."""
+    """Its name and the file it is given, what is there before, and what must be right after it."""
 
-    words: tuple[str, str]
+    name: str
+    file: str
     prepare: Callable[[Path], None]
-    check: Callable[[Path], None]
+    check: Callable[[Path, Done], None]
+
+    def words(self, folder: Path) -> list[str]:
+        return [self.name, str(folder / self.file), "--database", str(folder / "ledger.db")]
 
 
 def killed_copy(ledger: Path, folder: Path) -> None:
@@ -74,81 +80,114 @@ def postings(file: Path) -> int:
     return report.transactions
 
 
-def check_restore(folder: Path) -> None:
+def says_nothing_changed(done: Done) -> bool:
+    return "Nothing was changed" in done.stderr
+
+
+def check_restore(folder: Path, done: Done) -> None:
     ledger = folder / "ledger.db"
-    asyncio.run(post(ledger, 1))
-    now = postings(ledger) - 1
+    now = postings(ledger)
+    if done.returncode == 0:
+        assert now == OF_THE_BACKUP, "it was not restored"
+    if says_nothing_changed(done):
+        assert now == OF_THE_FORMER, "it was changed"
     assert now in (OF_THE_FORMER, OF_THE_BACKUP)
+    asyncio.run(post(ledger, 1))
+    assert postings(ledger) == now + 1
     kept = list(folder.glob("ledger.before-restore-*.db"))
     assert kept or now == OF_THE_FORMER, "the former ledger is gone"
     for file in kept:
         assert postings(file) == OF_THE_FORMER
 
 
-def check_backup(folder: Path) -> None:
+def check_new(folder: Path, done: Done) -> None:
+    new = folder / "new.db"
+    assert new.exists() or done.returncode != 0, "it was not made"
+    assert not (new.exists() and says_nothing_changed(done)), "it was made"
+    if new.exists():
+        assert postings(new) == OF_THE_FORMER
+        assert new.stat().st_mode & 0o777 == 0o600
+
+
+def check_backup(folder: Path, done: Done) -> None:
     assert postings(folder / "ledger.db") == OF_THE_FORMER
-    if (folder / "new.db").exists():
-        assert postings(folder / "new.db") == OF_THE_FORMER
+    check_new(folder, done)
 
 
 def lose_file(folder: Path) -> None:
     (folder / "ledger.db").unlink()
 
 
-def check_recover(folder: Path) -> None:
+def check_recover(folder: Path, done: Done) -> None:
     assert not (folder / "ledger.db").exists()
     log = folder / "ledger.db-wal"
     before = folder / "log before"
     assert log.read_bytes() == before.read_bytes()
-    if (folder / "new.db").exists():
-        assert postings(folder / "new.db") == OF_THE_FORMER
+    check_new(folder, done)
 
 
 COMMANDS = {
-    "restore": Command(("restore", "backup.db"), lambda _: None, check_restore),
-    "backup": Command(("backup", "new.db"), lambda _: None, check_backup),
-    "recover": Command(("recover", "new.db"), lose_file, check_recover),
+    "restore": Command("restore", "backup.db", lambda _: None, check_restore),
+    "backup": Command("backup", "new.db", lambda _: None, check_backup),
+    "recover": Command("recover", "new.db", lose_file, check_recover),
 }
 
 
-def run(folder: Path, words: tuple[str, str], *strace: str) -> subprocess.CompletedProcess[str]:
-    command, file = words
-    ledger = str(folder / "ledger.db")
-    line = [sys.executable, "-m", "ledger_engine", command, str(folder / file), "--database", ledger]
-    if strace:
-        line = [STRACE or "", "-f", "-qq", *strace, *line]
-    return subprocess.run(line, capture_output=True, text=True, timeout=120)
-
-
-def places(folder: Path, words: tuple[str, str]) -> list[tuple[str, int, str]]:
+def places(forks: Forks, command: Command, folder: Path) -> list[Place]:
     """Every call that has to do with the folder, with each harm.
 
-    Its name, and which one it is among those of its thread. `strace` harms the first thread that comes so
-    far: where that may be the first one while it imports, the call is not made to fail.
+    Its name, and which one it is among those of its thread: strace harms the first thread that comes so far.
     """
     trace = folder.with_name("trace")
-    assert run(folder, words, "-y", "-e", f"trace={CALLS}", "-o", str(trace)).returncode == 0
+    done = forks.run(command.words(folder), "-y", "-e", f"trace={CALLS}", "-o", str(trace))
+    assert done.returncode == 0, done.stderr
     counts: Counter[tuple[str, str]] = Counter()
-    found: dict[tuple[str, int, str], None] = {}
-    first = ""
+    found: dict[Place, None] = {}
     for line in trace.read_text().splitlines():
         match = re.match(r"(\d+) +(\w+)\((.*)", line)
         if match is None:
             continue
         thread, call, rest = match.groups()
-        first = first or thread
         counts[thread, call] += 1
         if str(folder) in rest.replace("AT_FDCWD<", ""):
-            imported = thread != first and call in ("openat", "close")
-            for harm in HARM[:1] if imported else HARM:
+            for harm in HARM:
                 found[call, counts[thread, call], harm] = None
     return list(found)
 
 
-@pytest.mark.timeout(7200)
+def harm_once(forks: Forks, command: Command, folder: Path, place: Place) -> str:
+    """Run the command, harmed at the place, and return its outcome; AssertionError tells what is wrong."""
+    call, n, harm = place
+    trace = folder.with_name("harmed")
+    inject = ("-e", f"trace={call}", "-e", f"inject={call}:{harm}:when={n}", "-o", str(trace))
+    killed = harm == KILL
+    done = forks.run(command.words(folder), *inject)
+    try:
+        if killed:
+            assert done.returncode == -signal.SIGKILL, "it was not killed"
+        else:
+            assert "(INJECTED)" in trace.read_text(), "nothing has failed"
+            assert "Traceback" not in done.stderr
+            assert "in use" not in done.stderr
+            assert "served" not in done.stderr
+            assert done.returncode == 0 or len(done.stderr.strip().splitlines()) == 1
+        for file in folder.rglob("*"):
+            assert not file.is_file() or file.stat().st_nlink == 1, file
+        command.check(folder, done)
+        if killed:
+            (folder / "new.db").unlink(missing_ok=True)
+            again = forks.run(command.words(folder))
+            assert again.returncode == 0, again.stderr
+            assert list(folder.glob(".ledger-part-*")) == []
+    except BaseException as error:
+        raise AssertionError(f"{call} {n} {harm} {done.returncode}: {error} {done.stderr}") from error
+    return f"{harm} {done.returncode}"
+
+
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_that_is_killed_or_fails_at_any_call_loses_nothing(
-    name: str, made: Path, tmp_path: Path, soak: int, seed: int
+    name: str, made: Path, forks: Forks, tmp_path: Path, soak: int, seed: int
 ) -> None:
     if not can_trace():
         pytest.skip("needs strace and the right to trace")
@@ -161,38 +200,20 @@ def test_a_command_that_is_killed_or_fails_at_any_call_loses_nothing(
         command.prepare(folder)
         return folder
 
-    every = places(fresh("all"), command.words)
-    chance = random.Random(seed)
-    tried = chance.sample(every, min(len(every), SHORT * soak))
-    if soak >= 100:
-        kills = [place for place in every if place[2] == HARM[0]]
-        often = Counter(call for call, _, _ in kills)
-        # The calls of which there are few first: a fault shows there sooner than in the many writes.
-        tried = sorted(kills, key=lambda place: (often[place[0]], place)) + tried
+    every = places(forks, command, fresh("all"))
+    often = Counter(call for call, _, harm in every if harm == KILL)
+    tried = random.Random(seed).sample(every, min(len(every), SHORT * soak if soak < 100 else len(every)))
+    # The calls of which there are few first: a fault shows there sooner than in the many writes.
+    tried.sort(key=lambda place: (place[2] != KILL, often[place[0]]))
     outcomes: Counter[str] = Counter()
-    for number, (call, n, harm) in enumerate(tried):
+    wrong: list[str] = []
+    for number, place in enumerate(tried):
         folder = fresh(str(number))
-        inject = ("-e", f"trace={call}", "-e", f"inject={call}:{harm}:when={n}", "-o", "/dev/null")
-        done = run(folder, command.words, *inject)
-        where = f"{call} {n} {harm}: {done.stderr}"
-        if harm.startswith("error"):
-            assert "Traceback" not in done.stderr, where
-            assert "in use" not in done.stderr, where
-            assert done.returncode == 0 or len(done.stderr.strip().splitlines()) == 1, where
-        else:
-            assert done.returncode != 0, f"{where} was not killed"
-        outcomes[f"{harm} {done.returncode}"] += 1
-        for file in folder.rglob("*"):
-            assert not file.is_file() or file.stat().st_nlink == 1, f"{where}: {file}"
         try:
-            command.check(folder)
-        except BaseException as error:
-            raise AssertionError(where) from error
-        if harm == "signal=SIGKILL":
-            (folder / "new.db").unlink(missing_ok=True)
-            again = run(folder, command.words)
-            assert again.returncode == 0, f"{where}: {again.stderr}"
-            assert list(folder.glob(".ledger-part-*")) == [], where
+            outcomes[harm_once(forks, command, folder, place)] += 1
+        except AssertionError as error:
+            wrong.append(str(error))
+            print(f"{name} {number + 1} of {len(tried)}: {error}", flush=True)
         shutil.rmtree(folder.parent)
-        print(f"{name} {number + 1} of {len(tried)}: {where}", flush=True)
     print(f"{name}: {len(tried)} of {len(every)} tried, {dict(outcomes)}")
+    assert not wrong, f"{len(wrong)} of {len(tried)} wrong, first: {wrong[:10]}"

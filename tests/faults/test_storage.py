@@ -15,6 +15,7 @@ import pytest
 
 from tests.contract.rules import holds
 from tests.faults.client import Writers, assert_all_is_there_once, connected, open_accounts
+from tests.faults.forking import can_trace
 from tests.faults.server import CouldNotServe, Server
 
 WRITERS = 8
@@ -163,20 +164,12 @@ def test_a_read_only_database_is_not_served(read_only_folder: Path) -> None:
 
 # Errors of single system calls, injected by strace
 
-STRACE = shutil.which("strace")
 # Which call fails, and from which to which of a thread's calls it is tried: after the start, within the load.
 FAILURES = [
     ("fdatasync:error=EIO", 3, 25),
     ("pwrite64:error=EIO", 40, 400),
     ("pwrite64:error=ENOSPC", 40, 400),
 ]
-
-
-def can_trace() -> bool:
-    return (
-        STRACE is not None
-        and not subprocess.run([STRACE, "-f", "-qq", "true"], capture_output=True).returncode
-    )
 
 
 @pytest.mark.timeout(3600)
