@@ -7,26 +7,36 @@ import queue
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.database.connection import public_error
+from ledger_engine.database.connection import code_of, public_error
 from ledger_engine.database.file import DatabaseFile
 from ledger_engine.database.jobs import Job, call_soon
 from ledger_engine.database.unit import SqliteUnit
 
 READERS = 3
-CLOSE_CONNECTIONS_S = 2  # how long the threads may take to close their connections
+# How long the threads may take to close their connections, by the error that stopped a work. SQLite retries
+# for 10 seconds to read past a lock that this process still holds; the other lock is mostly a command's.
+CLOSE_CONNECTIONS_S = {sqlite3.SQLITE_BUSY: 2, sqlite3.SQLITE_PROTOCOL: 15}
 
 
 class Readers:
-    """Run works in parallel, each on a snapshot of the file."""
+    """Run works in parallel, each on a snapshot of the file.
 
-    def __init__(self, file: DatabaseFile, clock: Clock, ids: IdSource) -> None:
+    `on_locked` is called with SQLite's code when a lock has stopped one of them.
+    """
+
+    def __init__(
+        self, file: DatabaseFile, clock: Clock, ids: IdSource, on_locked: Callable[[int], None]
+    ) -> None:
         self._file = file
         self._clock = clock
         self._ids = ids
+        self._on_locked = on_locked
         self._waiting: queue.SimpleQueue[Job | threading.Barrier | None] = queue.SimpleQueue()
+        self._together: threading.Barrier | None = None
         self._threads = [
             threading.Thread(target=self._run, name=f"ledger-reader-{number}", daemon=True)
             for number in range(READERS)
@@ -45,12 +55,15 @@ class Readers:
         """Queue a work for one of the threads."""
         self._waiting.put(job)
 
-    def close_connections(self) -> None:
-        """Close the connections, waiting at most CLOSE_CONNECTIONS_S seconds; they reopen when needed."""
-        together = threading.Barrier(READERS + 1)
+    def close_connections(self, limit_s: float) -> None:
+        """Close the connections, which reopen when needed.
+
+        At one moment none is open, unless a work takes longer than `limit_s`; no work begins before.
+        """
+        together = self._together = threading.Barrier(READERS + 1)
         for _ in range(READERS):
             self._waiting.put(together)
-        _meet(together)
+        _meet(together, limit_s)
 
     def stop(self, limit_s: float) -> None:
         """Finish the accepted works and end the threads; wait for that at most `limit_s` seconds."""
@@ -62,11 +75,14 @@ class Readers:
 
     def _run(self) -> None:
         connection: sqlite3.Connection | None = None
+        met: threading.Barrier | None = None
         while (job := self._waiting.get()) is not None:
-            if isinstance(job, threading.Barrier):
+            if self._together is not met:
+                met = self._together
                 _close(connection)
                 connection = None
-                _meet(job)
+                _meet(met, None)
+            if isinstance(job, threading.Barrier):  # which has only woken this thread
                 continue
             if job.future.done():  # given up or cancelled
                 continue
@@ -81,13 +97,17 @@ class Readers:
                 if connection is not None and not _undone(connection, error):
                     _close(connection)
                     connection = None
+                if (code := code_of(error)) in CLOSE_CONNECTIONS_S:
+                    self._on_locked(code)
             call_soon(job.loop, job.settle)
         _close(connection)
 
 
-def _meet(together: threading.Barrier) -> None:
-    with contextlib.suppress(threading.BrokenBarrierError):
-        together.wait(CLOSE_CONNECTIONS_S)
+def _meet(together: threading.Barrier | None, limit_s: float | None) -> None:
+    """Wait until all have come, or one has waited for longer than its limit."""
+    if together is not None:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            together.wait(limit_s)
 
 
 def _close(connection: sqlite3.Connection | None) -> None:

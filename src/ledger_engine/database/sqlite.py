@@ -21,11 +21,11 @@ from ledger_engine.core.clock import Clock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.database import Listener, T, Work, kept_time, migrations
-from ledger_engine.database.connection import FATAL, LOCKED, close_to_others, code_of, public_error, reason_of
+from ledger_engine.database.connection import FATAL, close_to_others, code_of, public_error, reason_of
 from ledger_engine.database.file import DatabaseFile, has_space, probe_read, probe_write
 from ledger_engine.database.group_commit import GroupCommit
 from ledger_engine.database.jobs import Job, Pending, call_soon
-from ledger_engine.database.readers import Readers
+from ledger_engine.database.readers import CLOSE_CONNECTIONS_S, Readers
 from ledger_engine.database.unit import SqliteUnit
 
 WAITING_MAX = 4096  # works waiting for the writer or the readers; further ones are refused
@@ -57,6 +57,7 @@ class SqliteDatabase:
         self._writes: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
         self._closing = False
         self._lost = False
+        self._close_all_s = 0  # if a lock stopped a work: how long to wait for all connections to be closed
         self._seen_version = -1
         self._cautious_groups = 0
         self._file = DatabaseFile(path, checkpoints=checkpoints)
@@ -72,7 +73,7 @@ class SqliteDatabase:
             self._close_files()
             raise
         self._thread = threading.Thread(target=self._write_until_closed, name="ledger-writer", daemon=True)
-        self._readers = Readers(self._file, clock, self._ids)
+        self._readers = Readers(self._file, clock, self._ids, self._note_locked)
         self._thread.start()
         self._readers.start()
 
@@ -140,11 +141,19 @@ class SqliteDatabase:
         unknown = job.writes and not self._of_loop(job.loop).group_commit.withdraw(job)
         job.future.set_exception(StorageUnavailable(SILENT, unknown=unknown))
 
+    def _note_locked(self, code: int) -> None:
+        """Have the writer's thread close all connections; for a reader that a lock has stopped."""
+        self._close_all_s = max(self._close_all_s, CLOSE_CONNECTIONS_S[code])
+        self._writes.put([])
+
     # The writer's thread
 
     def _write_until_closed(self) -> None:
         while (group := self._writes.get()) is not None:
-            self._write_group(group)
+            if group:
+                self._write_group(group)
+            if self._close_all_s:
+                self._close_all()
         self._close_files()
 
     def _close_files(self) -> None:
@@ -259,8 +268,8 @@ class SqliteDatabase:
         reason = error.reason if isinstance(error, _CommitFailed) else error
         self._seen_version = -1
         self._close_writer()
-        if code_of(reason) in LOCKED:
-            self._close_all()
+        if (code := code_of(reason)) in CLOSE_CONNECTIONS_S:
+            self._close_all_s = max(self._close_all_s, CLOSE_CONNECTIONS_S[code])
             unknown = False
         else:
             unknown = not self._reopen() and committing
@@ -290,10 +299,12 @@ class SqliteDatabase:
     def _close_all(self) -> None:
         """Close all connections of this process, to be opened again when needed.
 
-        When the system fails to unlock a file, SQLite considers it locked until then.
+        When the system fails to unlock a file, SQLite considers it locked until none of them is open.
         """
+        limit_s, self._close_all_s = self._close_all_s, 0
+        self._close_writer()
         self._file.release()
-        self._readers.close_connections()
+        self._readers.close_connections(limit_s)
 
     def _settle(self, jobs: list[Job], topics: frozenset[str]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
