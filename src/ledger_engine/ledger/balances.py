@@ -39,6 +39,10 @@ class Balances:
         self._accounts: dict[str, Held] = {}
         self._settlements: dict[str, Held] = {}
 
+    def balance(self, account: str) -> int:
+        """Return the balance of the account. Raises NotFound."""
+        return self._held(account, None).balance
+
     def move(self, account: str, change: int, at: str | None, field: str = "account") -> Held:
         """Add `change` to the balance of the account, which the request names in `field`.
 
@@ -46,9 +50,7 @@ class Balances:
         ±(2^53 − 1), `insufficient_funds` when a debit would go below zero in a project that refuses overdraft
         (docs/decisions.md#projects-overdraft, #transactions-range).
         """
-        held = self._accounts.get(account)
-        if held is None:
-            held = self._accounts[account] = self._read_account(account, _param(at, field))
+        held = self._accounts.get(account) or self._held(account, _param(at, field))
         balance = held.balance + change
         if not -MAX_AMOUNT <= balance <= MAX_AMOUNT:
             raise InvalidRequest(
@@ -97,7 +99,10 @@ class Balances:
                 ],
             )
 
-    def _read_account(self, id: str, param: str | None) -> Held:
+    def _held(self, id: str, param: str | None) -> Held:
+        held = self._accounts.get(id)
+        if held is not None:
+            return held
         row = self._unit.first(
             "SELECT balance, currency FROM accounts"
             " WHERE id = :id AND project = :project AND livemode = :livemode",
@@ -105,7 +110,8 @@ class Balances:
         )
         if row is None:
             raise NotFound("account", id, param)
-        return Held(row["balance"], row["currency"])
+        held = self._accounts[id] = Held(row["balance"], row["currency"])
+        return held
 
     def _read_settlement(self, currency: str) -> Held:
         row = self._unit.first(

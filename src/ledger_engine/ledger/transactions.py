@@ -8,7 +8,7 @@ share `transfer` (docs/decisions.md#transactions).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Annotated, ClassVar
 
@@ -96,7 +96,7 @@ def post_batch(
         )
     first = id = unit.new_id("txn")
     idempotency.take(unit, tenant, key, first)
-    postings = _Postings(unit, tenant)
+    postings = Postings(unit, tenant)
     posted = []
     for number, new in enumerate(batch):
         # Each id is made just before its transaction is posted, because a transfer takes a second id in
@@ -175,14 +175,17 @@ def page(
 def _post(
     unit: Unit, tenant: Tenant, id: str, new: NewTransaction, at: str | None, reverses: Sides = (None, None)
 ) -> Transaction:
-    postings = _Postings(unit, tenant)
+    postings = Postings(unit, tenant)
     posted = postings.add(id, new, at, reverses)
     postings.write()
     return posted
 
 
-class _Postings:
-    """The transactions that one work posts: checked one by one, and written together by `write`."""
+class Postings:
+    """The transactions that one work posts: checked one by one, and written together by `write`.
+
+    Until then nothing else may read them, move a balance, or store an object of the tenant.
+    """
 
     __slots__ = ("_unit", "_tenant", "_stored", "_balances", "_events", "_rows")
 
@@ -231,17 +234,25 @@ class _Postings:
                 None if at is None else at + "destination",
             )
         self._prepare(posted)
-        other_side = replace(
-            posted,
-            id=self._unit.new_id("txn"),
-            account=destination,
-            type=_opposite(new.type),
-            balance_after=other.balance,
-            destination=new.account,
-            reverses=reverses[1],
+        other_side = Transaction(
+            self._unit.new_id("txn"),
+            destination,
+            new.amount,
+            _opposite(new.type),
+            new.description,
+            other.balance,
+            posted.created,
+            posted.livemode,
+            new.account,
+            id,
+            reverses[1],
         )
         self._prepare(other_side)
         return posted
+
+    def balance(self, account: str) -> int:
+        """Return the account's balance after what was added. Raises NotFound."""
+        return self._balances.balance(account)
 
     def write(self) -> None:
         """Store the balances, the transactions and their events."""
@@ -303,7 +314,7 @@ def _read(row: Row) -> Transaction:
     )
 
 
-# In the order of the values that `_Postings` prepares.
+# In the order of the values that `Postings` prepares.
 _STORED = (
     "book", "id", "account", "amount", "type", "description", "balance_after", "destination", "transfer",
     "reverses", "created",

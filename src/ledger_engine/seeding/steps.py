@@ -18,7 +18,7 @@ from ledger_engine.database import Unit
 from ledger_engine.ledger import accounts, invoices, orders, transactions, users
 from ledger_engine.ledger.invoices import NewInvoice
 from ledger_engine.ledger.orders import NewOrder
-from ledger_engine.ledger.transactions import NewTransaction
+from ledger_engine.ledger.transactions import NewTransaction, Postings
 from ledger_engine.seeding.entries import (
     AccountEntry,
     DataSet,
@@ -42,13 +42,35 @@ _MONTHS = (
 
 @dataclass(slots=True)
 class History:
-    """The context of a step: the project, and the ids of the objects that earlier steps made."""
+    """The context of a step: the project, and the ids of the objects that earlier steps made.
 
-    unit: Unit
+    What is posted waits for what is posted next, to be written with it, until a step takes the `unit`.
+    """
+
+    past: Unit
     tenant: Tenant
     accounts: dict[str, str] = field(default_factory=dict)
     users: dict[str, str] = field(default_factory=dict)
     made: dict[str, str] = field(default_factory=dict)
+    _waiting: Postings | None = None
+
+    @property
+    def unit(self) -> Unit:
+        """The unit of the steps, to which all that was posted so far is written."""
+        self.write()
+        return self.past
+
+    def postings(self) -> Postings:
+        """Return where to post, and learn balances, without writing what was posted before."""
+        if self._waiting is None:
+            self._waiting = Postings(self.past, self.tenant)
+        return self._waiting
+
+    def write(self) -> None:
+        """Write what was posted and waits."""
+        if self._waiting is not None:
+            self._waiting.write()
+            self._waiting = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +155,21 @@ def _transaction(entry: TransactionEntry, at: int, number: int, random: Random) 
     key = f"{entry.place} {number}"
 
     def post(history: History) -> None:
-        unit, tenant = history.unit, history.tenant
+        unit, postings = history.past, history.postings()
         id = _opened(history, account, "account", entry.place)
         other = None if destination is None else _opened(history, destination, "destination", entry.place)
-        moved = accounts.get(unit, tenant, id).balance if amount is None else amount
+        moved = postings.balance(id) if amount is None else amount
         if amount is None and moved <= 0:
             return  # the account is empty
         text = _filled_in(description, number, unit.now)
-        posted = transactions.post(unit, tenant, NewTransaction(id, moved, entry.type, text, other))
+        new = NewTransaction(id, moved, entry.type, text, other)
+        posted = postings.add(unit.new_id("txn"), new, "")
         history.made[key] = posted.id
         fee = 0 if entry.fee is None else (moved * entry.fee.percent + 50) // 100
         if entry.fee is not None and fee:
             to = _opened(history, entry.fee.to, "fee.to", entry.place)
-            transactions.post(unit, tenant, NewTransaction(id, fee, "debit", entry.fee.description, to))
+            new = NewTransaction(id, fee, "debit", entry.fee.description, to)
+            postings.add(unit.new_id("txn"), new, "")
 
     def reverse(history: History) -> None:
         if key in history.made:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from ledger_engine.access import projects
 from ledger_engine.access.projects import NewProject, Project
@@ -33,8 +34,10 @@ from ledger_engine.seeding.entries import DataSet
 from ledger_engine.seeding.loading import Progress, UnitInThePast
 from ledger_engine.seeding.steps import History, Step
 
-TURN_STEPS = 40  # steps in one commit, which other writers wait for
-# Rests, as shares of a turn's time, that let others write. A writer that waits for the lock tries every 100
+TURN_STEPS = 40
+# Others wait for a commit, so it has one turn while others write, otherwise all that begin in this time.
+COMMIT_S = 0.05
+# Rests, as shares of a commit's time, that let others write. A writer that waits for the lock tries every 100
 # ms or more often, so a fifth of all time lets the first one in; then half is for the others until they are
 # quiet.
 REST = 0.25
@@ -65,8 +68,8 @@ class TriedOut:
     counts: dict[str, int]
 
     def history(self, unit: Unit, tenant: Tenant) -> History:
-        """Return the history as a later turn finds it after the steps before."""
-        return History(unit, tenant, dict(self.accounts), dict(self.users), dict(self.made))
+        """Return the history as a later turn finds it after the steps before; it makes the same ids again."""
+        return History(unit, tenant, self.accounts, self.users, self.made)
 
 
 async def load_in_turns(
@@ -101,37 +104,45 @@ async def load_in_turns(
         rests = Rests()
         while done < len(steps):
             began = time.monotonic()
-            turn = partial(_take_turn, load=load, data_set=data_set, steps=steps, done=done)
-            done, version = await engine.write(
-                partial(_with_version, turn=partial(turn, tried_out=tried_out))
+            turns = partial(
+                _take_turns,
+                load=load,
+                data_set=data_set,
+                steps=steps,
+                done=done,
+                tried_out=tried_out,
+                for_s=0.0 if rests.are_long else COMMIT_S,
             )
+            done, version = await engine.write(partial(_with_version, turns=turns))
             progress.done = len(steps) + done
             await asyncio.sleep(rests.after(time.monotonic() - began, version))
     return load.project.id, tried_out.counts
 
 
 class Rests:
-    """The lengths of the rests between turns."""
+    """The lengths of the rests after each commit; `are_long` while others write, or may."""
 
     def __init__(self) -> None:
         self._version: int | None = None
         self._others_wrote_at: float | None = None
+        self.are_long = True
 
     def after(self, took_s: float, version: int) -> float:
-        """Return how many seconds to rest after a turn of `took_s` seconds that left this data version."""
+        """Return how many seconds to rest after a commit of `took_s` seconds that left this data version."""
         now = time.monotonic()
         if self._version is not None and version != self._version:
             self._others_wrote_at = now
         self._version = version
-        beside = self._others_wrote_at is not None and now - self._others_wrote_at < OTHERS_ARE_QUIET_AFTER_S
-        return took_s * (REST_BESIDE_OTHERS if beside else REST)
+        others = self._others_wrote_at
+        self.are_long = others is not None and now - others < OTHERS_ARE_QUIET_AFTER_S
+        return took_s * (REST_BESIDE_OTHERS if self.are_long else REST)
 
 
-def _with_version(unit: Unit, turn: Callable[[Unit], int]) -> tuple[int, int]:
-    """Take the turn; return its result, and a number that changes when another process commits."""
+def _with_version(unit: Unit, turns: Callable[[Unit], int]) -> tuple[int, int]:
+    """Take the turns; return their result, and a number that changes when another process commits."""
     row = unit.first("PRAGMA data_version")
     assert row is not None
-    return turn(unit), row["data_version"]
+    return turns(unit), row["data_version"]
 
 
 @asynccontextmanager
@@ -186,7 +197,7 @@ def _try_out(unit: Unit, load: Load, steps: Sequence[Step], progress: Progress) 
     while done < len(steps):
         end = _end_of_turn(steps, done)
         past = UnitInThePast(unit, _ids(load, done))
-        history.unit = past
+        history.past = past
         loading.happen(history, past, steps[done:end], load.start, progress)
         done = end
     counts = loading.count(unit, tenant)
@@ -219,6 +230,18 @@ def _begin(unit: Unit, find_project: FindProject, data_set: DataSet, load: Load)
                 },
             )
     return Load(project, load.start, load.salt, load.stored_before, load.done)
+
+
+def _take_turns(unit: Unit, steps: Sequence[Step], done: int, for_s: float, **given: Any) -> int:
+    """Take the next turn, and others as long as the time `for_s` is not over; gives how many steps are done.
+
+    Looking at the time here decides only how much is in this commit.
+    """
+    began = time.monotonic()
+    while True:
+        done = _take_turn(unit, steps=steps, done=done, **given)
+        if done == len(steps) or time.monotonic() - began >= for_s:
+            return done
 
 
 def _take_turn(

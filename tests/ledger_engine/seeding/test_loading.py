@@ -134,7 +134,7 @@ async def test_a_history_follows_an_older_one(
     [
         ({"accounts": [BANK, {**TILL, "currency": "XYZ"}]}, "accounts[1].currency: "),
         ({"accounts": [{**BANK, "name": ""}, TILL]}, "accounts[0].name: "),
-        ({"accounts": [{**BANK, "day": 5}, TILL]}, "transactions[0].account: 'bank' is not opened yet"),
+        ({"accounts": [{**BANK, "day": 5}, TILL]}, "transactions[0].account: 'bank' is not open yet"),
         ({"transactions": [CREDIT, {**CREDIT, "type": "gift"}]}, "transactions[1].type: "),
         ({"transactions": [CREDIT, {**CREDIT, "description": "x" * 501}]}, "transactions[1].description: "),
         ({"transactions": [CREDIT, {**CREDIT, "destination": "bank"}]}, "transactions[1].destination: "),

@@ -63,6 +63,7 @@ def cut_off(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
             return real(unit, **given)
 
         monkeypatch.setattr(turns, "_take_turn", take)
+        monkeypatch.setattr(turns, "COMMIT_S", 0.0)  # each turn is a commit
 
     return after
 
@@ -193,6 +194,33 @@ def test_half_of_the_time_is_for_others_while_they_write(monkeypatch: pytest.Mon
     now = 0.0
     monkeypatch.setattr(turns.time, "monotonic", lambda: now)
     rests = Rests()
-    assert [rests.after(0.04, version) for version in (7, 7, 8, 8)] == [0.01, 0.01, 0.04, 0.04]
+    assert rests.are_long  # nothing is known yet
+    pauses = [(rests.after(0.04, version), rests.are_long) for version in (7, 7, 8, 8)]
+    assert pauses == [(0.01, False), (0.01, False), (0.04, True), (0.04, True)]
     now = turns.OTHERS_ARE_QUIET_AFTER_S
-    assert rests.after(0.04, 8) == 0.01
+    assert (rests.after(0.04, 8), rests.are_long) == (0.01, False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("commit_s", "commits"), [(0.0, 12), (1000.0, 2)])
+async def test_alone_it_takes_the_turns_of_some_time_in_one_commit(
+    engine: Engine,
+    load: Callable[..., Any],
+    history: DataSet,
+    monkeypatch: pytest.MonkeyPatch,
+    commit_s: float,
+    commits: int,
+) -> None:
+    """The first commit holds one turn, as somebody else may be writing."""
+    monkeypatch.setattr(turns, "COMMIT_S", commit_s)
+    real, ends = turns._take_turns, []
+
+    def count(unit: Unit, **given: Any) -> int:
+        ends.append(real(unit, **given))
+        return ends[-1]
+
+    monkeypatch.setattr(turns, "_take_turns", count)
+    made = await load(history)
+    assert (len(ends), ends[-1]) == (commits, len(steps_of(history)))
+    assert ends[0] >= TURN_STEPS
+    assert made["transactions"] == len(await history_of(engine))
