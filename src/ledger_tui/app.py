@@ -32,7 +32,7 @@ from ledger_tui.options import Options
 from ledger_tui.screens.dashboard import Dashboard
 from ledger_tui.server_connection import CannotConnect, ServerConnection, SignInNeeded
 from ledger_tui.state.names import AccountNames
-from ledger_tui.state.session import Link, Session
+from ledger_tui.state.session import ConnectionState, Session
 from ledger_tui.state.text import literal
 from ledger_tui.state.traffic import Traffic, masked
 from ledger_tui.state.window import Want
@@ -231,7 +231,7 @@ class LedgerApp(App[int]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "restart_server":
-            return self.session.link is Link.ENDED
+            return self.session.state is ConnectionState.ENDED
         if action == "sign_in":
             return self.connection.signs_in is not None
         if action == "suspend_process":

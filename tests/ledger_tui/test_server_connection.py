@@ -16,7 +16,7 @@ from ledger_tui.config import Profile
 from ledger_tui.options import Options
 from ledger_tui.screens.sign_in import SignInScreen
 from ledger_tui.secret_store import Secrets, secret_store
-from ledger_tui.state.session import Link
+from ledger_tui.state.session import ConnectionState
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
 from tests.ledger_tui.signing_in import Ledger, decide
@@ -180,4 +180,4 @@ async def test_one_that_had_lived_is_started_again_unasked(
         before = app.session.url
         kill(app)
         await driver.sees("is being restarted")
-        await until(lambda: app.session.link is Link.ONLINE and app.session.url != before)
+        await until(lambda: app.session.state is ConnectionState.ONLINE and app.session.url != before)

@@ -25,7 +25,7 @@ class ReceivedEvent:
     """One event: its record, and whether its signature was valid."""
 
     event: Record
-    right: bool
+    valid: bool
 
 
 class EventLine:
@@ -63,14 +63,14 @@ class EventLine:
         body, signature = sent.get("body"), sent.get("signature")
         text = body if isinstance(body, str) else ""
         event = _object(text)
-        right = self._secret is not None and verify(
+        valid = self._secret is not None and verify(
             self._secret,
             text.encode("utf-8", "surrogatepass"),
             signature if isinstance(signature, str) else None,
         )
         if not isinstance(event.get("id"), str):
             event = {**event, "id": id or "?"}
-        return ReceivedEvent(event, right)
+        return ReceivedEvent(event, valid)
 
 
 def _object(text: str) -> Record:

@@ -79,11 +79,11 @@ def known_by(about: Record, names: AccountNames) -> list[str]:
 
 
 def _signature(record: Record, log: WebhookLog, *, long: bool = False) -> Cell:
-    right = log.signed(record.get("id"))
-    if right is None:
+    valid = log.signed(record.get("id"))
+    if valid is None:
         return Cell("– not checked: read from the list" if long else "–", "dim")
-    if right:
-        return Cell("✓ right" if long else "✓", "plus")
+    if valid:
+        return Cell("✓ valid" if long else "✓", "plus")
     return Cell("✗ WRONG: not signed with this stream's secret" if long else "✗ BAD", "bad")
 
 

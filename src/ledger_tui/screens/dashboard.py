@@ -38,7 +38,7 @@ from ledger_tui.screens.raw import RawScreen
 from ledger_tui.screens.shown_once import ShownOnceScreen
 from ledger_tui.screens.submission import Submission
 from ledger_tui.state.raw import FoundId, ids_in
-from ledger_tui.state.session import Link, Mode
+from ledger_tui.state.session import ConnectionState, Mode
 from ledger_tui.state.text import literal
 from ledger_tui.state.window import Record
 from ledger_tui.styles import ABOUT, THEMES
@@ -100,10 +100,10 @@ class Dashboard(Screen[None]):
     @while_running
     def _tick(self) -> None:
         session = self._session
-        if session.waiting_seconds or session.unanswered_seconds or session.link is Link.LOST:
+        if session.waiting_seconds or session.unanswered_seconds or session.state is ConnectionState.LOST:
             self.query_one(StatusBar).refresh()  # it shows the seconds
             self.view.session_changed()
-        if session.link not in (Link.STARTING, Link.CONNECTING):
+        if session.state not in (ConnectionState.STARTING, ConnectionState.CONNECTING):
             self.view.tick()
         if self._view_context.tokens.tokens.due_in == 0:
             self._refresh_tokens()

@@ -24,7 +24,7 @@ class Mode(Enum):
     UNKNOWN = "unknown"
 
 
-class Link(Enum):
+class ConnectionState(Enum):
     """The state of the connection to the server."""
 
     STARTING = "starting"  # the embedded server is starting
@@ -46,7 +46,7 @@ class Session:
         self.clock = clock
         self.url = ""
         self.profile = ""  # the user's name for this server
-        self.link = Link.CONNECTING
+        self.state = ConnectionState.CONNECTING
         self.sentence = ""
         self.retries = 0
         self.next_try_at = 0.0
@@ -86,22 +86,22 @@ class Session:
             self._key_mode = Mode.LIVE
         elif credential and credential.startswith(_TEST_PREFIX):
             self._key_mode = Mode.TEST
-        self._to(Link.CONNECTING)
+        self._to(ConnectionState.CONNECTING)
 
     def credential_changed(self) -> None:
         """Note that another credential is used from now on."""
         self.credentials += 1
 
     def starting(self) -> None:
-        self._to(Link.STARTING)
+        self._to(ConnectionState.STARTING)
 
     def ended(self, sentence: str) -> None:
         """Note that the dashboard's own server ended by itself."""
-        self.link, self.sentence = Link.ENDED, sentence
+        self.state, self.sentence = ConnectionState.ENDED, sentence
         self.on_change()
 
     def signed_out(self) -> None:
-        self._to(Link.SIGNED_OUT)
+        self._to(ConnectionState.SIGNED_OUT)
 
     def saw_livemode(self, livemode: object) -> None:
         """Note the mode of a record."""
@@ -150,14 +150,14 @@ class Session:
     @property
     def answers(self) -> bool:
         """Return whether the screen shows the present state: the server answers, and does so now."""
-        return self.link is Link.ONLINE and not self.unanswered_seconds
+        return self.state is ConnectionState.ONLINE and not self.unanswered_seconds
 
     def saw_ledger(self) -> None:
         """Note that an answer had the form of a ledger's."""
         self.known_ledger = True
         if self._foreign:
             self._foreign = False
-            self._to(Link.ONLINE)
+            self._to(ConnectionState.ONLINE)
 
     def saw_no_ledger(self) -> None:
         """Note an answer that is not a ledger's.
@@ -166,24 +166,24 @@ class Session:
         """
         if not self.known_ledger:
             self._foreign = True
-            self._to(Link.FOREIGN)
+            self._to(ConnectionState.FOREIGN)
 
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
         """Note that the server gave an answer, of any kind."""
         self._answered_at = self.clock()
         self._note_limits(headers)
         if status == 401:
-            self._to(Link.REFUSED)
+            self._to(ConnectionState.REFUSED)
         elif status >= 500:
-            self._to(Link.FAILING)
+            self._to(ConnectionState.FAILING)
         else:
-            self._to(Link.FOREIGN if self._foreign else Link.ONLINE)
+            self._to(ConnectionState.FOREIGN if self._foreign else ConnectionState.ONLINE)
 
     def lost(self, sentence: str) -> None:
         """Note that a request got no answer."""
-        if self.link is Link.ENDED:  # its sentence already says why
+        if self.state is ConnectionState.ENDED:  # its sentence already says why
             return
-        self.link, self.sentence = Link.LOST, sentence
+        self.state, self.sentence = ConnectionState.LOST, sentence
         self.on_change()
 
     def will_retry(self, attempt: int, seconds: float) -> None:
@@ -234,9 +234,9 @@ class Session:
         """Return the seconds until the rate limit's next window."""
         return max(0, (self.reset_at or 0) - int(self.server_time))
 
-    def _to(self, link: Link) -> None:
-        self.link = link
-        if link is not Link.LOST:
+    def _to(self, state: ConnectionState) -> None:
+        self.state = state
+        if state is not ConnectionState.LOST:
             self.retries = 0
             self.sentence = ""
         self.on_change()

@@ -31,13 +31,13 @@ class WebhookLog:
         self._signed: dict[str, bool] = {}
         self._deliveries: dict[str, dict[str, Record]] = {}
 
-    def note_signature(self, event_id: str, right: bool) -> bool:
+    def note_signature(self, event_id: str, valid: bool) -> bool:
         """Note that an event was received and its signature checked; False if it was received before."""
         if event_id in self._signed:
             return False
         self.received += 1
-        self.wrong += not right
-        self._signed[event_id] = right
+        self.wrong += not valid
+        self._signed[event_id] = valid
         _trim(self._signed)
         return True
 

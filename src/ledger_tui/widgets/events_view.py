@@ -87,7 +87,8 @@ class EventsView(ResourceView):
     @handles(EventsReceived)
     def take_received(self, message: EventsReceived) -> None:
         message.stop()
-        new = [h.event for h in message.received if self.webhooks.note_signature(str(h.event["id"]), h.right)]
+        note = self.webhooks.note_signature
+        new = [each.event for each in message.received if note(str(each.event["id"]), each.valid)]
         # Redraw rows that were already read from the list: their signature marks have changed.
         self.table.redraw()
         self.window.push(new[::-1])

@@ -7,7 +7,7 @@ from math import ceil
 from textual.content import Content
 from textual.widget import Widget
 
-from ledger_tui.state.session import Link, Mode, Session
+from ledger_tui.state.session import ConnectionState, Mode, Session
 from ledger_tui.state.text import literal
 
 _MODES = {
@@ -46,37 +46,37 @@ def connection(session: Session, width_left: int = 1_000) -> Content:
     if (seconds := session.waiting_seconds) > 0:
         return Content.styled(f"◔ rate limit: waiting {seconds:.0f} s", "bold $warning")
     unanswered = session.unanswered_seconds
-    if unanswered and session.link in (
-        Link.CONNECTING,
-        Link.ONLINE,
-        Link.REFUSED,
-        Link.FAILING,
-        Link.FOREIGN,
+    if unanswered and session.state in (
+        ConnectionState.CONNECTING,
+        ConnectionState.ONLINE,
+        ConnectionState.REFUSED,
+        ConnectionState.FAILING,
+        ConnectionState.FOREIGN,
     ):
         return Content.styled(f"◌ waiting for an answer, {unanswered:.0f} s", "bold $warning")
-    match session.link:
-        case Link.STARTING:
+    match session.state:
+        case ConnectionState.STARTING:
             return Content.styled("◌ starting the server…", "$muted")
-        case Link.CONNECTING:
+        case ConnectionState.CONNECTING:
             return Content.styled("◌ connecting…", "$muted")
-        case Link.ONLINE:
+        case ConnectionState.ONLINE:
             return Content.assemble(("●", "$plus"), " online")
-        case Link.LOST:
+        case ConnectionState.LOST:
             seconds = ceil(session.retry_seconds)
             return _trouble(
                 session.sentence,
                 f"try {session.retries} in {seconds} s" if seconds else "asking…",
                 width_left,
             )
-        case Link.REFUSED:
+        case ConnectionState.REFUSED:
             return Content.styled("✕ 401: the server does not accept this key", "bold $error")
-        case Link.ENDED:
+        case ConnectionState.ENDED:
             return _trouble(session.sentence, "R restarts it", width_left)
-        case Link.SIGNED_OUT:
+        case ConnectionState.SIGNED_OUT:
             return Content.styled("○ not signed in · S signs in", "bold $warning")
-        case Link.FAILING:
+        case ConnectionState.FAILING:
             return Content.styled("✕ the server reports an internal error", "bold $error")
-        case Link.FOREIGN:
+        case ConnectionState.FOREIGN:
             return Content.styled("✕ no ledger server at this address", "bold $error")
 
 
@@ -88,7 +88,7 @@ def _trouble(sentence: str, then: str, width_left: int) -> Content:
 
 def awaited(session: Session) -> Content:
     """Return the text in place of data that was not read yet: that it is loading, or why it is not."""
-    if session.link is Link.ONLINE and not session.waiting_seconds:
+    if session.state is ConnectionState.ONLINE and not session.waiting_seconds:
         return Content.styled("loading…", "$muted")
     return connection(session)
 

@@ -16,7 +16,7 @@ from ledger_tui.messages import TokensChanged, TokensRequested, WhoamiLoaded
 from ledger_tui.resources.api_keys import scopes_of
 from ledger_tui.resources.base import Cell, Place, Tone, text_of, time_of
 from ledger_tui.state import plot
-from ledger_tui.state.session import Link, Mode
+from ledger_tui.state.session import ConnectionState, Mode
 from ledger_tui.state.text import literal
 from ledger_tui.state.tokens import EARLY_SECONDS
 from ledger_tui.state.window import Record
@@ -208,7 +208,9 @@ class TokenView(View, can_focus=True):
         plan = (self.whoami or {}).get("plan")
         if plan is not None:
             return Cell(literal(plan))
-        if self.context.session.link is Link.REFUSED:  # a refused credential has the limit of unknown callers
+        if (
+            self.context.session.state is ConnectionState.REFUSED
+        ):  # a refused credential has the limit of unknown callers
             return Cell("unknown", "dim")
         guess = _PLANS.get(self.context.session.limit or 0)
         return Cell(f"{guess}, by its limit" if guess else "–", "dim")

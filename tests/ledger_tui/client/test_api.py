@@ -8,7 +8,7 @@ from ledger_tui.client import api as client_api
 from ledger_tui.client.api import Api, server_root
 from ledger_tui.client.errors import Invalid, NotFound, NotOffered, Unauthorized, Unreachable
 from ledger_tui.client.lists import NotAList, fetch_page
-from ledger_tui.state.session import Link, Mode, Session
+from ledger_tui.state.session import ConnectionState, Mode, Session
 from ledger_tui.state.traffic import Traffic
 from ledger_tui.state.window import Want
 from tests.ledger_tui.contract_server import KEY, ContractServer
@@ -50,7 +50,7 @@ async def test_an_answer_carries_the_record_and_the_session_learns_the_limits(se
     async with client(server.url) as (api, session, _traffic):
         answer = await api.call("GET", f"/v1/accounts/{account['id']}")
         assert answer.record == account
-        assert (session.link, session.limit, session.remaining) == (Link.ONLINE, 6000, 5999)
+        assert (session.state, session.limit, session.remaining) == (ConnectionState.ONLINE, 6000, 5999)
         assert session.mode is Mode.TEST
 
 
@@ -70,7 +70,7 @@ async def test_a_wrong_key_is_a_state_of_the_session(server: ContractServer) -> 
     async with client(server.url, "sk_test_wrong") as (api, session, _traffic):
         with pytest.raises(Unauthorized):
             await api.read("/v1/accounts")
-        assert session.link is Link.REFUSED
+        assert session.state is ConnectionState.REFUSED
 
 
 async def test_a_rate_limit_is_waited_out_as_the_server_says(server: ContractServer) -> None:
@@ -99,12 +99,12 @@ async def test_a_reader_gets_its_answer_when_the_lost_server_is_back(server: Con
         await api.read("/v1/accounts")
         server.stop()
         reading = asyncio.create_task(api.read("/v1/accounts"))
-        await until(lambda: session.link is Link.LOST and session.retries >= 2)
+        await until(lambda: session.state is ConnectionState.LOST and session.retries >= 2)
         assert session.sentence in ("connection refused", "connection lost")
         with ContractServer(port=port) as again:
             again.add_account()
             assert len((await reading).record["data"]) == 1
-        assert (session.link, session.retries) == (Link.ONLINE, 0)
+        assert (session.state, session.retries) == (ConnectionState.ONLINE, 0)
 
 
 @pytest.mark.usefixtures("tries_again_soon")
@@ -183,4 +183,4 @@ async def test_a_list_that_goes_round_in_a_circle_is_none(
         server.refuse(200, {"data": [{"id": "acc_7"}], "has_more": True, **told})
         with pytest.raises(NotAList, match="The pages of this list repeat"):
             await fetch_page(api, "/v1/accounts", "starting_after", {}, want)
-        assert session.link is Link.FOREIGN
+        assert session.state is ConnectionState.FOREIGN

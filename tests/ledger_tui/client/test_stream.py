@@ -66,7 +66,7 @@ async def test_each_event_is_checked_with_the_secret_of_its_session() -> None:
         received, error = await hear(EventLine(api))
     assert isinstance(error, Unreachable)
     assert received[0] is None
-    assert [(one.event["id"], one.right) for one in received if one] == [("evt_1", True), ("evt_2", False)]
+    assert [(one.event["id"], one.valid) for one in received if one] == [("evt_1", True), ("evt_2", False)]
 
 
 async def test_a_line_separator_inside_of_a_body_cuts_nothing() -> None:
@@ -74,7 +74,7 @@ async def test_a_line_separator_inside_of_a_body_cuts_nothing() -> None:
     session = message("session", "evt_0", {"secret": SECRET})
     async with speaker([session, said]) as (url, _asked), client(url) as (api, _session, _traffic):
         received, _error = await hear(EventLine(api))
-    assert [(one.event["name"], one.right) for one in received if one] == [("a\u2028b\x85c\x1cd", True)]
+    assert [(one.event["name"], one.valid) for one in received if one] == [("a\u2028b\x85c\x1cd", True)]
 
 
 async def test_an_event_in_several_data_lines_and_any_line_ends_is_one() -> None:
@@ -87,7 +87,7 @@ async def test_an_event_in_several_data_lines_and_any_line_ends_is_one() -> None
         client(url) as (api, _session, _traffic),
     ):
         received, _error = await hear(EventLine(api))
-    assert [one.right for one in received if one] == [True]
+    assert [one.valid for one in received if one] == [True]
 
 
 async def test_a_secret_and_an_id_that_no_ledger_gives_break_nothing() -> None:
@@ -96,7 +96,7 @@ async def test_a_secret_and_an_id_that_no_ledger_gives_break_nothing() -> None:
         line = EventLine(api)
         received, _error = await hear(line)
         await hear(line)
-    assert [one.right for one in received if one] == [False]
+    assert [one.valid for one in received if one] == [False]
     assert b"last-event-id: evt_1" in requests[1].lower()
 
 
@@ -112,7 +112,7 @@ async def test_messages_that_come_in_pieces_are_put_together() -> None:
     pieces = [whole[n : n + 7] for n in range(0, len(whole), 7)]
     async with speaker(pieces) as (url, _asked), client(url) as (api, _session, _traffic):
         received, _error = await hear(EventLine(api))
-    assert [one.right for one in received if one] == [True]
+    assert [one.valid for one in received if one] == [True]
 
 
 async def test_the_next_session_goes_on_behind_the_last_event_that_was_heard() -> None:
@@ -131,7 +131,7 @@ async def test_the_next_session_goes_on_behind_the_last_event_that_was_heard() -
 async def test_without_a_session_no_event_is_right() -> None:
     async with speaker([event(1)]) as (url, _asked), client(url) as (api, _session, _traffic):
         received, _error = await hear(EventLine(api))
-    assert [one.right for one in received if one] == [False]
+    assert [one.valid for one in received if one] == [False]
 
 
 @pytest.mark.parametrize("data", ["[]", "5", "{", '{"body": 5, "signature": null}', '{"body": "[]"}'])
@@ -140,7 +140,7 @@ async def test_nonsense_is_an_event_that_is_not_right_and_no_fault(data: str) ->
     session = message("session", "evt_0", {"secret": SECRET})
     async with speaker([session, said]) as (url, _asked), client(url) as (api, _session, _traffic):
         received, _error = await hear(EventLine(api))
-    assert [(one.event["id"], one.right) for one in received if one] == [("evt_9", False)]
+    assert [(one.event["id"], one.valid) for one in received if one] == [("evt_9", False)]
 
 
 async def test_a_server_without_a_stream_is_told_apart_from_a_broken_line(server: ContractServer) -> None:

@@ -16,7 +16,7 @@ from ledger_tui.app import LedgerApp
 from ledger_tui.client import api
 from ledger_tui.options import Options
 from ledger_tui.state import session
-from ledger_tui.state.session import Link
+from ledger_tui.state.session import ConnectionState
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
@@ -83,7 +83,7 @@ async def test_a_failing_server_is_said_and_asked_again(
             await driver.press("r")
             await driver.sees("✕ Disk full.", "✕ the server reports an internal error")
         await driver.sees("Till", "● online")
-        assert driver.app.session.link is Link.ONLINE
+        assert driver.app.session.state is ConnectionState.ONLINE
 
 
 async def test_another_program_at_the_address_is_said(server: ContractServer, dashboards: Dashboards) -> None:
@@ -175,7 +175,7 @@ async def test_a_web_server_that_is_no_ledger_is_never_called_online(no_ledger: 
         for key in ("2", "3", "7", "8"):
             await driver.press(key)
             await driver.rests()
-            assert app.session.link is Link.FOREIGN
+            assert app.session.state is ConnectionState.FOREIGN
 
 
 async def test_a_program_that_answers_200_to_everything_is_no_ledger_until_one_is_there(

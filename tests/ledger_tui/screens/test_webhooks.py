@@ -80,7 +80,7 @@ async def test_an_event_is_heard_as_it_happens_and_its_signature_checked(driver:
     await driver.sees("✓       account.created", "Live � one", "◉ 1 received")
     assert view.webhooks.wrong == 0
     await driver.press("enter")
-    await driver.sees("signature     ✓ right", '"object": "account"', "→ The account")
+    await driver.sees("signature     ✓ valid", '"object": "account"', "→ The account")
 
 
 async def test_a_wrong_signature_is_told_unmistakably(

@@ -1,4 +1,4 @@
-from ledger_tui.state.session import Link, Mode, Session
+from ledger_tui.state.session import ConnectionState, Mode, Session
 
 
 def test_the_key_tells_the_mode() -> None:
@@ -25,9 +25,9 @@ def test_an_answer_ends_a_lost_connection() -> None:
     session = Session()
     session.lost("connection refused")
     session.will_retry(3, 2.0)
-    assert (session.link, session.retries) == (Link.LOST, 3)
+    assert (session.state, session.retries) == (ConnectionState.LOST, 3)
     session.answered(200, {})
-    assert (session.link, session.retries, session.sentence) == (Link.ONLINE, 0, "")
+    assert (session.state, session.retries, session.sentence) == (ConnectionState.ONLINE, 0, "")
 
 
 def test_the_rate_limit_is_read_from_any_answer_and_nonsense_is_ignored() -> None:
@@ -86,10 +86,10 @@ def test_what_was_once_a_ledger_is_not_called_another_program_for_one_strange_an
     session = Session()
     session.saw_no_ledger()
     session.answered(200, {})
-    assert session.link is Link.FOREIGN
+    assert session.state is ConnectionState.FOREIGN
     session.saw_ledger()
     session.saw_no_ledger()
-    assert session.link is Link.ONLINE
+    assert session.state is ConnectionState.ONLINE
     session.begin("http://127.0.0.1:8701", "sk_test_x")
     session.saw_no_ledger()
-    assert session.link is Link.FOREIGN
+    assert session.state is ConnectionState.FOREIGN
