@@ -18,7 +18,7 @@ SIZES = {"desk": (1000, 800), "phone": (360, 740), "small phone": (320, 568)}
 def test_a_user_lets_an_app_in(person: Person, callback: Callback, serving: Serving) -> None:
     person.comes()
     person.signs_in(EMAIL, PASSWORD)
-    assert "Let Café Planner in?" in person.sees()
+    assert "Allow Café Planner access?" in person.sees()
     assert EMAIL in person.sees()
     person.presses("[value=allow]")
     assert person.is_at(callback.redirect_uri)
@@ -68,7 +68,7 @@ def test_a_wrong_password_is_told_and_the_address_is_kept(person: Person) -> Non
     person.comes()
     person.signs_in(EMAIL, "not my password")
     alert = person.one("[role=alert]")
-    assert "do not fit together" in alert.text
+    assert "email or the password is wrong" in alert.text
     assert person.one("[name=email]").get_attribute("value") == EMAIL
     password = person.one("[name=password]")
     assert password.get_attribute("value") == ""
@@ -76,7 +76,7 @@ def test_a_wrong_password_is_told_and_the_address_is_kept(person: Person) -> Non
     assert person.focused() == password
     password.send_keys(PASSWORD)
     person.presses("button.yes")
-    assert "Let Café Planner in?" in person.sees()
+    assert "Allow Café Planner access?" in person.sees()
 
 
 def test_somebody_else_can_decide(person: Person) -> None:
@@ -111,9 +111,9 @@ def test_two_ledgers_on_one_machine_do_not_sign_each_others_users_out(
         person.signs_in(EMAIL, PASSWORD)
         there.comes()
         there.signs_in(EMAIL, PASSWORD)
-        assert "Let Till in?" in there.sees()
+        assert "Allow Till access?" in there.sees()
         person.comes()
-        assert "Let Café Planner in?" in person.sees()
+        assert "Allow Café Planner access?" in person.sees()
     finally:
         other.stop()
 

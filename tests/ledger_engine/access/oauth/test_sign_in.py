@@ -26,7 +26,7 @@ from tests.ledger_engine.manual_clock import ManualClock
 
 
 def is_refused(answer: httpx.Response) -> bool:
-    return answer.status_code == 401 and "do not fit together" in answer.text
+    return answer.status_code == 401 and "email or the password is wrong" in answer.text
 
 
 async def sign_ins_kept(engine: Engine) -> int:
