@@ -1,4 +1,4 @@
-"""The bodies of events: the text that is signed and sent, the same bytes each time it is read.
+"""The bodies of events: the text that is signed and sent, with the same bytes whenever it is read.
 
 Most events are stored with their body. The event of a posting is not, because a transaction never changes:
 its body is rendered from the transaction whenever it is read. So the form of that body is fixed here, and

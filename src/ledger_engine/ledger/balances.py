@@ -1,7 +1,7 @@
-"""Balances while a work posts: read once, moved in memory, written once.
+"""Balances during a posting: read once, changed in memory, written once.
 
 The rules for a balance are here: its range, overdrafts, and that both sides of a transaction move together.
-A work is alone with what it has read until it is committed, so nothing moves in between.
+Until the commit nobody else changes what a work has read.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ class Held:
 
 
 class Balances:
-    """The balances that one work moves.
+    """The balances that one work changes.
 
-    In errors a field's name begins with `at`, the place of the item; None when the request has no such field.
+    In errors, field names are prefixed with `at`, the path of the item; None when the request has no such
+    field.
     """
 
     __slots__ = ("_unit", "_tenant", "_accounts", "_settlements")
@@ -81,7 +82,7 @@ class Balances:
             )
 
     def write(self) -> None:
-        """Store all balances that were moved, in one statement for accounts and one for settlements."""
+        """Store all changed balances, with one statement for accounts and one for settlements."""
         bind = self._tenant.bind
         self._unit.execute_many(
             "UPDATE accounts SET balance = :balance"

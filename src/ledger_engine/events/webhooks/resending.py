@@ -1,7 +1,7 @@
-"""Sending again all that failed since a time, in short turns.
+"""Resending of all deliveries that failed since a time, in short turns.
 
-It may be much, and in one commit it would have everybody wait who writes. A resend that is cut off has sent
-a part again, and its idempotency key is not used: the same request does the rest.
+There may be many, and in one commit they would make every other writer wait. When a resend is interrupted,
+part of the deliveries were resent and its idempotency key is not used: the same request does the rest.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ledger_engine.events.webhooks import deliveries, endpoints
 async def resend_failed(
     engine: Engine, tenant: Tenant, since: int, endpoint: str | None = None, key: str | None = None
 ) -> int:
-    """Send again, now, what was last attempted since `since` and failed; return how many those are.
+    """Send again, now, the deliveries last attempted at `since` or later that failed; return how many.
 
-    Only to enabled endpoints, or to the one given. What is to be sent again already is left as it is. Raises
-    NotFound for the endpoint, and DuplicateIdempotencyKey.
+    Only to enabled endpoints, or to the one given. Deliveries that are already waiting to be resent stay as
+    they are. Raises NotFound for the endpoint, and DuplicateIdempotencyKey.
     """
-    # The turns of several at once would be one commit, as long as if it were done without turns.
+    # One at a time: the turns of several together would be grouped into one long commit.
     async with _ONE_AT_A_TIME.setdefault(engine, asyncio.Lock()):
         wanted, until = await engine.read(partial(_begin, tenant=tenant, endpoint=endpoint, key=key))
         attempted_at, count = since, 0
@@ -35,7 +35,7 @@ async def resend_failed(
         async def turn() -> int:
             nonlocal attempted_at, count
             find = partial(deliveries.failed, tenant=tenant, wanted=wanted, since=attempted_at)
-            # Looked for outside of the commit: there may be many that are not wanted between two that are.
+            # Read outside of the commit, as many unwanted ones may lie between two that are wanted.
             found = await engine.read(partial(find, until=until, limit=AT_ONCE))
             if found:
                 attempted_at = found[-1].attempted_at
@@ -44,7 +44,7 @@ async def resend_failed(
             return len(found)
 
         await take_turns(turn)
-        # Last, so that a request that was cut off can be repeated.
+        # Last, so that an interrupted request can be repeated.
         if key is not None:
             object = endpoint or tenant.project
             await engine.write(partial(idempotency.take, tenant=tenant, key=key, object=object))
@@ -52,7 +52,7 @@ async def resend_failed(
 
 
 def _begin(unit: Unit, tenant: Tenant, endpoint: str | None, key: str | None) -> tuple[list[str], int]:
-    """Return the endpoints it is for, and the moment: what fails from now on is not sent again."""
+    """Return the endpoints to resend to, and the time after which failures are left out."""
     wanted = [each.endpoint for each in endpoints.enabled(unit, tenant, endpoint, "endpoint")]
     first = None if key is None else idempotency.taken_for(unit, tenant, key)
     if first is not None:

@@ -1,4 +1,4 @@
-"""Answers as they are written: the first lines, and the pieces of a body whose length is not told."""
+"""Writing answers: the head, and the chunks of a body without a length."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PRINTABLE = bytes({*range(0x20, 0x100), ord("\t")} - {0x7F})
 
 
 def write_head(status: int, headers: Headers, more: list[bytes]) -> bytes:
-    """Return the first lines of an answer, up to the empty one; `more` are lines besides the headers.
+    """Return the head of an answer without the empty line; `more` are further lines.
 
     Raises ValueError for a header that could be taken for more than one.
     """
@@ -27,7 +27,7 @@ def write_head(status: int, headers: Headers, more: list[bytes]) -> bytes:
 
 
 def chunk(data: bytes) -> bytes:
-    """Return the data as one chunk, nothing if it is empty: that would be the last one."""
+    """Return the data as one chunk; b"" for no data, as an empty chunk would be the last one."""
     return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
 
 

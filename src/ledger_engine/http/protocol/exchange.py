@@ -10,27 +10,27 @@ from ledger_engine.http.protocol.answers import LAST_CHUNK, chunk, write_head
 from ledger_engine.http.protocol.head import Head
 from ledger_engine.http.protocol.request_body import REFUSAL
 
-READ_AHEAD = 64 * 1024  # bytes of a body that the application has not taken yet, after which reading pauses
+READ_AHEAD = 64 * 1024  # bytes of a body not yet received by the application at which reading pauses
 
 
 class Client(Protocol):
-    """The connection, as far as a request has to do with it."""
+    """The connection, as far as a request uses it."""
 
     def write(self, data: bytes) -> None:
-        """Send."""
+        """Send data."""
 
     async def drain(self) -> None:
-        """Wait until what was sent is taken."""
+        """Wait until the client has read what was sent."""
 
     def let_body_come(self) -> None:
         """Read the rest of the body."""
 
     def note_answered(self, exchange: Exchange) -> None:
-        """Go on to the next request."""
+        """Continue with the next request."""
 
 
 class Exchange:
-    """A request on its way through the application; it is the request's `Arrival`, too."""
+    """A request on its way through the application, which is also the request's `Arrival`."""
 
     __slots__ = (
         "is_wanted",
@@ -59,50 +59,50 @@ class Exchange:
         self._method = head.method
         self._version = head.version
         self.keeps_open = head.keeps_open  # whether the connection stays open after this
-        self.task: asyncio.Task[None] | None = None  # the application's
+        self.task: asyncio.Task[None] | None = None  # the task of the application
 
-        self.parts: list[bytes] = []  # of the body, not yet taken
+        self.parts: list[bytes] = []  # parts of the body not yet received by the application
         self.whole = False
         self.is_wanted = False
         self.may_be_large = False
-        self._is_taken = False  # all of the body
-        self._is_gone = False  # the client, or the rest of its body
+        self._is_taken = False  # whether the application has received the whole body
+        self._is_gone = False  # whether the client has disconnected, or the rest of the body will not come
         self._broken: LedgerError | None = None
         self._waiting: asyncio.Future[None] | None = None
 
         self._status = 0
-        self._head = b""  # of the answer, not yet sent
-        self._left: int | None = None  # bytes of the answer's body to come
+        self._head = b""  # the answer's head, until it is sent
+        self._left: int | None = None  # remaining bytes of the answer's body
         self._is_bodiless = False
         self._is_chunked = False
         self._is_done = False
 
-    # What the connection tells.
+    # Called by the connection.
 
     def wake(self) -> None:
-        """Let the application take what has come."""
+        """Let the application receive the data that has arrived."""
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
     def break_off(self, broken: LedgerError | None = None) -> None:
-        """Tell the application that no more will come, and why if it is the body's fault."""
+        """Report that no more data will come, with the error if the body caused that."""
         self._is_gone = True
         self._broken = broken
         self.wake()
 
     def is_ahead(self) -> bool:
-        """Return whether enough has come for the application to take first."""
+        """Return whether so much has arrived that the application should receive it first."""
         return len(self.parts) > 1 and sum(map(len, self.parts)) > READ_AHEAD
 
     @property
     def is_done(self) -> bool:
-        """Whether all of the answer was sent."""
+        """Whether the whole answer was sent."""
         return self._is_done
 
-    # What the application calls.
+    # Called by the application.
 
     def want(self, *, may_be_large: bool = False) -> None:
-        """Let the connection read on, and in larger pieces if there is room for a large body."""
+        """Let the connection read on, in larger pieces if the body may be large."""
         self.is_wanted, self.may_be_large = True, may_be_large
         self._client.let_body_come()
 
@@ -127,7 +127,7 @@ class Exchange:
         if kind == "http.response.start" and not self._status:
             self._start(message["status"], message["headers"])
             if self._left is None:
-                # What has no length is a stream, whose client wants to see it begin.
+                # An answer without a length is a stream, and its client waits for the start.
                 self._client.write(self._head)
                 self._head = b""
         elif kind == "http.response.body" and self._status and not self._is_done:
@@ -158,7 +158,7 @@ class Exchange:
                 more.append(b"Transfer-Encoding: chunked")
                 self._is_chunked = True
             else:
-                self.keeps_open = False  # its end is the connection's
+                self.keeps_open = False  # the end of the answer is that of the connection
         if closes:
             self.keeps_open = False
         elif not self.keeps_open:

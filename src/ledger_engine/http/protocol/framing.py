@@ -1,4 +1,4 @@
-"""Where the body of a request ends: after so many bytes, or after its last chunk and the trailer."""
+"""The end of a request's body: after its length, or after its last chunk and the trailer."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import re
 
 from ledger_engine.http.protocol.head import TOKEN, VALUE
 
-CHUNKS_MAX = 100_000  # of one body: each costs as much to read as a kilobyte
-STRANGERS_CHUNKS_MAX = 100  # … of a caller without a good credential
+CHUNKS_MAX = 100_000  # chunks of one body: each costs as much to read as a kilobyte
+STRANGERS_CHUNKS_MAX = 100  # … of a caller without a valid credential
 LINE_MAX = 28 * 1024  # bytes of the line before a chunk, with its extensions
-TRAILER_MAX = 16 * 1024  # bytes; nothing is made of them
+TRAILER_MAX = 16 * 1024  # bytes; the content is ignored
 _INVALID = "its framing is not valid HTTP/1.1"
-# Anything but CRLF ends a line for some readers (RFC 9112, 7.1.1), so no CR or LF may stand in it.
+# Some readers end a line at a lone CR or LF (RFC 9112, 7.1.1), so neither may occur in it.
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,20})(?:[ \t]*;[^\r\n]*)?[ \t]*")
 _TRAILER = re.compile(TOKEN + b":" + VALUE)
 
 
 class BadFraming(Exception):
-    """A body whose end cannot be told; the message says why."""
+    """The end of the body cannot be determined; the message says why."""
 
 
 class Sized:
@@ -30,9 +30,9 @@ class Sized:
         self._left = length
 
     def take(self, data: bytes, parts: list[bytes], chunks_max: int) -> bytes | None:
-        """Put what belongs to the body into `parts`.
+        """Append the body's data to `parts`.
 
-        Return what follows it, None if more of it is to come.
+        Return the data that follows the body, None if the body is not complete.
         """
         left = self._left
         if left > len(data):
@@ -50,17 +50,17 @@ class Chunked:
     __slots__ = ("is_stopped", "_count", "_in_trailer", "_left", "_rest", "_trailer")
 
     def __init__(self) -> None:
-        self.is_stopped = False  # before a chunk that is one too many
-        self._count = 0  # of chunks so far
-        self._left = 0  # bytes to come of the chunk at hand and of the CRLF after it
-        self._rest = b""  # not yet looked at
+        self.is_stopped = False  # whether it stopped before a chunk beyond the limit
+        self._count = 0  # chunks so far
+        self._left = 0  # bytes to come of the current chunk and the CRLF after it
+        self._rest = b""  # data not parsed yet
         self._in_trailer = False
         self._trailer = 0  # bytes of it so far
 
     def take(self, data: bytes, parts: list[bytes], chunks_max: int) -> bytes | None:
-        """Do the same as `Sized.take`, for up to so many chunks. Raises BadFraming.
+        """Do the same as `Sized.take`, for up to `chunks_max` chunks. Raises BadFraming.
 
-        Where it has stopped a call with a larger number goes on.
+        After it has stopped, a call with a larger number continues.
         """
         data, self._rest, at = self._rest + data, b"", 0
         self.is_stopped = False
@@ -87,7 +87,7 @@ class Chunked:
             at = end + 2
 
     def _pass_chunk(self, data: bytes, at: int, parts: list[bytes]) -> int:
-        """Take what is here of the chunk at hand. Return where in `data` it ends."""
+        """Take the available data of the current chunk; return where in `data` it ends."""
         if self._left > 2:
             part = data[at : at + self._left - 2]
             if part:
@@ -104,7 +104,7 @@ class Chunked:
         return at
 
     def _read_size(self, line: bytes, chunks_max: int) -> bool:
-        """Begin a chunk, or the trailer. Return False if it would be one chunk too many."""
+        """Start a chunk or the trailer; return False if it would be one chunk too many."""
         chunk = _CHUNK.fullmatch(line)
         if chunk is None:
             raise BadFraming(_INVALID)

@@ -1,4 +1,4 @@
-"""The head of a request: its first line and its headers, read so that nobody else could read it otherwise.
+"""The head of a request: its first line and its headers, read so that no other reader can differ.
 
 The grammar is h11's, which `tests/ledger_engine/http/protocol/test_head.py` compares with this one. Where h11
 is lenient about the end of a line, the request is refused.
@@ -16,8 +16,8 @@ METHODS = ["DELETE", "GET", "HEAD", "PATCH", "POST"]
 CHUNKED = -1
 TOKEN = rb"[-!#$%&'*+.^_`|~0-9a-zA-Z]+"
 VALUE = rb"[^\x00\n\v\f\r]*"  # with spaces and tabs around it, which are not part of it
-_DIGITS_MAX = 4300  # of a Content-Length: the most that Python reads
-# Possessive, so that what does not fit costs no more than what does.
+_DIGITS_MAX = 4300  # digits of a Content-Length: the most that Python reads
+# Possessive, so that text which does not match costs no more than text which does.
 _HEAD = re.compile(
     rb"(%b) ([\x21-\x7e]++) HTTP/([0-9]\.[0-9])\r\n((?:%b+:%b+\r\n)*+)\r\n" % (TOKEN, TOKEN, VALUE)
 )
@@ -30,10 +30,10 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class Head(NamedTuple):
-    """A head that can be read.
+    """A request head that can be read.
 
-    `path` has the query with it, the names of `headers` are in lower case, `body` is its length in bytes or
-    CHUNKED. With a `refusal` the request is one that is not answered otherwise.
+    `path` includes the query, the names of `headers` are in lower case, `body` is its length in bytes or
+    CHUNKED. With a `refusal` the request is refused with that error.
     """
 
     method: str
@@ -47,7 +47,7 @@ class Head(NamedTuple):
 
 
 def read_head(text: bytes) -> Head:
-    """Return the head, given with the empty line that ends it. Raises LedgerError if it cannot be read."""
+    """Return the head in `text`, which includes the empty line at its end. Raises LedgerError."""
     found = _HEAD.fullmatch(text)
     refusal: LedgerError | None = None
     if found is None:
@@ -82,16 +82,16 @@ def read_head(text: bytes) -> Head:
 
 
 def asked_path(text: bytes) -> bytes:
-    """Return the path in a head that cannot be read, as far as that can be told; else `/`.
+    """Return the path in a head that cannot be read, as far as it can be found; otherwise `/`.
 
-    So the answer has the shape that is used where it was asked.
+    It decides the shape of the error.
     """
     target = _REQUEST_TARGET.match(text)
     return target[1] if target is not None else b"/"
 
 
 def too_large(text: bytes) -> LedgerError:
-    """Return what is wrong with a head that does not end: it is the last line that is too long."""
+    """Return the error for a head that does not end, by its last line, which is too long."""
     earlier, _, last = text.rpartition(b"\n")
     if not earlier:
         return UriTooLong("The URL is far too long.")
@@ -101,7 +101,7 @@ def too_large(text: bytes) -> LedgerError:
 
 
 def illegal_start() -> LedgerError:
-    """Return what is wrong where no request line can begin."""
+    """Return the error for data that cannot start a request line."""
     return _invalid("illegal request line")
 
 
@@ -110,7 +110,7 @@ def _invalid(reason: str, code: str = "invalid_value") -> LedgerError:
 
 
 def _joined(headers: Headers) -> dict[bytes, bytes]:
-    """Return the headers by name, of those given more than once all values with commas between them."""
+    """Return the headers by name; the values of repeated ones are joined by commas."""
     given: dict[bytes, bytes] = {}
     for name, value in headers:
         if name in given:
@@ -124,7 +124,7 @@ def _joined(headers: Headers) -> dict[bytes, bytes]:
 
 
 def _framing(given: dict[bytes, bytes], headers: Headers) -> tuple[int, Headers]:
-    """Return the length of the body or CHUNKED, and the headers with one plain value for it."""
+    """Return the length of the body or CHUNKED, and the headers with a single value for it."""
     body = 0
     value = given.get(b"content-length")
     if value is not None:
@@ -146,7 +146,7 @@ def _framing(given: dict[bytes, bytes], headers: Headers) -> tuple[int, Headers]
 
 
 def _one_length(value: bytes) -> bytes:
-    """Return what a Content-Length says that is longer than a number, or says it more than once."""
+    """Return the value of a Content-Length that is too long for a number, or is repeated."""
     lengths = {length.strip() for length in value.split(b",")}
     if len(lengths) > 1:
         raise _invalid("conflicting Content-Length headers", "header_conflict")
@@ -171,11 +171,11 @@ def _path_of(target: bytes) -> bytes:
 
 
 def _refusal(method: bytes, target: bytes, version: bytes) -> LedgerError | None:
-    """Return why a request that can be read is not answered otherwise."""
+    """Return the error for a request that can be read but is refused, or None."""
     if version not in (b"1.1", b"1.0"):
         return InvalidRequest("invalid_value", "This server speaks HTTP/1.1.")
     if method == b"CONNECT" or not method.isupper():
-        # Methods are told apart by case (RFC 9110, 9.1); the URL map would take `get` for `GET`.
+        # Methods are case-sensitive (RFC 9110, 9.1); the URL map would treat `get` as `GET`.
         return UnsupportedMethod(METHODS)
     if _path_of(target)[:1] != b"/":
         return InvalidRequest("invalid_value", "The request must be for a path, like /v1/accounts.")

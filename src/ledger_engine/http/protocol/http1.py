@@ -1,4 +1,4 @@
-"""HTTP/1.1 on one connection: requests one after the other, and no message that leaves a doubt.
+"""HTTP/1.1 on a connection: one request after the other, and none that is ambiguous.
 
 A request that cannot be read also goes to the application, as a refusal, so that its answer has a JSON body,
 a request id and the rate limit like every other.
@@ -45,7 +45,7 @@ log = logging.getLogger("ledger_engine.http")
 
 @dataclass(slots=True, eq=False)
 class Service:
-    """What the connections of one server share; `state` is what the application's start left for requests."""
+    """What a server's connections share; `state` is what the application's start stored for requests."""
 
     app: Asgi
     connections: Connections
@@ -59,28 +59,28 @@ class Service:
             await asyncio.wait(self.tasks)
 
     def cut(self) -> None:
-        """End everything at once."""
+        """End all connections and requests at once."""
         self.connections.cut()
         for task in self.tasks:
             task.cancel()
 
 
 class Http1(TcpConnection):
-    """A connection that speaks HTTP/1.1, without upgrade to anything."""
+    """A connection with HTTP/1.1, which cannot be upgraded."""
 
     __slots__ = ("_body", "_exchange", "_is_awaited", "_looked_at", "_service", "_unread", "_waits_with_body")
 
     def __init__(self, service: Service) -> None:
         super().__init__(service.connections)
         self._service = service
-        self._unread = b""  # of the next request, while none or a whole one is under way
-        self._looked_at = 0  # bytes of it in which its head does not end
+        self._unread = b""  # data of the next request
+        self._looked_at = 0  # bytes of it that were searched for the end of its head
         self._exchange: Exchange | None = None
-        self._body: Sized | Chunked | None = None  # of which more is to come
-        self._is_awaited = False  # that body
-        self._waits_with_body = False  # the client, to be told to go on
+        self._body: Sized | Chunked | None = None  # the body that is being received
+        self._is_awaited = False  # whether the client has yet to send more of that body
+        self._waits_with_body = False  # whether the client waits for 100 Continue
 
-    # What the peer tells.
+    # Called by the connection.
 
     def take(self, data: bytes) -> None:
         if self._body is not None:
@@ -90,14 +90,14 @@ class Http1(TcpConnection):
         if self._exchange is None:
             self._read_head()
         else:
-            self.pause_reading()  # the next request waits until this one is answered
+            self.pause_reading()  # the next request must wait for this one's answer
 
     def take_end(self) -> None:
         exchange = self._exchange
         if exchange is None:
             self.end()
         elif not exchange.whole or not self._unread:
-            # What was asked is still answered; one that is never whole, or a stream, ends here.
+            # Complete requests are still answered; an incomplete one, or a stream, ends here.
             exchange.break_off()
 
     def take_loss(self) -> None:
@@ -109,7 +109,7 @@ class Http1(TcpConnection):
         if self._exchange is None and not self.is_over:
             self._begin_next()
 
-    # What the request at hand tells.
+    # Called by the current exchange.
 
     def let_body_come(self) -> None:
         exchange = self._exchange
@@ -139,10 +139,10 @@ class Http1(TcpConnection):
         else:
             self._begin_next()
 
-    # Reading.
+    # Reading
 
     def _begin_next(self) -> None:
-        """Take the next request if it is here, or wait for it."""
+        """Start the next request if it is complete enough, or wait for it."""
         if self._unread:
             self._read_head()
         if self._exchange is None and not self.is_over:
@@ -155,7 +155,7 @@ class Http1(TcpConnection):
     def _read_head(self) -> None:
         unread = self._unread
         if unread[0] == 13:
-            # Empty lines before the request line are passed over (RFC 9112, 2.2).
+            # Empty lines before the request line are skipped (RFC 9112, 2.2).
             empty = _EMPTY_LINES.match(unread)
             unread = self._unread = unread[empty.end() :] if empty is not None else unread
             if unread in (b"", b"\r"):
@@ -182,7 +182,7 @@ class Http1(TcpConnection):
             self._begin(head)
 
     def _refuse(self, text: bytes, error: LedgerError) -> None:
-        """Have the application answer what cannot be read; nothing after it on this connection is read."""
+        """Let the application answer a request that cannot be read; what follows it is not read."""
         self._unread = b""
         self._begin(Head("", asked_path(text), "1.1", [], 0, False, False, error))
 
@@ -197,7 +197,7 @@ class Http1(TcpConnection):
             self._is_awaited = False
             self._body = Chunked() if head.body == CHUNKED else Sized(head.body)
             self._waits_with_body = head.expects_continue and not data
-            # A small one is waited for, whoever sends it.
+            # A small body is waited for, whoever sends it.
             exchange.is_wanted = 0 < head.body <= LARGE and not head.expects_continue
             self._read_body(data)
         service = self._service
@@ -234,7 +234,7 @@ class Http1(TcpConnection):
         exchange.wake()
 
     def _pause_before(self, unread: bytes) -> None:
-        """Have the next request wait, if there is one, until the one at hand is answered."""
+        """Make the next request, if there is one, wait for the current answer."""
         self._connections.note_busy(self)
         if unread:
             self.pause_reading()
@@ -242,12 +242,12 @@ class Http1(TcpConnection):
             self.resume_reading()
 
     def _break_off(self, exchange: Exchange, reason: str) -> None:
-        """Tell the gate that the rest of the body will not come."""
+        """Report to the gate that the rest of the body will not come."""
         self._body = None
         self.is_over = True
         exchange.break_off(InvalidRequest("invalid_value", f"The body cannot be read: {reason}."))
 
-    # Answering.
+    # Answering
 
     def _scope(self, head: Head, exchange: Exchange) -> dict[str, Any]:
         path, _, query = head.path.partition(b"?")
@@ -274,8 +274,8 @@ class Http1(TcpConnection):
     async def _run(self, exchange: Exchange, scope: dict[str, Any]) -> None:
         """Run the application for one request.
 
-        One that ends without an answer was ended: its client is gone, or the server stops. Then the
-        connection ends too; an answer made up here would not have what each of ours has.
+        When it ends without an answer, the client has disconnected or the server is stopping. Then the
+        connection ends too, as an answer made here would lack the headers that every answer has.
         """
         try:
             await self._service.app(scope, exchange.receive, exchange.send)

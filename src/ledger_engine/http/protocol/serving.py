@@ -1,4 +1,4 @@
-"""Hypercorn's worker, on connections of our own: from the start of the application to its end."""
+"""Hypercorn's worker, with connections of our own, from the application's start to its end."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ledger_engine.http.protocol.tls import TlsListener
 
 _Listener = asyncio.AbstractServer | TlsListener
 
-_services: set[Service] = set()  # of this process
+_services: set[Service] = set()  # the services of this process
 
 
 def cut_connections() -> None:
-    """End every connection of this process at once, and whatever is under way on it."""
+    """End all connections and requests of this process at once."""
     for service in list(_services):
         service.cut()
 

@@ -1,4 +1,4 @@
-"""The peer: one connection's socket, read no faster than is wanted and closed without losing an answer."""
+"""A TCP connection: read no faster than needed, and closed without losing an answer."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import cast
 
 from ledger_engine.http.protocol.connections import Connections
 
-HEAD_BUFFER = 8 * 1024  # bytes that the system keeps for a connection of which we have read nothing yet …
-BODY_BUFFER = 512 * 1024  # … and for one that sends a body we want
-HEAD_PIECE = 8 * 1024  # bytes read at a time: with a head comes little, and maybe a body that nobody wants
-BODY_PIECE = 64 * 1024  # likewise, where we want what comes
-DRAINED_MAX = 32  # connections that are over and still read from; the client of any other may see a reset
-LINGER_S = 2  # for a client to read its last answer before the connection is closed under it
-SEND_TIMEOUT_S = 60  # for a client to take what was sent to it
+HEAD_BUFFER = 8 * 1024  # bytes that the system buffers for a connection that we have not read from yet …
+BODY_BUFFER = 512 * 1024  # … and for one that sends a body we need
+HEAD_PIECE = 8 * 1024  # bytes read at a time: a head is small, and its body may not be needed
+BODY_PIECE = 64 * 1024  # the same for a body that is needed
+DRAINED_MAX = 32  # ended connections that are still read from; the clients of others may see a reset
+LINGER_S = 2  # the time for a client to read its last answer before the connection is closed
+SEND_TIMEOUT_S = 60  # the time for a client to read what was sent
 
-# All connections read into this one: what is read is copied out of it before anything else is read.
+# All connections read into this buffer: the data is copied out of it before the next read.
 _BUFFER = memoryview(bytearray(BODY_PIECE))
 _FOR_HEAD = _BUFFER[:HEAD_PIECE]
 
@@ -45,7 +45,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         "_transport",
         "_wants_much",
     )
-    _lingering = 0  # connections of this process that are over and not yet closed
+    _lingering = 0  # ended connections of this process that are not closed yet
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -53,33 +53,33 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         self.client: Address = None
         self.server: Address = None
         self.is_over = False  # nothing more that the client sends will be answered
-        self._has_ended = False  # the client: it sends nothing more
+        self._has_ended = False  # whether the client has ended its side
         self._is_lingering = False
         self._is_paused = False  # reading
-        self._is_blocked = False  # writing: the client takes nothing
-        self._wants_much = False  # of what comes
-        self._timer: asyncio.TimerHandle | None = None  # for the client to take what was sent, or to end
+        self._is_blocked = False  # writing, as the client does not read
+        self._wants_much = False  # whether to read in large pieces
+        self._timer: asyncio.TimerHandle | None = None  # for the client to read what was sent, or to close
         self._drained: asyncio.Future[None] | None = None
 
-    # What a subclass is asked.
+    # Called on subclasses.
 
     @abstractmethod
     def take(self, data: bytes) -> None:
-        """Take what the client sent."""
+        """Handle data from the client."""
 
     @abstractmethod
     def take_end(self) -> None:
-        """Take note that the client sends nothing more."""
+        """Handle the end of the client's data."""
 
     @abstractmethod
     def take_loss(self) -> None:
-        """Take note that the connection is gone."""
+        """Handle the loss of the connection."""
 
     @abstractmethod
     def go_on(self) -> None:
-        """Take note that the client has taken what was sent to it, after it had not."""
+        """Handle that the client has read what was sent, after it had stopped reading."""
 
-    # What the event loop calls.
+    # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -102,7 +102,7 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         if self._is_lingering:
             return False
         self.take_end()
-        return self._transport.can_write_eof()  # a TLS session ends as a whole
+        return self._transport.can_write_eof()  # a TLS session has no half that stays open
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_over = True
@@ -125,22 +125,22 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
             self._stop_timer()
             self.go_on()
 
-    # What a subclass does.
+    # Called by subclasses.
 
     def write(self, data: bytes) -> None:
-        """Send, or drop it if the client is gone."""
+        """Send the data, or drop it if the client has disconnected."""
         if not self._transport.is_closing():
             self._transport.write(data)
 
     async def drain(self) -> None:
-        """Wait until the client has taken what was sent to it, or is gone."""
+        """Wait until the client has read what was sent, or has disconnected."""
         if self._is_blocked and not self._transport.is_closing():
             if self._drained is None:
                 self._drained = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._drained)
 
     def pause_reading(self) -> None:
-        """Leave with the client what it still sends."""
+        """Stop reading: what the client sends stays with it."""
         if not self._is_paused and not self._transport.is_closing():
             self._is_paused = True
             self._transport.pause_reading()
@@ -151,11 +151,11 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
             self._transport.resume_reading()
 
     def enlarge_buffer(self) -> None:
-        """Let the system keep more of what comes, since we want it."""
+        """Let the system buffer more of a body that is needed."""
         self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BODY_BUFFER)
 
     def end(self) -> None:
-        """End the connection once the client has read what was sent to it, or has had its time for that."""
+        """End the connection when the client has read what was sent, or its time for that is over."""
         self.is_over = True
         if self._transport.is_closing() or self._is_lingering:
             return
@@ -179,15 +179,15 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
         self._transport.abort()
 
     def close_waiting(self) -> None:
-        """End a connection that waits for its client, which it need not tell."""
+        """End a connection that waits for its client, without an answer."""
         self.is_over = True
         self.take_loss()
         self._close()
 
     def _close(self) -> None:
-        """Close the socket once the client has taken what was sent to it, or has had its time for that."""
+        """Close the socket when the client has read what was sent, or its time for that is over."""
         self._transport.close()
-        # What is left is a client that takes nothing, or does not answer the end of its TLS session.
+        # Otherwise the client reads nothing, or does not answer the end of its TLS session.
         self._stop_timer()
         self._limit_time(SEND_TIMEOUT_S)
 
@@ -208,5 +208,5 @@ class TcpConnection(asyncio.BufferedProtocol, ABC):
 
 
 def _address(name: object) -> Address:
-    """Return host and port of a socket's name; it may have more, and that of a Unix socket is a text."""
+    """Return host and port of a socket's name, which may have more parts, or be the path of a Unix socket."""
     return (name[0], name[1]) if isinstance(name, tuple) and len(name) >= 2 else None

@@ -1,4 +1,4 @@
-"""The beginning of a TLS session: counted like a connection, and given little time."""
+"""TLS handshakes, which count as connections and have little time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Callable
 from ledger_engine.http.protocol.connections import Connections
 from ledger_engine.http.protocol.tcp import TcpConnection
 
-HANDSHAKE_S = 10  # for a client to begin its session
-HANDSHAKES_MAX = 512  # under way at a time; each takes 50 KB, and one more ends the one that takes longest
-NO_FILE_S = 0.1  # until another connection is accepted, when the process may open no more files
+HANDSHAKE_S = 10  # the time for a client's handshake
+HANDSHAKES_MAX = 512  # under way at a time, 50 KB each; one more ends the oldest
+NO_FILE_S = 0.1  # pause before accepting again when the process can open no more files
 
 
 class TlsListener:
@@ -33,23 +33,23 @@ class TlsListener:
         self._context = context
         self._connections = connections
         self._make = make
-        self._under_way: dict[Handshake, None] = {}  # the oldest first
+        self._under_way: dict[Handshake, None] = {}  # oldest first
         self._accepting: asyncio.Task[None] | None = None
 
     def start(self, backlog: int) -> None:
-        """Begin to accept."""
+        """Start accepting connections."""
         self._listening.setblocking(False)
         self._listening.listen(backlog)
         self._accepting = asyncio.get_running_loop().create_task(self._accept())
 
     def close(self) -> None:
-        """Accept no more."""
+        """Stop accepting connections."""
         if self._accepting is not None:
             self._accepting.cancel()
         self._listening.close()
 
     async def shake_hands(self, client: socket.socket) -> None:
-        """Begin the session with a client, unless it fails or takes too long."""
+        """Start the session with a client, unless the handshake fails or takes too long."""
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 self._make, client, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_S
@@ -58,7 +58,7 @@ class TlsListener:
             client.close()
 
     def forget(self, handshake: Handshake) -> None:
-        """Take note that a handshake is over."""
+        """Forget a handshake that has ended."""
         self._under_way.pop(handshake, None)
         self._connections.remove(handshake)
 
@@ -80,7 +80,7 @@ class TlsListener:
 
 
 class Handshake:
-    """A connection until its TLS session has begun."""
+    """A connection during its handshake."""
 
     def __init__(self, listener: TlsListener, client: socket.socket) -> None:
         self._listener = listener
@@ -88,10 +88,10 @@ class Handshake:
         self._task.add_done_callback(lambda _: listener.forget(self))
 
     def close_waiting(self) -> None:
-        """Close it, since others need its place."""
+        """Close the connection, as others need its place."""
         self.cut()
 
     def cut(self) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
         self._listener.forget(self)
         self._task.cancel()
