@@ -107,6 +107,7 @@ def check_new(folder: Path, done: Done) -> None:
     if new.exists():
         assert postings(new) == OF_THE_FORMER
         assert new.stat().st_mode & 0o777 == 0o600
+        assert new.read_bytes()[18] == 1, "it does not say that it has no log"
 
 
 def check_backup(folder: Path, done: Done) -> None:
@@ -181,7 +182,7 @@ def harm_once(forks: Forks, command: Command, folder: Path, place: Place) -> str
             assert list(folder.glob(".ledger-part-*")) == []
     except BaseException as error:
         raise AssertionError(f"{call} {n} {harm} {done.returncode}: {error} {done.stderr}") from error
-    return f"{harm} {done.returncode}"
+    return f"{call} {harm} {done.returncode}"
 
 
 @pytest.mark.timeout(600)
@@ -215,5 +216,5 @@ def test_a_command_that_is_killed_or_fails_at_any_call_loses_nothing(
             wrong.append(str(error))
             print(f"{name} {number + 1} of {len(tried)}: {error}", flush=True)
         shutil.rmtree(folder.parent)
-    print(f"{name}: {len(tried)} of {len(every)} tried, {dict(outcomes)}")
+    print(f"{name}: {len(tried)} of {len(every)} tried, {dict(sorted(outcomes.items()))}")
     assert not wrong, f"{len(wrong)} of {len(tried)} wrong, first: {wrong[:10]}"

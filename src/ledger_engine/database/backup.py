@@ -15,7 +15,7 @@ from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource
 from ledger_engine.database import T, Work, migrations
-from ledger_engine.database.connection import BUSY_TIMEOUT_MS, LOCKED, code_of, companions, make_private
+from ledger_engine.database.connection import BUSY_TIMEOUT_MS, code_of, companions, make_private
 from ledger_engine.database.log import log_file, require_own_log
 from ledger_engine.database.unit import SqliteUnit
 
@@ -59,7 +59,7 @@ def fold(database: Path, target: Path, *, alone: bool) -> int:
     try:
         with closing(sqlite3.connect(target, isolation_level=None)) as connection:
             frames: int = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
-            connection.execute("PRAGMA journal_mode=DELETE")
+            _give_up_log(connection, target)
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{log} cannot be read: {error}") from error
     return frames
@@ -126,10 +126,7 @@ def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool
         _copy_bytes(log, folder / f"{aside.name}-wal")
     try:
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
-            # Moves the write-ahead log into the file, which works only while nobody else has it open.
-            if connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0] != "delete":
-                # Other users of the file are an error; of a failing disk SQLite says no more than this.
-                raise StorageUnavailable(f"{database}: its log could not be moved into it")
+            _give_up_log(connection, database)
             # Nobody may open it before the new file is in its place: what they wrote would be lost.
             connection.execute("PRAGMA locking_mode=EXCLUSIVE")
             connection.execute("BEGIN EXCLUSIVE")
@@ -142,8 +139,8 @@ def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool
             put_in_place(new, database, overwrite=True)
             return True
     except sqlite3.OperationalError as error:
-        # An error without a code is the one raised above.
-        in_use = code_of(error) in {None, *LOCKED}
+        # An error without a code is the one raised above. For a failed unlock SQLite reports PROTOCOL.
+        in_use = code_of(error) in {None, sqlite3.SQLITE_BUSY}
         raise StorageUnavailable(f"{database}{' is in use' * in_use}: {error}") from error
     except sqlite3.DatabaseError:
         former.unlink(missing_ok=True)
@@ -194,7 +191,17 @@ def _copy(source: sqlite3.Connection, target: Path) -> None:
         # In one step: with several, each write by another process would restart the copy.
         source.backup(new, pages=-1)
         # The copy is to be one file, with no write-ahead log beside it.
-        new.execute("PRAGMA journal_mode=DELETE")
+        _give_up_log(new, target)
+
+
+def _give_up_log(connection: sqlite3.Connection, file: Path) -> None:
+    """Move the write-ahead log of `file` into it, and note in the file that it has none.
+
+    Raises sqlite3.Error while anybody else has it open, and StorageUnavailable when the disk fails: then
+    SQLite only reports that the mode is unchanged.
+    """
+    if connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0] != "delete":
+        raise StorageUnavailable(f"{file}: its log could not be moved into it")
 
 
 def _open(file: Path) -> sqlite3.Connection:

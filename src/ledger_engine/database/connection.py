@@ -33,7 +33,6 @@ _PRAGMAS = (
 )
 # After one of these errors the connection's state is not reliable, and it is opened again.
 FATAL = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN}
-LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL}  # somebody holds a lock, or SQLite assumes so
 _OUR_MISTAKES = {
     None,
     sqlite3.SQLITE_ERROR,
