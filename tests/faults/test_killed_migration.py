@@ -26,12 +26,12 @@ from ledger_engine.ledger import transactions
 from ledger_engine.upkeep import audit
 from tests.faults.forking import Forks, Running, can_trace
 from tests.faults.test_every_call import CALLS, KILL
-from tests.ledger_engine.database.test_migrations import ALL, first_migrations, schema
-from tests.ledger_engine.upkeep.test_backups import post
+from tests.ledger_engine.database.test_migrations import ALL, BEFORE_BOOKS, KEPT, first_migrations, schema
 from tests.ledger_engine.waiting import wait_until
 
 POSTINGS = 20
-OLDER = 3  # migrations that the older version had: those for all that the books rest on
+OLDER = BEFORE_BOOKS  # migrations that the older version had; the later ones make tables anew
+PROJECT, ACCOUNT = "prj_00000000000000000000000001", "acc_00000000000000000000000001"
 SHORT = 2  # kills
 OWN_FILES = ("ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db-journal", "ledger.db.lock")
 TABLES = "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT GLOB '*sqlite_*'"
@@ -44,11 +44,42 @@ def tables(connection: sqlite3.Connection) -> list[str]:
     return [name for (name,) in connection.execute(TABLES)]
 
 
+def fill(connection: sqlite3.Connection) -> None:
+    """Insert a project with an account and its postings, as the older version stored them."""
+    numbers = range(1, POSTINGS + 1)
+    connection.executescript(
+        f"""
+INSERT INTO projects (id, name, plan, created) VALUES ('{PROJECT}', 'Roastery', 'pro', 1);
+INSERT INTO accounts (id, project, livemode, name, currency, balance, created)
+    VALUES ('{ACCOUNT}', '{PROJECT}', 0, 'Till', 'EUR', {POSTINGS}, 1);
+INSERT INTO settlements (project, livemode, currency, balance) VALUES ('{PROJECT}', 0, 'EUR', -{POSTINGS});
+INSERT INTO counters (project, livemode, stored_objects) VALUES ('{PROJECT}', 0, {POSTINGS + 1})
+"""
+    )
+    connection.executemany(
+        "INSERT INTO transactions (id, project, livemode, account, amount, type, balance_after, created)"
+        " VALUES (?, ?, 0, ?, 1, 'credit', ?, ?)",
+        [(f"txn_{number:026}", PROJECT, ACCOUNT, number, number) for number in numbers],
+    )
+    connection.executemany(
+        "INSERT INTO events (id, project, livemode, type, object, body, created)"
+        " VALUES (?, ?, 0, 'transaction.created', ?, ?, ?)",
+        [(f"evt_{n:026}", PROJECT, f"txn_{n:026}", '{"x": "%s"}' % ("x" * 500), n) for n in numbers],
+    )
+
+
+def rows_of(connection: sqlite3.Connection, table: str) -> list[tuple[object, ...]]:
+    """The rows of a table, with project and mode also where the newer version has a book in their place."""
+    columns = ", ".join(KEPT.get(table, ("*",)))
+    names = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+    joined = f"{table} JOIN books USING (book)" if "book" in names else table
+    return connection.execute(f"SELECT {columns} FROM {joined} ORDER BY 1").fetchall()
+
+
 @pytest.fixture(scope="module")
 def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the ledger of an older version as a kill left it: some postings are in its log alone."""
+    """A folder with the ledger of an older version as a kill left it: its rows are in its log alone."""
     source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("older")
-    asyncio.run(post(source / "now.db", POSTINGS))
     ledger = source / "ledger.db"
     with (
         closing(sqlite3.connect(ledger, isolation_level=None)) as connection,
@@ -58,10 +89,7 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
         p.setattr(migrations, "ledger", first_migrations(OLDER))
         migrations.apply(connection)
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        connection.execute("ATTACH ? AS now", (str(source / "now.db"),))
-        for table in tables(connection):
-            columns = ", ".join(row[1] for row in connection.execute(f"PRAGMA main.table_info({table})"))
-            connection.execute(f"INSERT INTO main.{table} SELECT {columns} FROM now.{table}")
+        fill(connection)
         for file in (ledger, source / "ledger.db-wal"):
             shutil.copy(file, folder)
     assert (folder / "ledger.db-wal").stat().st_size > 10_000
@@ -106,7 +134,7 @@ def check(ledger: Path, before: Rows) -> str:
     """Assert that the file is wholly of one version with the books it had; say of which."""
     with closing(sqlite3.connect(ledger, isolation_level=None)) as connection:
         for table, rows in before.items():
-            assert connection.execute(f"SELECT * FROM {table}").fetchall() == rows, table
+            assert rows_of(connection, table) == rows, table
         applied = [migration.name for migration in migrations.ledger.applied(Database(connection))]
         assert applied in ([each.name for each in ALL[:OLDER]], [each.name for each in ALL])
         with (
@@ -123,11 +151,8 @@ async def go_on(ledger: Path) -> None:
     """Open the ledger as the next server does, and post to an account that it had."""
     engine = open_engine(ledger, serving=True)
     try:
-        ((account, project),) = await engine.read(
-            lambda unit: unit.execute("SELECT id, project FROM accounts")
-        )
-        new = transactions.NewTransaction(account, 5, "credit")
-        await engine.write(partial(transactions.post, tenant=Tenant(project, livemode=False), new=new))
+        new = transactions.NewTransaction(ACCOUNT, 5, "credit")
+        await engine.write(partial(transactions.post, tenant=Tenant(PROJECT, livemode=False), new=new))
         report = await engine.read(audit.verify)
         assert (report.fault, report.transactions) == (None, POSTINGS + 1)
     finally:
@@ -146,7 +171,7 @@ def test_a_start_that_is_killed_while_it_migrates_leaves_one_version_whole(
         return tmp_path / name / "data" / "ledger.db"
 
     with closing(sqlite3.connect(fresh("before"))) as connection:
-        before = {each: connection.execute(f"SELECT * FROM {each}").fetchall() for each in tables(connection)}
+        before = {each: rows_of(connection, each) for each in tables(connection)}
     assert len(before["transactions"]) == POSTINGS
     every = places(forks, fresh("every"))
     tried = every if soak >= 100 else random.Random(seed).sample(every, SHORT * soak)

@@ -234,7 +234,7 @@ class Ledger(RuleBasedStateMachine):
         arguments = {"batch": [transactions.NewTransaction(**new) for new in news], "key": key}
         answers = self.take(model_tenant, outcome, transactions.post_batch, **arguments)
         if answers is not None:
-            self.posted(model_tenant, outcome, answers.transactions)
+            self.posted(model_tenant, outcome, answers)
 
     @rule(place=places, pick=picks, key=keys)
     def reverse(self, place: int, pick: int, key: str | None) -> None:
