@@ -6,6 +6,8 @@ Until the commit nobody else changes what a work has read.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.tenant import Tenant
@@ -13,6 +15,13 @@ from ledger_engine.database import Unit
 
 # A settlement is the other side of many accounts. With amounts up to this, its sum fits 64 bits.
 _SETTLEMENT_MAX = 2**62
+
+_READ_TOGETHER = 50  # accounts
+_NAMES = [f"id_{number}" for number in range(_READ_TOGETHER)]
+_READ = (
+    "SELECT id, balance, currency FROM accounts"
+    f" WHERE project = :project AND livemode = :livemode AND id IN (:{', :'.join(_NAMES)})"
+)
 
 
 class Held:
@@ -39,6 +48,15 @@ class Balances:
         self._tenant = tenant
         self._accounts: dict[str, Held] = {}
         self._settlements: dict[str, Held] = {}
+
+    def read(self, accounts: Iterable[str]) -> None:
+        """Read these accounts together; those that do not exist are left to `move`."""
+        wanted = [id for id in dict.fromkeys(accounts) if id not in self._accounts]
+        for first in range(0, len(wanted), _READ_TOGETHER):
+            part: list[str | None] = [*wanted[first : first + _READ_TOGETHER]]
+            part += [None] * (_READ_TOGETHER - len(part))  # one statement, whatever their number
+            for row in self._unit.execute(_READ, self._tenant.bind(**dict(zip(_NAMES, part, strict=True)))):
+                self._accounts[row["id"]] = Held(row["balance"], row["currency"])
 
     def balance(self, account: str) -> int:
         """Return the balance of the account. Raises NotFound."""

@@ -216,6 +216,28 @@ async def test_the_ids_of_a_batch_rise_in_its_order(engine: Engine, make_books: 
     assert set(told) > {item.id for item in posted}
 
 
+async def test_a_batch_may_have_an_account_of_its_own_for_each_item(
+    engine: Engine, make_books: Run, recorded: Run
+) -> None:
+    books = await make_books()
+
+    def open_accounts(unit: Unit) -> list[str]:
+        return [accounts.create(unit, books.tenant, NewAccount("A", "EUR", {})).id for _ in range(110)]
+
+    books = replace(books, ids=await engine.write(open_accounts))
+    items = [(number, number + 1, None, (number + 55) % 110 if number % 3 else None) for number in range(110)]
+    posted = await post_together(engine, books, books.batch(*items, *items))
+    rows = (await rows_of(engine, books))["accounts"][len(ACCOUNTS) :]
+    expected = [2 * (number + 1) for number in range(110)]
+    for _, amount, _, destination in items:
+        if destination is not None:
+            expected[destination] -= 2 * amount
+    assert [row["balance"] for row in rows] == expected
+    assert len(posted) == 220
+    asked = post_together(engine, books, books.batch(*items[:70], ("acc_x", 5), *items))
+    assert (await fault_of(asked))[::2] == ("not_found", "transactions.70.account")
+
+
 async def test_where_overdraft_is_refused_a_credit_below_zero_is_not(engine: Engine, make_books: Run) -> None:
     books = await make_books()
     await post_together(engine, books, books.batch((0, -10)))
