@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import sys
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Protocol
 
 FILES_SPARE = 128  # open files reserved for the database, the logs and webhooks
@@ -116,10 +117,10 @@ class Connections:
             self._close_idle(self._idle_s)
 
     def _close_idle(self, idle_s: float) -> None:
-        now = self._loop.time()
-        for connection in [each for each, since in self._idle.items() if since + idle_s <= now]:
-            if self._idle.pop(connection, None) is not None:
-                connection.close_waiting()
+        since_before = self._loop.time() - idle_s
+        for connection in list(takewhile(lambda each: self._idle[each] <= since_before, self._idle)):
+            self._idle.pop(connection, None)
+            connection.close_waiting()
 
 
 def connections_max() -> int:
