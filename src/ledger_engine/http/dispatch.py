@@ -18,7 +18,7 @@ from werkzeug.routing import Map, Rule
 from ledger_engine.core.errors import LedgerError
 from ledger_engine.http.errors import UnsupportedMethod, render
 from ledger_engine.http.operations import CALL, Call, Route, Routes, Streamed
-from ledger_engine.http.protocol.asgi import Asgi, Receive, Send, send_answer, until_gone
+from ledger_engine.http.protocol.asgi import Asgi, Receive, Reply, Send, until_gone
 
 
 class Dispatcher:
@@ -42,7 +42,7 @@ class Dispatcher:
         # The operations found so far whose path has no variable part, by path and method.
         self._found: dict[tuple[str, str], Route] = {}
 
-    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Reply) -> None:
         if scope["type"] != "http":
             await self._quart(scope, receive, send)
             return
@@ -55,14 +55,14 @@ class Dispatcher:
             elif call.unread is not None and self._pages.test(path, method):
                 await call.receive_body()
         except LedgerError as error:
-            await send_answer(render(error, path), send)
+            await send.answer(*render(error, path))
             return
         if route is None:
             await self._quart(scope, _with_body(call.body, receive), send)
         elif isinstance(answer, Streamed):
             await _send_stream(answer, method == "HEAD", receive, send)
         else:
-            await send_answer(answer, send)
+            await send.answer(*answer)
 
     def _match(self, call: Call, path: str, method: str) -> tuple[Route | None, dict[str, Any]]:
         """Return the requested operation, None if there is none, and the variable parts of its path.

@@ -42,13 +42,12 @@ class Authenticator:
         self._under_way: dict[str, asyncio.Future[str | None]] = {}
         engine.listen(self._forget)
 
-    def remembered(self, header: str | None) -> Credential | LedgerError | None:
+    def remembered(self, header: str | None, now: int) -> Credential | LedgerError | None:
         """Return the cached credential or error of a header; None when the database must be asked."""
         if header is None:
             return AuthenticationError(
                 "missing_credential", "Send your API key in the header Authorization: Bearer <key>."
             )
-        now = self._engine.clock.now()
         entry = self._remembered.get(header)
         if entry is not None:
             found_at, credential = entry
@@ -69,7 +68,7 @@ class Authenticator:
             unavailable = await asyncio.shield(under_way)
             if unavailable is not None:  # another try would take as long again
                 return StorageUnavailable(unavailable)
-            known = self.remembered(header)
+            known = self.remembered(header, self._engine.clock.now())
             if known is not None:
                 return known
         done = self._under_way[header] = asyncio.get_running_loop().create_future()

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from ledger_engine.core.errors import LedgerError
 from ledger_engine.http.protocol.answers import LAST_CHUNK, chunk, write_head
-from ledger_engine.http.protocol.head import Head
+from ledger_engine.http.protocol.head import Head, Headers
 from ledger_engine.http.protocol.request_body import REFUSAL
 
 READ_AHEAD = 64 * 1024  # bytes of a body not yet received by the application at which reading pauses
@@ -32,50 +32,28 @@ class Client(Protocol):
 class Exchange:
     """A request on its way through the application, which is also the request's `Arrival`."""
 
-    __slots__ = (
-        "is_wanted",
-        "keeps_open",
-        "may_be_large",
-        "parts",
-        "task",
-        "whole",
-        "_broken",
-        "_client",
-        "_head",
-        "_is_bodiless",
-        "_is_chunked",
-        "_is_done",
-        "_is_gone",
-        "_is_taken",
-        "_left",
-        "_method",
-        "_status",
-        "_version",
-        "_waiting",
-    )
+    task: asyncio.Task[None] | None = None  # the task of the application
+    whole = False  # whether the whole body has arrived
+    is_wanted = False  # whether the application asks for the rest
+    may_be_large = False
+    _is_taken = False  # whether the application has received the whole body
+    _is_gone = False  # whether the client has disconnected, or the rest of the body will not come
+    _broken: LedgerError | None = None
+    _waiting: asyncio.Future[None] | None = None
+
+    _status = 0
+    _head = b""  # the answer's head, until it is sent
+    _left: int | None = None  # remaining bytes of the answer's body
+    _is_bodiless = False
+    _is_chunked = False
+    _is_done = False
 
     def __init__(self, client: Client, head: Head) -> None:
         self._client = client
         self._method = head.method
         self._version = head.version
         self.keeps_open = head.keeps_open  # whether the connection stays open after this
-        self.task: asyncio.Task[None] | None = None  # the task of the application
-
         self.parts: list[bytes] = []  # parts of the body not yet received by the application
-        self.whole = False
-        self.is_wanted = False
-        self.may_be_large = False
-        self._is_taken = False  # whether the application has received the whole body
-        self._is_gone = False  # whether the client has disconnected, or the rest of the body will not come
-        self._broken: LedgerError | None = None
-        self._waiting: asyncio.Future[None] | None = None
-
-        self._status = 0
-        self._head = b""  # the answer's head, until it is sent
-        self._left: int | None = None  # remaining bytes of the answer's body
-        self._is_bodiless = False
-        self._is_chunked = False
-        self._is_done = False
 
     # Called by the connection.
 
@@ -93,11 +71,6 @@ class Exchange:
     def is_ahead(self) -> bool:
         """Return whether so much has arrived that the application should receive it first."""
         return len(self.parts) > 1 and sum(map(len, self.parts)) > READ_AHEAD
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the whole answer was sent."""
-        return self._is_done
 
     # Called by the application.
 
@@ -144,7 +117,16 @@ class Exchange:
         else:
             raise ValueError(f"{kind} cannot come here")
 
-    def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+    async def answer(self, status: int, headers: Headers, body: bytes) -> None:
+        """Send an answer that is whole. Raises ValueError as `send` does."""
+        if self._status:
+            raise ValueError("a second answer cannot come here")
+        self._start(status, headers)
+        self._client.write(self._head + self._framed(body, is_last=True))
+        self._is_done = True
+        self._client.note_answered(self)
+
+    def _start(self, status: int, headers: Headers) -> None:
         closes = False
         for name, value in headers:
             if name == b"content-length":

@@ -28,7 +28,7 @@ from ledger_engine.http.errors import (
     render_rate_limited,
 )
 from ledger_engine.http.operations import CALL, Call
-from ledger_engine.http.protocol.asgi import Asgi, Receive, Send, send_answer
+from ledger_engine.http.protocol.asgi import Asgi, Receive, Reply, Send
 from ledger_engine.http.protocol.authentication import Authenticator
 from ledger_engine.http.protocol.rate_limits import Verdict, WallClock, Windows
 from ledger_engine.http.protocol.request_body import (
@@ -93,7 +93,7 @@ class Gate:
         began, now = time.perf_counter(), self._engine.clock.now()
         request_id = self._ids.new("req", now)
         headers = dict(scope["headers"])
-        caller = await self._caller(headers.get(b"authorization"), request_id)
+        caller = await self._caller(headers.get(b"authorization"), request_id, now)
         verdict = self._count(scope, caller)
         arrival: Arrival | None = scope.get("state", _NO_STATE).get(ARRIVAL)
         call = Call(self._engine, request_id, caller, b"", headers)
@@ -101,39 +101,31 @@ class Gate:
             refusal = await self._receive(call, scope, receive)
         except ClientGone:
             return
+
+        def closes() -> bool:
+            # What follows on the connection is not read as a request, so it ends.
+            return refusal is not None or (arrival is not None and not arrival.whole)
+
         added = [(b"request-id", request_id.encode()), *verdict.headers()]
-        status, answer = 0, b""
+        reply = Reply(scope, send, added, closes, BODY_KEPT_MAX)
         recorder = self._recorder
-
-        async def send_with_headers(message: dict[str, Any]) -> None:
-            nonlocal status, answer
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [*message["headers"], *added]
-                if refusal is not None or (arrival is not None and not arrival.whole):
-                    # The rest of the connection is not read as a request, so the connection ends.
-                    message["headers"].append((b"connection", b"close"))
-            elif len(answer) < BODY_KEPT_MAX:
-                answer += message["body"][:BODY_KEPT_MAX]
-            await send(message)
-
         try:
             if verdict.wait or refusal is not None:
-                await _refuse_request(refusal, verdict, scope["path"], send_with_headers)
+                await _refuse_request(refusal, verdict, scope["path"], reply)
                 return
             scope[CALL] = call
-            await self._app(scope, receive, send_with_headers)
+            await self._app(scope, receive, reply)
         except ClientGone:
             recorder = None
         except TooManyBodies:
             verdict = replace(verdict, remaining=0, wait=1)
-            added[1:] = verdict.headers()
-            await _refuse_request(None, verdict, scope["path"], send_with_headers)
+            reply.added[1:] = verdict.headers()
+            await _refuse_request(None, verdict, scope["path"], reply)
         except Exception:
             log.exception("request %s failed", request_id)
-            if status:
+            if reply.status:
                 raise
-            await send_answer(render(InternalError(request_id), scope["path"]), send_with_headers)
+            await reply.answer(*render(InternalError(request_id), scope["path"]))
         finally:
             if recorder is not None and isinstance(caller, Credential):
                 recorder.note(
@@ -149,8 +141,8 @@ class Gate:
                         headers.get(b"authorization", b""),
                         headers.get(b"idempotency-key", b""),
                         call.body,
-                        status,
-                        answer,
+                        reply.status,
+                        reply.body,
                     )
                 )
 
@@ -178,9 +170,9 @@ class Gate:
             return error
         return None
 
-    async def _caller(self, header: bytes | None, request_id: str) -> Credential | LedgerError:
+    async def _caller(self, header: bytes | None, request_id: str, now: int) -> Credential | LedgerError:
         text = None if header is None else header.decode("latin-1")
-        known = self._authenticator.remembered(text)
+        known = self._authenticator.remembered(text, now)
         if known is not None:
             return known
         try:
@@ -253,9 +245,9 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes]) -> None:
     check_length(headers)
 
 
-async def _refuse_request(refusal: LedgerError | None, verdict: Verdict, path: str, send: Send) -> None:
+async def _refuse_request(refusal: LedgerError | None, verdict: Verdict, path: str, reply: Reply) -> None:
     """Answer a request that goes no further, as it exceeds its rate limit or is refused."""
     if refusal is not None and not verdict.wait:
-        await send_answer(render(refusal, path), send)
+        await reply.answer(*render(refusal, path))
     else:
-        await send_answer((429, [JSON], render_rate_limited(verdict.wait)), send)
+        await reply.answer(429, [JSON], render_rate_limited(verdict.wait))

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from ledger_engine.core.errors import InvalidRequest, LedgerError
 from ledger_engine.http.protocol.answers import CONTINUE
-from ledger_engine.http.protocol.asgi import Asgi
+from ledger_engine.http.protocol.asgi import WHOLE_ANSWERS, Asgi
 from ledger_engine.http.protocol.connections import Connections
 from ledger_engine.http.protocol.exchange import Exchange
 from ledger_engine.http.protocol.framing import (
@@ -268,7 +268,7 @@ class Http1(TcpConnection):
             "client": self.client,
             "server": self.server,
             "state": state,
-            "extensions": {},
+            "extensions": {WHOLE_ANSWERS: exchange.answer},
         }
 
     async def _run(self, exchange: Exchange, scope: dict[str, Any]) -> None:

@@ -227,7 +227,7 @@ def look_up(counted: CountedEngine) -> Callable[[str], Any]:
     authenticator = Authenticator(cast(Engine, counted))
 
     async def find(value: str) -> Any:
-        known = authenticator.remembered(f"Bearer {value}")
+        known = authenticator.remembered(f"Bearer {value}", counted.clock.now())
         return await authenticator.find(f"Bearer {value}") if known is None else known
 
     return find

@@ -1,4 +1,4 @@
-"""Hypercorn and h11 are those that the patch was written for."""
+"""Hypercorn is the one that the patch was written for."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def test_what_is_patched_has_not_changed_underneath(module: str) -> None:
     assert spec.origin is not None
     source = hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
     assert source == SOURCES[module], (
-        f"{module} has changed. Read what is new in it against our subclasses in http/protocol/ and the names"
-        f" that hypercorn_patch.py replaces, then write {source} there."
+        f"{module} has changed. Read what is new in it against http/protocol/serving.py, which takes the"
+        f" place of Hypercorn's worker, then write {source} in hypercorn_patch.py."
     )
