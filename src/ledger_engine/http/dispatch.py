@@ -56,6 +56,9 @@ class Dispatcher:
                 await call.receive_body()
         except LedgerError as error:
             await send.answer(*render(error, path))
+            # The frames it came through hold the request, and that may hold the error. In such a circle the
+            # bodies of thousands of refused requests would stay until the collector looks at everything.
+            error.__traceback__ = None
             return
         if route is None:
             await self._quart(scope, _with_body(call.body, receive), send)

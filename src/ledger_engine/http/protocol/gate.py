@@ -165,9 +165,9 @@ class Gate:
         except HeadersTooLarge as error:
             if not is_known and len(headers.get(b"authorization", b"")) > HEADERS_MAX:
                 return cast(LedgerError, call.caller)
-            return error
+            return error.with_traceback(None)
         except LedgerError as error:
-            return error
+            return error.with_traceback(None)  # as `Dispatcher` does, and for its reason
         return None
 
     async def _caller(self, header: bytes | None, request_id: str, now: int) -> Credential | LedgerError:

@@ -131,6 +131,7 @@ class Http1(TcpConnection):
             return
         self._exchange = self._body = None
         self._wants_much = False
+        exchange.parts.clear()  # of a body that nobody wanted
         exchange.break_off()  # whatever still listens
         if self.is_over or not (exchange.keeps_open and exchange.whole) or self._connections.is_stopping:
             self.end()

@@ -10,7 +10,7 @@ import pytest
 from ledger_engine.http.protocol.framing import BadFraming, Chunked, Sized
 
 MANY = 1000
-BODY = b"5\r\nhello\r\nA; a=b \r\n" + b"x" * 10 + b"\r\n1;e\r\n!\r\n0\r\nChecksum: 1\r\n\r\n"
+BODY = b"5\r\nhello\r\nA;a=b \r\n" + b"x" * 10 + b"\r\n1;e\r\n!\r\n0\r\nChecksum: 1\r\n\r\n"
 NEXT = b"GET / HTTP/1.1\r\n"
 
 

@@ -1,0 +1,78 @@
+"""What a request leaves behind in the process that answered it: nothing."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ledger_engine.core.errors import InvalidRequest, LedgerError
+from ledger_engine.database.engine import Engine
+from ledger_engine.http.app import create_app
+from ledger_engine.http.protocol.request_body import REFUSAL
+
+
+class Receiving:
+    """An ASGI `receive`; with `broken` of a body whose rest cannot be read."""
+
+    def __init__(self, broken: LedgerError | None) -> None:
+        self.broken = broken
+
+    async def __call__(self) -> dict[str, Any]:
+        if self.broken is not None:
+            return {"type": "http.disconnect", REFUSAL: self.broken}
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    """What is held in a circle stays, as it does in a server for minutes."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("without_collector")
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("GET", "/v1/accounts", [], 401),
+        ("GET", "/v1/accounts", [(b"authorization", b"Bearer sk_test_" + b"A" * 32)], 401),
+        ("GET", "/v1/accounts", [(b"x", b"x" * 20_000)], 431),
+        ("PUT", "/v1/accounts", [], 405),
+        ("GET", "/api/health", [], 200),
+        ("BROKEN BODY", "/v1/accounts", [], 400),
+        ("BROKEN HEAD", "/v1/accounts", [], 400),
+    ],
+)
+async def test_a_request_that_is_answered_is_gone(
+    engine: Engine, method: str, path: str, headers: list[tuple[bytes, bytes]], status: int
+) -> None:
+    """Else a flood of requests that are refused, each with 8 KB of its body, takes memory and keeps it."""
+    app = create_app(engine)
+    statuses = []
+
+    async def send(message: dict[str, Any]) -> None:
+        statuses.append(message.get("status"))
+
+    broken = InvalidRequest("invalid_value", "no") if method.startswith("BROKEN") else None
+    receive = Receiving(broken)
+    gone = weakref.ref(receive)
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"host", b"here"), *headers],
+        "client": ("127.0.0.1", 1),
+        "state": {REFUSAL: broken, "receive": receive} if method == "BROKEN HEAD" else {},
+    }
+    del broken
+    await app(scope, receive, send)  # type: ignore[arg-type]
+    del receive, scope
+    assert statuses[0] == status
+    assert gone() is None
