@@ -42,7 +42,7 @@ def without_collector() -> Iterator[None]:
         ("GET", "/v1/accounts", [], 401),
         ("GET", "/v1/accounts", [(b"authorization", b"Bearer sk_test_" + b"A" * 32)], 401),
         ("GET", "/v1/accounts", [(b"x", b"x" * 20_000)], 431),
-        ("PUT", "/v1/accounts", [], 405),
+        ("PUT", "/api/health", [], 405),
         ("GET", "/api/health", [], 200),
         ("BROKEN BODY", "/v1/accounts", [], 400),
         ("BROKEN HEAD", "/v1/accounts", [], 400),
