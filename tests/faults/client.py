@@ -94,6 +94,7 @@ class Writers:
         self._number = 0
         self.memory = Memory()
         self.accept_refusals = False
+        self.has_seen_trouble = False
         self._news = asyncio.Event()
 
     @asynccontextmanager
@@ -116,8 +117,11 @@ class Writers:
             await self._answered()
 
     async def until_refused(self) -> None:
-        """Wait until a request was refused for want of storage."""
-        await self.until(10**9, or_refused=True)
+        """Wait until a request was answered that there is no storage, whether the change was made or not."""
+        self.accept_refusals = True
+        while not self.has_seen_trouble:
+            assert not self.memory.surprises, self.memory.surprises
+            await self._answered()
 
     async def _answered(self) -> None:
         self._news.clear()
@@ -160,6 +164,7 @@ class Writers:
         if answer.status == 201:
             self.memory.acknowledged[key] = answer.body
         elif answer.status == 503 and self.accept_refusals:
+            self.has_seen_trouble = True
             error = answer.body["error"]
             if "is not known" in error["message"]:
                 self.memory.unanswered[key] = body
