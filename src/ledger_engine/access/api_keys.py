@@ -113,7 +113,7 @@ def create(unit: Unit, tenant: Tenant, new: NewApiKey, value: str, key: str | No
 
 def get(unit: Unit, tenant: Tenant, id: str) -> ApiKey:
     """Return the API key, revoked or not; raises NotFound."""
-    return _read(_row(unit, tenant, id))
+    return _LISTING.get(unit, tenant, id)
 
 
 def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[ApiKey]:
@@ -162,7 +162,7 @@ def roll(unit: Unit, tenant: Tenant, id: str, value: str, key: str | None = None
     The key of a session remains one: it ends with its server. Raises PermissionDenied as `revoke` does, and
     Conflict when the key is revoked already, because rolling twice must not leave a second key behind.
     """
-    row = _row(unit, tenant, id)
+    row = _LISTING.row(unit, tenant, id)
     old = _read(row)
     new = NewApiKey(old.name, old.role, old.scopes, session=bool(row["session"]))
     # Created first, so that a repeated idempotency key is reported as such, and not as a key that was revoked
@@ -180,16 +180,6 @@ def revoke_sessions(unit: Unit) -> None:
         "UPDATE api_keys SET revoked_at = :now WHERE session = 1 AND revoked_at IS NULL", {"now": unit.now}
     )
     unit.announce(TOPIC)
-
-
-def _row(unit: Unit, tenant: Tenant, id: str) -> Row:
-    row = unit.first(
-        "SELECT * FROM api_keys WHERE id = :id AND project = :project AND livemode = :livemode",
-        tenant.bind(id=id),
-    )
-    if row is None:
-        raise NotFound("API key", id)
-    return row
 
 
 def _check(new: NewApiKey) -> None:
@@ -238,4 +228,4 @@ def _read(row: Row) -> ApiKey:
     )
 
 
-_LISTING = Listing("api_keys", _read, attrgetter("id"))
+_LISTING: Listing[ApiKey] = Listing("api_keys", "API key", _read, attrgetter("id"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
-from ledger_engine.core.errors import InvalidRequest
+from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Row, Unit, Value
 from ledger_engine.database.books import OF_TENANT
@@ -46,18 +46,31 @@ class Page(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[R]):
-    """A table that is listed page by page; `read` turns a row into a record.
+    """A table whose records are read by id and page by page; `read` turns a row into a record.
 
-    `of_tenant` is the condition on the tenant's rows: those of a table with the columns `project` and
-    `livemode`, or those of its book. `columns` is what is read of each row, and `id` the name of its id.
+    `noun` is what errors call a record. `of_tenant` is the condition on the tenant's rows: those of a table
+    with the columns `project` and `livemode`, or those of its book. `columns` is what is read of each row,
+    and `id` the name of its id.
     """
 
     table: str
+    noun: str
     read: Callable[[Row], R]
     id_of: Callable[[R], str]
     of_tenant: str = OF_TENANT
     columns: str = "*"
     id: str = "id"
+
+    def get(self, unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> R:
+        """Return the tenant's record. Raises NotFound, naming `param` if the id came in a field."""
+        return self.read(self.row(unit, tenant, id, param))
+
+    def row(self, unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Row:
+        """Return the row of the record that `get` returns. Raises NotFound as `get` does."""
+        row = self._find(unit, tenant, id, self.columns)
+        if row is None:
+            raise NotFound(self.noun, id, param)
+        return row
 
     def page(
         self,
@@ -110,11 +123,13 @@ class Listing(Generic[R]):
         return Page(items, has_more, next_cursor)
 
     def _require(self, unit: Unit, tenant: Tenant, cursor: str, param: str) -> None:
-        known = unit.first(
-            f"SELECT 1 FROM {self.table} WHERE {self.of_tenant} AND {self.id} = :id",
-            tenant.bind(id=cursor),
-        )
-        if known is None:
+        if self._find(unit, tenant, cursor, "1") is None:
             raise InvalidRequest(
                 "invalid_cursor", f"{param} must be the id of an object of this list.", param
             )
+
+    def _find(self, unit: Unit, tenant: Tenant, id: str, columns: str) -> Row | None:
+        return unit.first(
+            f"SELECT {columns} FROM {self.table} WHERE {self.of_tenant} AND {self.id} = :id",
+            tenant.bind(id=id),
+        )

@@ -108,12 +108,7 @@ def record(unit: Unit, tenant: Tenant, kind: str, subject: Record) -> None:
 
 def get(unit: Unit, tenant: Tenant, id: str) -> Event:
     """Return the event. Raises NotFound, and PermissionDenied for one of a user without `read:users`."""
-    row = unit.first(
-        f"SELECT {_COLUMNS} FROM {_WITH_POSTINGS} WHERE e.{OF_BOOK} AND e.id = :id",
-        tenant.bind(id=id),
-    )
-    if row is None:
-        raise NotFound("event", id)
+    row = _LISTING.row(unit, tenant, id)
     if row["type"] in USER_KINDS:
         tenant.require_scope("read:users")
     return _read(row)
@@ -224,4 +219,6 @@ _STORED = ("book", "id", "type", "object", "body", "request", "created")
 _BEFORE_ALL = first_at("evt", 0)
 _COLUMNS = f"{bodies.COLUMNS}, e.request, :livemode AS livemode"
 _WITH_POSTINGS = f"events AS e {bodies.JOIN}"
-_LISTING = Listing(_WITH_POSTINGS, _read, attrgetter("id"), f"e.{OF_BOOK}", _COLUMNS, "e.id")
+_LISTING: Listing[Event] = Listing(
+    _WITH_POSTINGS, "event", _read, attrgetter("id"), f"e.{OF_BOOK}", _COLUMNS, "e.id"
+)

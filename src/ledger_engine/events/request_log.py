@@ -8,7 +8,6 @@ from operator import attrgetter
 from typing import ClassVar
 
 from ledger_engine.access import projects
-from ledger_engine.core.errors import NotFound
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import Tenant
@@ -69,12 +68,7 @@ def add(unit: Unit, rows: Sequence[dict[str, Value]]) -> None:
 
 def get(unit: Unit, tenant: Tenant, id: str) -> RequestWithEvents:
     """Return the request with the events it caused. Raises NotFound, also while it is not logged yet."""
-    row = unit.first(
-        "SELECT * FROM requests WHERE project = :project AND livemode = :livemode AND id = :id",
-        tenant.bind(id=id),
-    )
-    if row is None:
-        raise NotFound("request", id)
+    row = _LISTING.row(unit, tenant, id)
     ended = row["created"] + row["duration_us"] // 1000 + _CLOCKS_DIFFER_MS
     caused = outbox.between(unit, tenant, first_at("evt", row["created"]), first_at("evt", ended), id)
     return RequestWithEvents(**asdict(_shown(tenant, _read(row))), events=caused)
@@ -153,4 +147,4 @@ def _read(row: Row) -> LoggedRequest:
     )
 
 
-_LISTING = Listing("requests", _read, attrgetter("id"))
+_LISTING = Listing("requests", "request", _read, attrgetter("id"))

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import ClassVar
 
 from ledger_engine.access import idempotency, limits
-from ledger_engine.core.errors import InvalidRequest, NotFound
+from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.money import parse_currency
 from ledger_engine.core.records import Moment, dumps
@@ -91,13 +91,7 @@ def create(unit: Unit, tenant: Tenant, new: NewAccount, key: str | None = None) 
 
 def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Account:
     """Return the account; raises NotFound, naming `param` if the id came in a field."""
-    row = unit.first(
-        "SELECT * FROM accounts WHERE id = :id AND project = :project AND livemode = :livemode",
-        tenant.bind(id=id),
-    )
-    if row is None:
-        raise NotFound("account", id, param)
-    return _read(row)
+    return _LISTING.get(unit, tenant, id, param)
 
 
 def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[Account]:
@@ -132,4 +126,4 @@ def _read(row: Row) -> Account:
     )
 
 
-_LISTING = Listing("accounts", _read, attrgetter("id"))
+_LISTING: Listing[Account] = Listing("accounts", "account", _read, attrgetter("id"))

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, TypedDict
 
 from ledger_engine.access import idempotency, limits
 from ledger_engine.core.clock import parse_date
-from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound
+from ledger_engine.core.errors import Conflict, InvalidRequest
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import Format, Moment, OneOf, dumps
 from ledger_engine.core.tenant import Tenant
@@ -120,13 +120,7 @@ def create(unit: Unit, tenant: Tenant, new: NewInvoice, key: str | None = None) 
 
 def get(unit: Unit, tenant: Tenant, id: str) -> Invoice:
     """Return the invoice; raises NotFound."""
-    row = unit.first(
-        "SELECT * FROM invoices WHERE id = :id AND project = :project AND livemode = :livemode",
-        tenant.bind(id=id),
-    )
-    if row is None:
-        raise NotFound("invoice", id)
-    return _read(row)
+    return _LISTING.get(unit, tenant, id)
 
 
 def page(
@@ -354,4 +348,4 @@ def _read(row: Row) -> Invoice:
     )
 
 
-_LISTING = Listing("invoices", _read, attrgetter("id"))
+_LISTING: Listing[Invoice] = Listing("invoices", "invoice", _read, attrgetter("id"))

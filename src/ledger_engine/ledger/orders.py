@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Annotated, Any, ClassVar
 
 from ledger_engine.access import idempotency, limits
-from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound
+from ledger_engine.core.errors import Conflict, InvalidRequest
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import Moment, OneOf, dumps
 from ledger_engine.core.tenant import Tenant
@@ -87,13 +87,7 @@ def create(unit: Unit, tenant: Tenant, new: NewOrder, key: str | None = None) ->
 
 def get(unit: Unit, tenant: Tenant, id: str) -> Order:
     """Return the order; raises NotFound."""
-    row = unit.first(
-        "SELECT * FROM orders WHERE id = :id AND project = :project AND livemode = :livemode",
-        tenant.bind(id=id),
-    )
-    if row is None:
-        raise NotFound("order", id)
-    return _read(row)
+    return _LISTING.get(unit, tenant, id)
 
 
 def page(unit: Unit, tenant: Tenant, wanted: PageRequest, *, status: str | None = None) -> Page[Order]:
@@ -183,4 +177,4 @@ def _read(row: Row) -> Order:
     )
 
 
-_LISTING = Listing("orders", _read, attrgetter("id"))
+_LISTING: Listing[Order] = Listing("orders", "order", _read, attrgetter("id"))

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Annotated, ClassVar
 
 from ledger_engine.access import idempotency, limits
-from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound
+from ledger_engine.core.errors import Conflict, InvalidRequest
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import Moment, OneOf
@@ -143,13 +143,7 @@ def reverse(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Tran
 
 def get(unit: Unit, tenant: Tenant, id: str) -> Transaction:
     """Return the transaction; raises NotFound."""
-    row = unit.first(
-        f"SELECT {_COLUMNS} FROM transactions WHERE {OF_BOOK} AND id = :id",
-        tenant.bind(id=id),
-    )
-    if row is None:
-        raise NotFound("transaction", id)
-    return _read(row)
+    return _LISTING.get(unit, tenant, id)
 
 
 def page(
@@ -326,4 +320,6 @@ _STORED = (
     "book", "id", "account", "amount", "type", "description", "balance_after", "destination", "transfer",
     "reverses", "created",
 )  # fmt: skip
-_LISTING = Listing("transactions", _read, attrgetter("id"), OF_BOOK, _COLUMNS)
+_LISTING: Listing[Transaction] = Listing(
+    "transactions", "transaction", _read, attrgetter("id"), OF_BOOK, _COLUMNS
+)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Annotated, ClassVar
 
 from ledger_engine.access import idempotency, limits
 from ledger_engine.access.oauth import grants
 from ledger_engine.core import emails
-from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound
+from ledger_engine.core.errors import Conflict, InvalidRequest
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.core.tenant import ROLES, Tenant
 from ledger_engine.database import Row, Unit
+from ledger_engine.database.pages import Listing
 from ledger_engine.events import outbox
 
 NAME_MAX = 255
@@ -105,7 +107,7 @@ def create(unit: Unit, tenant: Tenant, new: NewUser, key: str | None = None) -> 
 
 def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> User:
     """Return the user, active or not; raises NotFound, naming `param` if the id came in a field."""
-    return _read(_row(unit, tenant, id, param))
+    return _LISTING.get(unit, tenant, id, param)
 
 
 def page(
@@ -156,7 +158,7 @@ def restore(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> User
     """
     tenant.require_role("admin")
     idempotency.take(unit, tenant, key, id)
-    kept = _row(unit, tenant, id)
+    kept = _LISTING.row(unit, tenant, id)
     if kept["status"] == "active":
         return _read(kept)
     tenant.require_role(kept["role"])
@@ -234,16 +236,6 @@ def _email_taken(email: str) -> Conflict:
     return Conflict("email_taken", f"Another active user already has the address {email}.", "email")
 
 
-def _row(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Row:
-    row = unit.first(
-        "SELECT * FROM users WHERE id = :id AND project = :project AND livemode = :livemode",
-        tenant.bind(id=id),
-    )
-    if row is None:
-        raise NotFound("user", id, param)
-    return row
-
-
 def _read(row: Row) -> User:
     return User(
         id=row["id"],
@@ -255,3 +247,6 @@ def _read(row: Row) -> User:
         created=row["created"],
         livemode=bool(row["livemode"]),
     )
+
+
+_LISTING: Listing[User] = Listing("users", "user", _read, attrgetter("id"))

@@ -241,4 +241,4 @@ def _read(row: Row) -> Delivery:
     )
 
 
-_LISTING = Listing("deliveries", _read, attrgetter("id"))
+_LISTING: Listing[Delivery] = Listing("deliveries", "delivery", _read, attrgetter("id"))

@@ -136,11 +136,7 @@ def add(
 
 def get(unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> WebhookEndpoint:
     """Return the endpoint. Raises NotFound, naming `param` when the id came in a field."""
-    row = unit.first(
-        "SELECT * FROM webhook_endpoints WHERE id = :id AND project = :project AND livemode = :livemode",
-        tenant.bind(id=id),
-    )
-    return _known(row, id, param)
+    return _LISTING.get(unit, tenant, id, param)
 
 
 def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[WebhookEndpoint]:
@@ -153,13 +149,13 @@ def roll_secret(
 ) -> EndpointWithSecret:
     """Replace the secret at once: whatever is sent from now on, also retries, is signed with the new one."""
     idempotency.take(unit, tenant, key, id)
-    row = unit.first(
+    unit.execute(
         "UPDATE webhook_endpoints SET secret = :secret"
-        " WHERE id = :id AND project = :project AND livemode = :livemode RETURNING *",
+        " WHERE id = :id AND project = :project AND livemode = :livemode",
         tenant.bind(id=id, secret=sealed),
     )
     unit.announce(TOPIC)
-    return _with_secret(_known(row, id), secret)
+    return _with_secret(get(unit, tenant, id), secret)
 
 
 def disable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> WebhookEndpoint:
@@ -177,13 +173,13 @@ def disable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Webh
 def enable(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> WebhookEndpoint:
     """Send again from where it stopped, so that no event in between is missed."""
     idempotency.take(unit, tenant, key, id)
-    row = unit.first(
+    unit.execute(
         "UPDATE webhook_endpoints SET status = 'enabled', disabled_reason = NULL, disabled_at = NULL,"
-        " failing_since = NULL WHERE id = :id AND project = :project AND livemode = :livemode RETURNING *",
+        " failing_since = NULL WHERE id = :id AND project = :project AND livemode = :livemode",
         tenant.bind(id=id),
     )
     unit.announce(TOPIC)
-    return _known(row, id)
+    return get(unit, tenant, id)
 
 
 def every(unit: Unit, project: str) -> list[WebhookEndpoint]:
@@ -333,12 +329,6 @@ def _subscription(row: Row) -> Subscription:
     )
 
 
-def _known(row: Row | None, id: str, param: str | None = None) -> WebhookEndpoint:
-    if row is None:
-        raise NotFound("webhook endpoint", id, param)
-    return read(row)
-
-
 def read(row: Row) -> WebhookEndpoint:
     """Return the record of a row of the enabled, disabled or deleted endpoints."""
     return WebhookEndpoint(
@@ -367,4 +357,4 @@ def _with_secret(endpoint: WebhookEndpoint, secret: str) -> EndpointWithSecret:
     )
 
 
-_LISTING = Listing("webhook_endpoints", read, attrgetter("id"))
+_LISTING: Listing[WebhookEndpoint] = Listing("webhook_endpoints", "webhook endpoint", read, attrgetter("id"))
