@@ -14,7 +14,7 @@ from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.records import Moment, Record, as_json, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit, Value, books, kept_time
+from ledger_engine.database import Row, Unit, Value, books
 from ledger_engine.database.books import OF_BOOK
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import bodies
@@ -128,12 +128,6 @@ def tenant_of(unit: Unit, id: str) -> Tenant:
     if row is None:
         raise NotFound("event", id)
     return Tenant(row["project"], bool(row["livemode"]))
-
-
-def newest(unit: Unit) -> str:
-    """Return the id of the last event of all projects, which every later id exceeds; "" without events."""
-    row = unit.first(kept_time.NEWEST_EVENT)
-    return (row and row["id"]) or ""
 
 
 def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:

@@ -43,7 +43,7 @@ async def test_a_deleted_endpoint_is_restored_with_a_new_secret_for_the_events_f
     assert await write(deleted.restore, made.id, *NEW) == replace(made, secret="whsec_new")
     assert (await read(endpoints.get, made.id)).created == made.created
     [subscription] = await engine.read(endpoints.subscriptions)
-    assert (subscription.secret, subscription.cursor) == ("sealed", await engine.read(outbox.newest))
+    assert (subscription.secret, subscription.cursor) == ("sealed", await read(outbox.resume, None))
     assert await engine.read(lambda unit: deleted.every(unit, tenant.project)) == []
 
 

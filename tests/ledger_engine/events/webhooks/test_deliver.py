@@ -81,7 +81,7 @@ class Delivering:
 
     async def happen(self, count: int = 1) -> list[str]:
         """So many accounts are created; gives their events' ids."""
-        before = await self.engine.read(outbox.newest)
+        before = await self.engine.read(partial(outbox.resume, tenant=self.tenant, last=None))
         works = [
             self.engine.write(partial(accounts.create, tenant=self.tenant, new=TILL)) for _ in range(count)
         ]

@@ -193,12 +193,14 @@ async def test_the_endpoints_of_an_archived_project_are_not_subscribed(
     assert await subscriptions(engine) == {}
 
 
-async def test_a_new_endpoint_starts_behind_the_last_event(engine: Engine, register: Run, write: Run) -> None:
+async def test_a_new_endpoint_starts_behind_the_last_event(
+    engine: Engine, register: Run, write: Run, read: Run
+) -> None:
     first = await register()
     await write(accounts.create, TILL)
     second = await register()
     cursors = await subscriptions(engine)
-    newest = await engine.read(outbox.newest)
+    newest = await read(outbox.resume, None)
     assert cursors[first.id].cursor < newest == cursors[second.id].cursor
 
 
