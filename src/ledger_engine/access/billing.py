@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from ledger_engine.access import projects
+from ledger_engine.access import limits, projects
 from ledger_engine.access.limits import PLANS
 from ledger_engine.access.projects import Changes, Project
 from ledger_engine.core.records import Moment, OneOf
@@ -53,15 +53,12 @@ def change_plan(unit: Unit, tenant: Tenant, plan: str) -> Billing:
 
 
 def _show(unit: Unit, tenant: Tenant, project: Project) -> Billing:
-    counted = unit.first(
-        "SELECT stored_objects FROM counters WHERE project = :project AND livemode = :livemode", tenant.bind()
-    )
     return Billing(
         id=project.id,
         plan=project.plan,
         rate_limit=project.limits.requests_per_minute,
         burst=project.limits.burst,
-        stored_objects=counted["stored_objects"] if counted else 0,
+        stored_objects=limits.stored_objects(unit, tenant),
         stored_objects_max=project.limits.stored_objects,
         webhook_endpoints_max=project.limits.webhook_endpoints,
         created=project.created,

@@ -34,6 +34,14 @@ PLANS = {
 }
 
 
+def stored_objects(unit: Unit, tenant: Tenant) -> int:
+    """Return how many objects the project and mode has stored, as the quota counts them."""
+    row = unit.first(
+        "SELECT stored_objects FROM counters WHERE project = :project AND livemode = :livemode", tenant.bind()
+    )
+    return 0 if row is None else int(row["stored_objects"])
+
+
 class StoredObjects:
     """The number of a tenant's stored objects: read once, counted up in memory, and written by `write`."""
 
@@ -42,11 +50,7 @@ class StoredObjects:
     def __init__(self, unit: Unit, tenant: Tenant) -> None:
         self._unit = unit
         self._tenant = tenant
-        row = unit.first(
-            "SELECT stored_objects FROM counters WHERE project = :project AND livemode = :livemode",
-            tenant.bind(),
-        )
-        self._before = self._stored = 0 if row is None else row["stored_objects"]
+        self._before = self._stored = stored_objects(unit, tenant)
         self._quota = tenant.quota
 
     def count(self, objects: int) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ledger_engine.access import projects
+from ledger_engine.access import limits, projects
 from ledger_engine.access.projects import NewProject, Project
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.ids import IdSource
@@ -165,14 +165,9 @@ def _look(unit: Unit, find_project: FindProject, data_set: DataSet, steps: int) 
     if row is not None and row["done"] == steps:
         raise loading.loaded_before(tenant, data_set)
     if row is None:
-        counter = unit.first(
-            "SELECT stored_objects FROM counters WHERE project = :project AND livemode = :livemode",
-            tenant.bind(),
-        )
         start = loading.start_of(data_set, unit.now)
         loading.require_capacity(unit, tenant, start)
-        stored = 0 if counter is None else counter["stored_objects"]
-        return Load(project, start, secrets.token_hex(8), stored, 0)
+        return Load(project, start, secrets.token_hex(8), limits.stored_objects(unit, tenant), 0)
     if row["fingerprint"] != _fingerprint(data_set):
         raise Conflict(
             "not_recoverable",
