@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
-from ledger_engine.core.records import Moment, OneOf, as_json, as_text, dumps
+from ledger_engine.core.records import Moment, as_json, dumps
 
 
 @dataclass(slots=True)
@@ -45,60 +45,3 @@ def test_text_stays_itself_and_takes_no_space() -> None:
 def test_what_json_cannot_say_is_not_said(number: float) -> None:
     with pytest.raises(ValueError):
         dumps(number)
-
-
-@dataclass(slots=True)
-class Sack:
-    OBJECT: ClassVar[str] = "sack"
-
-    label: str
-    id: str
-    kind: Annotated[str, OneOf("beans", "husks")]
-    note: str | None
-    weight: int
-    tare: int | None
-    sealed: bool
-    created: Moment
-    opened_at: Moment | None
-    contents: list[dict[str, Any]] | None
-    tags: dict[str, str]
-
-
-@dataclass(slots=True)
-class Weight:
-    grams: int
-    at: Moment
-
-
-TEXTS = [
-    "",
-    "Café ☕",
-    'say "hi" \\ back/slash',
-    "".join(map(chr, range(0x20))),
-    "\x7f\x80\u2028\u2029\ufffd{x}",
-]
-
-
-@pytest.mark.parametrize("text", TEXTS)
-def test_a_record_is_written_as_its_json_object_is(text: str) -> None:
-    full = Sack(
-        text,
-        text,
-        "beans",
-        text,
-        2**53,
-        -1,
-        True,
-        Moment(1),
-        Moment(2),
-        [{text: [1, None, 0.5]}],
-        {text: text},
-    )
-    bare = Sack(text, text, text, None, -5, None, False, Moment(0), None, None, {})
-    for shown in (full, bare, Weight(5, Moment(7)), Parcel(text, 1, Moment(0), None, [])):
-        assert as_text(shown) == dumps(as_json(shown))
-
-
-def test_a_number_that_json_cannot_say_is_not_written() -> None:
-    with pytest.raises(ValueError):
-        as_text(Parcel("par_1", 1, Moment(0), None, [{"a": float("nan")}]))  # type: ignore[dict-item]

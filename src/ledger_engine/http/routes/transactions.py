@@ -9,12 +9,10 @@ from pydantic import Field
 
 from ledger_engine.core.clock import parse_moment
 from ledger_engine.core.money import MAX_AMOUNT
-from ledger_engine.core.records import as_text
 from ledger_engine.database.pages import Page
 from ledger_engine.http.bodies import Body
-from ledger_engine.http.errors import JSON, Rendered
 from ledger_engine.http.lists import LedgerList
-from ledger_engine.http.operations import Call, Routes
+from ledger_engine.http.operations import Call, Routes, shown
 from ledger_engine.ledger import transactions
 from ledger_engine.ledger.transactions import Transaction
 
@@ -83,11 +81,11 @@ async def post_transaction(call: Call, body: PostTransaction) -> Transaction:
     status=201,
     beyond_contract=True,
 )
-async def post_batch(call: Call, body: PostBatch) -> Rendered:
+async def post_batch(call: Call, body: PostBatch) -> dict[str, object]:
     """Post up to 1000 transactions, all or none."""
     batch = [item.new() for item in body.transactions]
     posted = await call.write(transactions.post_batch, batch, call.idempotency_key)
-    return 201, [JSON], f'{{"data":[{",".join(map(as_text, posted))}]}}'.encode()
+    return {"data": [shown(item) for item in posted]}
 
 
 @routes.add("GET", "/transactions/<id>", needs="read:projects", answer=Transaction, beyond_contract=True)
