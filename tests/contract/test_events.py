@@ -14,6 +14,7 @@ import pytest
 from ledger_engine.events import bodies
 from tests.contract.conftest import Project, Server
 from tests.contract.rules import holds
+from tests.stored_events import EVERY_EVENT
 
 
 class Outbox:
@@ -25,12 +26,8 @@ class Outbox:
         self._project = project.id
 
     def messages(self) -> list[Any]:
-        rows = self._connection.execute(
-            f"SELECT {bodies.COLUMNS}, b.livemode FROM books AS b"
-            f" JOIN events AS e ON e.book = b.book {bodies.JOIN} WHERE b.project = ? ORDER BY e.id",
-            (self._project,),
-        ).fetchall()
-        return [json.loads(bodies.body_of(row)) for row in rows]
+        rows = self._connection.execute(EVERY_EVENT).fetchall()
+        return [json.loads(bodies.body_of(row)) for row in rows if row["project"] == self._project]
 
     def close(self) -> None:
         self._connection.close()

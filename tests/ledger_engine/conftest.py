@@ -26,6 +26,7 @@ from ledger_engine.http.app import create_app
 from ledger_engine.ledger import users
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.made_once import put_empty_ledger
+from tests.stored_events import EVERY_EVENT
 
 START = 1_790_000_000_000  # 2026-09-21T14:13:20Z, the time of the tests' clock until it is moved
 
@@ -151,12 +152,7 @@ def recorded(engine: Engine) -> Run:
     """Return a function for the events of all projects as they are sent, oldest first, or of one `type`."""
 
     async def events(type: str | None = None) -> list[dict[str, Any]]:
-        rows = await engine.read(
-            lambda unit: unit.execute(
-                f"SELECT {bodies.COLUMNS}, b.livemode FROM events AS e {bodies.JOIN}"
-                " JOIN books AS b ON b.book = e.book ORDER BY e.id"
-            )
-        )
+        rows = await engine.read(lambda unit: unit.execute(EVERY_EVENT))
         every = [json.loads(bodies.body_of(row)) for row in rows]
         return [event for event in every if type in (None, event["type"])]
 

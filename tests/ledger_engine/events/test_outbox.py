@@ -20,17 +20,13 @@ from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.ledger.transactions import NewTransaction
 from tests.ledger_engine.conftest import START
+from tests.stored_events import EVERY_EVENT
 
 TILL = NewAccount("Till ☕", "EUR", {"shop": "1"})
 
 
 async def recorded(engine: Engine) -> list[dict[str, Any]]:
-    rows = await engine.read(
-        lambda unit: unit.execute(
-            f"SELECT {bodies.COLUMNS}, e.request, b.project, b.livemode FROM events AS e {bodies.JOIN}"
-            " JOIN books AS b ON b.book = e.book ORDER BY e.id"
-        )
-    )
+    rows = await engine.read(lambda unit: unit.execute(EVERY_EVENT))
     return [dict(row) | {"body": bodies.body_of(row)} for row in rows]
 
 
