@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ledger_engine.access.oauth import apps as oauth_apps
-from ledger_engine.access.oauth import deleted as deleted_room
+from ledger_engine.access.oauth import deleted as deleted_apps
 from ledger_engine.access.oauth.apps import App, NewApp
 from ledger_engine.cli import options
 from ledger_engine.cli.running import (
@@ -87,7 +87,7 @@ def create(
 @options.as_json
 def list_apps(deleted: bool, project: str | None, database: Path, as_json: bool) -> None:
     """List the apps of a project, newest first."""
-    every = deleted_room.every if deleted else oauth_apps.every
+    every = deleted_apps.every if deleted else oauth_apps.every
     found = read(database, lambda unit: every(unit, known_project(unit, project).id))
     if as_json:
         print_json([_shown(app) for app in found])
@@ -122,7 +122,7 @@ def delete(id: str, database: Path, as_json: bool) -> None:
 @options.as_json
 def restore(id: str, database: Path, as_json: bool) -> None:
     """Restore the app ID, deleted at most 30 days ago. Its users must allow it again."""
-    _print(write(database, partial(deleted_room.restore, id=id)), as_json, "restored")
+    _print(write(database, partial(deleted_apps.restore, id=id)), as_json, "restored")
 
 
 def _print(app: App, as_json: bool, done: str) -> None:

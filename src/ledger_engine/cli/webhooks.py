@@ -28,7 +28,7 @@ from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import PageRequest
 from ledger_engine.events.outbox import KINDS
-from ledger_engine.events.webhooks import deleted as deleted_room
+from ledger_engine.events.webhooks import deleted as deleted_endpoints
 from ledger_engine.events.webhooks import deliveries, endpoints
 from ledger_engine.events.webhooks.deliveries import Delivery
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint, WebhookEndpoint
@@ -80,7 +80,7 @@ def create(
 @options.as_json
 def list_endpoints(deleted: bool, project: str | None, database: Path, as_json: bool) -> None:
     """List the webhook endpoints of both modes, oldest first."""
-    every = deleted_room.every if deleted else endpoints.every
+    every = deleted_endpoints.every if deleted else endpoints.every
 
     def find(unit: Unit) -> list[WebhookEndpoint]:
         return every(unit, known_project(unit, project).id)
@@ -110,7 +110,7 @@ def list_endpoints(deleted: bool, project: str | None, database: Path, as_json: 
 @options.as_json
 def delete(id: str, database: Path, as_json: bool) -> None:
     """Delete the endpoint ID, which can be restored for 30 days."""
-    _change(deleted_room.delete, id, database, as_json, "deleted")
+    _change(deleted_endpoints.delete, id, database, as_json, "deleted")
 
 
 @webhooks.command()
@@ -123,10 +123,10 @@ def restore(id: str, database: Path, as_json: bool) -> None:
     sealed = Seal.from_environment().close(secret)
 
     async def take_back(engine: Engine) -> EndpointWithSecret:
-        tenant = await engine.read(partial(deleted_room.tenant_of, id=id))
-        await deleted_room.end_deliveries(engine, tenant, id)
+        tenant = await engine.read(partial(deleted_endpoints.tenant_of, id=id))
+        await deleted_endpoints.end_deliveries(engine, tenant, id)
         return await engine.write(
-            partial(deleted_room.restore, tenant=tenant, id=id, secret=secret, sealed=sealed)
+            partial(deleted_endpoints.restore, tenant=tenant, id=id, secret=secret, sealed=sealed)
         )
 
     require(database)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ledger_engine.database import Unit
 
-# The id of the last event of all, which tells the ledger's time too.
+# Selects the id of the last event of all projects, from which the ledger's time can be read.
 NEWEST_EVENT = "SELECT max((SELECT max(id) FROM events AS e WHERE e.book = b.book)) AS id FROM books AS b"
 
 

@@ -156,5 +156,5 @@ class Exchange:
         if self._left is not None:
             self._left -= len(data)
             if self._left < 0 or (is_last and self._left):
-                raise ValueError("the body of an answer is of another length than was told")
+                raise ValueError("the body of an answer has another length than its head says")
         return data
