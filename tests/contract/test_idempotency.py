@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -118,6 +120,92 @@ def test_each_mode_and_project_has_keys_of_its_own(
 ) -> None:
     for client in (api, live, make_project().api):
         assert client.post("/v1/accounts", json=TILL, headers=with_key("k")).status_code == 201
+
+
+@holds("idempotency-same-request")
+def test_a_second_use_is_told_whether_it_is_the_same_request(api: httpx.Client) -> None:
+    def same(method: str, path: str, body: bytes) -> object:
+        answer = api.request(method, path, content=body, headers=with_key("k"))
+        assert answer.status_code == 409
+        fields = answer.json()
+        return (fields["error"] if isinstance(fields["error"], dict) else fields)["same_request"]
+
+    body = b'{"name": "Till", "currency": "EUR"}'
+    assert api.post("/v1/accounts", content=body, headers=with_key("k")).status_code == 201
+    assert same("POST", "/v1/accounts", body) is True
+    assert same("POST", "/v1/accounts", body.replace(b"EUR", b"USD")) is False
+    assert same("POST", "/v1/accounts", b"{") is False
+    assert same("POST", "/v1/invoices", body) is False
+    assert same("POST", "/v1/accounts?x=1", body) is False
+    assert same("POST", "/api/users", body) is False
+
+
+@holds("idempotency-originals")
+def test_a_second_use_names_all_that_the_first_made(api: httpx.Client) -> None:
+    def twice(path: str, body: object = None) -> tuple[Any, httpx.Response]:
+        first = api.post(path, json=body, headers=with_key(path)).raise_for_status().json()
+        again = api.post(path, json=body, headers=with_key(path))
+        assert (again.status_code, again.json()["error"]["same_request"]) == (409, True)
+        return first, again
+
+    def named(answer: httpx.Response) -> list[str]:
+        assert answer.headers["Idempotency-Originals"] == ",".join(answer.json()["error"]["originals"])
+        return answer.headers["Idempotency-Originals"].split(",")
+
+    account = api.post("/v1/accounts", json=TILL).json()["id"]
+    other = api.post("/v1/accounts", json=TILL).json()["id"]
+    posting = {"account": account, "amount": 1, "type": "credit"}
+    transfer = {**posting, "destination": other}
+    batch, again = twice("/v1/transactions/batch", {"transactions": [posting, transfer, posting]})
+    assert named(again) == [each["id"] for each in batch["data"]]
+    assert again.headers["Idempotency-Original"] == batch["data"][0]["id"]
+    undone, again = twice(f"/v1/transactions/{batch['data'][0]['id']}/reverse")
+    assert named(again) == [batch["data"][0]["id"], undone["id"]]
+    invoice = api.post("/v1/invoices", json={"account": account, "customer": "C", "amount": 1}).json()["id"]
+    assert api.post(f"/v1/invoices/{invoice}/finalize").status_code == 200
+    paid, again = twice(f"/v1/invoices/{invoice}/pay")
+    assert named(again) == [invoice, paid["transaction"]]
+    key = api.post("/v1/api_keys", json={}).json()["id"]
+    rolled, again = twice(f"/v1/api_keys/{key}/roll")
+    assert named(again) == [key, rolled["id"]]
+
+
+@holds("idempotency-originals")
+def test_a_long_batch_is_named_in_the_body_alone(api: httpx.Client) -> None:
+    account = api.post("/v1/accounts", json=TILL).json()["id"]
+    body = {"transactions": [{"account": account, "amount": 1, "type": "credit"}] * 101}
+    made = api.post("/v1/transactions/batch", json=body, headers=with_key("long")).json()["data"]
+    again = api.post("/v1/transactions/batch", json=body, headers=with_key("long"))
+    assert again.json()["error"]["originals"] == [each["id"] for each in made]
+    assert again.headers["Idempotency-Original"] == made[0]["id"]
+    assert "Idempotency-Originals" not in again.headers
+
+
+class LosingFirstAnswer(httpx.HTTPTransport):
+    """A network that breaks off after the first request has arrived."""
+
+    lost = False
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        answer = super().handle_request(request)
+        if not self.lost:
+            self.lost = True
+            answer.close()
+            raise httpx.ReadError("The connection was cut.")
+        return answer
+
+
+def test_the_recipe_of_the_documentation_finds_what_was_created(api: httpx.Client) -> None:
+    page = Path(__file__).parents[2] / "docs" / "idempotency.md"
+    [recipe] = re.findall(r"(?s)```python\n(.*?)```", page.read_text(encoding="utf-8"))
+    names: dict[str, Any] = {}
+    exec(recipe, names)
+    with httpx.Client(base_url=api.base_url, headers=api.headers, transport=LosingFirstAnswer()) as client:
+        made = names["post_once"](client, "/v1/accounts", TILL, "recipe")
+        assert made == api.get("/v1/accounts").json()["data"][0]
+        with pytest.raises(httpx.HTTPStatusError):
+            names["post_once"](client, "/v1/accounts", TILL | {"name": "Another"}, "recipe")
+    assert len(api.get("/v1/accounts").json()["data"]) == 1
 
 
 @holds("idempotency-failed")

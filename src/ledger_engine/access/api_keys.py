@@ -171,6 +171,7 @@ def roll(unit: Unit, tenant: Tenant, id: str, value: str, key: str | None = None
     if old.revoked_at is not None:
         raise Conflict("not_recoverable", f"{id} has already been revoked; create a new key instead.")
     revoke(unit, tenant, id)
+    idempotency.name_all(unit, tenant, key, [id, made.id])
     return made
 
 

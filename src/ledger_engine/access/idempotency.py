@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from hashlib import blake2b
+
 from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest
 from ledger_engine.core.masking import holds_secret
 from ledger_engine.core.tenant import Tenant
@@ -30,14 +33,32 @@ def parse(key: str | None) -> str | None:
     return key
 
 
-def taken_for(unit: Unit, tenant: Tenant, key: str) -> str | None:
-    """Return the id of the object that the key has created, None while it is unused."""
+def fingerprint(method: str, target: bytes, body: bytes) -> int:
+    """Return a number by which the same request is known again: 64 bits of a hash, with a sign.
+
+    The body counts byte for byte; `target` is the path with its query.
+    """
+    hashed = blake2b(b"%b %b\n" % (method.encode(), target), digest_size=8)
+    hashed.update(body)
+    return int.from_bytes(hashed.digest(), "big", signed=True)
+
+
+def second_use(unit: Unit, tenant: Tenant, key: str) -> DuplicateIdempotencyKey | None:
+    """Return the error for a key that was used before, None while it is unused."""
     row = unit.first(
-        "SELECT object FROM idempotency_keys"
+        "SELECT object, fingerprint, originals FROM idempotency_keys"
         " WHERE project = :project AND livemode = :livemode AND key = :key",
         tenant.bind(key=key),
     )
-    return None if row is None else str(row["object"])
+    if row is None:
+        return None
+    # Neither keys of older versions have a fingerprint nor requests that did not come over HTTP.
+    known = row["fingerprint"] is not None and tenant.fingerprint is not None
+    return DuplicateIdempotencyKey(
+        row["object"],
+        row["fingerprint"] == tenant.fingerprint if known else None,
+        _unfolded(row["originals"]),
+    )
 
 
 def take(unit: Unit, tenant: Tenant, key: str | None, object: str) -> None:
@@ -49,12 +70,43 @@ def take(unit: Unit, tenant: Tenant, key: str | None, object: str) -> None:
     if key is None:
         return
     taken = unit.execute(
-        "INSERT INTO idempotency_keys (project, livemode, key, object, created)"
-        " VALUES (:project, :livemode, :key, :object, :now)"
+        "INSERT INTO idempotency_keys (project, livemode, key, object, created, fingerprint)"
+        " VALUES (:project, :livemode, :key, :object, :now, :fingerprint)"
         " ON CONFLICT (project, livemode, key) DO NOTHING RETURNING object",
-        tenant.bind(key=key, object=object, now=unit.now),
+        tenant.bind(key=key, object=object, now=unit.now, fingerprint=tenant.fingerprint),
     )
     if not taken:
-        first = taken_for(unit, tenant, key)
-        assert first is not None, "a key that conflicts is there"
-        raise DuplicateIdempotencyKey(first)
+        used = second_use(unit, tenant, key)
+        assert used is not None, "a key that conflicts is there"
+        raise used
+
+
+def name_all(unit: Unit, tenant: Tenant, key: str | None, ids: Sequence[str]) -> None:
+    """Store with a key that was taken, unless it is None, the ids of all that its request is about.
+
+    They are those of a batch, in its order, or those of an action's object and of what it made.
+    """
+    if key is not None:
+        unit.execute(
+            "UPDATE idempotency_keys SET originals = :originals"
+            " WHERE project = :project AND livemode = :livemode AND key = :key",
+            tenant.bind(key=key, originals=_folded(ids)),
+        )
+
+
+def _folded(ids: Sequence[str]) -> str:
+    """Return ids as one text: their common beginning, and the rest of each.
+
+    Ids of one batch have all but 9 or 10 of their letters in common.
+    """
+    first, last = min(ids), max(ids)
+    letters = zip(first, last, strict=False)
+    common = next((position for position, (a, b) in enumerate(letters) if a != b), len(first))
+    return " ".join([first[:common], *(id[common:] for id in ids)])
+
+
+def _unfolded(text: str | None) -> list[str]:
+    if text is None:
+        return []
+    common, *rests = text.split(" ")
+    return [common + rest for rest in rests]

@@ -16,6 +16,7 @@ The `code`s are those of docs/decisions.md#error-codes, OAuth's those of RFC 674
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -69,15 +70,28 @@ class Conflict(LedgerError):
 
 
 class DuplicateIdempotencyKey(Conflict):
-    """An idempotency key was used before, for the object `original` (docs/decisions.md#idempotency)."""
+    """An idempotency key was used before, for the object `original` (docs/decisions.md#idempotency).
 
-    def __init__(self, original: str) -> None:
+    `same_request` is whether this request equals the first one, None where that is not known. `originals` are
+    the ids of all that a batch created, or of an action's object and of what the action made.
+    """
+
+    def __init__(
+        self, original: str, same_request: bool | None = None, originals: Sequence[str] = ()
+    ) -> None:
+        by, advice = {
+            None: ("", "."),
+            True: (" by the same request", "."),
+            False: (" by another request", ". Send this one with a key of its own."),
+        }[same_request]
         super().__init__(
             "duplicate_idempotency_key",
-            f"This idempotency key has already been used; it created {original}.",
+            f"This idempotency key has already been used{by}; it created {original}{advice}",
             "Idempotency-Key",
         )
         self.original = original
+        self.same_request = same_request
+        self.originals = originals
 
 
 class StorageUnavailable(LedgerError):

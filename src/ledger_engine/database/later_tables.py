@@ -224,3 +224,15 @@ SELECT e.id AS event, b.project, CASE b.livemode WHEN 1 THEN 'live' ELSE 'test' 
 FROM events AS e JOIN books AS b ON b.book = e.book
 """,
     )
+
+
+@ledger()
+def m015_idempotency_fingerprints(database: Database) -> None:
+    # `ledger_engine.access.idempotency` explains them. The keys that are there have neither.
+    tables.run(
+        database,
+        """
+ALTER TABLE idempotency_keys ADD COLUMN fingerprint INTEGER;
+ALTER TABLE idempotency_keys ADD COLUMN originals TEXT
+""",
+    )

@@ -51,7 +51,7 @@ class Dispatcher:
         try:
             route, parts = self._match(call, path, method)
             if route is not None:
-                answer = await route.serve(call, parts, scope["query_string"])
+                answer = await route.serve(call, parts, scope["raw_path"], scope["query_string"])
             elif call.unread is not None and self._pages.test(path, method):
                 await call.receive_body()
         except LedgerError as error:

@@ -11,6 +11,7 @@ from typing import Any
 from ledger_engine.core.errors import (
     AuthenticationError,
     Conflict,
+    DuplicateIdempotencyKey,
     InvalidRequest,
     LedgerError,
     NotFound,
@@ -19,6 +20,10 @@ from ledger_engine.core.errors import (
     StorageUnavailable,
 )
 from ledger_engine.core.records import dumps
+
+# In the body are all. A header of more would be refused on its way: nginx takes 4 KB for all headers of an
+# answer, aiohttp 8 KB for one, Node.js 16 KB for all.
+ORIGINALS_IN_HEADER_MAX = 100
 
 
 class UnsupportedMethod(InvalidRequest):
@@ -139,10 +144,18 @@ def status_of(error: LedgerError) -> int:
 def body_of(error: LedgerError, path: str) -> dict[str, Any]:
     """Return the body in the shape of the surface that `path` belongs to: ledger, directory or OAuth."""
     if _is_under(path, "/api"):
-        return {"error": error.code, "message": error.message}
+        return {"error": error.code, "message": error.message, **_of_first_use(error)}
     if _is_under(path, "/oauth"):
         return {"error": _oauth_code(error), "error_description": error.message}
-    return {"error": {"type": error.type, "code": error.code, "message": error.message, "param": error.param}}
+    return {
+        "error": {
+            "type": error.type,
+            "code": error.code,
+            "message": error.message,
+            "param": error.param,
+            **_of_first_use(error),
+        }
+    }
 
 
 JSON = (b"content-type", b"application/json")
@@ -156,10 +169,23 @@ def render(error: LedgerError, path: str) -> Rendered:
         headers.append((b"allow", ", ".join(error.allowed).encode()))
     if isinstance(error, AuthenticationError):
         headers.append((b"www-authenticate", b"Bearer"))
-    original = getattr(error, "original", None)
-    if original is not None:
-        headers.append((b"idempotency-original", original.encode()))
+    if isinstance(error, DuplicateIdempotencyKey):
+        headers.append((b"idempotency-original", error.original.encode()))
+        if 1 <= len(error.originals) <= ORIGINALS_IN_HEADER_MAX:
+            headers.append((b"idempotency-originals", ",".join(error.originals).encode()))
     return status_of(error), headers, dumps(body_of(error, path)).encode()
+
+
+def _of_first_use(error: LedgerError) -> dict[str, Any]:
+    """Return the fields that only the answer to a second use of an idempotency key has."""
+    if not isinstance(error, DuplicateIdempotencyKey):
+        return {}
+    fields: dict[str, Any] = {}
+    if error.same_request is not None:
+        fields["same_request"] = error.same_request
+    if error.originals:
+        fields["originals"] = error.originals
+    return fields
 
 
 def render_rate_limited(wait: int) -> bytes:

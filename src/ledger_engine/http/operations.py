@@ -17,7 +17,6 @@ from quart import Request
 from ledger_engine.access import idempotency
 from ledger_engine.access.credentials import Credential
 from ledger_engine.core.errors import (
-    DuplicateIdempotencyKey,
     InvalidRequest,
     LedgerError,
     NotFound,
@@ -56,7 +55,8 @@ class Call:
         """Return the caller's tenant. Raises AuthenticationError without a good credential."""
         if isinstance(self.caller, LedgerError):
             raise self.caller
-        self.tenant = self.caller.tenant(self.request_id)
+        if self.tenant is None:
+            self.tenant = self.caller.tenant(self.request_id)
         return self.tenant
 
     def is_by_app(self) -> bool:
@@ -181,7 +181,9 @@ class Route:
         self.operation = operation
         self._handler = handler
 
-    async def serve(self, call: Call, parts: dict[str, str], query_string: bytes) -> Rendered | Streamed:
+    async def serve(
+        self, call: Call, parts: dict[str, str], raw_path: bytes, query_string: bytes
+    ) -> Rendered | Streamed:
         """Check the request against what is declared, and answer it. Raises LedgerError."""
         operation = self.operation
         arguments: dict[str, Any] = parts
@@ -196,6 +198,9 @@ class Route:
             await call.receive_body()
         if operation.method == "POST":
             call.idempotency_key = idempotency.parse(call.header(b"idempotency-key"))
+            if call.idempotency_key is not None and call.tenant is not None:
+                target = raw_path + b"?" + query_string if query_string else raw_path
+                call.tenant.fingerprint = idempotency.fingerprint(operation.method, target, call.body)
         try:
             if operation.query is not None:
                 arguments["query"] = parse_query(operation.query, query_string)
@@ -222,9 +227,9 @@ async def _refuse_second_use(call: Call) -> None:
     """
     if call.idempotency_key is None or call.tenant is None:
         return
-    first = await call.read(idempotency.taken_for, call.idempotency_key)
-    if first is not None:
-        raise DuplicateIdempotencyKey(first)
+    used = await call.read(idempotency.second_use, call.idempotency_key)
+    if used is not None:
+        raise used
 
 
 _UNSTORED = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))

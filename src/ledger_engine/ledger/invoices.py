@@ -214,6 +214,7 @@ def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Invoice:
             description=f"Invoice {invoice.number}: {invoice.customer}",
         ),
     )
+    idempotency.name_all(unit, tenant, key, [id, payment.id])
     row = unit.first(
         "UPDATE invoices SET payment = :payment"
         " WHERE id = :id AND project = :project AND livemode = :livemode RETURNING *",

@@ -106,6 +106,7 @@ def post_batch(
             id = unit.new_id("txn")
         posted.append(postings.add(id, new, f"transactions.{number}."))
     postings.write()
+    idempotency.name_all(unit, tenant, key, [each.id for each in posted])
     return posted
 
 
@@ -116,6 +117,7 @@ def reverse(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Tran
     """
     new_id = unit.new_id("txn")
     idempotency.take(unit, tenant, key, new_id)
+    idempotency.name_all(unit, tenant, key, [id, new_id])
     original = get(unit, tenant, id)
     done = unit.first(
         f"SELECT id FROM transactions WHERE reverses = :id AND {OF_BOOK}",

@@ -128,3 +128,47 @@ async def test_of_fifty_at_once_one_is_taken(engine: Engine, tenant: Tenant) -> 
     assert (len(made), len(refused)) == (1, 49)
     assert {each.original for each in refused} == {made[0].id}
     assert await names(engine, tenant) == [made[0].id]
+
+
+async def test_a_key_of_an_older_version_tells_nothing_of_the_request(engine: Engine, tenant: Tenant) -> None:
+    def older(unit: Unit) -> None:
+        unit.execute(
+            "INSERT INTO idempotency_keys (project, livemode, key, object, created)"
+            " VALUES (:project, :livemode, 'old', 'acc_1', 1)",
+            tenant.bind(),
+        )
+
+    await engine.write(older)
+    tenant.fingerprint = idempotency.fingerprint("POST", b"/v1/accounts", b"{}")
+    with pytest.raises(DuplicateIdempotencyKey) as refused:
+        await create(engine, tenant, "old")
+    assert (refused.value.original, refused.value.same_request) == ("acc_1", None)
+    assert list(refused.value.originals) == []
+
+
+def test_method_target_and_body_each_make_another_fingerprint() -> None:
+    requests = [
+        ("POST", b"/v1/accounts", b"{}"),
+        ("PUT", b"/v1/accounts", b"{}"),
+        ("POST", b"/v1/invoices", b"{}"),
+        ("POST", b"/v1/accounts?a", b"{}"),
+        ("POST", b"/v1/accounts", b"{ }"),
+        ("POST", b"/v1/accounts\n{}", b""),
+    ]
+    prints = {idempotency.fingerprint(*each) for each in requests}
+    assert len(prints) == len(requests)
+    assert all(-(2**63) <= each < 2**63 for each in prints)
+
+
+@pytest.mark.parametrize("ids", [["txn_1"], ["inv_1", "txn_1"], ["txn_aa", "txn_ab"], ["txn_1", "txn_1"]])
+async def test_all_ids_of_a_request_are_kept_in_their_order(
+    engine: Engine, tenant: Tenant, ids: list[str]
+) -> None:
+    def use(unit: Unit) -> None:
+        idempotency.take(unit, tenant, "key", ids[0])
+        idempotency.name_all(unit, tenant, "key", ids)
+
+    await engine.write(use)
+    with pytest.raises(DuplicateIdempotencyKey) as refused:
+        await engine.write(use)
+    assert list(refused.value.originals) == ids

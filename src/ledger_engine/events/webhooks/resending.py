@@ -11,7 +11,6 @@ from functools import partial
 from weakref import WeakKeyDictionary
 
 from ledger_engine.access import idempotency
-from ledger_engine.core.errors import DuplicateIdempotencyKey
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
@@ -54,9 +53,9 @@ async def resend_failed(
 def _begin(unit: Unit, tenant: Tenant, endpoint: str | None, key: str | None) -> tuple[list[str], int]:
     """Return the endpoints to resend to, and the time after which failures are left out."""
     wanted = [each.endpoint for each in endpoints.enabled(unit, tenant, endpoint, "endpoint")]
-    first = None if key is None else idempotency.taken_for(unit, tenant, key)
-    if first is not None:
-        raise DuplicateIdempotencyKey(first)
+    used = None if key is None else idempotency.second_use(unit, tenant, key)
+    if used is not None:
+        raise used
     return wanted, unit.now
 
 

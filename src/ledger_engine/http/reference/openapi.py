@@ -226,7 +226,7 @@ def _error(status: int, surface: str) -> dict[str, Any]:
         text = {"error": {"properties": {"type": {"const": kind}, "code": {"enum": list(codes)}}}}
         example = {"error": {"type": kind, "code": codes[0], "message": _REASONS[status], "param": None}}
     reference: Schema = {"$ref": f"#/components/schemas/{surface}Error"}
-    names = [*_EVERYWHERE, "Idempotency-Original"] if status == 409 else _EVERYWHERE
+    names = [*_EVERYWHERE, "Idempotency-Original", "Idempotency-Originals"] if status == 409 else _EVERYWHERE
     return {
         "description": _REASONS[status],
         "headers": _headers(names),
@@ -259,9 +259,9 @@ def _error_schemas() -> dict[str, Schema]:
         "param": {"type": ["string", "null"]},
     }
     return {
-        "LedgerError": _closed({"error": _closed(fields)}),
+        "LedgerError": _closed({"error": _closed(fields, _OF_FIRST_USE)}),
         "DirectoryError": {
-            **_closed({"error": {"type": "string", "enum": codes}, "message": text}),
+            **_closed({"error": {"type": "string", "enum": codes}, "message": text}, _OF_FIRST_USE),
             "additionalProperties": True,
         },
         "OAuthError": _closed({"error": text, "error_description": text}),
@@ -269,9 +269,9 @@ def _error_schemas() -> dict[str, Schema]:
     }
 
 
-def _closed(fields: dict[str, Schema]) -> Schema:
+def _closed(fields: dict[str, Schema], optional: dict[str, Schema] | None = None) -> Schema:
     # Copied, because each copy gets its own description.
-    properties = {name: dict(field) for name, field in fields.items()}
+    properties = {name: dict(field) for name, field in {**fields, **(optional or {})}.items()}
     return {
         "type": "object",
         "properties": properties,
@@ -284,6 +284,11 @@ def _headers(names: Iterable[str]) -> dict[str, Any]:
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
+# Fields of the answer to a second use of an idempotency key.
+_OF_FIRST_USE: dict[str, Schema] = {
+    "same_request": {"type": "boolean"},
+    "originals": {"type": "array", "items": {"type": "string"}},
+}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _HEADERS: dict[str, Any] = {
     "Request-Id": {
@@ -300,6 +305,11 @@ _HEADERS: dict[str, Any] = {
     "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}},
     "Idempotency-Original": {
         "description": "The object that the idempotency key created before. *Beyond the contract.*",
+        "schema": {"type": "string"},
+    },
+    "Idempotency-Originals": {
+        "description": "The ids of all that a batch of up to 100 created, in its order, or of an action's"
+        " object and of what the action made; separated by commas. *Beyond the contract.*",
         "schema": {"type": "string"},
     },
 }

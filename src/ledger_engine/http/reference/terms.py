@@ -98,6 +98,10 @@ TERMS = {
     "page": "From 1.",
     "paid_at": "When it was paid.",
     "param": "The parameter at fault, if one is.",
+    "same_request": "Whether method, path and body are those of the first request with the idempotency key."
+    " It is absent where that is not known. *Beyond the contract.*",
+    "originals": "The ids of all that a batch created, in its order, or of an action's object and of what"
+    " the action made. *Beyond the contract.*",
     "parent": "The project whose credential created this one.",
     "path": "The request's path.",
     "per_page": "Users on a page.",

@@ -143,8 +143,9 @@ async def test_a_resend_that_was_cut_off_can_be_repeated_with_its_key(
 async def test_a_second_use_of_a_key_sends_nothing(sending: Sending, engine: Engine, tenant: Tenant) -> None:
     endpoint = sending.subscription.endpoint
     assert await resend_failed(engine, tenant, 0, endpoint, "once") == 0
-    taken = await engine.read(partial(idempotency.taken_for, tenant=tenant, key="once"))
-    assert taken == endpoint
+    taken = await engine.read(partial(idempotency.second_use, tenant=tenant, key="once"))
+    assert taken is not None
+    assert taken.original == endpoint
     await fail(sending, 1)
     with pytest.raises(DuplicateIdempotencyKey):
         await resend_failed(engine, tenant, 0, key="once")
