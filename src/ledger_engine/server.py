@@ -23,6 +23,7 @@ from hypercorn.asyncio import serve as serve_http
 from hypercorn.config import Config
 
 from ledger_engine.access import api_keys, projects
+from ledger_engine.core.errors import Conflict
 from ledger_engine.core.printable import LineFormatter
 from ledger_engine.core.settings import BadSettings, ServeSettings, make_folder
 from ledger_engine.core.tenant import Tenant
@@ -89,7 +90,7 @@ async def _serve(
     config.bind = [f"fd://{listener.detach()}"]  # Hypercorn owns and closes it from here
     async with (
         _open(database) as engine,
-        _credential(engine, embedded=settings.embedded) as key,
+        _credential(engine, settings) as key,
         _traffic(engine, play=settings.database is None),
         _background(engine, settings) as background,
     ):
@@ -149,17 +150,21 @@ async def _open(database: Path) -> AsyncIterator[Engine]:
 
 
 @contextlib.asynccontextmanager
-async def _credential(engine: Engine, *, embedded: bool) -> AsyncIterator[str | None]:
+async def _credential(engine: Engine, settings: ServeSettings) -> AsyncIterator[str | None]:
     """Yield the value of the key to show, None if there is none.
 
-    It is the first key of a new project, or an embedded dashboard's, which is revoked at the end.
+    It is the first key of a new project, or an embedded dashboard's, which is revoked at the end. The key of
+    the settings is known, and so is not shown. Raises BadSettings when that one cannot be had.
     """
     value = api_keys.new_value(livemode=False)
-    shown = await engine.write(partial(_make_key, value=value, embedded=embedded))
+    try:
+        shown = await engine.write(partial(_make_key, value=value, settings=settings))
+    except Conflict as error:
+        raise BadSettings(f"--api-key cannot be used: {error.message}") from error
     try:
         yield value if shown else None
     finally:
-        if embedded:
+        if settings.embedded:
             await engine.write(api_keys.revoke_sessions)
 
 
@@ -176,9 +181,18 @@ async def _background(engine: Engine, settings: ServeSettings) -> AsyncIterator[
         await background.stop()
 
 
-def _make_key(unit: Unit, value: str, *, embedded: bool) -> bool:
+def _make_key(unit: Unit, value: str, settings: ServeSettings) -> bool:
+    """Create the key to show with this value, and that of the settings. Returns whether there is one to show.
+
+    Raises Conflict when the key of the settings cannot be had.
+    """
     project, new = projects.first_or_new(unit)
-    tenant = Tenant(project.id, livemode=False)
+    tenant, embedded = Tenant(project.id, livemode=False), settings.embedded
+    if settings.api_key is not None:
+        if project.archived_at is not None:
+            raise Conflict("not_recoverable", f"The project {project.id} is archived.")
+        api_keys.ensure(unit, tenant, settings.api_key)
+        new = False
     if embedded:
         api_keys.create(unit, tenant, api_keys.NewApiKey("dashboard", "owner", session=True), value)
     elif new:

@@ -20,6 +20,11 @@ STOP_SECONDS = 5.0
 _STDERR_LINES_KEPT = 20
 
 
+def _sets_another_server(name: str) -> bool:
+    """Return whether a variable is a setting of `serve` that is meant for servers which the user starts."""
+    return name.startswith("LEDGER_") and name not in ("LEDGER_DATABASE", "LEDGER_SECRET_KEY")
+
+
 class ServerDied(Exception):
     """The server ended, or printed something else, before it could serve; the message says why."""
 
@@ -44,7 +49,10 @@ class EmbeddedServer:
     def start(self) -> Address:
         """Start the server and wait until it accepts requests. Raises ServerDied."""
         # The child gets our sys.path, so that it finds the package where we did, also in a one-file archive.
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        environment = {
+            **{name: value for name, value in os.environ.items() if not _sets_another_server(name)},
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        }
         self._process = subprocess.Popen(
             [sys.executable, "-m", "ledger_engine", "serve", "--embedded", *self._arguments],
             stdin=subprocess.PIPE,

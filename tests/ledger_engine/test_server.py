@@ -22,6 +22,7 @@ from cryptography import x509
 
 from tests.certificates import make_certificate
 from tests.commands import answer_of_command
+from tests.contract.rules import holds
 from tests.ledger_engine.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.process
@@ -113,6 +114,25 @@ def is_listening(url: str) -> bool:
 
 
 # How it starts
+
+
+@holds("credentials-known")
+def test_a_known_key_is_there_from_the_first_start_on_until_it_is_revoked(
+    start: Start, database: Path
+) -> None:
+    key = "sk_test_" + "KnownToAll" * 3 + "00"
+    server = start("--port", "0", "--api-key", key)
+    with client(url_of(server), key) as api:
+        who = api.get("/v1/whoami").raise_for_status().json()
+        assert (who["role"], who["mode"], who["scopes"]) == ("owner", "test", None)
+        [known] = api.get("/v1/api_keys").json()["data"]
+    assert key not in stopped(server)
+    url_of(server := start("--port", "0", "--api-key", key))
+    stopped(server)
+    assert len(answer_of_command(database, "keys", "list", "--all")) == 1
+    answer_of_command(database, "keys", "revoke", known["id"])
+    _, said = (server := start("--port", "0", "--api-key", key)).communicate()
+    assert (server.returncode, "has been revoked" in said, key in said) == (2, True, False)
 
 
 def test_a_clock_far_ahead_of_the_ledger_is_told_until_somebody_accepts_it(

@@ -38,7 +38,8 @@ def serves(url: str) -> bool:
     return True
 
 
-def test_it_serves_until_it_is_stopped(tmp_path: Path) -> None:
+def test_it_serves_until_it_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEDGER_CERTFILE", "/for/another/server.pem")
     server = EmbeddedServer(str(tmp_path / "ledger.db"))
     address = server.start()
     assert address.key.startswith("sk_test_")

@@ -111,6 +111,27 @@ def create(unit: Unit, tenant: Tenant, new: NewApiKey, value: str, key: str | No
     return made
 
 
+def ensure(unit: Unit, tenant: Tenant, value: str) -> None:
+    """See to it that the tenant has an owner's key with this value.
+
+    Raises Conflict when the value is a key that was revoked, has fewer rights, or is another project's.
+    """
+    row = unit.first("SELECT * FROM api_keys WHERE hash = :hash", {"hash": hash_secret(value)})
+    if row is None:
+        create(unit, tenant, NewApiKey("known key", "owner"), value)
+        return
+    found = _read(row)
+    if (row["project"], found.livemode) != (tenant.project, tenant.livemode):
+        reason = f"is a key of another project, {row['project']}"
+    elif found.revoked_at is not None:
+        reason = "has been revoked; take another value"
+    elif row["session"] or found.role != "owner" or found.scopes is not None:
+        reason = "does not have all rights of an owner; take another value"
+    else:
+        return
+    raise Conflict("not_recoverable", f"The key {found.id} {reason}.")
+
+
 def get(unit: Unit, tenant: Tenant, id: str) -> ApiKey:
     """Return the API key, revoked or not; raises NotFound."""
     return _LISTING.get(unit, tenant, id)

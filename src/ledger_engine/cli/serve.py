@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ledger_engine.cli import options
+from ledger_engine.cli.configuration import Configured, read_file
 from ledger_engine.core.printable import printable
 from ledger_engine.core.settings import PORT, WEBHOOK_RETRIES_S, BadSettings, ServeSettings
 
@@ -59,7 +60,15 @@ class Waits(click.ParamType[tuple[float, ...]]):
         return waits
 
 
-@click.command()
+@click.command(cls=Configured)
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    is_eager=True,
+    expose_value=False,
+    callback=read_file,
+    help="A TOML file with a line for each option, such as port = 8700.",
+)
 @options.database
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
@@ -110,6 +119,12 @@ class Waits(click.ParamType[tuple[float, ...]]):
     "--accept-clock",
     is_flag=True,
     help="The machine's clock is right, though the ledger was last served long before.",
+)
+@click.option(
+    "--api-key",
+    envvar="LEDGER_API_KEY_TEST",
+    metavar="KEY",
+    help="A test key of your own, sk_test_ and 32 letters or digits, which the first project is to have.",
 )
 @click.option("--demo", is_flag=True, help="Serve demo data with live traffic; it is removed at the end.")
 @click.option("--embedded", is_flag=True, hidden=True, help="Serve the dashboard that started this process.")

@@ -14,6 +14,7 @@ PORT = 8700
 _ISSUER = re.compile(
     r"(?P<scheme>https?)://(?P<host>[A-Za-z0-9\-._]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>[0-9]{1,5}))?/?"
 )
+_TEST_KEY = re.compile(r"sk_test_[A-Za-z0-9]{32}")
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 # See docs/decisions.md#webhooks-retries.
 WEBHOOK_RETRIES_S = (5.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0, 36_000.0)
@@ -32,7 +33,8 @@ class ServeSettings:
     server; with None it is taken from each request. `auth_per_minute` and `auth_per_second` limit the
     requests to the authentication endpoints per client address. `webhook_retries_s` are the waits before each
     further attempt to send a webhook, in seconds. `embedded` is the mode (test or live) of a dashboard that
-    runs this server for itself. `accept_clock` confirms that the machine's clock is right although it is far
+    runs this server for itself. `api_key` is the value of a test key that the first project is to have.
+    `accept_clock` confirms that the machine's clock is right although it is far
     ahead of the last time known to the ledger.
     """
 
@@ -49,6 +51,7 @@ class ServeSettings:
     webhook_retries_s: tuple[float, ...] = WEBHOOK_RETRIES_S
     embedded: bool = False
     accept_clock: bool = False
+    api_key: str | None = None
 
     def check(self) -> None:
         """Raise BadSettings for settings that must not be served with (docs/decisions.md#conventions)."""
@@ -59,7 +62,14 @@ class ServeSettings:
                 f"{self.host} can be reached from other machines, and without TLS keys and data would cross"
                 " the network in clear. Give --certfile and --keyfile, or --insecure if you accept that."
             )
-
+        if self.api_key is not None and _TEST_KEY.fullmatch(self.api_key) is None:
+            # The value may be a live key, so it is not repeated.
+            is_live = self.api_key.startswith("sk_live_")
+            raise BadSettings(
+                "--api-key takes test keys only: everybody who can read the settings knows it."
+                if is_live
+                else "--api-key must be sk_test_ and 32 letters or digits of ASCII."
+            )
         if self.issuer is not None:
             self._check_issuer(self.issuer)
 

@@ -202,6 +202,33 @@ async def test_a_rolled_key_of_a_session_ends_with_the_session(engine: Engine, t
     assert not await is_good(engine, value)
 
 
+async def test_a_known_key_is_made_once(engine: Engine, tenant: Tenant) -> None:
+    value = api_keys.new_value(livemode=False)
+    for _ in range(2):
+        await engine.write(partial(api_keys.ensure, tenant=tenant, value=value))
+    [known] = await engine.read(partial(api_keys.every, project=tenant.project))
+    assert (known.role, known.scopes, known.livemode) == ("owner", None, False)
+    assert await is_good(engine, value)
+
+
+async def test_a_known_key_that_is_another_key_already_is_refused(engine: Engine, tenant: Tenant) -> None:
+    other = await engine.write(partial(projects.create, new=NewProject("Other")))
+    _, elsewhere = await make(engine, replace(tenant, project=other.id), NewApiKey(None, "owner"))
+    _, lower = await make(engine, tenant)
+    _, restricted = await make(engine, tenant, NewApiKey(None, "owner", ["read:projects"]))
+    revoked, gone = await make(engine, tenant, NewApiKey(None, "owner"))
+    await engine.write(partial(api_keys.revoke, tenant=tenant, id=revoked.id))
+    for value, words in [
+        (elsewhere, "another project"),
+        (lower, "not have all rights"),
+        (restricted, "not have all rights"),
+        (gone, "revoked"),
+    ]:
+        with pytest.raises(Conflict, match=words) as refused:
+            await engine.write(partial(api_keys.ensure, tenant=tenant, value=value))
+        assert value not in refused.value.message
+
+
 async def test_a_roll_sent_twice_leaves_one_key(engine: Engine, tenant: Tenant) -> None:
     old, _ = await make(engine, tenant)
 

@@ -1,0 +1,137 @@
+"""Options by command line, environment and file (docs/operations.md#serving)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from ledger_engine.cli.configuration import line_name
+from ledger_engine.cli.serve import serve
+from tests.ledger_engine.cli.conftest import Command, only_line
+
+Options = Callable[..., dict[str, Any]]
+ROOT = Path(__file__).parents[3]
+OPTIONS = [option for option in serve.params if isinstance(option, click.Option) and not option.hidden]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.toml"
+
+
+@pytest.fixture
+def options(monkeypatch: pytest.MonkeyPatch) -> Options:
+    """Return a function that returns the options of `serve` for these words and variables."""
+
+    def read(*words: object, **environment: str) -> dict[str, Any]:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        return serve.make_context("serve", [str(word) for word in words]).params
+
+    return read
+
+
+def refusal(options: Options, *words: object, **environment: str) -> str:
+    with pytest.raises(click.UsageError) as refused:
+        options(*words, **environment)
+    return refused.value.format_message()
+
+
+def test_the_command_line_comes_before_the_environment_and_that_before_the_file(
+    options: Options, file: Path
+) -> None:
+    assert options()["port"] == 8700
+    file.write_text("port = 1\n")
+    assert options("--config", file)["port"] == 1
+    assert options("--config", file, LEDGER_PORT="2")["port"] == 2
+    assert options("--config", file, "--port", "3")["port"] == 3
+    assert options("--config", file, LEDGER_PORT="")["port"] == 1
+
+
+def test_the_environment_can_name_the_file(options: Options, file: Path) -> None:
+    file.write_text('auth-rate-limit = "7/2"\ninsecure = true\n')
+    given = options(LEDGER_CONFIG=str(file))
+    assert (given["auth_rate_limit"], given["insecure"]) == ((7, 2), True)
+
+
+def test_every_option_has_a_variable_and_stands_in_the_table() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    for option in OPTIONS:
+        assert isinstance(option.envvar, str)
+        line = "" if option.name == "config" else f", `{line_name(option)} = "
+        assert f"| `{option.envvar}`{line}" in page
+
+
+def test_flags_and_texts_come_from_the_environment(options: Options) -> None:
+    given = options(LEDGER_INSECURE="1", LEDGER_DEMO="true", LEDGER_WEBHOOK_RETRIES="1,2.5")
+    assert (given["insecure"], given["demo"], given["webhook_retries_s"]) == (True, True, (1, 2.5))
+
+
+def test_a_path_in_the_file_is_relative_to_the_file(options: Options, file: Path) -> None:
+    file.write_text('certfile = "here.pem"\ndatabase = "/elsewhere/ledger.db"\n')
+    (file.parent / "here.pem").touch()
+    given = options("--config", file)
+    assert (given["certfile"], given["database"]) == (
+        file.parent / "here.pem",
+        Path("/elsewhere/ledger.db"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("port = 1\nhots = 'x'\n", 2, "hots is not an option of serve; is host meant?"),
+        ("trusted_proxies = 1\n", 1, "is trusted-proxies meant?"),
+        ("config = 'x'\n", 1, "config is not an option of serve"),
+        ("embedded = true\n", 1, "embedded is not an option of serve"),
+        ("\n[serve]\nport = 1\n", 2, "serve is not an option of serve"),
+        ("port = '1'\n", 1, "port must be a number without quotes"),
+        ("port = true\n", 1, "port must be a number without quotes"),
+        ("insecure = 1\n", 1, "insecure must be true or false"),
+        ("# port\nhost = 5\n", 2, "host must be a text in quotes"),
+        ("host = 'a'\nport = 70000\n", 2, "70000 is not in the range"),
+        ("auth-rate-limit = 'fast'\n", 1, "'fast' must be like 20/5"),
+    ],
+)
+def test_a_line_that_is_wrong_is_named_with_its_number(
+    options: Options, file: Path, text: str, line: int, reason: str
+) -> None:
+    file.write_text(text)
+    message = refusal(options, "--config", file)
+    assert f"{file}, line {line}" in message
+    assert reason in message
+
+
+@pytest.mark.parametrize(("content", "reason"), [(b"port = ", "is not TOML"), (b"\xff", "is not UTF-8")])
+def test_a_file_that_cannot_be_read_is_named(
+    options: Options, file: Path, content: bytes, reason: str
+) -> None:
+    file.write_bytes(content)
+    assert f"{file} {reason}" in refusal(options, "--config", file)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("PORT", "tcp://10.0.0.1:8700"), ("INSECURE", "perhaps"), ("CERTFILE", "/nowhere"), ("CONFIG", "/no")],
+)
+def test_a_variable_that_is_wrong_is_named(options: Options, name: str, value: str) -> None:
+    message = refusal(options, **{f"LEDGER_{name}": value})
+    assert f"Invalid value for LEDGER_{name}: " in message
+    assert value in message
+
+
+def test_a_bad_value_of_the_command_line_is_named_as_ever(options: Options) -> None:
+    assert refusal(options, "--port", "x", LEDGER_PORT="1").startswith("Invalid value for '--port': ")
+
+
+@pytest.mark.parametrize(
+    "key", ["sk_live_" + "a" * 32, "sk_test_" + "a" * 31, "sk_test_" + "ä" * 32, "sk_test_" + "a" * 32 + "\n"]
+)
+def test_a_known_key_is_a_well_formed_test_key_and_is_not_repeated(command: Command, key: str) -> None:
+    line = only_line(command("serve", status=2, LEDGER_API_KEY_TEST=key).stderr)
+    assert "--api-key" in line
+    assert key[8:] not in line
