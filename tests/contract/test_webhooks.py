@@ -4,8 +4,11 @@ outside, over sockets."""
 from __future__ import annotations
 
 import asyncio
+import base64
+import hmac
 import json
 import ssl
+import time
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
@@ -26,7 +29,7 @@ from tests.contract.conftest import (
 )
 from tests.contract.rules import holds
 from tests.ledger_engine.waiting import looked_until
-from tests.receivers import Receiver, answering, receiving
+from tests.receivers import Received, Receiver, answering, receiving
 
 TILL = {"name": "Till", "currency": "EUR"}
 ENDPOINTS = "/v1/webhook_endpoints"
@@ -91,6 +94,34 @@ async def test_a_delivery_is_the_event_signed_over_its_raw_body(client: httpx.As
     assert request.headers["ledger-event-id"] == message["id"]
     assert request.headers["ledger-event-type"] == "account.created"
     assert request.headers["ledger-attempt"] == "1"
+
+
+@holds("webhooks-standard", "webhooks-roll")
+async def test_a_delivery_has_the_headers_of_standard_webhooks_and_after_a_roll_both_secrets_sign(
+    client: httpx.AsyncClient,
+) -> None:
+    def standard(secret: str, request: Received) -> str:
+        key = base64.b64decode(secret.removeprefix("whsec_"))
+        head = f"{request.headers['webhook-id']}.{request.headers['webhook-timestamp']}."
+        signature = hmac.digest(key, head.encode() + request.body, "sha256")
+        return f"v1,{base64.b64encode(signature).decode()}"
+
+    async with receiving() as receiver:
+        endpoint = await register(client, receiver)
+        await client.post("/v1/accounts", json=TILL)
+        await receiver.until_received(1)
+        rolled = (await client.post(f"{ENDPOINTS}/{endpoint['id']}/roll_secret")).json()["secret"]
+        await client.post("/v1/accounts", json=TILL)
+        await receiver.until_received(2)
+        before, after = receiver.received
+    assert before.headers["webhook-id"] == json.loads(before.body)["id"]
+    assert abs(int(before.headers["webhook-timestamp"]) - time.time()) < 120
+    assert before.headers["webhook-signature"] == standard(endpoint["secret"], before)
+    assert "ledger-signature-previous" not in before.headers
+    both = f"{standard(rolled, after)} {standard(endpoint['secret'], after)}"
+    assert after.headers["webhook-signature"] == both
+    assert verify(rolled, after.body, after.headers["ledger-signature"])
+    assert verify(endpoint["secret"], after.body, after.headers["ledger-signature-previous"])
 
 
 @holds("events-webhooks", "webhooks-delivery")

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import httpx
 from httpx_sse import EventSource, ServerSentEvent, SSEError
 
-from ledger_engine.events.webhooks.endpoints import sign
+from ledger_engine.events.webhooks.signatures import sign, signed_headers
 
 RETRIES_S = (1, 5, 30, 120, 600)
 RETRIES_MAX = 100  # deliveries that wait for another attempt; with more, the listener waits
@@ -119,7 +119,7 @@ class Listener:
             "Ledger-Event-Id": id,
             "Ledger-Event-Type": kind,
             "Ledger-Attempt": str(attempt),
-            "Ledger-Signature": sign(self._secret or "", body),
+            **dict(signed_headers(self._secret or "", None, id, int(time.time()), body)),
         }
         began = time.monotonic()
         try:

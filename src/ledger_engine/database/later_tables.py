@@ -236,3 +236,15 @@ ALTER TABLE idempotency_keys ADD COLUMN fingerprint INTEGER;
 ALTER TABLE idempotency_keys ADD COLUMN originals TEXT
 """,
     )
+
+
+@ledger()
+def m016_previous_webhook_secrets(database: Database) -> None:
+    # After a roll the secret before it signs too, until this time (docs/decisions.md#webhooks-roll).
+    tables.run(
+        database,
+        """
+ALTER TABLE webhook_endpoints ADD COLUMN previous_secret TEXT;
+ALTER TABLE webhook_endpoints ADD COLUMN previous_until INTEGER
+""",
+    )

@@ -21,7 +21,7 @@ from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
 from ledger_engine.events import outbox, request_log
 from ledger_engine.events.webhooks import deleted as deleted_endpoints
-from ledger_engine.events.webhooks import deliveries
+from ledger_engine.events.webhooks import deliveries, endpoints
 from ledger_engine.ledger import users
 
 LOGS_KEPT_FOR = 7 * DAY
@@ -66,6 +66,7 @@ class Retention:
                     partial(request_log.purge, project=project.id, livemode=livemode, before_id=before)
                 )
         await self._repeat(partial(deliveries.purge, before_id=first_at("dlv", oldest)))
+        await self._engine.write(endpoints.forget_previous_secrets)
         await self._forget_deleted(now - RECOVERABLE_FOR)
         await self._erase_users(before=now - users.RECOVERABLE_FOR)
 

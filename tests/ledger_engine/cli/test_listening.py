@@ -17,7 +17,7 @@ import pytest
 
 from ledger_engine.cli import listening
 from ledger_engine.cli.listening import Listener, Refused
-from ledger_engine.events.webhooks.endpoints import sign
+from ledger_engine.events.webhooks.signatures import sign
 from ledger_tui.client.webhooks import verify
 from tests.faults.client import connected, open_accounts
 from tests.faults.server import Server

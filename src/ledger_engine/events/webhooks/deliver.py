@@ -164,7 +164,8 @@ class Deliverer:
     async def _seal_secrets(self) -> None:
         """Encrypt the secrets that were stored before a key was set."""
         if self._seal.has_key:
-            for id, secret in await self._engine.read(endpoints.sealed_secrets):
+            stored = await self._engine.read(endpoints.sealed_secrets)
+            for id, secret in [*stored, *await self._engine.read(endpoints.sealed_previous_secrets)]:
                 if not is_sealed(secret):
                     sealed = self._seal.close(secret)
                     await self._engine.write(partial(endpoints.replace_sealed, id=id, old=secret, new=sealed))
@@ -210,8 +211,19 @@ class Deliverer:
                     self._unreadable.add(subscription.secret)
                     continue
                 self._outgoing[id] = Outgoing(
-                    subscription, target, secret, subscription.cursor, subscription.cursor
+                    subscription,
+                    target,
+                    secret,
+                    subscription.cursor,
+                    subscription.cursor,
+                    self._previous_secret(subscription),
                 )
+
+    def _previous_secret(self, subscription: Subscription) -> str | None:
+        try:
+            return None if subscription.previous is None else self._seal.open(subscription.previous)
+        except WrongKey:  # after a change of LEDGER_SECRET_KEY a roll is what makes the endpoint work again
+            return None
 
     def _hand_over(self, demand: Demand, feed: Feed, retries: list[Retry], now: int) -> None:
         outgoing = self._outgoing.get(demand.subscription.endpoint)
@@ -228,7 +240,14 @@ class Deliverer:
 
     def _submit(self, sent: Sent, attempt: int) -> None:
         self._number += 1
-        job = sent.outgoing.job(self._number, sent.message, attempt, is_first=sent.is_first)
+        job = sent.outgoing.job(
+            self._number,
+            sent.message,
+            attempt,
+            is_first=sent.is_first,
+            now=self._engine.clock.now(),
+            seconds=int(time.time()),
+        )
         sent.headers = job.headers
         self._sent[self._number] = sent
         self._sender.submit(job)

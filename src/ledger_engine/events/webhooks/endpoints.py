@@ -8,7 +8,6 @@ are still to be sent, whatever happens to the process that sends them.
 
 from __future__ import annotations
 
-import hmac
 import json
 from dataclasses import dataclass
 from operator import attrgetter
@@ -26,6 +25,7 @@ from ledger_engine.events.webhooks.addresses import parse_url
 
 TOPIC = "webhooks"  # announced when an endpoint, or what to send to it, was changed
 EVERY = "*"
+PREVIOUS_SIGNS_FOR = DAY  # after a roll (docs/decisions.md#webhooks-roll)
 DISABLED_AFTER = 5 * DAY  # of nothing but failures (docs/decisions.md#webhooks-retries)
 
 
@@ -61,7 +61,10 @@ class NewEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """An enabled endpoint as the deliverer needs it. `kinds` is None for every kind; `secret` is sealed."""
+    """An enabled endpoint as the deliverer needs it. `kinds` is None for every kind; `secret` is sealed.
+
+    `previous` is the sealed secret before the last roll, which signs too until `previous_until`.
+    """
 
     endpoint: str
     project: str
@@ -70,19 +73,13 @@ class Subscription:
     kinds: frozenset[str] | None
     secret: str
     cursor: str
+    previous: str | None = None
+    previous_until: int = 0
 
 
 def new_secret() -> str:
     """Return a new `whsec_…`. Call it outside of the work that stores it."""
     return api_keys.new_secret("whsec")
-
-
-def sign(secret: str, body: bytes) -> str:
-    """Return the value of `Ledger-Signature`: the HMAC-SHA-256 of the raw body in lowercase hex.
-
-    The key is the secret's whole text in UTF-8, `whsec_` included (docs/interface.md#auth-webhook-signature).
-    """
-    return hmac.digest(secret.encode(), body, "sha256").hex()
 
 
 def create(
@@ -147,12 +144,15 @@ def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[WebhookEndpoin
 def roll_secret(
     unit: Unit, tenant: Tenant, id: str, secret: str, sealed: str, key: str | None = None
 ) -> EndpointWithSecret:
-    """Replace the secret at once: whatever is sent from now on, also retries, is signed with the new one."""
+    """Replace the secret at once: whatever is sent from now on, also retries, is signed with the new one.
+
+    For a day the one before signs beside it; an older one does not any more.
+    """
     idempotency.take(unit, tenant, key, id)
     unit.execute(
-        "UPDATE webhook_endpoints SET secret = :secret"
+        "UPDATE webhook_endpoints SET secret = :secret, previous_secret = secret, previous_until = :until"
         " WHERE id = :id AND project = :project AND livemode = :livemode",
-        tenant.bind(id=id, secret=sealed),
+        tenant.bind(id=id, secret=sealed, until=unit.now + PREVIOUS_SIGNS_FOR),
     )
     unit.announce(TOPIC)
     return _with_secret(get(unit, tenant, id), secret)
@@ -270,11 +270,27 @@ def sealed_secrets(unit: Unit) -> list[tuple[str, str]]:
     return [(row["id"], row["secret"]) for row in unit.execute("SELECT id, secret FROM webhook_endpoints")]
 
 
+def sealed_previous_secrets(unit: Unit) -> list[tuple[str, str]]:
+    """Return the id and the stored previous secret of every endpoint that has one."""
+    rows = unit.execute("SELECT id, previous_secret FROM webhook_endpoints WHERE previous_secret IS NOT NULL")
+    return [(row["id"], row["previous_secret"]) for row in rows]
+
+
 def replace_sealed(unit: Unit, id: str, old: str, new: str) -> None:
-    """Store the same secret in another form, unless it was rolled meanwhile."""
+    """Store the same secret in another form; one that was rolled meanwhile is the previous one."""
+    for column in ("secret", "previous_secret"):
+        unit.execute(
+            f"UPDATE webhook_endpoints SET {column} = :new WHERE id = :id AND {column} = :old",
+            {"id": id, "old": old, "new": new},
+        )
+
+
+def forget_previous_secrets(unit: Unit) -> None:
+    """Delete the previous secrets that sign no longer."""
     unit.execute(
-        "UPDATE webhook_endpoints SET secret = :new WHERE id = :id AND secret = :old",
-        {"id": id, "old": old, "new": new},
+        "UPDATE webhook_endpoints SET previous_secret = NULL, previous_until = NULL"
+        " WHERE previous_until <= :now",
+        {"now": unit.now},
     )
 
 
@@ -326,6 +342,8 @@ def _subscription(row: Row) -> Subscription:
         kinds=None if EVERY in wanted else frozenset(wanted),
         secret=row["secret"],
         cursor=row["cursor"],
+        previous=row["previous_secret"],
+        previous_until=row["previous_until"] or 0,
     )
 
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from ledger_engine import __version__
 from ledger_engine.events.outbox import Message
-from ledger_engine.events.webhooks import endpoints
 from ledger_engine.events.webhooks.addresses import Target
 from ledger_engine.events.webhooks.attempts import Feed, Retry
 from ledger_engine.events.webhooks.endpoints import Subscription
 from ledger_engine.events.webhooks.sending import Job
+from ledger_engine.events.webhooks.signatures import signed_headers
 
 FIRSTS_AHEAD = 256  # first attempts submitted and without a result
 BYTES_AHEAD = 512 * 1024  # characters of their bodies; one of any size is always submitted
@@ -54,6 +54,7 @@ class Outgoing:
     secret: str
     read_to: str
     cursor: str
+    previous: str | None = None  # the secret before the last roll
     may_have_more: bool = True
     looks_at: int = 0  # when to read retries, in the ledger's time
     drains: bool = False
@@ -121,9 +122,15 @@ class Outgoing:
         self.with_sender += len(due)
         return due
 
-    def job(self, number: int, message: Message, attempt: int, *, is_first: bool) -> Job:
-        """Return the finished request: signed, with the headers of docs/decisions.md#webhooks-delivery."""
+    def job(
+        self, number: int, message: Message, attempt: int, *, is_first: bool, now: int, seconds: int
+    ) -> Job:
+        """Return the finished request: signed, with the headers of docs/decisions.md#webhooks-delivery.
+
+        `now` is the ledger's time, `seconds` the real time by which receivers judge the request's age.
+        """
         body = message.body.encode()
+        previous = self.previous if now < self.subscription.previous_until else None
         headers = [
             ("Host", self.target.host_header),
             ("User-Agent", f"ledger-engine/{__version__}"),
@@ -133,7 +140,7 @@ class Outgoing:
             ("Ledger-Event-Id", message.id),
             ("Ledger-Event-Type", message.type),
             ("Ledger-Attempt", str(attempt)),
-            ("Ledger-Signature", endpoints.sign(self.secret, body)),
+            *signed_headers(self.secret, previous, message.id, seconds, body),
         ]
         return Job(
             number,

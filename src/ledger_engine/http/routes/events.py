@@ -17,7 +17,7 @@ from ledger_engine.database.pages import Page
 from ledger_engine.events import outbox
 from ledger_engine.events.following import Followers
 from ledger_engine.events.outbox import Event
-from ledger_engine.events.webhooks import deliveries, endpoints, resending
+from ledger_engine.events.webhooks import deliveries, endpoints, resending, signatures
 from ledger_engine.events.webhooks.deliveries import Delivery
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.lists import GenericList
@@ -137,7 +137,7 @@ async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGener
                 await call.engine.read(partial(credentials.find, value=value))
             batch = await call.read(outbox.after, cursor, AT_ONCE)
             for event in batch:
-                signed = {"body": event.body, "signature": endpoints.sign(secret, event.body.encode())}
+                signed = {"body": event.body, "signature": signatures.sign(secret, event.body.encode())}
                 yield _message("event", event.id, signed)
                 cursor, spoke_at = event.id, now
             if not batch:

@@ -28,6 +28,7 @@ from ledger_engine.events.webhooks import (
     endpoints,
     recording,
     sender_process,
+    signatures,
 )
 from ledger_engine.events.webhooks.attempts import Outcome
 from ledger_engine.events.webhooks.deliver import Deliverer
@@ -148,7 +149,7 @@ async def test_every_event_comes_once_signed_and_in_order(
     messages = await engine.read(lambda unit: outbox.after(unit, tenant, "", 400))
     for request, message in zip(receiver.received, messages, strict=True):
         assert request.body == message.body.encode()
-        assert request.headers["ledger-signature"] == endpoints.sign(endpoint.secret, request.body)
+        assert request.headers["ledger-signature"] == signatures.sign(endpoint.secret, request.body)
         assert request.headers["ledger-event-id"] == message.id
         assert request.headers["ledger-event-type"] == "account.created"
         assert request.headers["ledger-attempt"] == "1"
@@ -446,9 +447,11 @@ async def test_after_a_roll_everything_is_signed_with_the_new_secret(engine: Eng
     async with receiving(port=receiver.port) as again, delivering(engine, tenant) as ledger:
         await ledger.until_settled(endpoint.id, 10)
     for request in again.received:
-        assert request.headers["ledger-signature"] == endpoints.sign("whsec_new", request.body)
+        assert request.headers["ledger-signature"] == signatures.sign("whsec_new", request.body)
+        previous = request.headers["ledger-signature-previous"]
+        assert previous == signatures.sign(endpoint.secret, request.body)
     for request in receiver.received[:begun]:
-        assert request.headers["ledger-signature"] == endpoints.sign(endpoint.secret, request.body)
+        assert request.headers["ledger-signature"] == signatures.sign(endpoint.secret, request.body)
 
 
 async def test_a_rolled_secret_counts_for_what_waits_in_the_lane(engine: Engine, tenant: Tenant) -> None:
@@ -471,7 +474,7 @@ async def test_a_rolled_secret_counts_for_what_waits_in_the_lane(engine: Engine,
         await ledger.until_settled(endpoint.id, 31)
         assert receiver.events[:30] == happened
         signed = [request.headers["ledger-signature"] for request in receiver.received[begun:]]
-        assert signed == [endpoints.sign("whsec_new", request.body) for request in receiver.received[begun:]]
+        assert signed == [signatures.sign("whsec_new", request.body) for request in receiver.received[begun:]]
         assert begun < 30
 
 
@@ -508,7 +511,7 @@ async def test_secrets_are_opened_with_the_key_and_sealed_where_they_were_not(
             await plain.until_received(1)
         for receiver, endpoint in ((sealed, one), (plain, two)):
             (request,) = receiver.received
-            assert request.headers["ledger-signature"] == endpoints.sign(endpoint.secret, request.body)
+            assert request.headers["ledger-signature"] == signatures.sign(endpoint.secret, request.body)
     stored = dict(await engine.read(endpoints.sealed_secrets))
     assert two.secret not in stored[two.id]
     assert seal.open(stored[two.id]) == two.secret

@@ -19,7 +19,7 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import PageRequest
 from ledger_engine.events import outbox
-from ledger_engine.events.webhooks import deleted, endpoints
+from ledger_engine.events.webhooks import deleted, endpoints, signatures
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint
 from ledger_engine.ledger import accounts
 from tests.ledger_engine.conftest import START, Run
@@ -62,11 +62,11 @@ async def test_a_new_endpoint_tells_its_secret(register: Run, read: Run) -> None
 def test_the_signature_is_over_the_raw_body_with_all_of_the_secret() -> None:
     """The same vectors as the receivers' helper has."""
     assert (
-        endpoints.sign("whsec_test", b"{}")
+        signatures.sign("whsec_test", b"{}")
         == "46bdc2a2e83964bd2695acc6a1f97162d8bafc135a071aa5cd5c99aae5481440"
     )
     body = '{"id":"evt_1","object":"event","data":{"object":{"name":"Kaffeerösterei"}}}'.encode()
-    signature = endpoints.sign("whsec_0123456789abcdefghijABCDEFGHIJ01", body)
+    signature = signatures.sign("whsec_0123456789abcdefghijABCDEFGHIJ01", body)
     assert signature == "6a02d9b7a867e2964265de2fcc0e34dbd1fe3a32ff00dfb66818031fe1a08c75"
 
 
@@ -156,6 +156,23 @@ async def test_rolling_replaces_the_secret_at_once(engine: Engine, register: Run
     rolled = await write(endpoints.roll_secret, made.id, "whsec_new", "sealed")
     assert (rolled.id, rolled.secret) == (made.id, "whsec_new")
     assert (await subscriptions(engine))[made.id].secret == "sealed"
+
+
+async def test_the_previous_secret_signs_for_a_day_and_is_then_deleted(
+    engine: Engine, register: Run, write: Run, clock: ManualClock
+) -> None:
+    made = await register()
+    await write(endpoints.roll_secret, made.id, "whsec_y", "sealed y")
+    await write(endpoints.roll_secret, made.id, "whsec_z", "sealed z")
+    rolled = (await subscriptions(engine))[made.id]
+    assert (rolled.secret, rolled.previous) == ("sealed z", "sealed y")
+    assert clock.now() < rolled.previous_until <= clock.now() + DAY
+    await engine.write(endpoints.forget_previous_secrets)
+    assert await engine.read(endpoints.sealed_previous_secrets) == [(made.id, "sealed y")]
+    clock.advance(DAY)
+    await engine.write(endpoints.forget_previous_secrets)
+    assert await engine.read(endpoints.sealed_previous_secrets) == []
+    assert (await subscriptions(engine))[made.id].previous is None
 
 
 async def test_a_disabled_endpoint_is_not_subscribed_and_an_enabled_one_goes_on(
@@ -299,6 +316,7 @@ async def test_a_secret_that_was_rolled_meanwhile_is_not_sealed_over(
     await write(endpoints.roll_secret, made.id, "whsec_new", "whsec_new")
     await engine.write(lambda unit: endpoints.replace_sealed(unit, made.id, made.secret, "sealed old"))
     assert await engine.read(endpoints.sealed_secrets) == [(made.id, "whsec_new")]
+    assert await engine.read(endpoints.sealed_previous_secrets) == [(made.id, "sealed old")]
 
 
 async def test_the_administrator_finds_an_endpoint_by_its_id(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ledger_engine.events.outbox import Message
 from ledger_engine.events.webhooks.addresses import parse_url
 from ledger_engine.events.webhooks.attempts import Feed, Retry
-from ledger_engine.events.webhooks.endpoints import Subscription, sign
+from ledger_engine.events.webhooks.endpoints import Subscription
 from ledger_engine.events.webhooks.outgoing import (
     BYTES_AHEAD,
     FIRSTS_AHEAD,
@@ -16,6 +18,7 @@ from ledger_engine.events.webhooks.outgoing import (
     Outgoing,
     Sent,
 )
+from ledger_engine.events.webhooks.signatures import sign, sign_standard
 
 URL = "http://127.0.0.1:4242/hook?a=b"
 
@@ -174,7 +177,7 @@ def test_one_that_drains_takes_nothing(outgoing: Outgoing) -> None:
 
 def test_a_job_is_the_whole_request(outgoing: Outgoing) -> None:
     body = '{"name":"Kaffeerösterei"}'
-    job = outgoing.job(7, Message("evt_001", "account.created", body), 3, is_first=False)
+    job = outgoing.job(7, Message("evt_001", "account.created", body), 3, is_first=False, now=0, seconds=9)
     headers = dict(job.headers)
     assert (job.number, job.endpoint, job.is_first, job.livemode) == (7, "whe_1", False, False)
     assert (job.host, job.port, job.tls, job.path) == ("127.0.0.1", 4242, False, "/hook?a=b")
@@ -183,3 +186,21 @@ def test_a_job_is_the_whole_request(outgoing: Outgoing) -> None:
     assert headers["Ledger-Signature"] == sign("whsec_x", body.encode())
     assert (headers["Ledger-Event-Id"], headers["Ledger-Event-Type"]) == ("evt_001", "account.created")
     assert headers["Ledger-Attempt"] == "3"
+    assert (headers["webhook-id"], headers["webhook-timestamp"]) == ("evt_001", "9")
+    assert "Ledger-Signature-Previous" not in headers
+
+
+def test_the_previous_secret_signs_until_its_time_has_come(outgoing: Outgoing) -> None:
+    outgoing.previous = "whsec_old"
+    outgoing.subscription = replace(outgoing.subscription, previous="sealed", previous_until=5_000)
+
+    def signed(now: int) -> dict[str, str]:
+        job = outgoing.job(7, message(1), 1, is_first=True, now=now, seconds=9)
+        return dict(job.headers)
+
+    before, after = signed(4_999), signed(5_000)
+    assert before["Ledger-Signature"] == after["Ledger-Signature"] == sign("whsec_x", b"xx")
+    assert before["Ledger-Signature-Previous"] == sign("whsec_old", b"xx")
+    assert "Ledger-Signature-Previous" not in after
+    old = sign_standard("whsec_old", "evt_001", 9, b"xx")
+    assert before["webhook-signature"] == f"{after['webhook-signature']} {old}"

@@ -22,7 +22,7 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.events import following, outbox
 from ledger_engine.events.following import Followers
-from ledger_engine.events.webhooks import deliveries, endpoints
+from ledger_engine.events.webhooks import deliveries, signatures
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.http.protocol.hypercorn_patch import make_strict
 from ledger_engine.http.routes import events as routes
@@ -245,7 +245,7 @@ async def test_the_first_message_has_a_secret_and_each_later_one_is_signed_with_
             assert (sent["id"], sent["event"]) == (message.id, "event")
             data = json.loads(sent["data"])
             assert data["body"] == message.body
-            assert data["signature"] == endpoints.sign(secret, message.body.encode())
+            assert data["signature"] == signatures.sign(secret, message.body.encode())
 
 
 async def test_each_session_has_a_secret_of_its_own(served: Served, make_key: MakeKey) -> None:
