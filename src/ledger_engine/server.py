@@ -96,7 +96,13 @@ async def _serve(
     ):
         limit = AuthRateLimit(settings.auth_per_minute, settings.auth_per_second)
         issuer = Issuer(settings.issuer, settings.host)
-        app = create_app(engine, issuer=issuer, auth_rate_limit=limit, recorder=background.recorder)
+        app = create_app(
+            engine,
+            issuer=issuer,
+            auth_rate_limit=limit,
+            recorder=background.recorder,
+            cors_origins=settings.cors_origins,
+        )
         served: Any = BehindProxies(app, settings.trusted_proxies) if settings.trusted_proxies else app
 
         async def announce_and_wait() -> None:

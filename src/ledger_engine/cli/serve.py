@@ -116,6 +116,13 @@ class Waits(click.ParamType[tuple[float, ...]]):
     help="Seconds to wait before each further attempt to send a webhook.",
 )
 @click.option(
+    "--cors-origin",
+    "cors_origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="A web page's origin, like https://app.example, that may read answers; may be given more than once.",
+)
+@click.option(
     "--accept-clock",
     is_flag=True,
     help="The machine's clock is right, though the ledger was last served long before.",

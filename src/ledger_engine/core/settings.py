@@ -14,6 +14,7 @@ PORT = 8700
 _ISSUER = re.compile(
     r"(?P<scheme>https?)://(?P<host>[A-Za-z0-9\-._]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>[0-9]{1,5}))?/?"
 )
+_ORIGIN = re.compile(r"(?P<scheme>https?)://([a-z0-9\-._]+|\[[0-9a-f:]+\])(:(?P<port>[1-9][0-9]{0,4}))?")
 _TEST_KEY = re.compile(r"sk_test_[A-Za-z0-9]{32}")
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 # See docs/decisions.md#webhooks-retries.
@@ -34,8 +35,8 @@ class ServeSettings:
     requests to the authentication endpoints per client address. `webhook_retries_s` are the waits before each
     further attempt to send a webhook, in seconds. `embedded` is the mode (test or live) of a dashboard that
     runs this server for itself. `api_key` is the value of a test key that the first project is to have.
-    `accept_clock` confirms that the machine's clock is right although it is far
-    ahead of the last time known to the ledger.
+    `cors_origins` are those of the web pages that may read the answers. `accept_clock` confirms that the
+    machine's clock is right although it is far ahead of the last time known to the ledger.
     """
 
     database: Path | None
@@ -52,6 +53,7 @@ class ServeSettings:
     embedded: bool = False
     accept_clock: bool = False
     api_key: str | None = None
+    cors_origins: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Raise BadSettings for settings that must not be served with (docs/decisions.md#conventions)."""
@@ -70,6 +72,8 @@ class ServeSettings:
                 if is_live
                 else "--api-key must be sk_test_ and 32 letters or digits of ASCII."
             )
+        for origin in self.cors_origins:
+            _check_origin(origin)
         if self.issuer is not None:
             self._check_issuer(self.issuer)
 
@@ -106,6 +110,18 @@ def make_folder(database: Path) -> None:
         database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     elif not database.parent.is_dir():
         raise StorageUnavailable(f"there is no folder {database.parent}")
+
+
+def _check_origin(origin: str) -> None:
+    """Raise BadSettings unless a browser can send exactly this in `Origin`."""
+    match = _ORIGIN.fullmatch(origin)
+    if match is None or (match["port"] and not 1 <= int(match["port"]) <= 65535):
+        raise BadSettings(
+            f"--cors-origin {origin!r} must be one origin as browsers send it, like https://app.example or"
+            " http://localhost:3000: in small letters, and without a path or a slash at the end."
+        )
+    if match["port"] == {"http": "80", "https": "443"}[match["scheme"]]:
+        raise BadSettings(f"--cors-origin {origin!r} must leave its port out, as browsers do.")
 
 
 def _is_loopback(host: str) -> bool:

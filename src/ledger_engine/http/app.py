@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from quart import Quart, Response, request
@@ -16,6 +17,7 @@ from ledger_engine.http.bodies import BODY_MAX
 from ledger_engine.http.dispatch import Dispatcher
 from ledger_engine.http.errors import InternalError, UnsupportedMethod, from_status, render
 from ledger_engine.http.operations import Routes, call_of
+from ledger_engine.http.protocol.cors import Cors
 from ledger_engine.http.protocol.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit, Gate
 from ledger_engine.http.protocol.rate_limits import WallClock
 from ledger_engine.http.reference import documentation
@@ -69,10 +71,12 @@ def create_app(
     auth_rate_limit: AuthRateLimit = DEFAULT_AUTH_RATE_LIMIT,
     wall_clock: WallClock = time.time,
     recorder: RequestRecorder | None = None,
+    cors_origins: Sequence[str] = (),
 ) -> Quart:
     """Return the ASGI application that serves this engine.
 
-    `issuer` is its address for apps, `recorder` writes the request log. A request comes first to the gate and
+    `issuer` is its address for apps, `recorder` writes the request log, and `cors_origins` are
+    those of the web pages that may read answers. A request comes first to the gate and
     then to the dispatcher, which serves the operations; only pages and unknown paths reach Quart itself.
     """
     app = Quart(__name__, static_folder=None)
@@ -85,7 +89,8 @@ def create_app(
     app.register_error_handler(HTTPException, _show_http_error)
     app.register_error_handler(Exception, _show_failure)
     dispatcher = Dispatcher(app.asgi_app, app.url_map, RESOURCES)
-    gate: Any = Gate(dispatcher, engine, auth_rate_limit, wall_clock, recorder)
+    cors = Cors(cors_origins) if cors_origins else None
+    gate: Any = Gate(dispatcher, engine, auth_rate_limit, wall_clock, recorder, cors)
     app.asgi_app = gate
     return app
 

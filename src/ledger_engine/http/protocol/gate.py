@@ -30,6 +30,7 @@ from ledger_engine.http.errors import (
 from ledger_engine.http.operations import CALL, Call
 from ledger_engine.http.protocol.asgi import Asgi, Receive, Reply, Send
 from ledger_engine.http.protocol.authentication import Authenticator
+from ledger_engine.http.protocol.cors import Cors
 from ledger_engine.http.protocol.rate_limits import Verdict, WallClock, Windows
 from ledger_engine.http.protocol.request_body import (
     ARRIVAL,
@@ -76,6 +77,7 @@ class Gate:
         auth_rate_limit: AuthRateLimit,
         wall_clock: WallClock = time.time,
         recorder: RequestRecorder | None = None,
+        cors: Cors | None = None,
     ) -> None:
         self._app = app
         self._engine = engine
@@ -85,6 +87,7 @@ class Gate:
         self._ids = IdSource()
         self._recorder = recorder
         self._large_bodies = LargeBodies()
+        self._cors = cors
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -94,7 +97,10 @@ class Gate:
         request_id = self._ids.new("req", now)
         headers = dict(scope["headers"])
         caller = await self._caller(headers.get(b"authorization"), request_id, now)
-        verdict = self._count(scope, caller)
+        # What a browser asks before a request is answered here, and not counted: it has no credential.
+        cors = self._cors
+        preflight = None if cors is None else cors.preflight(scope["method"], headers)
+        verdict = self._count(scope, caller, only_look=preflight is not None)
         arrival: Arrival | None = scope.get("state", _NO_STATE).get(ARRIVAL)
         call = Call(self._engine, request_id, caller, b"", headers)
         try:
@@ -106,12 +112,16 @@ class Gate:
             # What follows on the connection is not read as a request, so it ends.
             return refusal is not None or (arrival is not None and not arrival.whole)
 
-        added = [(b"request-id", request_id.encode()), *verdict.headers()]
+        for_pages = [] if cors is None else cors.headers(headers)
+        added = [(b"request-id", request_id.encode()), *verdict.headers(), *for_pages]
         reply = Reply(scope, send, added, closes, BODY_KEPT_MAX)
         recorder = self._recorder
         try:
             if verdict.wait or refusal is not None:
                 await _refuse_request(refusal, verdict, scope["path"], reply)
+                return
+            if preflight is not None:
+                await reply.answer(200, preflight, b"")
                 return
             scope[CALL] = call
             await self._app(scope, receive, reply)
@@ -119,7 +129,7 @@ class Gate:
             recorder = None
         except TooManyBodies:
             verdict = replace(verdict, remaining=0, wait=1)
-            reply.added[1:] = verdict.headers()
+            reply.added[1:] = [*verdict.headers(), *for_pages]
             await _refuse_request(None, verdict, scope["path"], reply)
         except Exception:
             log.exception("request %s failed", request_id)
@@ -181,8 +191,10 @@ class Gate:
             log.exception("request %s failed", request_id)
             return InternalError(request_id)
 
-    def _count(self, scope: AsgiScope, caller: Credential | LedgerError) -> Verdict:
+    def _count(self, scope: AsgiScope, caller: Credential | LedgerError, *, only_look: bool) -> Verdict:
         address = _address(scope)
+        if only_look:
+            return self._windows.look(f"address/{address}", PLANS["free"].requests_per_minute)
         if scope["path"] in SIGN_IN_PATHS:
             limit = self._auth_rate_limit
             return self._windows.count(f"auth/{address}", limit.per_minute, limit.per_second)
