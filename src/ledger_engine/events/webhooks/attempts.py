@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ledger_engine.core.records import dumps
 from ledger_engine.database import Unit, Value, kept_time
 from ledger_engine.database.books import OF_BOOK
 from ledger_engine.events import bodies
@@ -43,9 +42,12 @@ class Retry:
     due: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
-    """The result of one attempt. `error` is None for a success; `retry_in_ms` is None after the last try."""
+    """The result of one attempt. `error` is None for a success; `retry_in_ms` is None after the last try.
+
+    The headers are JSON text, an array of pairs.
+    """
 
     endpoint: str
     project: str
@@ -56,8 +58,8 @@ class Outcome:
     latency_ms: int
     status: int | None
     error: str | None
-    request_headers: list[tuple[str, str]]
-    response_headers: list[tuple[str, str]] | None
+    request_headers: str
+    response_headers: str | None
     response_body: str | None
     retry_in_ms: int | None
 
@@ -126,7 +128,7 @@ def pending(unit: Unit, endpoint: str, limit: int, held_before: int = 0) -> list
 def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> None:
     """Record attempts, and when the next ones are due, counted from `now` in milliseconds."""
     put_off = kept_time.get(unit).put_off
-    attempts: list[dict[str, Value]] = []
+    rows: list[dict[str, Value]] = []
     for outcome in outcomes:
         if outcome.error is None:
             status, due = "succeeded", None
@@ -134,32 +136,41 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> None:
             status, due = "pending", now + outcome.retry_in_ms - put_off
         else:
             status, due = "failed", None
-        row = unit.first(
-            "INSERT INTO deliveries (id, project, livemode, endpoint, event, status, attempts, retries, due,"
-            " attempted_at, created) VALUES (:id, :project, :livemode, :endpoint, :event, :status, 1,"
-            " :retries, :due, :attempted_at, :now) ON CONFLICT (endpoint, event) DO UPDATE SET"
-            " attempts = deliveries.attempts + 1, status = excluded.status, retries = excluded.retries,"
-            " due = excluded.due, attempted_at = excluded.attempted_at RETURNING id, attempts",
+        rows.append(
             {
                 "id": unit.new_id("dlv"),
                 "project": outcome.project,
                 "livemode": outcome.livemode,
                 "endpoint": outcome.endpoint,
                 "event": outcome.event,
-                "status": status,
+                "state": status,
                 "retries": outcome.retries + (status == "pending"),
                 "due": due,
                 "attempted_at": outcome.attempted_at,
                 "now": now,
-            },
+                "latency_ms": outcome.latency_ms,
+                "status": outcome.status,
+                "error": outcome.error,
+                "request_headers": outcome.request_headers,
+                "response_headers": outcome.response_headers,
+                "response_body": outcome.response_body,
+            }
         )
-        assert row is not None
-        attempts.append(_attempt_row(row["id"], row["attempts"], outcome))
+    # Two statements for all of them: with RETURNING in the first, each would be run on its own.
+    unit.execute_many(
+        "INSERT INTO deliveries (id, project, livemode, endpoint, event, status, attempts, retries, due,"
+        " attempted_at, created) VALUES (:id, :project, :livemode, :endpoint, :event, :state, 1,"
+        " :retries, :due, :attempted_at, :now) ON CONFLICT (endpoint, event) DO UPDATE SET"
+        " attempts = deliveries.attempts + 1, status = excluded.status, retries = excluded.retries,"
+        " due = excluded.due, attempted_at = excluded.attempted_at",
+        rows,
+    )
     unit.execute_many(
         "INSERT INTO delivery_attempts (delivery, number, attempted_at, latency_ms, status, error,"
-        " request_headers, response_headers, response_body) VALUES (:delivery, :number, :attempted_at,"
-        " :latency_ms, :status, :error, :request_headers, :response_headers, :response_body)",
-        attempts,
+        " request_headers, response_headers, response_body) SELECT id, attempts, :attempted_at, :latency_ms,"
+        " :status, :error, :request_headers, :response_headers, :response_body"
+        " FROM deliveries WHERE endpoint = :endpoint AND event = :event",
+        rows,
     )
 
 
@@ -205,18 +216,3 @@ def postpone(unit: Unit, by: int) -> None:
         "UPDATE webhook_endpoints SET failing_since = failing_since + :by WHERE failing_since IS NOT NULL",
         {"by": by},
     )
-
-
-def _attempt_row(delivery: str, number: int, outcome: Outcome) -> dict[str, Value]:
-    answered = outcome.response_headers is not None
-    return {
-        "delivery": delivery,
-        "number": number,
-        "attempted_at": outcome.attempted_at,
-        "latency_ms": outcome.latency_ms,
-        "status": outcome.status,
-        "error": outcome.error,
-        "request_headers": dumps(outcome.request_headers),
-        "response_headers": dumps(outcome.response_headers) if answered else None,
-        "response_body": outcome.response_body,
-    }

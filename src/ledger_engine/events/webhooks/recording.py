@@ -93,13 +93,13 @@ def store(unit: Unit, part: Part, now: int) -> None:
     attempts.record(unit, part.outcomes, now)
     for id, cursor in part.cursors.items():
         endpoints.advance(unit, id, cursor)
-    for id in {outcome.endpoint for outcome in part.outcomes}:
-        of_endpoint = [outcome for outcome in part.outcomes if outcome.endpoint == id]
-        any_succeeded = any(outcome.error is None for outcome in of_endpoint)
-        gone = any(outcome.status == GONE for outcome in of_endpoint)
-        endpoints.note_outcomes(unit, id, now, any_succeeded=any_succeeded, gone=gone)
+    attempted = {outcome.endpoint for outcome in part.outcomes}
+    succeeded = {outcome.endpoint for outcome in part.outcomes if outcome.error is None}
+    gone = {outcome.endpoint for outcome in part.outcomes if outcome.status == GONE}
+    for id in attempted:
+        endpoints.note_outcomes(unit, id, now, any_succeeded=id in succeeded, gone=id in gone)
 
 
 def _without_exchange(outcome: Outcome) -> Outcome:
     error = None if outcome.error is None else "failed; what was answered cannot be recorded"
-    return replace(outcome, error=error, request_headers=[], response_headers=None, response_body=None)
+    return replace(outcome, error=error, request_headers="[]", response_headers=None, response_body=None)

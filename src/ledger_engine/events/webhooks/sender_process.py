@@ -1,11 +1,11 @@
 """The sender in a process of its own, so that the load of the server delays no delivery.
 
 In the server's event loop each delivery would wait several times for its turn among the requests, and take
-time from them. Here it costs the server one line out and one line in. The process receives finished requests:
-it knows no secret and no database, stores nothing, and ends with its owner.
+time from them. Here it costs the server its share of one line out and one line in. The process receives
+finished requests: it knows no secret and no database, stores nothing, and ends with its owner.
 
-The lines are JSON arrays. To the sender: `["job", …]` with the fields of a Job, `["drop", endpoint]`,
-`["stop", seconds]`. From it: the fields of a SendResult.
+The lines are JSON arrays. To the sender: `["jobs", …]` with the fields of each Job, `["drop", endpoint]`,
+`["stop", seconds]`. From it: the fields of each SendResult.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from ledger_engine.core.records import dumps
 from ledger_engine.events.webhooks.sealing import VARIABLE
 from ledger_engine.events.webhooks.sending import Job, Sender, SendResult
 
@@ -27,7 +28,7 @@ RESTART_AFTER_S = (1, 2, 5, 10, 30)  # after it ended unexpectedly once, twice, 
 HEALTHY_AFTER_S = 60  # after running this long, its next end counts as the first
 STOP_TIMEOUT_S = 2  # after its last result
 NICENESS = 5  # on a busy machine requests come before webhooks
-_GATHERED_S = 0.005  # results are written together, so that the reader wakes less often
+_GATHERED_S = 0.02  # results are written together, so that the reader wakes less often
 _CHUNK = 1 << 18
 _PROGRAM = "from ledger_engine.events.webhooks.sender_process import main; main()"
 
@@ -42,6 +43,7 @@ class SenderProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._unanswered: set[int] = set()
+        self._unwritten: list[Job] = []
         self._stopping = False
 
     @property
@@ -57,7 +59,9 @@ class SenderProcess:
             self._report(SendResult(job.number, made=False))
             return
         self._unanswered.add(job.number)
-        self._write(["job", *job])
+        if not self._unwritten:  # those that follow in the same turn of the loop are written with it
+            asyncio.get_running_loop().call_soon(self._write_jobs)
+        self._unwritten.append(job)
 
     def drop(self, endpoint: str) -> None:
         """Return the endpoint's jobs that were not started as not made."""
@@ -77,7 +81,13 @@ class SenderProcess:
                 self._process.kill()
         await asyncio.gather(self._keeper, return_exceptions=True)
 
+    def _write_jobs(self) -> None:
+        jobs, self._unwritten = self._unwritten, []
+        if jobs:
+            self._write(["jobs", *jobs])
+
     def _write(self, line: list[Any]) -> None:
+        self._write_jobs()  # first, as the order counts
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.write(_encode(line))
 
@@ -116,11 +126,13 @@ class SenderProcess:
             lines = Lines()
             while data := await process.stdout.read(_CHUNK):
                 for line in lines.feed(data):
-                    answer = SendResult(*line)
-                    self._unanswered.discard(answer.number)
-                    self._report(answer)
+                    for fields in line:
+                        answer = SendResult(*fields)
+                        self._unanswered.discard(answer.number)
+                        self._report(answer)
         finally:
             self._process = None
+            self._unwritten.clear()
             for number in self._unanswered:
                 self._report(SendResult(number, made=False))
             self._unanswered.clear()
@@ -133,11 +145,16 @@ class Lines:
     """A splitter of a pipe's bytes into whole lines."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []
 
     def feed(self, data: bytes) -> list[Any]:
         """Return the values of the lines that `data` completes."""
-        *whole, self._rest = (self._rest + data).split(b"\n")
+        first, *others = data.split(b"\n")
+        self._rest.append(first)
+        if not others:
+            return []
+        *whole, last = b"".join(self._rest), *others
+        self._rest = [last]
         return [json.loads(line) for line in whole]
 
 
@@ -158,24 +175,25 @@ async def _serve() -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, sys.stdout)
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
-    gathered: list[bytes] = []
+    gathered: list[SendResult] = []
 
     def flush() -> None:
         if not transport.is_closing():  # closing means that the owner was killed
-            writer.write(b"".join(gathered))
+            writer.write(_encode(gathered))
         gathered.clear()
 
     def report(answer: SendResult) -> None:
         if not gathered:
             loop.call_later(_GATHERED_S, flush)
-        gathered.append(_encode(list(answer)))
+        gathered.append(answer)
 
     sender = Sender(report)
     lines = Lines()
     while data := await reader.read(_CHUNK):
         for verb, *fields in lines.feed(data):
-            if verb == "job":
-                sender.submit(Job(*fields))
+            if verb == "jobs":
+                for job in fields:
+                    sender.submit(Job(*job))
             elif verb == "drop":
                 sender.drop(fields[0])
             else:
@@ -185,8 +203,8 @@ async def _serve() -> None:
                 return
 
 
-def _encode(line: list[Any]) -> bytes:
-    return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+def _encode(line: Sequence[Any]) -> bytes:
+    return dumps(line).encode() + b"\n"
 
 
 def _environment() -> dict[str, str]:

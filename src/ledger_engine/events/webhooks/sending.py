@@ -11,6 +11,7 @@ a working receiver gets its events however many others hang.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import ssl
 import time
@@ -19,8 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ledger_engine.core.records import dumps
 from ledger_engine.events.webhooks.addresses import Target
-from ledger_engine.events.webhooks.exchange import Failed, Headers, ReceiverConnection, Response, connect
+from ledger_engine.events.webhooks.exchange import Failed, ReceiverConnection, Response, connect
 
 DEADLINE_S = 15  # for a whole attempt (docs/decisions.md#webhooks-retries)
 OVERTAKE_S = 0.25
@@ -31,7 +33,10 @@ IDLE_S = 4  # servers keep a connection for 5 seconds or more
 
 
 class Job(NamedTuple):
-    """One attempt to make. `number` is the caller's; host, port, TLS and path are those of a Target."""
+    """One attempt to make. `number` is the caller's; host, port, TLS and path are those of a Target.
+
+    `headers` are JSON text, an array of pairs: they are recorded as they are sent, and rendered only once.
+    """
 
     number: int
     endpoint: str
@@ -41,15 +46,15 @@ class Job(NamedTuple):
     port: int
     tls: bool
     path: str
-    headers: Headers
+    headers: str
     body: str
 
 
 class SendResult(NamedTuple):
     """The result of a job. Without `made` it was not started, or cancelled: its outcome is unknown.
 
-    `error` is None for a 2xx answer within the deadline; `status`, `headers` and `body` are the
-    receiver's, None without an answer.
+    `error` is None for a 2xx answer within the deadline; `status`, `headers` (JSON text like those of a job)
+    and `body` are the receiver's, None without an answer.
     """
 
     number: int
@@ -57,7 +62,7 @@ class SendResult(NamedTuple):
     latency_ms: int = 0
     status: int | None = None
     error: str | None = None
-    headers: Headers | None = None
+    headers: str | None = None
     body: str | None = None
 
 
@@ -193,9 +198,8 @@ class Sender:
         latency_ms = round((time.monotonic() - began) * 1000)
         if response is None:
             return SendResult(job.number, True, latency_ms, error=error)
-        return SendResult(
-            job.number, True, latency_ms, response.status, error, response.headers, response.body
-        )
+        headers = dumps(response.headers)
+        return SendResult(job.number, True, latency_ms, response.status, error, headers, response.body)
 
     async def _post(self, queue: _Queue, job: Job) -> Response:
         loop = asyncio.get_running_loop()
@@ -214,7 +218,8 @@ class Sender:
             if connection is None:
                 connection = await connect(target, livemode=job.livemode)
             try:
-                response = await connection.post(job.path, job.headers, job.body.encode(), on_sent)
+                headers = json.loads(job.headers)
+                response = await connection.post(job.path, headers, job.body.encode(), on_sent)
             except (Failed, OSError):
                 connection.close()
                 # Receivers close idle connections; one that closed as our request was sent is no failure.

@@ -74,8 +74,8 @@ class Sending:
             latency_ms=12,
             status=200,
             error=None,
-            request_headers=[("Ledger-Attempt", "1")],
-            response_headers=[("content-type", "text/plain")],
+            request_headers='[["Ledger-Attempt","1"]]',
+            response_headers='[["content-type","text/plain"]]',
             response_body="ok",
             retry_in_ms=None,
         )

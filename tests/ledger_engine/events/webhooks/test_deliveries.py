@@ -6,6 +6,7 @@ import pytest
 
 from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest, NotFound
 from ledger_engine.core.ids import first_at
+from ledger_engine.core.records import dumps
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import PageRequest
@@ -78,7 +79,7 @@ async def test_what_was_sent_of_a_user_is_for_those_who_may_read_users(
 async def test_headers_of_one_name_are_one_list(sending: Sending) -> None:
     (event,) = await sending.happen()
     headers = [("set-cookie", "a=1"), ("server", "x"), ("set-cookie", "b=2")]
-    await sending.record(sending.outcome(event, response_headers=headers))
+    await sending.record(sending.outcome(event, response_headers=dumps(headers)))
     (delivery,) = await sending.deliveries()
     response = delivery.attempts[0]["response"]
     assert response is not None

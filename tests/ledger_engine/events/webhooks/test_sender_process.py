@@ -9,9 +9,11 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
+from ledger_engine.core.records import dumps
 from ledger_engine.events.webhooks import sender_process
 from ledger_engine.events.webhooks.sender_process import Lines, SenderProcess
 from ledger_engine.events.webhooks.sending import Job, SendResult
@@ -23,7 +25,7 @@ pytestmark = pytest.mark.process
 
 def job(number: int, receiver: Receiver, body: str = "{}") -> Job:
     headers = [("Host", "x"), ("Content-Length", str(len(body.encode()))), ("Ledger-Event-Id", str(number))]
-    return Job(number, "whe_1", True, False, "127.0.0.1", receiver.port, False, "/hook", headers, body)
+    return Job(number, "whe_1", True, False, "127.0.0.1", receiver.port, False, "/hook", dumps(headers), body)
 
 
 class Owner:
@@ -92,6 +94,24 @@ async def test_jobs_go_out_in_their_order_with_their_bytes() -> None:
     assert [(answer.number, answer.status, answer.error) for answer in answers] == [
         (number, 200, None) for number in range(200)
     ]
+
+
+async def test_what_is_submitted_in_one_turn_of_the_loop_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    encode = sender_process._encode
+
+    def noted(line: list[Any]) -> bytes:
+        written.append(line[0])
+        return encode(line)
+
+    async with receiving(hang) as receiver, owning() as owner:
+        monkeypatch.setattr(sender_process, "_encode", noted)
+        for number in range(5):
+            owner.sender.submit(job(number, receiver))
+        owner.sender.drop("whe_1")
+        answers = await owner.answered(4)
+        assert written == ["jobs", "drop"]
+    assert not any(answer.made for answer in answers)
 
 
 async def test_it_is_started_when_it_is_asked_for_and_not_before() -> None:
@@ -232,7 +252,7 @@ async def test_when_its_owner_is_killed_it_ends_without_a_word() -> None:
         os.close(writing)
         os.close(reading)
         for number in range(1, 101):
-            sender.stdin.write(sender_process._encode(["job", *job(number, receiver)]))
+            sender.stdin.write(sender_process._encode(["jobs", job(number, receiver)]))
             await receiver.until_received(number)
         sender.stdin.close()
         assert (await sender.stderr.read(), await sender.wait()) == (b"", 0)

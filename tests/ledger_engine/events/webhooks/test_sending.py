@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from ledger_engine.core.records import dumps
 from ledger_engine.events.webhooks import exchange, sending
 from ledger_engine.events.webhooks.addresses import parse_url
 from ledger_engine.events.webhooks.sending import Job, Sender, SendResult
@@ -66,7 +67,7 @@ class Sending:
                 target.port,
                 target.tls,
                 target.path,
-                headers,
+                dumps(headers),
                 "{}",
             )
         )
