@@ -73,6 +73,15 @@ EVENTS_KEYS: list[BindingType] = [
     _key("p", "pause", "pause or resume", show=True),
 ]
 
+# The first two instead of Textual's own, which move the focus.
+OVERVIEW_KEYS: list[BindingType] = [
+    _key("tab", "tile(1)", "next tile", show=True),
+    _key("shift+tab", "tile(-1)", "previous tile", show=True),
+    _key("down,j", "choose(1)", "next row of the tile"),
+    _key("up,k", "choose(-1)", "row before it"),
+    _key("enter", "open", "open", show=True),
+]
+
 TOKEN_KEYS: list[BindingType] = [
     _key("x", "exchange", "exchange for tokens", show=True),
     _key("t", "rotate", "rotate now", show=True),

@@ -47,6 +47,7 @@ TOGETHER: list[list[Binding]] = [
     _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TOKEN_KEYS]),
     _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.EVENTS_KEYS, *actions.TABLE_KEYS]),
     *map(_of_a_resource, RESOURCES),
+    _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.OVERVIEW_KEYS]),
 ]
 BY_ID: dict[str, Binding] = {binding.id or "": binding for group in TOGETHER for binding in group}
 

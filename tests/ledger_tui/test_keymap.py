@@ -16,7 +16,7 @@ def test_every_binding_is_named_so_that_none_is_lost() -> None:
     assert whole["filter"] == "slash"
 
 
-@pytest.mark.parametrize("key", ["z", "ctrl+r", "f5", "shift+tab", "Y,ctrl+r", "Z", "%", "ü", "/,ctrl+f5"])
+@pytest.mark.parametrize("key", ["z", "ctrl+r", "f5", "shift+f5", "Y,ctrl+r", "Z", "%", "ü", "/,ctrl+f5"])
 def test_a_key_may_be_any_that_a_terminal_sends(key: str) -> None:
     assert "refresh" in keymap({"refresh": key, "filter": "ctrl+g"}, "f")
 
@@ -34,15 +34,15 @@ def test_a_key_may_be_any_that_a_terminal_sends(key: str) -> None:
         ({"refresh": "f5,ctrl+q"}, 'keys.refresh: "ctrl+q" is reserved: it quits'),
         ({"show.accounts": "k"}, 'keys.show.accounts: "k" is already the key of move.-1'),
         (
-            {"filter": "tab", "quit": "ctrl+i"},
-            '"tab" is already the key of quit: a terminal sends the same for "ctrl+i".',
+            {"filter": "backspace", "quit": "ctrl+h"},
+            '"backspace" is already the key of quit: a terminal sends the same for "ctrl+h".',
         ),
         (
             {"refresh": "ctrl+m"},
             '"ctrl+m" is already the key of open: a terminal sends the same for "enter".',
         ),
         ({"refresh": "ctrl+["}, 'is already the key of back: a terminal sends the same for "escape".'),
-        ({"refresh": "ctrl+h", "follow": "backspace"}, 'a terminal sends the same for "'),
+        ({"refresh": "ctrl+i"}, 'is already the key of tile.1: a terminal sends the same for "tab"'),
         ({"refresh": "shift+j"}, 'keys.refresh: "J" is already the key of raw'),
         ({"refresh": "shift+1"}, 'keys.refresh: for "shift+1" write the character it types'),
         ({"refresh": "shift+/"}, "write the character it types"),

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections import Counter
+from datetime import UTC, datetime
 from typing import NamedTuple
 from urllib.parse import quote
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.lists import fetch_page
-from ledger_tui.state.figures import Balances, Health, OpenInvoices, overdue, sums_of
-from ledger_tui.state.window import Page, Record, Want
+from ledger_tui.client.lists import Paging, fetch_page
+from ledger_tui.state.endpoint_health import EndpointHealth, health_of
+from ledger_tui.state.figures import Balances, Stage, Stages, overdue_by_age, sums_of
+from ledger_tui.state.window import PAGE_SIZE, Page, Record, Want
 
 ENDPOINTS_READ = 5
+DELIVERIES_DRAWN = 50  # of each endpoint; each brings the bodies of its attempts
 
 
 class Postings(NamedTuple):
@@ -45,31 +46,62 @@ async def read_postings(api: Api, known: str | None, pages: int) -> Postings:
     return Postings(rows, False, now, pages)
 
 
-async def read_open_invoices(api: Api, pages: int) -> OpenInvoices:
-    """Return the open invoices. Raises NotOffered when the server has no list of invoices."""
-    rows, whole = await _read_pages(api, "/v1/invoices", {"status": "open"}, pages, "invoices.list")
-    today = time.strftime("%Y-%m-%d", time.gmtime(api.session.server_time))
-    return OpenInvoices(sums_of(rows, "amount"), len(rows), overdue(rows, today), not whole)
+async def read_invoices(api: Api, pages: int) -> Stages:
+    """Return the invoices by state; at most 2 × `pages` + 1 requests.
+
+    Of the paid ones, which only become more, one page is counted. Raises NotOffered when the server has no
+    list of invoices.
+    """
+    stages, overdue = [], [0]
+    for status, most in (("draft", pages), ("open", pages), ("paid", 1)):
+        rows, whole = await _read_pages(api, "/v1/invoices", {"status": status}, most, "invoices.list")
+        stages.append(Stage(status, len(rows), not whole, sums_of(rows, "amount")))
+        if status == "open":
+            today = datetime.fromtimestamp(api.session.server_time, UTC).date()
+            overdue = overdue_by_age(rows, today)
+    return Stages(stages, overdue)
 
 
-async def read_health(api: Api) -> Health:
-    """Return the health of the endpoints; at most 1 + ENDPOINTS_READ requests.
+async def read_orders(api: Api, pages: int) -> Stages:
+    """Return the orders by state; at most 2 × `pages` + 1 requests, one of them for those shipped."""
+    stages = []
+    for status, most in (("open", pages), ("paid", pages), ("shipped", 1)):
+        rows, whole = await _read_pages(api, "/api/orders", {"status": status}, most, None, "cursor")
+        stages.append(Stage(status, len(rows), not whole))
+    return Stages(stages)
+
+
+async def read_requests(api: Api, known: str | None, pages: int) -> list[Record]:
+    """Return the newest requests of the log, back to the known one; at most `pages` requests.
+
+    Raises NotOffered where the server keeps no log.
+    """
+    rows: list[Record] = []
+    cursor: str | None = None
+    for _ in range(pages):
+        page = await _read_page(api, "/v1/requests", {}, cursor, "requests", "cursor")
+        rows += page.rows
+        cursor = page.older
+        if cursor is None or any(row.get("id") == known for row in page.rows):
+            break
+    return rows
+
+
+async def read_events(api: Api, limit: int) -> list[Record]:
+    """Return the newest events. Raises NotOffered where the server shows none."""
+    return [*(await _read_page(api, "/v1/events", {}, None, "events", "cursor", limit)).rows]
+
+
+async def read_health(api: Api) -> list[EndpointHealth]:
+    """Return the health of the first endpoints; at most 1 + ENDPOINTS_READ requests.
 
     Raises NotOffered where the server shows no endpoints.
     """
-    endpoints, deliveries = await read_deliveries(api)
-    states = Counter[str]()
-    newest_failure: tuple[str, str] | None = None
-    for delivery in deliveries:
-        states[str(delivery.get("status"))] += 1
-        failure = _failure(delivery)
-        if failure is not None and (newest_failure is None or failure > newest_failure):
-            newest_failure = failure
-    disabled = sum(1 for endpoint in endpoints if endpoint.get("status") == "disabled")
-    return Health(len(endpoints), disabled, dict(states), newest_failure[1] if newest_failure else None)
+    endpoints, deliveries = await read_deliveries(api, DELIVERIES_DRAWN)
+    return health_of(endpoints, deliveries)
 
 
-async def read_deliveries(api: Api) -> tuple[list[Record], list[Record]]:
+async def read_deliveries(api: Api, each: int = PAGE_SIZE) -> tuple[list[Record], list[Record]]:
     """Return the endpoints, and the newest deliveries of the first ENDPOINTS_READ.
 
     Raises as `read_health` does.
@@ -78,27 +110,23 @@ async def read_deliveries(api: Api) -> tuple[list[Record], list[Record]]:
     deliveries: list[Record] = []
     for endpoint in endpoints[:ENDPOINTS_READ]:
         path = f"/v1/webhook_endpoints/{quote(str(endpoint.get('id')), safe='')}/deliveries"
-        deliveries += (await _read_page(api, path, {})).rows
+        deliveries += (await _read_page(api, path, {}, limit=each)).rows
     return [*endpoints], deliveries
 
 
-def _failure(delivery: Record) -> tuple[str, str] | None:
-    """Return when the delivery's last attempt failed and why; None if it did not."""
-    attempts = delivery.get("attempts")
-    last = attempts[-1] if isinstance(attempts, list) and attempts else None
-    if not isinstance(last, dict) or last.get("error") is None:
-        return None
-    return str(last.get("attempted_at")), str(last["error"])
-
-
 async def _read_pages(
-    api: Api, path: str, filters: dict[str, str], pages: int, part: str | None
+    api: Api,
+    path: str,
+    filters: dict[str, str],
+    pages: int,
+    part: str | None,
+    paging: Paging = "starting_after",
 ) -> tuple[list[Record], bool]:
-    """Return the newest objects of a ledger list, and whether those are all."""
+    """Return the newest objects of a list, and whether those are all."""
     rows: list[Record] = []
     cursor: str | None = None
     for _ in range(pages):
-        page = await _read_page(api, path, filters, cursor, part)
+        page = await _read_page(api, path, filters, cursor, part, paging)
         rows += page.rows
         cursor = page.older
         if cursor is None:
@@ -107,7 +135,13 @@ async def _read_pages(
 
 
 async def _read_page(
-    api: Api, path: str, filters: dict[str, str], cursor: str | None = None, part: str | None = None
+    api: Api,
+    path: str,
+    filters: dict[str, str],
+    cursor: str | None = None,
+    part: str | None = None,
+    paging: Paging = "starting_after",
+    limit: int = PAGE_SIZE,
 ) -> Page:
     """Return a page, as the lists read it; raises when the answer is not a ledger's."""
-    return await fetch_page(api, path, "starting_after", filters, Want(0, "page", 0, cursor), part)
+    return await fetch_page(api, path, paging, filters, Want(0, "page", 0, cursor, limit), part)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
 
 from ledger_tui.state.window import Record
 
@@ -32,21 +32,28 @@ class Balances:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenInvoices:
-    sums: Sequence[Sum]
+class Stage:
+    """The objects in one state; `partial` when there are more than were counted."""
+
+    status: str
     count: int
-    overdue: int
-    partial: bool
+    partial: bool = False
+    sums: Sequence[Sum] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
-    """The state of the newest deliveries of each endpoint."""
+class Stages:
+    """How many objects are in each state, in the order of their life.
 
-    endpoints: int
-    disabled: int
-    by_status: Mapping[str, int] = field(default_factory=dict)
-    last_error: str | None = None
+    `overdue` counts the open invoices past their date by age, one number for each of `OVERDUE_AGES`.
+    """
+
+    stages: Sequence[Stage]
+    overdue: Sequence[int] = ()
+
+
+# The ages of overdue invoices: the most days past the date, and the name of the age.
+OVERDUE_AGES: Sequence[tuple[float, str]] = ((7, "≤ 7 d"), (30, "≤ 30 d"), (float("inf"), "> 30 d"))
 
 
 def sums_of(records: Iterable[Record], amount: str) -> list[Sum]:
@@ -60,10 +67,17 @@ def sums_of(records: Iterable[Record], amount: str) -> list[Sum]:
     return [Sum(currency, amounts[currency], count) for currency, count in counts.most_common()]
 
 
-def overdue(invoices: Iterable[Record], today: str) -> int:
-    """Return how many invoices are due before a date such as `2026-11-20`."""
-    dues = (record.get("due_date") for record in invoices)
-    return sum(1 for due in dues if isinstance(due, str) and due < today)
+def overdue_by_age(invoices: Iterable[Record], today: date) -> list[int]:
+    """Return how many invoices are past their due date, by `OVERDUE_AGES`."""
+    counts = [0] * len(OVERDUE_AGES)
+    for invoice in invoices:
+        try:
+            days = (today - date.fromisoformat(str(invoice.get("due_date")))).days
+        except ValueError:
+            continue
+        if days > 0:
+            counts[next(n for n, (most, _name) in enumerate(OVERDUE_AGES) if days <= most)] += 1
+    return counts
 
 
 class PostingRate:

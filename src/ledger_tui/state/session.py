@@ -48,6 +48,7 @@ class Session:
         self.profile = ""  # the user's name for this server
         self.state = ConnectionState.CONNECTING
         self.sentence = ""
+        self.progress: float | None = None  # the share of the demo's data that is loaded, while it starts
         self.retries = 0
         self.next_try_at = 0.0
         self.wait_until = 0.0
@@ -92,7 +93,9 @@ class Session:
         """Note that another credential is used from now on."""
         self.credentials += 1
 
-    def starting(self) -> None:
+    def starting(self, progress: float | None = None) -> None:
+        """Note that the own server is starting, and which share of a demo's data is loaded."""
+        self.progress = progress
         self._to(ConnectionState.STARTING)
 
     def ended(self, sentence: str) -> None:

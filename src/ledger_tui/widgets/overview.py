@@ -1,75 +1,154 @@
-"""The overview: the state of the ledger on one screen."""
+"""The overview: the state of the ledger on one screen, as tiles that lead to the lists behind them."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 from textual import events, work
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Container
 from textual.content import Content
 from textual.widgets import Static
 
-from ledger_tui.actions import VIEW_KEYS
+from ledger_tui.actions import OVERVIEW_KEYS, VIEW_KEYS
 from ledger_tui.client import figures
 from ledger_tui.client.errors import ClientError, NotOffered
 from ledger_tui.handlers import handles
-from ledger_tui.messages import FigureLoaded, NamesLoaded
-from ledger_tui.resources.base import Cell, Place, Tone
-from ledger_tui.resources.transactions import TRANSACTIONS
+from ledger_tui.messages import FigureLoaded, LinkFollowed, NamesLoaded, ObjectFound
+from ledger_tui.resources.base import Link, Place
 from ledger_tui.state import plot
-from ledger_tui.state.figures import BUCKET_SECONDS, Balances, Health, OpenInvoices, PostingRate, Sum
-from ledger_tui.state.money import format_amount
-from ledger_tui.state.text import fit, literal
+from ledger_tui.state.balance_history import BalanceHistory
+from ledger_tui.state.figures import BUCKET_SECONDS, Balances, PostingRate
+from ledger_tui.state.request_figures import Answered, RequestFigures
+from ledger_tui.state.session import ConnectionState
+from ledger_tui.state.text import literal
 from ledger_tui.state.window import Record
-from ledger_tui.widgets.columns import GAP, MARGIN, fit_columns
-from ledger_tui.widgets.panel import Lines, Panel
+from ledger_tui.widgets import overview_tiles as tiles
+from ledger_tui.widgets.blank import Row
 from ledger_tui.widgets.status_bar import awaited
+from ledger_tui.widgets.tile import Tile, TileContent, sentence
 from ledger_tui.widgets.view import Context, View
 
 _PAGES = 10  # read at most for one figure, on a server with a high rate limit
+_PAGES_OF_STAGE = 3
 _GENEROUS_LIMIT = 600
 _PACE_SECONDS = 0.15  # between figures on a server with a small burst
-_AXIS = 8  # cells left of the plot
-_TALL_ROWS = 32  # from this height on the latest postings are shown
-_LATEST = 40
-_PARTS = {"invoices": "invoices.list", "health": "webhook_endpoints"}
+_WIDE_COLUMNS = 100  # from this width on the webhooks are beside the events
+_TALL_ROWS = 30
+_EVENTS = 60
+_HISTORY_POINTS = 120
+_FIGURES = ("balances", "postings", "events", "invoices", "orders", "requests", "webhooks")
+_PARTS = {
+    "invoices": "invoices.list",
+    "requests": "requests",
+    "webhooks": "webhook_endpoints",
+    "events": "events",
+}
 _LACKS = {
     "invoices": "This server has no list of invoices.",
-    "health": "This server shows no webhook deliveries.",
+    "webhooks": "This server shows no webhook deliveries.",
 }
 
 
 class Overview(View, can_focus=True):
-    """Reads its figures one after the other, within the share of the rate limit that polling may use."""
+    """Reads its figures one after the other, within the share of the rate limit that polling may use.
 
-    BINDINGS = VIEW_KEYS
+    One tile is current: `tab` goes to the next, the arrows choose a row in it, and enter opens that.
+    """
+
+    BINDINGS = [*OVERVIEW_KEYS, *VIEW_KEYS]
 
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(place, context)
         self.rate = PostingRate()
-        self.figures: dict[str, Any] = {}
+        self.history = BalanceHistory()
+        self.requests = RequestFigures()
+        self.figures: dict[str, Any] = {}  # a text in place of a figure says why there is none
         self.latest: list[Record] = []
         self.problem = ""
         self._requests = 1
         self._reading = False
+        self._at = 0
+
+        def tile(name: str, title: str, draw: Callable[[Any, int, int], TileContent], kind: str) -> Tile:
+            def draw_figure(width: int, height: int) -> TileContent:
+                figure = self.figures.get(name)
+                if figure is None:
+                    return sentence(awaited(self.context.session).plain, width)
+                return sentence(figure, width) if isinstance(figure, str) else draw(figure, width, height)
+
+            return Tile(title, draw_figure, Link(title, kind), id=f"tile-{name}")
+
+        self.tiles = (
+            tile("balances", "balances", self._balances, "accounts"),
+            tile("postings", "postings / min", self._postings, "transactions"),
+            tile("invoices", "invoices ▸ paid", tiles.invoices, "invoices"),
+            tile("orders", "orders ▸ shipped", tiles.orders, "orders"),
+            tile("requests", "requests", tiles.requests, "requests"),
+            tile("webhooks", "webhooks", tiles.webhooks, "webhook_endpoints"),
+            tile("events", "newest events", self._events, "events"),
+        )
 
     def compose(self) -> ComposeResult:
         yield Static(id="overview-caption")
-        with Horizontal(classes="upper"):
-            yield Panel("balances", self._draw_balances, id="balances")
-            with Vertical():
-                yield Panel("rate limit", self._draw_limit, id="limit")
-                yield Panel("open invoices", self._draw_invoices, id="invoices-open")
-                yield Panel("webhook deliveries, the newest", self._draw_health, id="health")
-        yield Panel("postings per minute", self._draw_rate, id="rate")
-        yield Panel("latest postings", self._draw_latest, id="latest")
+        yield Row(*self.tiles[:2], classes="upper")
+        yield Row(*self.tiles[2:5], classes="middle")
+        yield Container(*self.tiles[5:], classes="lower")
+
+    def on_mount(self) -> None:
+        self.tiles[0].current = True
 
     def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.width >= _WIDE_COLUMNS, "-wide")
         self.set_class(event.size.height >= _TALL_ROWS, "-tall")
+        self._draw_caption()
+
+    # ------------------------------------------------------------------ the tiles
+
+    @property
+    def tile(self) -> Tile:
+        """The current tile."""
+        return self.tiles[self._at]
+
+    @property
+    def selected(self) -> Record | None:
+        chosen = self.tile.chosen
+        return chosen.record if chosen is not None else None
+
+    def _go_to(self, tile: Tile) -> None:
+        self.tile.current = False
+        self.tile.refresh()
+        self._at = self.tiles.index(tile)
+        tile.current = True
+        tile.refresh()
+        self.refresh_bindings()
+
+    def action_tile(self, step: int) -> None:
+        self._go_to(self.tiles[(self._at + step) % len(self.tiles)])
+
+    def action_choose(self, step: int) -> None:
+        self.tile.move(step)
+        self.refresh_bindings()
+
+    def action_open(self) -> None:
+        chosen, link = self.tile.chosen, self.tile.link
+        if chosen is not None and chosen.record is not None and link.record_id is not None:
+            self.post_message(ObjectFound(link.resource, chosen.record, by_link=True))
+        else:
+            self.post_message(LinkFollowed(link))
+
+    @handles(Tile.Clicked)
+    def tile_clicked(self, message: Tile.Clicked) -> None:
+        """Go to the tile and row that was clicked; open it when it was chosen already."""
+        message.stop()
+        again = message.tile.choose_at(message.at) and message.tile is self.tile
+        if again:
+            self.action_open()
+        else:
+            self._go_to(message.tile)
 
     # ------------------------------------------------------------------ reading
 
@@ -83,36 +162,45 @@ class Overview(View, can_focus=True):
 
     @work(group="figures", exclusive=True, exit_on_error=False)
     async def _read(self) -> None:
-        api, session = self.context.api, self.context.session
+        session, traffic = self.context.session, self.context.traffic
         generous = session.limit is None or session.limit >= _GENEROUS_LIMIT
-        pages = _PAGES if generous else 1
-        before = self.context.traffic.count
-        for name in ("rate", "balances", "invoices", "health"):
+        before = traffic.count
+        for name in _FIGURES:
             if _PARTS.get(name) in session.missing_parts:
-                self.post_message(FigureLoaded(name, _LACKS[name]))
+                self.post_message(FigureLoaded(name, None))
                 continue
             try:
-                match name:
-                    case "rate":
-                        figure: Any = await figures.read_postings(api, self.rate.newest, pages)
-                    case "balances":
-                        figure = await figures.read_balances(api, pages)
-                    case "invoices":
-                        figure = await figures.read_open_invoices(api, min(pages, 3))
-                    case _:
-                        figure = await figures.read_health(api)
+                figure = await self._read_figure(name, _PAGES if generous else 1)
             except NotOffered:
-                figure = _LACKS.get(name, "This server does not have it.")
+                figure = None
             except ClientError as error:
                 figure = literal(error)
             self.post_message(FigureLoaded(name, figure))
             if not generous:
                 await asyncio.sleep(_PACE_SECONDS)
-        self.post_message(FigureLoaded("done", max(1, self.context.traffic.count - before)))
+        self.post_message(FigureLoaded("done", max(1, traffic.count - before)))
+
+    async def _read_figure(self, name: str, pages: int) -> Any:
+        api = self.context.api
+        match name:
+            case "postings":
+                return await figures.read_postings(api, self.rate.newest, pages)
+            case "balances":
+                return await figures.read_balances(api, pages)
+            case "events":
+                return await figures.read_events(api, _EVENTS)
+            case "invoices":
+                return await figures.read_invoices(api, min(pages, _PAGES_OF_STAGE))
+            case "orders":
+                return await figures.read_orders(api, min(pages, _PAGES_OF_STAGE))
+            case "requests":
+                return await figures.read_requests(api, self.requests.newest, min(pages, _PAGES_OF_STAGE))
+            case _:
+                return await figures.read_health(api)
 
     @handles(FigureLoaded)
     def take_figure(self, message: FigureLoaded) -> None:
-        """Show a figure; a text in its place says why there is none."""
+        """Show a figure; a text in its place says why there is none, and None that the server lacks it."""
         message.stop()
         name, figure = message.name, message.figure
         if name == "done":
@@ -120,46 +208,80 @@ class Overview(View, can_focus=True):
             self._requests = figure
             session = self.context.session
             self.next_poll_at = session.clock() + session.pause_after(figure)
-        elif isinstance(figure, figures.Postings):
+        elif figure is None:
+            self._take_lack(name)
+        elif isinstance(figure, str):
+            self.figures[name] = figure
+        elif name == "postings":
             self.rate.take(figure.rows, now=figure.now, reached=figure.reached)
-            self.figures["rate"] = self.rate
-            self.latest = figure.rows[:_LATEST]
-        elif name == "balances" and not isinstance(figure, str):
-            balances, accounts = figure
-            self.figures["balances"] = balances
-            if accounts:
-                self.context.session.saw_livemode(accounts[0].get("livemode"))
-            if self.context.names.learn(accounts):
-                self.post_message(NamesLoaded())
+            self.history.take(figure.rows, reached=figure.reached, currency=self.context.names.currency)
+            self.latest = figure.rows[:_EVENTS] if figure.rows else self.latest
+            self.figures[name] = self.rate
+        elif name == "balances":
+            self._take_balances(*figure)
+        elif name == "requests":
+            own = {each.request_id for each in self.context.traffic if each.request_id}
+            self.requests.take(figure, own)
+            self.figures[name] = self.requests
         else:
             self.figures[name] = figure
         self._draw()
+
+    def _take_balances(self, balances: Balances, accounts: list[Record]) -> None:
+        self.figures["balances"] = balances
+        if accounts:
+            self.context.session.saw_livemode(accounts[0].get("livemode"))
+        if self.context.names.learn(accounts):
+            self.post_message(NamesLoaded())
+
+    def _take_lack(self, name: str) -> None:
+        """Show what there is in place of a part that the server lacks."""
+        if name == "requests":
+            own = (Answered(each.status, each.duration_ms) for each in self.context.traffic)
+            self.requests.replace(own)
+            self.figures[name] = self.requests
+        elif name == "events":
+            self.figures[name] = self.latest
+        else:
+            self.figures[name] = _LACKS[name]
 
     def failed(self, problem: str) -> None:
         self.problem = problem
         self._reading = False
         self._draw()
 
+    # ------------------------------------------------------------------ drawing
+
     def tick(self) -> None:
         super().tick()
-        for name in ("#limit", "#rate"):  # the time to the reset and the bars change without a request
-            self.query_one(name).refresh()
+        self.tiles[1].refresh()  # the bars move without a request
 
     def session_changed(self) -> None:
-        if not self.figures:
+        if len(self.figures) < len(_FIGURES):
             self._draw()
+        else:
+            self._draw_caption()
 
     def _draw(self) -> None:
-        now = time.strftime("%H:%M:%S", time.gmtime(self.context.session.server_time))
+        self._draw_caption()
+        for tile in self.tiles:
+            tile.refresh()
+
+    def _draw_caption(self) -> None:
+        session = self.context.session
+        now = time.strftime("%H:%M:%S", time.gmtime(session.server_time))
         right = f"✕ {self.problem} " if self.problem else f"{now} UTC "
-        left = " Overview"
-        width_left = max(1, self.size.width - len(left) - len(right))
+        left = Content.styled(" Overview", "bold")
+        if session.state is ConnectionState.STARTING and session.progress is not None:
+            filled, empty = plot.meter(session.progress, max(10, self.size.width // 3))
+            loaded = f" {session.progress:.0%} of the demo's data loaded"
+            left = Content.assemble(left, "  ", (filled, "$accent"), (empty, "$faint"), (loaded, "$muted"))
+            right = ""
+        width_left = max(1, self.size.width - left.cell_length - len(right))
         style = "bold $error" if self.problem else "$muted"
         self.query_one("#overview-caption", Static).update(
-            Content.assemble((left, "bold"), " " * width_left, (right, style))
+            Content.assemble(left, " " * width_left, (right, style))
         )
-        for panel in self.query(Panel):
-            panel.refresh()
 
     def names_loaded(self) -> None:
         self._draw()
@@ -167,133 +289,20 @@ class Overview(View, can_focus=True):
     def shown_path(self) -> str:
         return "/v1/accounts"
 
-    # ------------------------------------------------------------------ drawing
-
-    def _figure(self, name: str) -> tuple[Any, Lines]:
-        """Return a figure, or None and the lines to show instead."""
-        figure = self.figures.get(name)
-        if figure is None:
-            return None, [[Cell(awaited(self.context.session).plain, "dim")]]
-        if isinstance(figure, str):
-            return None, [[Cell(figure, "dim")]]
-        return figure, []
-
-    def _draw_balances(self, width: int, height: int) -> Lines:
-        balances, instead = self._figure("balances")
-        if not isinstance(balances, Balances):
-            return instead
-        if not balances.accounts:
-            return [[Cell("No accounts yet.", "dim")]]
-        lines = _sum_lines(balances.sums, height - 1, "account")
-        text = f"{balances.accounts:,} account{'s' if balances.accounts != 1 else ''}"
-        text = f"of the newest {text}" if balances.partial else f"{text} in all"
-        return [*lines, [Cell(text, "dim")]]
-
-    def _draw_limit(self, width: int, _height: int) -> Lines:
-        session = self.context.session
-        if not session.limit or session.remaining is None:
-            return [[Cell("This server sends no rate limit.", "dim")]]
-        share = session.remaining / session.limit
-        filled, empty = plot.meter(share, max(4, min(24, width - 22)))
-        tone: Tone = "warn" if share < 0.1 else "accent"
-        left = Cell(f"  {session.remaining:,} of {session.limit:,} left")
-        reset = Cell(f"resets in {session.reset_seconds} s", "dim")
-        return [[Cell(filled, tone), Cell(empty, "dim"), left], [reset]]
-
-    def _draw_invoices(self, _width: int, _height: int) -> Lines:
-        invoices, instead = self._figure("invoices")
-        if not isinstance(invoices, OpenInvoices):
-            return instead
-        if not invoices.count:
-            return [[Cell("No open invoices.", "dim")]]
-        more = "+" if invoices.partial else ""
-        late: list[Cell] = [Cell(f" · {invoices.overdue} overdue", "warn")] if invoices.overdue else []
-        sums = [f"{literal(one.currency)} {format_amount(one.amount, one.currency)}" for one in invoices.sums]
-        return [[Cell(f"◐ {invoices.count}{more} open", "accent"), *late], [Cell(" · ".join(sums))]]
-
-    def _draw_health(self, width: int, _height: int) -> Lines:
-        health, instead = self._figure("health")
-        if not isinstance(health, Health):
-            return instead
-        if not health.endpoints:
-            return [[Cell("No webhook endpoints.", "dim")]]
-        states = health.by_status
-        cells = [
-            Cell(f"✓ {states.get('succeeded', 0)}", "plus"),
-            Cell(f"   ◔ {states.get('pending', 0)} waiting", "accent" if states.get("pending") else "dim"),
-            Cell(f"   ✕ {states.get('failed', 0)} failed", "bad" if states.get("failed") else "dim"),
-        ]
-        of = f"to {health.endpoints} endpoint{'s' if health.endpoints != 1 else ''}"
-        lines = [cells, [Cell(of, "dim")]]
-        if health.disabled:
-            lines[1].append(Cell(f", {health.disabled} disabled", "warn"))
-        if health.last_error:
-            lines.append([Cell(f"last: {literal(health.last_error)}", "minus")])
-        return lines
-
-    def _draw_rate(self, width: int, height: int) -> Lines:
-        rate, instead = self._figure("rate")
-        if not isinstance(rate, PostingRate):
-            return instead
-        columns, rows = width - _AXIS, max(1, height - 2)
+    def _balances(self, figure: Balances, width: int, height: int) -> TileContent:
+        # The same minutes as the bars of the postings show.
+        seconds = max(1, self.tiles[1].size.width - tiles.AXIS) * BUCKET_SECONDS
         now = self.context.session.server_time
-        values = rate.per_minute(now, columns)
-        known = [value for value in values if value is not None]
-        top = plot.nice_top(max(known, default=0.0))
-        lines = []
-        has_middle = rows % 2 and rows > 4 and top % 2 == 0
-        labels = {0: top, rows - 1: 0.0} | ({rows // 2: top / 2} if has_middle else {})
-        for number, bars in enumerate(plot.bars(values, rows, top)):
-            label = f"{labels[number]:,.0f}" if number in labels else ""
-            lines.append([Cell(fit(label, _AXIS - 2, "right") + " ┤", "dim"), *_bar_cells(bars)])
-        minute = rate.last_minute(now)
-        summary = "counting…"
-        if minute is not None:
-            mean, guessed = minute
-            summary = f"{'≈ ' if guessed else ''}{mean:,.0f} in the last minute"
-        span = f"each bar is {BUCKET_SECONDS} s, {columns * BUCKET_SECONDS / 60:.0f} minutes"
-        if None in values:
-            span += f", {plot.UNKNOWN} not read"
-        width_left = max(1, width - _AXIS - len(summary) - len(span))
-        return [*lines, [Cell(" " * _AXIS), Cell(span, "dim"), Cell(" " * width_left), Cell(summary)]]
+        earlier = self.history.earlier(figure.sums, now, seconds, _HISTORY_POINTS)
+        return tiles.balances(figure, earlier, seconds / 60, width, height)
 
-    def _draw_latest(self, width: int, height: int) -> Lines:
-        columns = fit_columns(TRANSACTIONS.columns[:-1], width + MARGIN)  # all but the id
-        lines = []
-        for record in self.latest[:height]:
-            cells: list[Cell] = []
-            for number, (column, width_left) in enumerate(columns):
-                cell = column.cell(record, self.context.names)
-                gap = " " * GAP if number else ""
-                cells.append(Cell(gap + fit(cell.text, width_left, column.align), cell.tone))
-            lines.append(cells)
-        return lines or [[Cell("None yet.", "dim")]]
+    def _postings(self, rate: PostingRate, width: int, height: int) -> TileContent:
+        return tiles.postings(rate, self.context.session.server_time, width, height)
+
+    def _events(self, rows: list[Record], width: int, height: int) -> TileContent:
+        lacks = _PARTS["events"] in self.context.session.missing_parts
+        draw = tiles.newest_postings if lacks else tiles.events
+        return draw(rows, self.context.names, width, height)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "back"
-
-
-def _bar_cells(line: str) -> list[Cell]:
-    """Return the cells of a line of bars, with unknown values faint."""
-    parts = re.findall(f"{plot.UNKNOWN}+|[^{plot.UNKNOWN}]+", line)
-    return [Cell(part, "dim" if part.startswith(plot.UNKNOWN) else "accent") for part in parts]
-
-
-def _sum_lines(sums: Any, most: int, each: str) -> list[list[Cell]]:
-    """Return sums as aligned lines; when there are too many, the last line counts those left out."""
-    shown: list[Sum] = list(sums)
-    over = len(shown) - most
-    if over > 0:
-        shown = shown[: max(0, most - 1)]
-    texts = [format_amount(one.amount, one.currency) for one in shown]
-    widest = max(map(len, texts), default=0)
-    lines = []
-    for one, text in zip(shown, texts, strict=True):
-        count = f"  {one.count:,} {each}{'s' if one.count != 1 else ''}" if each else ""
-        tone: Tone = "minus" if one.amount < 0 else "strong"
-        lines.append(
-            [Cell(f"{literal(one.currency):<3}  ", "dim"), Cell(text.rjust(widest), tone), Cell(count, "dim")]
-        )
-    if over > 0:
-        lines.append([Cell(f"and {len(sums) - len(shown)} more currencies", "dim")])
-    return lines

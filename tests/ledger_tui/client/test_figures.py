@@ -49,23 +49,38 @@ async def test_postings_are_read_back_to_the_known_one_and_no_further(
     assert (len(too_many.rows), too_many.reached, too_many.requests) == (100, False, 1)
 
 
-def delivery(status: str, at: str = "", error: str | None = None) -> dict[str, Any]:
+def delivery(status: str, endpoint: int, at: str = "", error: str | None = None) -> dict[str, Any]:
     attempts = [{"attempted_at": at, "error": error}] if at else []
-    return {"id": f"dlv_{at}", "status": status, "attempts": attempts}
+    return {"id": f"dlv_{at}", "status": status, "endpoint": f"whe_{endpoint}", "attempts": attempts}
 
 
-async def test_the_newest_failure_of_all_endpoints_is_the_one_that_is_named(
-    api: Api, server: ContractServer
-) -> None:
-    endpoints = [{"id": f"whe_{n}", "status": "disabled" if n == 2 else "enabled"} for n in (1, 2)]
-    of_one = [delivery("pending", "2026-11-20T02", "refused"), delivery("failed", "2026-11-20T01", "older")]
-    of_two = [
-        delivery("succeeded", "2026-11-20T09"),
-        delivery("failed", "2026-11-20T03", "newest"),
-        delivery("pending"),
+async def test_orders_are_counted_by_state(api: Api, server: ContractServer) -> None:
+    for status in ("open", "paid", "paid", "shipped"):
+        server.orders.append({"id": server.new_id("ord"), "status": status})
+    found = await figures.read_orders(api, 2)
+    assert [(stage.status, stage.count) for stage in found.stages] == [
+        ("open", 1),
+        ("paid", 2),
+        ("shipped", 1),
     ]
+
+
+async def test_more_in_a_state_than_was_read_is_told(api: Api, server: ContractServer) -> None:
+    full = {"data": [{"id": f"inv_{n}"} for n in range(100)], "has_more": True, "next_cursor": "inv_99"}
+    rest = {"data": [{"id": "inv_x", "due_date": "2020-01-01"}], "has_more": False, "next_cursor": None}
+    for page in (full, rest, rest, full):  # two pages of drafts, one of open ones, one of paid ones
+        server.refuse(200, page)
+    found = await figures.read_invoices(api, 2)
+    assert [(stage.count, stage.partial) for stage in found.stages] == [(101, False), (1, False), (100, True)]
+    assert found.overdue == [0, 0, 1]
+
+
+async def test_each_endpoint_has_the_state_of_its_own_deliveries(api: Api, server: ContractServer) -> None:
+    endpoints = [{"id": f"whe_{n}"} for n in (1, 2)]
+    of_one = [delivery("pending", 1, "2026-11-20T02", "refused"), delivery("pending", 1)]
+    of_two = [delivery("succeeded", 2), delivery("failed", 2, "2026-11-20T03", "newest")]
     for page in (endpoints, of_one, of_two):
         server.refuse(200, {"data": page, "has_more": False})
-    health = await figures.read_health(api)
-    assert (health.endpoints, health.disabled, health.last_error) == (2, 1, "newest")
-    assert health.by_status == {"pending": 2, "failed": 2, "succeeded": 1}
+    one, two = await figures.read_health(api)
+    assert (one.marks, one.success, one.last_error) == (["waiting", "retrying"], 0, "refused")
+    assert (two.marks, two.success, two.last_error) == (["failed", "sent"], 0.5, "newest")

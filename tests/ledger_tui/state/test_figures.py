@@ -1,6 +1,6 @@
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
-from ledger_tui.state.figures import BUCKET_SECONDS, PostingRate, Sum, moment, overdue, sums_of
+from ledger_tui.state.figures import BUCKET_SECONDS, PostingRate, Sum, moment, overdue_by_age, sums_of
 
 S = BUCKET_SECONDS
 ONE = 60 / BUCKET_SECONDS  # a minute's rate for one posting in a stretch
@@ -25,9 +25,10 @@ def test_records_that_tell_no_amount_are_left_out() -> None:
     assert sums_of([{"balance": "5", "currency": "USD"}, {"balance": 5}, {}], "balance") == []
 
 
-def test_an_invoice_is_overdue_from_the_day_after_its_date() -> None:
-    dues = [{"due_date": "2026-11-19"}, {"due_date": "2026-11-20"}, {"due_date": None}, {}]
-    assert overdue(dues, "2026-11-20") == 1
+def test_an_invoice_is_overdue_from_the_day_after_its_date_and_counted_by_age() -> None:
+    dues = ("2026-11-20", "2026-11-19", "2026-11-13", "2026-11-12", "2026-10-01", "soon", None)
+    invoices: list[dict[str, object]] = [*({"due_date": due} for due in dues), {}]
+    assert overdue_by_age(invoices, date(2026, 11, 20)) == [2, 1, 1]
 
 
 def test_postings_count_in_the_stretch_they_happened() -> None:

@@ -1,0 +1,326 @@
+"""What each tile of the overview shows, from its figure. Pure: every function fits a width and a height."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from math import floor
+
+from ledger_tui.resources.base import Cell, Column, Link, Resource, Tone
+from ledger_tui.resources.events import EVENTS
+from ledger_tui.resources.invoices import INVOICES
+from ledger_tui.resources.orders import ORDERS
+from ledger_tui.resources.transactions import TRANSACTIONS
+from ledger_tui.state import plot
+from ledger_tui.state.endpoint_health import EndpointHealth, Mark
+from ledger_tui.state.figures import BUCKET_SECONDS, OVERDUE_AGES, Balances, PostingRate, Stage, Stages
+from ledger_tui.state.money import format_amount
+from ledger_tui.state.names import AccountNames
+from ledger_tui.state.request_figures import RequestFigures
+from ledger_tui.state.text import fit, literal
+from ledger_tui.state.window import Record
+from ledger_tui.widgets.tile import TileContent, TileRow, sentence
+
+AXIS = 7  # cells left of the bars
+_PLOT_ROWS = 3  # at most, for one currency
+_LOOKS: Mapping[str, Mapping[str, tuple[str, Tone]]] = {
+    INVOICES.kind: {"draft": ("○", "dim"), "open": ("◐", "accent"), "paid": ("●", "plus")},
+    ORDERS.kind: {"open": ("○", "accent"), "paid": ("◐", "plus"), "shipped": ("●", "dim")},
+}
+_MARKS: Mapping[Mark, Cell] = {
+    "sent": Cell("▪", "plus"),
+    "late": Cell("▫", "plus"),
+    "waiting": Cell("·", "dim"),
+    "retrying": Cell("◔", "warn"),
+    "failed": Cell("✕", "bad"),
+}
+_URL = re.compile(r"^https?://")
+
+
+# ---------------------------------------------------------------------- money
+
+
+def balances(
+    figure: Balances, earlier: Mapping[str, Sequence[int]], minutes: float, width: int, height: int
+) -> TileContent:
+    """Return the balance of each currency, with its course over the last minutes where that is known."""
+    if not figure.accounts:
+        return sentence("No accounts yet.", width)
+    text = f"{figure.accounts:,} account{'s' if figure.accounts != 1 else ''}"
+    fact = [Cell(f"the newest {text}" if figure.partial else text, "dim")]
+    sums = [*figure.sums]
+    if len(sums) > height:
+        sums = sums[: max(0, height - 1)]
+    each = height // max(1, len(sums))
+    amounts = [format_amount(one.amount, one.currency) for one in sums]
+    widest = max(map(len, amounts), default=0)
+    rows: list[TileRow] = []
+    for one, amount in zip(sums, amounts, strict=True):
+        values = earlier.get(one.currency, ())
+        tone: Tone = "minus" if one.amount < 0 else "strong"
+        line = [Cell(f"{literal(one.currency):<4} ", "dim"), Cell(amount.rjust(widest), tone)]
+        change = _change(values, one.currency)
+        used = 5 + widest
+        if each >= 3:
+            rows.append(TileRow([*line, *change, *_over(minutes, change, width - used)]))
+            drawn = plot.line(values, width, min(_PLOT_ROWS, each - 1)) if len(values) > 1 else []
+            rows += [TileRow([Cell(part, "accent")]) for part in drawn]
+            if each > len(drawn) + 1:
+                rows.append(TileRow([]))
+        else:
+            # A line of dots in the room that is left, before the change, which stands at the end.
+            cells = sum(len(cell.text) for cell in change)
+            room = width - used - cells - 2
+            if len(values) > 1 and room >= 4:
+                line += [Cell("  "), Cell(plot.line(values, room, 1)[0], "accent")]
+            rows.append(TileRow([*line, *change]))
+    if len(sums) < len(figure.sums):
+        rows.append(TileRow([Cell(f"and {len(figure.sums) - len(sums)} more currencies", "dim")]))
+    return TileContent(rows, fact)
+
+
+def _change(values: Sequence[int], currency: str) -> list[Cell]:
+    if len(values) < 2:
+        return []
+    change = values[-1] - values[0]
+    if not change:
+        return [Cell("   = 0", "dim")]
+    glyph = "▲" if change > 0 else "▼"
+    tone: Tone = "plus" if change > 0 else "minus"
+    return [Cell(f"  {glyph} {format_amount(change, currency, sign=True)}", tone)]
+
+
+def _over(minutes: float, change: Sequence[Cell], width: int) -> list[Cell]:
+    text = f"  in {minutes:.0f} min"
+    shown = bool(change) and sum(len(cell.text) for cell in change) + len(text) <= width
+    return [Cell(text, "dim")] if shown else []
+
+
+def postings(rate: PostingRate, now: float, width: int, height: int) -> TileContent:
+    """Return a bar for each interval, the newest on the right."""
+    columns, rows = width - AXIS, max(1, height - 1)
+    values = rate.per_minute(now, max(1, columns))
+    top = plot.nice_top(max((value for value in values if value is not None), default=0.0))
+    labels = {0: top, rows - 1: 0.0}
+    if rows % 2 and rows > 4 and top % 2 == 0:
+        labels[rows // 2] = top / 2
+    lines = []
+    for number, bars in enumerate(plot.bars(values, rows, top)):
+        label = f"{labels[number]:,.0f}" if number in labels else ""
+        lines.append(TileRow([Cell(fit(label, AXIS - 2, "right") + " ┤", "dim"), *_bar_cells(bars)]))
+    span = f"{columns * BUCKET_SECONDS / 60:.0f} min, bars of {BUCKET_SECONDS} s"
+    if None in values:
+        span += f", {plot.UNKNOWN} not read"
+    lines.append(TileRow([Cell(" " * AXIS + span + "  now".rjust(columns - len(span)), "dim")]))
+    minute = rate.last_minute(now)
+    if minute is None:
+        return TileContent(lines, [Cell("counting…", "dim")])
+    mean, guessed = minute
+    return TileContent(lines, [Cell(f"{'≈ ' if guessed else ''}{mean:,.0f} in the last minute")])
+
+
+def _bar_cells(line: str) -> list[Cell]:
+    """Return the cells of a line of bars, with unknown values faint."""
+    parts = re.findall(f"{plot.UNKNOWN}+|[^{plot.UNKNOWN}]+", line)
+    return [Cell(part, "dim" if part.startswith(plot.UNKNOWN) else "accent") for part in parts]
+
+
+# ---------------------------------------------------------------------- states
+
+
+def invoices(figure: Stages, width: int, height: int) -> TileContent:
+    """Return the funnel of invoices, and the overdue ones by age."""
+    rows = _stages(figure, INVOICES, width)
+    overdue = [(name, count) for (_days, name), count in zip(OVERDUE_AGES, figure.overdue, strict=True)]
+    total = sum(figure.overdue)
+    tone: Tone = "warn" if total else "dim"
+    link = Link("Open invoices", INVOICES.kind, filters={"status": "open"})
+    fact = [Cell(f"{total} overdue" if total else "none overdue", tone)]
+    if height >= len(rows) + 1 + len(overdue):
+        most = max(1, *(stage.count for stage in figure.stages))
+        rows.append(TileRow([Cell("overdue, of the open ones" if total else "none overdue", "dim")]))
+        for name, count in overdue if total else ():
+            cells = [Cell(f"  {name:<8}", "dim"), Cell(f"{count:>5,} ", "warn" if count else "dim")]
+            rows.append(TileRow([*cells, _bar(count / most, width - 16, "warn")], link))
+    elif total:
+        ages = " · ".join(f"{name} {count}" for name, count in overdue if count)
+        rows.append(TileRow([Cell(f"✕ overdue {total:>5,} ", "warn"), Cell(ages, "dim")], link))
+    return TileContent(rows, fact)
+
+
+def orders(figure: Stages, width: int, height: int) -> TileContent:
+    """Return the orders by state; where it is high, each bar has a line of its own."""
+    rows = _stages(figure, ORDERS, width, tall=height >= 2 * len(figure.stages))
+    waiting = sum(stage.count for stage in figure.stages[:2])
+    return TileContent(rows, [Cell(f"{waiting:,} to do" if waiting else "all shipped", "dim")])
+
+
+def _stages(figure: Stages, resource: Resource, width: int, *, tall: bool = False) -> list[TileRow]:
+    most = max(1, *(stage.count for stage in figure.stages))
+    rows = []
+    for stage in figure.stages:
+        glyph, tone = _LOOKS[resource.kind][stage.status]
+        link = Link(stage.status, resource.kind, filters={"status": stage.status})
+        head = [Cell(f"{glyph} {stage.status:<8}", tone), Cell(f"{_count(stage):>5} ", "strong")]
+        bar_tone: Tone = "accent" if tone == "dim" else tone
+        if tall:
+            rows.append(TileRow([*head, *_sums(stage, width - 16)], link))
+            rows.append(TileRow([_bar(stage.count / most, width, bar_tone)]))
+            continue
+        sums = _sums(stage, width - 16 - 12)
+        room = width - 16 - (len(sums[0].text) if sums else 0)
+        rows.append(TileRow([*head, _bar(stage.count / most, room, bar_tone), *sums], link))
+    return rows
+
+
+def _count(stage: Stage) -> str:
+    return f"{stage.count:,}{'+' if stage.partial else ''}"
+
+
+def _sums(stage: Stage, room: int) -> list[Cell]:
+    """Return the sum of the commonest currency where it fits, and how many others there are."""
+    if not stage.sums:
+        return []
+    one = stage.sums[0]
+    text = f" {format_amount(one.amount, one.currency)} {literal(one.currency)}"
+    if len(stage.sums) > 1:
+        text += f" +{len(stage.sums) - 1}"
+    return [Cell(text, "dim")] if len(text) <= room else []
+
+
+def _bar(share: float, width: int, tone: Tone) -> Cell:
+    """Return a bar, padded to its width; a share above 0 is always visible."""
+    width = max(0, width)
+    filled = plot.meter(max(share, 1 / (8 * width)) if share and width else share, width)[0] if width else ""
+    return Cell(filled.ljust(width), tone)
+
+
+# ---------------------------------------------------------------------- requests and webhooks
+
+
+def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
+    """Return the answers by status, and how long the slowest half and twentieth took."""
+    if not len(figure):
+        return sentence("No requests of other clients yet.", width)
+    counted = figure.by_status()
+    rows = []
+    note = "this dashboard's own" if figure.own else f"the last {len(figure):,} of other clients"
+    shown = counted[: max(1, height - 1)]
+    most = max(count for _status, count in counted)
+    for status, count in shown:
+        tone: Tone = "plus" if status is not None and status < 400 else "minus"
+        if status is None or status >= 500:
+            tone = "bad"
+        head = Cell(f"{'✓' if tone == 'plus' else '✕'} {status or 'none':<5}", tone)
+        link = None if figure.own or status is None else _requests_of(status)
+        rows.append(TileRow([head, Cell(f"{count:>5,} "), _bar(count / most, width - 13, tone)], link))
+    if len(shown) < height:
+        left = len(counted) - len(shown)
+        rows.append(TileRow([Cell(f"and {left} more statuses" if left else note, "dim")]))
+    half, slowest = figure.percentile_ms(50), figure.percentile_ms(95)
+    if half is None or slowest is None:
+        return TileContent(rows)
+    fact = [Cell("p50 ", "dim"), Cell(_ms(half)), Cell("  p95 ", "dim"), Cell(f"{_ms(slowest)} ms")]
+    return TileContent(rows, fact)
+
+
+def _requests_of(status: int) -> Link:
+    return Link(f"Requests answered {status}", "requests", filters={"status": str(status)})
+
+
+def _ms(duration: float) -> str:
+    return f"{duration:,.1f}" if duration < 100 else f"{duration:,.0f}"
+
+
+def webhooks(figure: Sequence[EndpointHealth], width: int, height: int) -> TileContent:
+    """Return a strip of deliveries for each endpoint, the newest on the right."""
+    if not figure:
+        return sentence("No webhook endpoints.", width)
+    failing = sum(1 for each in figure if each.count("failed", "retrying"))
+    fact = [Cell(f"{failing} of {len(figure)} failing", "warn") if failing else Cell("all well", "dim")]
+    shown = figure if len(figure) <= height else figure[: height - 1]
+    each_has = height // max(1, len(shown))
+    rows: list[TileRow] = []
+    for each in shown:
+        link = Link("Deliveries", "deliveries", filters={"endpoint": str(each.endpoint.get("id"))})
+        disabled = each.endpoint.get("status") == "disabled"
+        dot = Cell("✕ ", "minus") if disabled else Cell("● ", "plus")
+        share = "" if each.success is None else f"{floor(each.success * 100)} %"
+        url = _URL.sub("", literal(each.endpoint.get("url", "")))
+        if each_has < 3:
+            named = min(len(url), max(10, width // 3))
+            url = url if len(url) <= named else "…" + url[-(named - 1) :]
+            strip = _strip(each, width - named - 10)
+            cells = [dot, Cell(fit(url, named)), Cell("  "), *strip]
+            rows.append(TileRow([*cells, Cell(share.rjust(6), "strong")], link, each.endpoint))
+            continue
+        head = [dot, Cell(fit(url, width - 8)), Cell(share.rjust(6), "strong")]
+        rows.append(TileRow(head, link, each.endpoint))
+        rows.append(TileRow([Cell("  "), *_strip(each, width - 2)]))
+        rows.append(TileRow([Cell("  "), _state(each, disabled=disabled)]))
+        if each_has > 3:
+            rows.append(TileRow([]))
+    if len(shown) < len(figure):
+        rows.append(TileRow([Cell(f"and {len(figure) - len(shown)} more endpoints", "dim")]))
+    return TileContent(rows, fact)
+
+
+def _strip(health: EndpointHealth, width: int) -> list[Cell]:
+    width = max(0, width)
+    marks = health.marks[-width:] if width else ()
+    return [*(_MARKS[mark] for mark in marks), Cell(" " * (width - len(marks)))]
+
+
+def _state(health: EndpointHealth, *, disabled: bool) -> Cell:
+    """Return what is wrong with an endpoint, or that nothing is."""
+    if disabled:
+        return Cell("disabled", "warn")
+    retrying, failed, waiting = health.count("retrying"), health.count("failed"), health.count("waiting")
+    parts = [f"{failed} failed"] if failed else []
+    parts += [f"{retrying} tried again"] if retrying else []
+    if parts and health.last_error:
+        return Cell(f"{' · '.join(parts)} · {literal(health.last_error)}", "minus")
+    parts += [f"{waiting} waiting"] if waiting else []
+    well = "every delivery arrived" if health.marks else "nothing sent yet"
+    return Cell(" · ".join(parts) or well, "dim")
+
+
+# ---------------------------------------------------------------------- the ticker
+
+
+def events(rows: Sequence[Record], names: AccountNames, width: int, height: int) -> TileContent:
+    """Return the newest events, the newest first."""
+    if not rows:
+        return sentence("No events yet.", width)
+    return TileContent([_ticked(row, EVENTS, ("event", "about"), names, width) for row in rows[:height]])
+
+
+def newest_postings(rows: Sequence[Record], names: AccountNames, width: int, height: int) -> TileContent:
+    """Return the newest transactions, for a server that shows no events."""
+    if not rows:
+        return sentence("No postings yet.", width)
+    titles = ("amount", "account", "description")
+    lines = [_ticked(row, TRANSACTIONS, titles, names, width) for row in rows[: max(1, height - 1)]]
+    lines.append(TileRow([Cell("postings: this server shows no events", "dim")]))
+    return TileContent(lines)
+
+
+def _ticked(
+    record: Record, resource: Resource, titles: Sequence[str], names: AccountNames, width: int
+) -> TileRow:
+    columns = [column for title in titles for column in resource.columns if column.title == title]
+    created = record.get("created")
+    cells = [Cell(literal(created)[11:19].ljust(8), "dim")] if isinstance(created, str) else []
+    left = width - 8 * len(cells)
+    for number, column in enumerate(columns):
+        cell = column.cell(record, names)
+        room = left - 2 if number == len(columns) - 1 else _room(column, left)
+        left -= room + 2
+        gap = "  " if cells else ""
+        cells.append(Cell(gap + fit(cell.text, max(0, room), column.align), cell.tone))
+    link = Link("", resource.kind, record_id=str(record.get("id"))) if "id" in record else None
+    return TileRow(cells, link, record)
+
+
+def _room(column: Column, left: int) -> int:
+    return max(0, min(column.width, left - 2))
