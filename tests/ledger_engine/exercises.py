@@ -19,7 +19,7 @@ from ledger_engine.core.clock import iso
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
-from ledger_engine.events import outbox
+from ledger_engine.events import outbox, request_log
 from ledger_engine.http.app import RESOURCES
 from ledger_engine.http.operations import Operation
 from tests.ledger_engine.conftest import START
@@ -61,7 +61,7 @@ async def value_of(world: World, path: str, parameter: str) -> str:
     """Return a value to try a query parameter of a GET with."""
     if parameter in ("starting_after", "ending_before", "cursor"):
         return _middle(await world.ids(path))
-    if parameter == "account":
+    if parameter in ("account", "object"):
         return _middle(await world.ids("/v1/accounts"))
     if (path, parameter) == ("/v1/requests", "status"):
         return "200"
@@ -260,6 +260,25 @@ async def follow_events(world: World) -> None:
         await world.engine.read(partial(outbox.after, tenant=world.tenant, cursor=cursor, limit=16))
 
 
+async def list_events(world: World) -> None:
+    await read(world, OPERATIONS["GET /v1/events"])
+    posted = _middle(await world.ids("/v1/transactions"))
+    assert len((await world.send("GET", f"/v1/events?object={posted}"))["data"]) == 1
+
+
+async def list_request_events(world: World) -> None:
+    """List what a request caused that is in the log; without a recorder the test writes it there."""
+    created = world.clock.now()
+    answer = await world.client.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})
+    entry = dict.fromkeys(("error_code", "idempotency_key", "request_body", "response_body"))
+    entry |= dict.fromkeys(("method", "path", "query", "credential_id", "credential", "address"), "")
+    entry |= {"id": answer.headers["Request-Id"], "status": 201, "duration_us": 1000, "created": created}
+    await world.engine.write(lambda unit: request_log.add(unit, [world.tenant.bind(**entry)]))
+    path = f"/v1/requests/{entry['id']}/events"
+    (event,) = (await world.send("GET", path))["data"]
+    assert (await world.send("GET", f"{path}?limit=5&cursor={event['id']}"))["data"] == []
+
+
 async def oauth_code(world: World, email: str) -> dict[str, str]:
     """Return a code that a user has granted an app, as the token endpoint takes it."""
     verifier = "v" * 43
@@ -335,7 +354,9 @@ EXERCISES: dict[str, Callable[[World], Awaitable[Any]]] = {
     "POST /v1/webhook_endpoints/<id>/enable": enable_endpoint,
     "POST /v1/events/<id>/resend": resend_event,
     "POST /v1/events/resend": resend_failed,
+    "GET /v1/events": list_events,
     "GET /v1/events/stream": follow_events,
+    "GET /v1/requests/<id>/events": list_request_events,
     "POST /oauth/token": exchange_code,
     "POST /oauth/revoke": revoke_token,
     "PATCH /v1/billing": lambda world: world.send("PATCH", "/v1/billing", {"plan": "enterprise"}),

@@ -6,12 +6,13 @@ See docs/decisions.md#events-recorded.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, ClassVar
 
 from ledger_engine.core.errors import InvalidRequest, NotFound
-from ledger_engine.core.ids import first_at
+from ledger_engine.core.ids import first_at, is_id, moment_of
 from ledger_engine.core.records import Moment, Record, as_json, dumps
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Row, Unit, Value, books
@@ -119,6 +120,29 @@ def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[Event]:
     return _LISTING.page(unit, tenant, wanted, {}, where=_shown_to(tenant))
 
 
+def about(unit: Unit, tenant: Tenant, wanted: PageRequest, object: str) -> Page[Event]:
+    """Return the events about one object, newest first; none for an object that is not the tenant's."""
+    if is_id(object, "txn"):
+        return _of_posting(unit, tenant, wanted, object)
+    shown = _shown_to(tenant)
+    where = "e.object = :object AND e.body IS NOT NULL" + ("" if shown is None else f" AND {shown}")
+    return _LISTING.page(unit, tenant, wanted, {}, where=where, given={"object": object})
+
+
+def with_ids(unit: Unit, tenant: Tenant, ids: Sequence[str]) -> list[Event]:
+    """Return those of these events that the tenant may see, newest first."""
+    if not ids:
+        return []
+    names: dict[str, Value] = {f"id{number}": id for number, id in enumerate(ids)}
+    shown = _shown_to(tenant)
+    rows = unit.execute(
+        f"SELECT {_COLUMNS} FROM {_WITH_POSTINGS} WHERE e.{OF_BOOK}"
+        f" AND e.id IN ({', '.join(f':{name}' for name in names)}){'' if shown is None else f' AND {shown}'}",
+        tenant.bind() | names,
+    )
+    return sorted(map(_read, rows), key=attrgetter("id"), reverse=True)
+
+
 def tenant_of(unit: Unit, id: str) -> Tenant:
     """Return the local administrator's tenant of the event's project and mode. Raises NotFound."""
     row = unit.first(
@@ -191,6 +215,23 @@ def erase_user(unit: Unit, user: str, after: str, limit: int) -> str | None:
             {"book": row["book"], "id": row["id"], "body": dumps(message)},
         )
     return rows[-1]["id"] if len(rows) == limit else None
+
+
+def _of_posting(unit: Unit, tenant: Tenant, wanted: PageRequest, transaction: str) -> Page[Event]:
+    """Return the one event of a transaction.
+
+    No index holds it: its id was made after the transaction's, in the same millisecond.
+    """
+    rows = unit.execute(
+        f"SELECT {_COLUMNS} FROM {_WITH_POSTINGS} WHERE e.{OF_BOOK}"
+        " AND e.id > :first AND e.id < :end AND e.object = :object",
+        tenant.bind(
+            object=transaction,
+            first=transaction.replace("txn", "evt", 1),
+            end=first_at("evt", moment_of(transaction) + 1),
+        ),
+    )
+    return Page([_read(row) for row in rows if wanted.after is None or row["id"] < wanted.after], False, None)
 
 
 def _shown_to(tenant: Tenant) -> str | None:

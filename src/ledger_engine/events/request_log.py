@@ -8,12 +8,14 @@ from operator import attrgetter
 from typing import ClassVar
 
 from ledger_engine.access import projects
+from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Row, Unit, Value
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
+from ledger_engine.events.outbox import Event
 
 # The clock that dates events and the one that measures a request's duration may differ by this much.
 _CLOCKS_DIFFER_MS = 50
@@ -69,9 +71,20 @@ def add(unit: Unit, rows: Sequence[dict[str, Value]]) -> None:
 def get(unit: Unit, tenant: Tenant, id: str) -> RequestWithEvents:
     """Return the request with the events it caused. Raises NotFound, also while it is not logged yet."""
     row = _LISTING.row(unit, tenant, id)
-    ended = row["created"] + row["duration_us"] // 1000 + _CLOCKS_DIFFER_MS
-    caused = outbox.between(unit, tenant, first_at("evt", row["created"]), first_at("evt", ended), id)
-    return RequestWithEvents(**asdict(_shown(tenant, _read(row))), events=caused)
+    return RequestWithEvents(**asdict(_shown(tenant, _read(row))), events=_caused(unit, tenant, row))
+
+
+def events_of(unit: Unit, tenant: Tenant, wanted: PageRequest, id: str) -> Page[Event]:
+    """Return the events that the request caused, newest first. Raises NotFound as `get` does."""
+    caused = _caused(unit, tenant, _LISTING.row(unit, tenant, id))[::-1]
+    if wanted.after is not None:
+        if wanted.after not in caused:
+            raise InvalidRequest(
+                "invalid_cursor", "cursor must be the id of an event of this list.", "cursor"
+            )
+        caused = caused[caused.index(wanted.after) + 1 :]
+    shown, more = caused[: wanted.limit], len(caused) > wanted.limit
+    return Page(outbox.with_ids(unit, tenant, shown), more, shown[-1] if more else None)
 
 
 def page(
@@ -120,6 +133,13 @@ def purge(unit: Unit, project: str, livemode: bool, before_id: str, limit: int) 
         {"project": project, "livemode": livemode, "before": before_id, "limit": limit},
     )
     return len(deleted)
+
+
+def _caused(unit: Unit, tenant: Tenant, row: Row) -> list[str]:
+    """Return the ids of the events that the request in `row` caused, oldest first."""
+    ended = row["created"] + row["duration_us"] // 1000 + _CLOCKS_DIFFER_MS
+    first, end = first_at("evt", row["created"]), first_at("evt", ended)
+    return outbox.between(unit, tenant, first, end, row["id"])
 
 
 def _shown(tenant: Tenant, request: LoggedRequest) -> LoggedRequest:

@@ -97,6 +97,13 @@ def page(unit: Unit, tenant: Tenant, wanted: PageRequest, *, status: str | None 
     return _LISTING.page(unit, tenant, wanted, {"status": status})
 
 
+def of_user(unit: Unit, tenant: Tenant, wanted: PageRequest, user: str) -> Page[Order]:
+    """Return a page of the user's orders, newest first. Raises NotFound for the user."""
+    users.get(unit, tenant, user)
+    # A user is in one project and mode, so nothing else is compared.
+    return _LISTING.page(unit, tenant, wanted, {}, among="user_id = :user", given={"user": user})
+
+
 def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Order:
     """Mark an open order as paid. Raises Conflict `order_not_open`."""
     idempotency.take(unit, tenant, key, id)

@@ -148,6 +148,22 @@ def get(unit: Unit, tenant: Tenant, id: str) -> Transaction:
     return _LISTING.get(unit, tenant, id)
 
 
+def related(unit: Unit, tenant: Tenant, id: str) -> list[Transaction]:
+    """Return the transactions that belong to this one: the other side of its transfer, what it reverses, and
+    what reverses it. Raises NotFound."""
+    one = get(unit, tenant, id)
+    rows = unit.execute(
+        f"SELECT {_COLUMNS} FROM transactions WHERE reverses = :id AND {OF_BOOK}", tenant.bind(id=id)
+    )
+    if one.transfer is not None:
+        rows += unit.execute(
+            f"SELECT {_COLUMNS} FROM transactions WHERE transfer = :transfer AND id <> :id AND {OF_BOOK}",
+            tenant.bind(transfer=one.transfer, id=id),
+        )
+    found = [_LISTING.read(row) for row in rows]
+    return found if one.reverses is None else [*found, get(unit, tenant, one.reverses)]
+
+
 def page(
     unit: Unit,
     tenant: Tenant,

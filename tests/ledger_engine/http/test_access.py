@@ -83,6 +83,7 @@ TABLE = {
         names=("transactions.0.account", "transactions.1.destination"),
     ),
     "GET /v1/transactions/<id>": Row(READ, "member", "transaction"),
+    "GET /v1/transactions/<id>/related": Row(READ, "member", "transaction"),
     "POST /v1/transactions/<id>/reverse": Row(WRITE, "member", "transaction"),
     "GET /v1/invoices": Row(READ, "member"),
     "POST /v1/invoices": Row(
@@ -110,6 +111,7 @@ TABLE = {
         WRITE, "member", body=lambda has: {"user_id": has["user"], "items": [{}]}, names=("user_id",)
     ),
     "GET /api/orders/<id>": Row(READ, "member", "order"),
+    "GET /api/users/<id>/orders": Row(READ, "member", "user"),
     "POST /api/orders/<id>/pay": Row(WRITE, "member", "order"),
     "POST /api/orders/<id>/ship": Row(WRITE, "member", "order"),
     "GET /v1/api_keys": Row(READ, "admin"),
@@ -127,6 +129,7 @@ TABLE = {
     "PATCH /v1/billing": Row(BILLING, "owner", body=lambda has: {"plan": "enterprise"}),
     "GET /v1/events": Row(READ, "member"),
     "GET /v1/events/<id>": Row(READ, "member", "event"),
+    "GET /v1/events/<id>/deliveries": Row(READ, "member", "event"),
     "GET /v1/events/stream": Row(READ, "member", status=400),  # `ask` has a bad id: a good one has no end
     "POST /v1/events/<id>/resend": Row(WRITE, "member", "event"),
     "POST /v1/events/resend": Row(
@@ -137,6 +140,7 @@ TABLE = {
     ),
     "GET /v1/requests": Row(READ, "member"),
     "GET /v1/requests/<id>": Row(READ, "member", "request", status=404),  # nothing is recorded here
+    "GET /v1/requests/<id>/events": Row(READ, "member", "request", status=404),
     "GET /v1/webhook_endpoints": Row(READ, "member"),
     "POST /v1/webhook_endpoints": Row(
         WRITE, "member", body=lambda has: {"url": "https://8.8.8.8/"}, apps=False

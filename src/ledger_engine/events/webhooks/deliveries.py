@@ -81,6 +81,22 @@ def page(
     return found
 
 
+def of_event(unit: Unit, tenant: Tenant, event: str) -> list[Delivery]:
+    """Return the event's deliveries to the endpoints there are now, in the order of the endpoints.
+
+    Raises NotFound, and PermissionDenied for the event of a user without `read:users`.
+    """
+    outbox.get(unit, tenant, event)
+    rows = unit.execute(
+        "SELECT d.* FROM webhook_endpoints AS w CROSS JOIN deliveries AS d ON d.endpoint = w.id"
+        " AND d.event = :event WHERE w.project = :project AND w.livemode = :livemode ORDER BY w.id",
+        tenant.bind(event=event),
+    )
+    found = [_read(row) for row in rows]
+    _fill(unit, tenant, found)
+    return found
+
+
 def resend(
     unit: Unit, tenant: Tenant, event: str, endpoint: str | None = None, key: str | None = None
 ) -> list[Delivery]:

@@ -90,6 +90,7 @@ TERMS = {
     "next_cursor": "Where the next page starts; null on the last one.",
     "notice": "What a person has to look at, in a sentence; null when there is nothing.",
     "number": "Assigned when the invoice is finalized, without gaps.",
+    "GET /v1/events.object": "Only the events about the object with this id.",
     "ok": "Whether the server can work.",
     "opened_at": "When the invoice was finalized.",
     "opening_balance": "The account's balance at the beginning of the period.",

@@ -41,6 +41,17 @@ class OneEndpoint(Query):
     endpoint: str | None = None
 
 
+class ListEvents(GenericList):
+    object: str | None = None
+
+
+@dataclass(slots=True)
+class EventDeliveries:
+    """The deliveries of one event, one for each endpoint that it was sent to."""
+
+    data: list[Delivery]
+
+
 @dataclass(slots=True)
 class Resent:
     """The deliveries of the event that are sent again."""
@@ -56,10 +67,12 @@ class ResentFailed:
 
 
 @routes.add(
-    "GET", "/events", needs="read:projects", query=GenericList, answer=Event, paged=True, beyond_contract=True
+    "GET", "/events", needs="read:projects", query=ListEvents, answer=Event, paged=True, beyond_contract=True
 )
-async def list_events(call: Call, query: GenericList) -> Page[Event]:
-    """List the events, newest first."""
+async def list_events(call: Call, query: ListEvents) -> Page[Event]:
+    """List the events, newest first; with `object`, those about the object with this id."""
+    if query.object is not None:
+        return await call.read(outbox.about, query.page(), query.object)
     return await call.read(outbox.page, query.page())
 
 
@@ -82,6 +95,15 @@ async def stream_events(call: Call) -> Streamed:
 async def get_event(call: Call, id: str) -> Event:
     """Get one event."""
     return await call.read(outbox.get, id)
+
+
+@routes.add(
+    "GET", "/events/<id>/deliveries", needs="read:projects", answer=EventDeliveries, beyond_contract=True
+)
+async def list_event_deliveries(call: Call, id: str) -> dict[str, object]:
+    """List the deliveries of one event with every attempt, in the order of their endpoints."""
+    found = await call.read(deliveries.of_event, id)
+    return {"data": [shown(delivery) for delivery in found]}
 
 
 @routes.add(

@@ -31,6 +31,20 @@ async def list_orders(call: Call, query: ListOrders) -> Page[Order]:
     return await call.read(orders.page, query.page(), status=query.status)
 
 
+@routes.add(
+    "GET",
+    "/users/<id>/orders",
+    needs="read:projects",
+    query=GenericList,
+    answer=Order,
+    paged=True,
+    beyond_contract=True,
+)
+async def list_orders_of_user(call: Call, id: str, query: GenericList) -> Page[Order]:
+    """List the orders of one user, newest first."""
+    return await call.read(orders.of_user, query.page(), id)
+
+
 @routes.add("POST", "/orders", needs="write:projects", body=PlaceOrder, answer=Order, status=201)
 async def place_order(call: Call, body: PlaceOrder) -> Order:
     """Place an order for a user."""

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from ledger_engine.database.pages import Page
 from ledger_engine.events import request_log
+from ledger_engine.events.outbox import Event
 from ledger_engine.events.request_log import LoggedRequest, RequestWithEvents
 from ledger_engine.http.lists import DIGITS, GenericList
 from ledger_engine.http.operations import Call, Routes
@@ -41,3 +42,17 @@ async def list_requests(call: Call, query: ListRequests) -> Page[LoggedRequest]:
 async def get_request(call: Call, id: str) -> RequestWithEvents:
     """Get one request with the events it caused."""
     return await call.read(request_log.get, id)
+
+
+@routes.add(
+    "GET",
+    "/requests/<id>/events",
+    needs="read:projects",
+    query=GenericList,
+    answer=Event,
+    paged=True,
+    beyond_contract=True,
+)
+async def list_request_events(call: Call, id: str, query: GenericList) -> Page[Event]:
+    """List the events that one request caused, newest first."""
+    return await call.read(request_log.events_of, query.page(), id)

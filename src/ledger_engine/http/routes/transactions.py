@@ -47,6 +47,13 @@ class PostedBatch:
     data: list[Transaction]
 
 
+@dataclass(slots=True)
+class RelatedTransactions:
+    """The transactions that belong to one: its other side, its reversal, what it reverses."""
+
+    data: list[Transaction]
+
+
 class ListTransactions(LedgerList):
     account: str | None = None
     type: Literal["credit", "debit"] | None = None
@@ -92,6 +99,18 @@ async def post_batch(call: Call, body: PostBatch) -> dict[str, object]:
 async def get_transaction(call: Call, id: str) -> Transaction:
     """Get one transaction."""
     return await call.read(transactions.get, id)
+
+
+@routes.add(
+    "GET",
+    "/transactions/<id>/related",
+    needs="read:projects",
+    answer=RelatedTransactions,
+    beyond_contract=True,
+)
+async def list_related_transactions(call: Call, id: str) -> dict[str, object]:
+    """List the other side of the transaction's transfer, its reversal, and what it reverses."""
+    return {"data": [shown(item) for item in await call.read(transactions.related, id)]}
 
 
 @routes.add(

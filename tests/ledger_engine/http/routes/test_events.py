@@ -29,6 +29,7 @@ from ledger_engine.http.routes import events as routes
 from ledger_engine.ledger import accounts
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.timekeeping import Timekeeper
+from tests.contract.rules import holds
 from tests.ledger_engine.conftest import MakeKey, Run
 from tests.ledger_engine.events.webhooks.test_attempts import begin
 from tests.ledger_engine.waiting import looked_until, until
@@ -68,6 +69,67 @@ async def test_events_are_paged_by_a_cursor(api: httpx.AsyncClient, engine: Engi
     rest = (await api.get("/v1/events", params={"limit": "3", "cursor": first["next_cursor"]})).json()
     assert [event["id"] for event in first["data"] + rest["data"]] == happened[::-1]
     assert (await api.get("/v1/events", params={"cursor": "evt_none"})).status_code == 400
+
+
+async def test_the_events_about_one_object_are_listed(api: httpx.AsyncClient) -> None:
+    account = (await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})).json()
+    body = {"account": account["id"], "customer": "Ada", "amount": 5}
+    invoice = (await api.post("/v1/invoices", json=body)).json()
+    await api.post(f"/v1/invoices/{invoice['id']}/finalize")
+    paid = (await api.post(f"/v1/invoices/{invoice['id']}/pay")).json()
+    found = {}
+    for id in (account["id"], invoice["id"], paid["transaction"], "acc_none", "txn_none"):
+        events = (await api.get("/v1/events", params={"object": id})).json()["data"]
+        assert all(event["data"]["object"]["id"] == id for event in events)
+        found[id] = [event["type"] for event in events]
+    assert [*found.values()] == [
+        ["account.created"],
+        ["invoice.paid", "invoice.opened", "invoice.created"],
+        ["transaction.created"],
+        [],
+        [],
+    ]
+    first = (await api.get("/v1/events", params={"object": invoice["id"], "limit": "2"})).json()
+    rest = {"object": invoice["id"], "cursor": first["next_cursor"]}
+    assert [event["type"] for event in (await api.get("/v1/events", params=rest)).json()["data"]] == [
+        "invoice.created"
+    ]
+
+
+async def test_each_transaction_of_a_batch_has_its_own_event(api: httpx.AsyncClient) -> None:
+    account = (await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})).json()["id"]
+    items = [{"account": account, "amount": amount, "type": "credit"} for amount in range(1, 31)]
+    batch = (await api.post("/v1/transactions/batch", json={"transactions": items})).json()["data"]
+    for posted in (batch[0], batch[15], batch[-1]):
+        (event,) = (await api.get("/v1/events", params={"object": posted["id"]})).json()["data"]
+        assert event["data"]["object"]["amount"] == posted["amount"]
+
+
+async def test_events_about_a_user_are_for_those_who_may_read_users(
+    api: httpx.AsyncClient, api_with: Run
+) -> None:
+    user = (await api.post("/api/users", json={"name": "Ada", "email": "ada@example.com"})).json()
+    (event,) = (await api.get("/v1/events", params={"object": user["id"]})).json()["data"]
+    client = await api_with(scopes=["read:projects"])
+    assert (await client.get("/v1/events", params={"object": user["id"]})).json()["data"] == []
+    assert (await client.get(f"/v1/events/{event['id']}/deliveries")).status_code == 403
+
+
+@holds("events-links")
+async def test_the_deliveries_of_one_event_are_listed(
+    api: httpx.AsyncClient, engine: Engine, tenant: Tenant
+) -> None:
+    (event,) = await happen(engine, tenant)
+    for number in range(2):
+        new = endpoints.NewEndpoint(f"https://hooks.example/{number}", ["*"])
+        await engine.write(
+            partial(endpoints.create, tenant=tenant, new=new, secret="whsec_x", sealed="whsec_x")
+        )
+    assert (await api.get(f"/v1/events/{event}/deliveries")).json() == {"data": []}
+    sent = (await api.post(f"/v1/events/{event}/resend")).json()["data"]
+    assert len(sent) == 2
+    assert (await api.get(f"/v1/events/{event}/deliveries")).json() == {"data": sent}
+    assert (await api.get("/v1/events/evt_none/deliveries")).status_code == 404
 
 
 async def test_events_of_users_are_for_those_who_may_read_users(

@@ -67,6 +67,23 @@ async def test_a_request_is_logged_with_the_events_it_caused(recorded: Recorded)
     assert event["request"] == entry["id"]
 
 
+async def test_the_events_of_a_request_are_listed(recorded: Recorded) -> None:
+    account = (await recorded.client.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})).json()
+    items = [{"account": account["id"], "amount": amount, "type": "credit"} for amount in (1, 2, 3)]
+    await recorded.client.post("/v1/transactions/batch", json={"transactions": items})
+    batch, _account = await recorded.log()
+    path = f"/v1/requests/{batch['id']}/events"
+    first = (await recorded.client.get(path, params={"limit": "2"})).json()
+    rest = (await recorded.client.get(path, params={"cursor": first["next_cursor"]})).json()
+    events = first["data"] + rest["data"]
+    assert [event["data"]["object"]["amount"] for event in events] == [3, 2, 1]
+    assert {event["request"] for event in events} == {batch["id"]}
+    assert (first["has_more"], rest["has_more"]) == (True, False)
+    for cursor in ("evt_none", account["id"]):
+        assert (await recorded.client.get(path, params={"cursor": cursor})).status_code == 400
+    assert (await recorded.client.get("/v1/requests/req_none/events")).status_code == 404
+
+
 async def test_bodies_are_for_those_who_may_read_everything(recorded: Recorded, api_with: Run) -> None:
     await recorded.client.post("/api/users", json={"name": "Ada", "email": "ada@example.com"})
     (entry,) = await recorded.log()

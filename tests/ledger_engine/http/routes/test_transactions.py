@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from ledger_engine.core.money import MAX_AMOUNT
+from tests.contract.rules import holds
 from tests.ledger_engine.manual_clock import ManualClock
 
 Run = Callable[..., Awaitable[Any]]
@@ -405,3 +406,27 @@ async def test_twelve_parallel_reversals_are_one(
     answers = await asyncio.gather(*(api.post(path) for _ in range(12)))
     assert Counter(answer.status_code for answer in answers) == {201: 1, 409: 11}
     assert await balance(till) == 0
+
+
+@holds("transactions-related")
+async def test_what_belongs_to_a_transaction_is_listed(api: httpx.AsyncClient) -> None:
+    till, safe = [
+        (await api.post("/v1/accounts", json={"name": name, "currency": "EUR"})).json()["id"]
+        for name in ("Till", "Safe")
+    ]
+    body = {"account": till, "amount": 5, "type": "debit"}
+    alone = (await api.post("/v1/transactions", json=body)).json()["id"]
+    moved = (await api.post("/v1/transactions", json=body | {"destination": safe})).json()["id"]
+    assert await related(api, alone) == []
+    ((_type, other),) = await related(api, moved)
+    undone = (await api.post(f"/v1/transactions/{moved}/reverse")).json()["id"]
+    assert await related(api, moved) == [("credit", undone), ("credit", other)]
+    assert ("debit", moved) in await related(api, undone)
+    nowhere = "/v1/transactions/txn_00000000000000000000000000/related"
+    assert (await api.get(nowhere)).status_code == 404
+
+
+async def related(api: httpx.AsyncClient, id: str) -> list[tuple[str, str]]:
+    """The type and id of each transaction that belongs to this one."""
+    data = (await api.get(f"/v1/transactions/{id}/related")).json()["data"]
+    return [(each["type"], each["id"]) for each in data]
