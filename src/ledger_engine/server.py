@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypercorn.asyncio import serve as serve_http
 from hypercorn.config import Config
@@ -41,6 +41,9 @@ from ledger_engine.http.sign_in.issuer import Issuer
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.timekeeping import Timekeeper
 
+if TYPE_CHECKING:
+    from ledger_engine.seeding.demo import Demo
+
 DRAIN_S = 8  # the time requests in progress have to finish; container hosts kill after 10
 BACKLOG = 4096  # connections that the system queues while the server is busy; it may have a lower limit
 IDLE_S = 30  # an idle connection is closed after this, and so is one that has not sent its headers yet
@@ -59,8 +62,14 @@ class Ready:
     notice: str | None
 
 
-def run(settings: ServeSettings, announce: Callable[[Ready], None]) -> None:
+def run(
+    settings: ServeSettings,
+    announce: Callable[[Ready], None],
+    report: Callable[[float], None] = lambda _share: None,
+) -> None:
     """Serve until SIGTERM, SIGINT or SIGHUP, or the end of stdin when embedded; then finish open requests.
+
+    `report` is called with the share of a demo's data that is loaded, before `announce`.
 
     Raises BadSettings, StorageUnavailable, and OSError when the address cannot be listened on.
     """
@@ -72,13 +81,17 @@ def run(settings: ServeSettings, announce: Callable[[Ready], None]) -> None:
         lock = ServingLock(database)
         try:
             with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-                runner.run(_serve(settings, database, lock, announce))
+                runner.run(_serve(settings, database, lock, announce, report))
         finally:
             lock.release()
 
 
 async def _serve(
-    settings: ServeSettings, database: Path, lock: ServingLock, announce: Callable[[Ready], None]
+    settings: ServeSettings,
+    database: Path,
+    lock: ServingLock,
+    announce: Callable[[Ready], None],
+    report: Callable[[float], None],
 ) -> None:
     stop, hurry = asyncio.Event(), asyncio.Event()
     _stop_on_signals(stop, hurry)
@@ -91,7 +104,7 @@ async def _serve(
     async with (
         _open(database) as engine,
         _credential(engine, settings) as key,
-        _traffic(engine, play=settings.database is None),
+        _demo(engine, wanted=settings.database is None, report=report) as demo,
         _background(engine, settings) as background,
     ):
         limit = AuthRateLimit(settings.auth_per_minute, settings.auth_per_second)
@@ -109,6 +122,8 @@ async def _serve(
             # Hypercorn calls this once it accepts connections, and stops when it returns.
             lock.note_url(url)
             announce(Ready(url, key, engine.notice))
+            if demo is not None:
+                demo.start(url, settings.certfile)
             await stop.wait()
             background.begin_stop()
 
@@ -207,21 +222,17 @@ def _make_key(unit: Unit, value: str, settings: ServeSettings) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def _traffic(engine: Engine, *, play: bool) -> AsyncIterator[None]:
-    """Give a demo its history, and post new transactions while it runs."""
-    if not play:
-        yield
+async def _demo(
+    engine: Engine, *, wanted: bool, report: Callable[[float], None]
+) -> AsyncIterator[Demo | None]:
+    """Load a demo's data, if this is one, and yield the demo."""
+    if not wanted:
+        yield None
         return
     from ledger_engine.seeding import demo
 
-    await demo.make_past(engine)
-    task = asyncio.create_task(demo.play(engine))
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+    async with demo.staged(engine, report) as staged:
+        yield staged
 
 
 def _configure(settings: ServeSettings) -> Config:

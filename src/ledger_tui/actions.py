@@ -43,7 +43,7 @@ GLOBAL_KEYS: list[BindingType] = [
     _key("ctrl+e", "export", "export the list"),
     _key("ctrl+t", "themes", "themes"),
     _key("S", "app.sign_in", "sign in", show=True),
-    _key("R", "app.restart_server", "restart the server", show=True),
+    _key("R", "app.repair", "repair a demo's receiver, or restart the server", show=True),
 ]
 
 _BACK = _key("escape", "back", "back", show=True)

@@ -22,6 +22,7 @@ from ledger_tui.actions import APP_KEYS
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ClientError
 from ledger_tui.client.lists import fetch_page
+from ledger_tui.client.receivers import repair
 from ledger_tui.commands import DashboardCommands
 from ledger_tui.crash import crash_report
 from ledger_tui.handlers import handles
@@ -29,6 +30,7 @@ from ledger_tui.key_order import KeyOrder
 from ledger_tui.keymap import keymap, spelled
 from ledger_tui.messages import NamesLoaded, ServerEnded, ServerFailed, SessionChanged, SignInRequested
 from ledger_tui.options import Options
+from ledger_tui.resources.registry import OVERVIEW, PLACES
 from ledger_tui.screens.dashboard import Dashboard
 from ledger_tui.server_connection import CannotConnect, ServerConnection, SignInNeeded
 from ledger_tui.state.names import AccountNames
@@ -51,6 +53,7 @@ class LedgerApp(App[int]):
 
     def __init__(self, options: Options) -> None:
         self.profile = options.profile
+        self.options = options
         super().__init__()
         profile = options.profile
         self.session = Session(read_only=options.read_only or bool(profile and profile.read_only))
@@ -95,7 +98,8 @@ class LedgerApp(App[int]):
             await super().on_event(event)
 
     def get_default_screen(self) -> Dashboard:
-        return Dashboard(Context(self.api, self.session, self.names, self.traffic, self.tokens))
+        context = Context(self.api, self.session, self.names, self.traffic, self.tokens)
+        return Dashboard(context, OVERVIEW if self.options.demo else PLACES[0])
 
     @property
     def dashboard(self) -> Dashboard:
@@ -184,8 +188,21 @@ class LedgerApp(App[int]):
             self._connect()
         self.refresh_bindings()
 
-    def action_restart_server(self) -> None:
-        self._connect()
+    def action_repair(self) -> None:
+        """Restart the server that ended, or have the demo's selected receiver work again."""
+        if self.session.state is ConnectionState.ENDED:
+            self._connect()
+        elif (endpoint := self.dashboard.broken_endpoint) is not None:
+            self._repair(endpoint)
+
+    @work(group="repair", exclusive=True, exit_on_error=False)
+    async def _repair(self, endpoint: str) -> None:
+        try:
+            url = await repair(self.api, endpoint)
+        except ClientError as error:
+            self.notify(f"Could not repair it: {literal(error)}", severity="error", markup=False)
+        else:
+            self.notify(f"Repaired {literal(url)}: what comes now arrives, and s sends again.", markup=False)
 
     @handles(SessionChanged)
     def session_changed(self) -> None:
@@ -230,8 +247,9 @@ class LedgerApp(App[int]):
             self.notify(f"unexpected {fault}", severity="error", markup=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "restart_server":
-            return self.session.state is ConnectionState.ENDED
+        if action == "repair":
+            ended = self.session.state is ConnectionState.ENDED
+            return ended or (self.options.demo and self.dashboard.broken_endpoint is not None)
         if action == "sign_in":
             return self.connection.signs_in is not None
         if action == "suspend_process":

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
 
 START_SECONDS = 30.0
@@ -46,8 +47,11 @@ class EmbeddedServer:
         self._last_lines: deque[str] = deque(maxlen=_STDERR_LINES_KEPT)
         self._stopped = False
 
-    def start(self) -> Address:
-        """Start the server and wait until it accepts requests. Raises ServerDied."""
+    def start(self, loaded: Callable[[float], None] = lambda _share: None) -> Address:
+        """Start the server and wait until it accepts requests. Raises ServerDied.
+
+        `loaded` is called with the share of a demo's data that is loaded, as long as that takes.
+        """
         # The child gets our sys.path, so that it finds the package where we did, also in a one-file archive.
         environment = {
             **{name: value for name, value in os.environ.items() if not _sets_another_server(name)},
@@ -67,11 +71,14 @@ class EmbeddedServer:
             self.stop()
         self._listener = threading.Thread(target=self._keep_last_lines, name="server-stderr", daemon=True)
         self._listener.start()
-        line = self._first_line()
+        lines = self._lines()
+        line = self._next(lines)
         try:
-            address = json.loads(line)
-            return Address(address["url"], address["key"])
-        except (ValueError, TypeError, KeyError):
+            while (found := json.loads(line)).keys() == {"loaded"}:
+                loaded(float(found["loaded"]))
+                line = self._next(lines)
+            return Address(found["url"], found["key"])
+        except (ValueError, TypeError, KeyError, AttributeError):
             self.stop()
             self._listener.join(STOP_SECONDS)
             raise ServerDied(self._why(line)) from None
@@ -107,18 +114,24 @@ class EmbeddedServer:
             except subprocess.TimeoutExpired:
                 continue
 
-    def _first_line(self) -> str:
+    def _lines(self) -> queue.Queue[str]:
+        """Return the queue of the lines that the server prints; "" at their end."""
         assert self._process is not None
         stdout = self._process.stdout
         assert stdout is not None
         lines: queue.Queue[str] = queue.Queue()
 
         def read() -> None:
-            lines.put(stdout.readline())
-            for _line in stdout:  # read on: a full pipe would block the server
-                pass
+            for line in stdout:  # to the end: a full pipe would block the server
+                lines.put(line)
+            lines.put("")
 
         threading.Thread(target=read, name="server-stdout", daemon=True).start()
+        return lines
+
+    @staticmethod
+    def _next(lines: queue.Queue[str]) -> str:
+        """Return the next line; "" when there is none within START_SECONDS."""
         try:
             return lines.get(timeout=START_SECONDS)
         except queue.Empty:

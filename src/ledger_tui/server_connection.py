@@ -129,8 +129,13 @@ class ServerConnection:
     async def _start_server(self) -> None:
         self._session.starting()
         self.server = EmbeddedServer(self._database, demo=self._demo)
+        loop = asyncio.get_running_loop()
+
+        def loaded(share: float) -> None:
+            loop.call_soon_threadsafe(self._session.starting, share)
+
         try:
-            address = await asyncio.to_thread(self.server.start)
+            address = await asyncio.to_thread(self.server.start, loaded)
         except (ServerDied, OSError) as error:
             raise CannotConnect(f"The server did not start: {error}") from None
         self._started_at = time.monotonic()

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -497,16 +498,35 @@ def test_a_demo_has_data_and_traffic_and_leaves_nothing(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     server = start("--embedded", "--demo", on=None)
-    address = embedded(server)
+    shares = []
+    while "loaded" in (line := json.loads(first_line(server))):
+        shares.append(line["loaded"])
+    assert len(shares) > 10
+    assert (shares, shares[-1]) == (sorted(shares), 1)
+    address = line
     (folder,) = tmp_path.glob("ledger-demo-*")
     assert folder.stat().st_mode & 0o777 == 0o700
 
     with client(address["url"], address["key"]) as api:
 
-        def newest() -> str:
-            return str(api.get("/v1/transactions", params={"limit": 1}).json()["data"][0]["id"])
+        def listed(path: str) -> list[Any]:
+            """Return the newest objects of a list, none when this asks too often."""
+            found: list[Any] = api.get(path).json().get("data", [])
+            return found
 
-        first = newest()
-        wait_until(lambda: newest() != first)
+        first = listed("/v1/transactions")[0]["id"]
+        wait_until(lambda: any(each["id"] > first for each in listed("/v1/transactions")))
+        # This client's key, and several of the demo's.
+        wait_until(lambda: len({each["credential_id"] for each in listed("/v1/requests?limit=100")}) > 3)
+        endpoints: list[Any] = []
+        wait_until(lambda: (found := listed("/v1/webhook_endpoints")) and endpoints.extend(found) is None)
+        good, _flaky, failing = (each["id"] for each in endpoints)
+
+        def errors(endpoint: str) -> list[str | None]:
+            found = listed(f"/v1/webhook_endpoints/{endpoint}/deliveries")
+            return [attempt["error"] for each in found for attempt in each["attempts"]]
+
+        wait_until(lambda: None in errors(good))
+        wait_until(lambda: "answered 503" in errors(failing))
     close_stdin(server)
     assert list(tmp_path.iterdir()) == []

@@ -14,7 +14,13 @@ import click
 from ledger_engine.cli import options
 from ledger_engine.cli.configuration import Configured, read_file
 from ledger_engine.core.printable import printable
-from ledger_engine.core.settings import PORT, WEBHOOK_RETRIES_S, BadSettings, ServeSettings
+from ledger_engine.core.settings import (
+    DEMO_WEBHOOK_RETRIES_S,
+    PORT,
+    WEBHOOK_RETRIES_S,
+    BadSettings,
+    ServeSettings,
+)
 
 if TYPE_CHECKING:
     from ledger_engine.server import Ready
@@ -157,6 +163,8 @@ def serve(
     if embedded:
         host, port = "127.0.0.1", 0
     per_minute, per_second = auth_rate_limit
+    if demo and context.get_parameter_source("webhook_retries_s") is click.core.ParameterSource.DEFAULT:
+        others["webhook_retries_s"] = DEMO_WEBHOOK_RETRIES_S
     settings = ServeSettings(
         None if demo else database,
         host,
@@ -178,7 +186,8 @@ def serve(
         # The objects of a request are freed with its answer, and hardly any are in a cycle. With the usual
         # threshold of 700 the collector would scan the open requests several times and find nothing.
         gc.set_threshold(COLLECTED_AT)
-        server.run(settings, _announce_embedded if embedded else partial(_announce, issuer=settings.issuer))
+        announce = _announce_embedded if embedded else partial(_announce, issuer=settings.issuer)
+        server.run(settings, announce, _report_embedded if embedded else _report_to_nobody)
     except BadSettings as error:
         raise click.UsageError(str(error)) from error
 
@@ -195,6 +204,14 @@ def _announce(ready: Ready, issuer: str | None) -> None:
 
 def _announce_embedded(ready: Ready) -> None:
     _say(json.dumps({"url": ready.url, "key": ready.key}))
+
+
+def _report_embedded(loaded: float) -> None:
+    _say(json.dumps({"loaded": round(loaded, 3)}))
+
+
+def _report_to_nobody(_loaded: float) -> None:
+    """Print nothing: the address follows within seconds."""
 
 
 def _say(line: str) -> None:

@@ -19,6 +19,8 @@ _TEST_KEY = re.compile(r"sk_test_[A-Za-z0-9]{32}")
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 # See docs/decisions.md#webhooks-retries.
 WEBHOOK_RETRIES_S = (5.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0, 36_000.0)
+# A demo does not run for hours, so that its webhooks are tried again sooner.
+DEMO_WEBHOOK_RETRIES_S = (4.0, 8.0, 15.0, 30.0)
 
 
 class BadSettings(ValueError):

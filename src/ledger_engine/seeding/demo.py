@@ -1,215 +1,153 @@
-"""The demo's traffic: a few changes a second, such as a ledger in use has.
-
-It repeats what it finds: transactions, invoices and orders like earlier ones, with other amounts. So it fits
-whatever data set is loaded. All changes go through the engine's own rules.
-"""
+"""The demo: a data set, the minutes before now, receivers for its webhooks, and traffic over HTTP."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from random import Random
 
-from ledger_engine.access import projects
-from ledger_engine.core.clock import DAY, iso
-from ledger_engine.core.errors import LedgerError
+from ledger_engine.access import api_keys, projects
+from ledger_engine.access.api_keys import NewApiKey
+from ledger_engine.core.clock import DAY
+from ledger_engine.core.ids import IdSource
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
-from ledger_engine.database.pages import LIMIT_MAX, PageRequest
-from ledger_engine.ledger import accounts, invoices, orders, transactions, users
-from ledger_engine.ledger.invoices import Invoice, Line, NewInvoice
-from ledger_engine.ledger.orders import NewOrder, Order
-from ledger_engine.ledger.transactions import NewTransaction, Transaction
-from ledger_engine.seeding import seed_files
-from ledger_engine.seeding.loading import Progress, load
+from ledger_engine.events.webhooks import endpoints
+from ledger_engine.events.webhooks.endpoints import NewEndpoint
+from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.seeding import acts, loading, seed_files
+from ledger_engine.seeding.acts import Past
+from ledger_engine.seeding.loading import Progress, UnitInThePast
 from ledger_engine.seeding.reading import read
-from ledger_engine.seeding.steps import steps_of
+from ledger_engine.seeding.receivers import Receiver, make_receivers, receiving
+from ledger_engine.seeding.steps import History, Step, steps_of
 
 DATA_SET = "roastery"  # one of those included in the package
-A_SECOND = 3.0  # changes, on average
-POSTINGS_MAX = 2000  # how many recent transactions may be repeated
-OFTEN = 10  # occurrences among these; rarer ones, like wages, are not repeated
+# Below the plan's 200, so that a client that does not spread its requests meets 429.
+BURST = 50
+RECENT_S = 540  # how long before now the data set's owner has been busy
+SENT_AT_START = 90  # how many of the recent changes the webhooks are still to be sent of
+_TURN_STEPS = 200  # in one commit: every work must be far below the time a work may take
+# Who sends the traffic: the name of the key, its role, and its scopes if it is restricted.
+CLIENTS = {
+    "web shop": NewApiKey("web shop", "member"),
+    "tills": NewApiKey("tills", "member"),
+    "billing": NewApiKey("billing", "admin"),
+    "reporting": NewApiKey("reporting", "member", ["read:projects", "read:users"]),
+    "old import": NewApiKey("old import", "member"),
+}
+
+Report = Callable[[float], None]  # called with the share that is loaded
 
 log = logging.getLogger("ledger_engine.seeding.demo")
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
-    """Past changes that may be repeated. They are read once: what the demo adds is not repeated."""
+class Demo:
+    """A loaded demo, whose traffic begins with `start`."""
 
-    postings: list[Transaction]
-    invoices: list[Invoice]
-    orders: list[Order]
+    def __init__(self, past: Past, keys: dict[str, str]) -> None:
+        self._past = past
+        self._keys = keys
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, url: str, certfile: Path | None = None) -> None:
+        """Send requests to the server at this URL until `stop`."""
+        self._task = asyncio.create_task(self._send(url, certfile))
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _send(self, url: str, certfile: Path | None) -> None:
+        try:
+            # Imported in a thread: the HTTP client takes a tenth of a second to load.
+            await asyncio.to_thread(__import__, "ledger_engine.seeding.traffic")
+            from ledger_engine.seeding.traffic import Traffic
+
+            await Traffic(url, self._keys, self._past, BURST, certfile).run()
+        except Exception:  # a demo without traffic is better than none
+            log.exception("the demo has no traffic any more")
 
 
-Act = Callable[[Unit, Tenant, Past, Random], None]
+@asynccontextmanager
+async def staged(engine: Engine, report: Report) -> AsyncIterator[Demo]:
+    """Load the demo into the first project, which is empty; run its receivers until the end.
+
+    Raises LedgerError when the data set cannot be loaded.
+    """
+    receivers = make_receivers()
+    async with receiving(receivers, Random()) as root:
+        tenant, past = await load(engine, report, receivers, root)
+        keys = {name: api_keys.new_value(livemode=False) for name in CLIENTS}
+        await engine.write(partial(_make_keys, tenant=tenant, keys=keys))
+        demo = Demo(past, keys)
+        try:
+            yield demo
+        finally:
+            await demo.stop()
 
 
-async def make_past(engine: Engine) -> None:
-    """Load the demo's data set into the first project, which is empty."""
+async def load(
+    engine: Engine, report: Report, receivers: Sequence[Receiver] = (), root: str = "", seed: int = 1
+) -> tuple[Tenant, Past]:
+    """Load the data set and the minutes before now, in short turns; return what traffic needs."""
     data_set = read(seed_files.path(DATA_SET))
     steps = steps_of(data_set)
-
-    def work(unit: Unit) -> None:
-        load(unit, projects.first_or_new(unit)[0], data_set, steps, Progress())
-
-    await engine.write(work)
-
-
-async def play(engine: Engine, *, seed: int = 1, acts: int | None = None) -> None:
-    """Make changes in the test mode of the first project until cancelled, or `acts` of them.
-
-    No error ends it: a demo with a gap is better than none.
-    """
     random = Random(seed)
-    try:
-        project, _ = await engine.write(projects.first_or_new)
-        tenant = Tenant(project.id, livemode=False)
-        past = await engine.read(partial(recall, tenant=tenant))
-    except LedgerError as error:
-        log.warning("the demo has no traffic: %s", error)
-        return
-    while acts is None or acts > 0:
-        await asyncio.sleep(random.expovariate(A_SECOND) if acts is None else 0)
-        act = random.choices(list(ACTS), list(ACTS.values()))[0]
-        # A work may run again and must do the same, so its chance is drawn here, once.
-        chance = random.getrandbits(64)
-        try:
-            await engine.write(partial(_run, act=act, tenant=tenant, past=past, chance=chance))
-        except LedgerError as error:
-            log.info("the demo could not %s: %s", act.__name__, error)
-        except Exception:
-            log.exception("the demo could not %s", act.__name__)
-        acts = None if acts is None else acts - 1
+    now = engine.clock.now()
+    # The data set ends at a midnight, before which its last minutes must not begin.
+    begin = max(now - RECENT_S * 1000, now - now % DAY)
+    times = [*acts.times_between(begin, now, random)]
+    whole = len(steps) + len(times)
+    done = 0
+
+    def count(more: int) -> None:
+        nonlocal done
+        done += more
+        report(done / whole)
+
+    project, _ = await engine.write(projects.first_or_new)
+    changes = projects.Changes(burst=BURST)
+    project = await engine.write(lambda unit: projects.update(unit, project.id, changes))
+    tenant = loading.tenant_of(project)
+    start = loading.start_of(data_set, now)
+    ids = IdSource()
+    opened: dict[str, str] = {}
+    joined: dict[str, str] = {}
+    made: dict[str, str] = {}
+    for at in range(0, len(steps), _TURN_STEPS):
+        turn = steps[at : at + _TURN_STEPS]
+
+        def work(unit: Unit, turn: Sequence[Step] = turn) -> None:
+            in_past = UnitInThePast(unit, ids)
+            loading.happen(History(in_past, tenant, opened, joined, made), in_past, turn, start, Progress())
+
+        await engine.write(work)
+        count(len(turn))
+    past = await engine.read(partial(acts.recall, tenant=tenant))
+    before, after = times[:-SENT_AT_START], times[-SENT_AT_START:]
+    await acts.make_recent(engine, tenant, past, iter(before), random, count)
+    if receivers:
+        await engine.write(partial(_register, tenant=tenant, receivers=receivers, root=root))
+    await acts.make_recent(engine, tenant, past, iter(after), random, count)
+    return tenant, past
 
 
-def recall(unit: Unit, tenant: Tenant) -> Past:
-    """Return the project's recent past."""
-    postings: list[Transaction] = []
-    wanted: PageRequest | None = PageRequest(LIMIT_MAX)
-    while wanted is not None and len(postings) < POSTINGS_MAX:
-        page = transactions.page(unit, tenant, wanted)
-        postings += page.items
-        wanted = PageRequest(LIMIT_MAX, after=page.next_cursor) if page.next_cursor else None
-    times = Counter(each.description for each in postings)
-    return Past(
-        # The first side of a transfer stands for both.
-        postings=[
-            each
-            for each in postings
-            if each.reverses is None and each.transfer in (None, each.id) and times[each.description] >= OFTEN
-        ],
-        invoices=invoices.page(unit, tenant, PageRequest(LIMIT_MAX)).items,
-        orders=orders.page(unit, tenant, PageRequest(LIMIT_MAX)).items,
-    )
+def _register(unit: Unit, tenant: Tenant, receivers: Sequence[Receiver], root: str) -> None:
+    for each in reversed(receivers):  # lists are newest first, so the good one is on top
+        secret = endpoints.new_secret()
+        new = NewEndpoint(root + each.path, [*each.kinds])
+        endpoints.create(unit, tenant, new, secret, Seal.from_environment().close(secret))
 
 
-def _run(unit: Unit, act: Act, tenant: Tenant, past: Past, chance: int) -> None:
-    act(unit, tenant, past, Random(chance))
-
-
-def post_again(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
-    """Post a transaction like an earlier one, with a similar amount; debit only what the account holds."""
-    if not past.postings:
-        return
-    like = random.choice(past.postings)
-    amount = _about(like.amount, random)
-    if like.type == "debit" and accounts.get(unit, tenant, like.account).balance < amount:
-        return
-    new = NewTransaction(like.account, amount, like.type, like.description, like.destination)
-    transactions.post(unit, tenant, new)
-
-
-def refund(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
-    """Refund one of the last payments."""
-    recent = transactions.page(unit, tenant, PageRequest(LIMIT_MAX), type="credit").items
-    if simple := [each for each in recent if each.transfer is None and each.reverses is None]:
-        transactions.reverse(unit, tenant, random.choice(simple).id)
-
-
-def draft_invoice(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
-    """Draft an invoice like an earlier one."""
-    if not past.invoices:
-        return
-    like = random.choice(past.invoices)
-    lines: list[Line] | None = None
-    if like.lines is not None:
-        lines = [{**line, "quantity": _about(line["quantity"], random)} for line in like.lines]
-    new = NewInvoice(
-        account=like.account,
-        customer=like.customer,
-        amount=None if lines else _about(like.amount, random),
-        lines=lines,
-        due_date=iso(unit.now + 14 * DAY)[:10],
-        metadata=like.metadata,
-    )
-    invoices.create(unit, tenant, new)
-
-
-def finalize_invoice(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
-    """Finalize a draft."""
-    if invoice := _some_invoice(unit, tenant, random, "draft"):
-        invoices.finalize(unit, tenant, invoice)
-
-
-def pay_invoice(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
-    """Pay an open invoice."""
-    if invoice := _some_invoice(unit, tenant, random, "open"):
-        invoices.pay(unit, tenant, invoice)
-
-
-def place_order(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
-    """Place an order like an earlier one, by any user."""
-    active = [user for user in users.page(unit, tenant, per_page=LIMIT_MAX).items if user.status == "active"]
-    if past.orders and active:
-        new = NewOrder(random.choice(active).id, random.choice(past.orders).items)
-        orders.create(unit, tenant, new)
-
-
-def pay_order(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
-    """Pay an open order."""
-    if order := _some_order(unit, tenant, random, "open"):
-        orders.pay(unit, tenant, order)
-
-
-def ship_order(unit: Unit, tenant: Tenant, past: Past, random: Random) -> None:
-    """Ship a paid order."""
-    if order := _some_order(unit, tenant, random, "paid"):
-        orders.ship(unit, tenant, order)
-
-
-# What may happen, and how often in a hundred times. Objects leave each stage a little more often than they
-# enter it, so that drafts and open orders do not pile up however long the demo runs.
-ACTS: dict[Act, int] = {
-    post_again: 59,
-    refund: 1,
-    draft_invoice: 5,
-    finalize_invoice: 6,
-    pay_invoice: 6,
-    place_order: 7,
-    pay_order: 8,
-    ship_order: 8,
-}
-
-
-def _about(amount: int, random: Random) -> int:
-    """Return an amount within a fifth of the given one, and as round: 12,500 stays a multiple of 100."""
-    grain = 1
-    while amount % (grain * 10) == 0 and amount // (grain * 10) >= 10:
-        grain *= 10
-    return max(grain, round(amount * random.uniform(0.8, 1.2) / grain) * grain)
-
-
-def _some_invoice(unit: Unit, tenant: Tenant, random: Random, status: str) -> str | None:
-    found = invoices.page(unit, tenant, PageRequest(LIMIT_MAX), status=status).items
-    return random.choice(found).id if found else None
-
-
-def _some_order(unit: Unit, tenant: Tenant, random: Random, status: str) -> str | None:
-    found = orders.page(unit, tenant, PageRequest(LIMIT_MAX), status=status).items
-    return random.choice(found).id if found else None
+def _make_keys(unit: Unit, tenant: Tenant, keys: dict[str, str]) -> None:
+    for name, value in keys.items():
+        api_keys.create(unit, tenant, CLIENTS[name], value)

@@ -26,7 +26,7 @@ from ledger_tui.messages import (
     NamesLoaded,
     TokensChanged,
 )
-from ledger_tui.resources.base import Form
+from ledger_tui.resources.base import Form, Place
 from ledger_tui.resources.confirmations import question
 from ledger_tui.resources.filtering import filter_line
 from ledger_tui.resources.registry import PLACES, ids_within, resource_of_id
@@ -62,11 +62,12 @@ class Dashboard(Screen[None]):
     BINDINGS = [*GLOBAL_KEYS, Binding("n", "nothing_to_create", show=False)]
     BLANK = True
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, first: Place = PLACES[0]) -> None:
         super().__init__()
+        self._first = first
         self._view_context = context
         self._tabs = ScreenTabs()
-        self.navigation = Navigation(PLACES[0], self._tabs, context)
+        self.navigation = Navigation(first, self._tabs, context)
         self._api = context.api
         self._session = context.session
         self._names = context.names
@@ -82,6 +83,21 @@ class Dashboard(Screen[None]):
         """The view on screen."""
         return self.navigation.view
 
+    @property
+    def broken_endpoint(self) -> str | None:
+        """The id of the webhook endpoint that is selected, or that the selected delivery is for."""
+        record = self.view.selected if self.navigation.is_mounted else None
+        kind = (record or {}).get("object")
+        named = {"webhook_endpoint": "id", "delivery": "endpoint"}.get(str(kind))
+        return str(record[named]) if record is not None and named is not None else None
+
+    def key_text(self, binding: Binding) -> str:
+        """Return the description of a key in the key bar."""
+        if binding.action != "app.repair":
+            return binding.description
+        ended = self._session.state is ConnectionState.ENDED
+        return "restart the server" if ended else "repair the receiver"
+
     async def action_show(self, kind: str) -> None:
         await self.navigation.go(kind)
 
@@ -90,7 +106,7 @@ class Dashboard(Screen[None]):
 
     async def on_mount(self) -> None:
         self.set_interval(_TICK_SECONDS, self._tick)
-        await self.navigation.go(PLACES[0].kind)
+        await self.navigation.go(self._first.kind)
         self.set_timer(_LOAD_SECONDS, self._load_rarer_views)
 
     @work(group="load", thread=True, exit_on_error=False)

@@ -277,7 +277,7 @@ def _state(health: EndpointHealth, *, disabled: bool) -> Cell:
         return Cell("disabled", "warn")
     retrying, failed, waiting = health.count("retrying"), health.count("failed"), health.count("waiting")
     parts = [f"{failed} failed"] if failed else []
-    parts += [f"{retrying} tried again"] if retrying else []
+    parts += [f"{retrying} to be tried again"] if retrying else []
     if parts and health.last_error:
         return Cell(f"{' · '.join(parts)} · {literal(health.last_error)}", "minus")
     parts += [f"{waiting} waiting"] if waiting else []

@@ -56,7 +56,10 @@ def connection(session: Session, width_left: int = 1_000) -> Content:
         return Content.styled(f"◌ waiting for an answer, {unanswered:.0f} s", "bold $warning")
     match session.state:
         case ConnectionState.STARTING:
-            return Content.styled("◌ starting the server…", "$muted")
+            share = (
+                f"loading the demo, {session.progress:.0%}" if session.progress else "starting the server…"
+            )
+            return Content.styled(f"◌ {share}", "$muted")
         case ConnectionState.CONNECTING:
             return Content.styled("◌ connecting…", "$muted")
         case ConnectionState.ONLINE:

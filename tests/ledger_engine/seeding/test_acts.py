@@ -1,0 +1,135 @@
+"""The demo's last minutes: believable, through the engine's rules, in the order of time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import pytest
+
+from ledger_engine.access import projects
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database.engine import Engine, open_engine
+from ledger_engine.seeding import acts, demo
+from ledger_engine.seeding.acts import Past
+from ledger_engine.upkeep import audit
+from tests.ledger_engine.conftest import START, Run
+from tests.ledger_engine.manual_clock import ManualClock
+
+pytestmark = pytest.mark.slow
+
+
+class Loaded(NamedTuple):
+    engine: Engine
+    tenant: Tenant
+    past: Past
+
+    async def go_on(self, changes: int, seed: int = 1) -> None:
+        """Make changes at the end of what is loaded."""
+        now = self.engine.clock.now()
+        times = iter(range(now, now + changes))
+        await acts.make_recent(self.engine, self.tenant, self.past, times, Random(seed))
+
+    async def statuses(self, table: str) -> dict[str, int]:
+        rows = await self.engine.read(
+            lambda unit: unit.execute(f"SELECT status, count(*) AS count FROM {table} GROUP BY status")
+        )
+        return {row["status"]: row["count"] for row in rows}
+
+
+@pytest.fixture
+async def loaded(engine: Engine) -> Loaded:
+    return Loaded(engine, *await demo.load(engine, lambda _share: None))
+
+
+async def test_the_books_stay_right_however_long_it_runs(loaded: Loaded) -> None:
+    before = await loaded.engine.read(audit.verify)
+    await loaded.go_on(600)
+    after = await loaded.engine.read(audit.verify)
+    assert after.fault is None
+    assert after.transactions > before.transactions + 200
+    assert after.invoices > before.invoices
+
+
+async def test_every_kind_of_thing_happens(loaded: Loaded, recorded: Run) -> None:
+    before = len(await recorded())
+    await loaded.go_on(600)
+    happened = {event["type"] for event in (await recorded())[before:]}
+    assert happened == {
+        "transaction.created", "invoice.created", "invoice.opened", "invoice.paid",
+        "order.created", "order.paid", "order.shipped",
+    }  # fmt: skip
+
+
+async def test_drafts_and_open_orders_do_not_pile_up(loaded: Loaded) -> None:
+    await loaded.go_on(1500)
+    assert (await loaded.statuses("invoices"))["draft"] < 30
+    assert (await loaded.statuses("orders")).get("open", 0) < 30
+
+
+async def test_the_same_seed_gives_the_same_minutes(tmp_path: Path) -> None:
+    histories = []
+    for seed in (7, 7, 8):
+        engine = open_engine(tmp_path / f"{len(histories)}.db", clock=ManualClock(START))
+        await demo.load(engine, lambda _share: None, seed=seed)
+        rows = await engine.read(
+            lambda unit: unit.execute("SELECT amount, type, description FROM transactions ORDER BY id")
+        )
+        histories.append([tuple(row) for row in rows])
+        await engine.close()
+    assert histories[0] == histories[1]
+    assert histories[0] != histories[2]
+
+
+async def test_a_till_is_not_emptied_below_nothing(loaded: Loaded) -> None:
+    await loaded.go_on(600)
+    rows = await loaded.engine.read(
+        lambda unit: unit.execute("SELECT name, balance FROM accounts WHERE name LIKE '%till'")
+    )
+    assert len(rows) == 2
+    assert all(row["balance"] >= 0 for row in rows)
+
+
+async def test_an_empty_project_has_no_changes_and_no_trouble(engine: Engine) -> None:
+    project, _ = await engine.write(projects.first_or_new)
+    empty = Loaded(engine, Tenant(project.id, livemode=False), Past([], [], []))
+    await empty.go_on(100)
+    report = await engine.read(audit.verify)
+    assert (report.transactions, report.invoices, report.fault) == (0, 0, None)
+
+
+async def test_what_the_rules_forbid_is_left_out_whole_and_ends_nothing(loaded: Loaded) -> None:
+    before = await loaded.engine.read(audit.verify)
+    tenant = Tenant(loaded.tenant.project, livemode=False, quota=1)
+    await loaded._replace(tenant=tenant).go_on(100)
+    after = await loaded.engine.read(audit.verify)
+    assert after.fault is None
+    assert after.transactions == before.transactions
+
+
+async def test_it_goes_by_what_happens_often(loaded: Loaded) -> None:
+    described = {each.description for each in loaded.past.postings}
+    assert "Card terminal, counter" in described
+    assert not any(text and text.startswith("Wages") for text in described)
+    assert loaded.past.invoices
+    assert loaded.past.orders
+
+
+async def test_the_last_minutes_before_now_are_busy_and_of_no_other_day(tmp_path: Path) -> None:
+    midnight = START - START % 86_400_000
+    for now, most in ((START, demo.RECENT_S), (midnight + 60_000, 60)):
+        engine = open_engine(tmp_path / f"{now}.db", clock=ManualClock(now))
+        shares: list[float] = []
+        await demo.load(engine, shares.append)
+        rows = await engine.read(
+            lambda unit, now=now: unit.execute(
+                "SELECT count(*) AS count, min(created) AS first FROM transactions WHERE created > :from",
+                {"from": now - 2 * demo.RECENT_S * 1000},
+            )
+        )
+        await engine.close()
+        assert rows[0]["count"] > most
+        assert now - rows[0]["first"] <= most * 1000 + 86_400_000 * (now != START)
+        assert shares == sorted(shares)
+        assert shares[-1] == 1

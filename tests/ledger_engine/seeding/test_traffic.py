@@ -1,0 +1,107 @@
+"""The demo's traffic, sent to a real server: what each client does, and each of their mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from ledger_engine.seeding import traffic
+from ledger_engine.seeding.acts import Past
+from ledger_engine.seeding.traffic import Traffic
+from ledger_tui.embedded import Address, EmbeddedServer
+
+pytestmark = pytest.mark.process
+
+CLIENTS = ("web shop", "tills", "billing", "reporting", "old import")
+BURST = 200  # of the plan
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    server = EmbeddedServer(str(tmp_path_factory.mktemp("traffic") / "ledger.db"))
+    yield server.start()
+    server.stop()
+
+
+class Shop:
+    """A project with an account, a user and a key for each client; notes each answer's status."""
+
+    def __init__(self, root: httpx.AsyncClient, sent: Traffic) -> None:
+        self.root = root
+        self.traffic = sent
+        self.statuses: list[int] = []
+
+    async def does(self, act: traffic.Act) -> list[int]:
+        """Return the statuses of the answers to what a client does."""
+        self.statuses.clear()
+        await act(self.traffic)
+        return [*self.statuses]
+
+
+@pytest.fixture
+async def shop(served: Address) -> AsyncIterator[Shop]:
+    headers = {"Authorization": f"Bearer {served.key}"}
+    async with httpx.AsyncClient(base_url=served.url, headers=headers, trust_env=False) as root:
+        made = await root.post("/v1/projects", json={"name": "Shop", "plan": "enterprise"})
+        root.headers["Authorization"] = f"Bearer {made.json()['api_key']['key']}"
+        account = (await root.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})).json()
+        await root.post("/api/users", json={"name": "Ada", "email": "ada@example.com"})
+        keys = {}
+        for name in CLIENTS:
+            scopes = {"scopes": ["read:projects", "read:users"]} if name == "reporting" else {}
+            keys[name] = (await root.post("/v1/api_keys", json={"name": name, **scopes})).json()["key"]
+        like: dict[str, Any] = {"account": account["id"], "amount": 1250, "customer": "Ada", "metadata": {}}
+        posting = SimpleNamespace(**like, type="credit", description="Beans", destination=None)
+        lines = [{"description": "Beans", "quantity": 20, "unit_amount": 1250}]
+        invoice = SimpleNamespace(**like, lines=lines)
+        order = SimpleNamespace(items=[{"name": "Beans", "quantity": 1, "unit_amount": 1250}])
+        past = Past([posting], [invoice], [order])  # type: ignore[list-item]
+        sent = Traffic(served.url, keys, past, BURST, random=Random(1))
+        opened = Shop(root, sent)
+
+        async def note(answer: httpx.Response) -> None:
+            opened.statuses.append(answer.status_code)
+
+        hooks = {"response": [note]}
+        async with httpx.AsyncClient(base_url=served.url, event_hooks=hooks, trust_env=False) as http:
+            sent._http = http
+            yield opened
+
+
+async def test_invoices_and_orders_are_moved_through_their_lives(shop: Shop) -> None:
+    assert await shop.does(Traffic.post) == [201]
+    for act in (Traffic.draft_invoice, Traffic.place_order):
+        assert (await shop.does(act))[-1] == 201
+    for act in (Traffic.finalize_invoice, Traffic.pay_invoice, Traffic.pay_order, Traffic.ship_order):
+        assert await shop.does(act) == [200, 200]
+    invoices = (await shop.root.get("/v1/invoices")).json()["data"]
+    orders = (await shop.root.get("/api/orders")).json()["data"]
+    assert [each["status"] for each in (*invoices, *orders)] == ["paid", "shipped"]
+    assert await shop.does(Traffic.refund) == [200, 201]
+
+
+@pytest.mark.parametrize(
+    ("act", "status"),
+    [
+        (Traffic.ask_wrongly, 400),
+        (Traffic.ask_for_nothing, 404),
+        (Traffic.overstep, 403),
+        (Traffic.repeat, 409),
+    ],
+)
+async def test_a_mistake_has_its_status(shop: Shop, act: traffic.Act, status: int) -> None:
+    for _ in range(5):  # each kind of it, by chance
+        assert (await shop.does(act))[-1] == status
+
+
+async def test_more_than_a_client_may_send_in_a_second_is_429(shop: Shop) -> None:
+    for _ in range(5):  # a slow machine may send some of them in the next second
+        statuses = await shop.does(Traffic.flood)
+        if 429 in statuses:
+            break
+    assert set(statuses) == {200, 429}

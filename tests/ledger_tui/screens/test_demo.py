@@ -1,0 +1,42 @@
+"""The demo: it opens on the overview, says how far it is loaded, and its broken receiver is repaired."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from ledger_tui.app import LedgerApp
+from ledger_tui.options import Options
+from ledger_tui.widgets.overview import Overview
+from tests.ledger_tui.driving import Driver, until
+
+pytestmark = [pytest.mark.dashboard, pytest.mark.process, pytest.mark.slow]
+
+
+@pytest.fixture
+async def demo() -> AsyncIterator[Driver]:
+    app = LedgerApp(Options(demo=True))
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        yield Driver(app, pilot)
+
+
+async def test_it_loads_in_sight_and_its_broken_receiver_is_repaired(demo: Driver) -> None:
+    overview = demo.app.dashboard.view
+    assert isinstance(overview, Overview)
+    await demo.sees("of the demo's data loaded", "◌ loading the demo, ")
+    await demo.sees("12 accounts", "▲ +", "◐ open", "✓ 200", "/bookkeeping", "transaction.created")
+    # The minutes before now are in the first frame.
+    values = overview.rate.per_minute(demo.app.session.server_time, 60)
+    assert sum(1 for value in values if value) > 40
+    assert overview.requests.by_status()
+    while overview.tile.id != "tile-webhooks":
+        await demo.press("tab")
+    while "bookkeeping" not in str((overview.selected or {}).get("url")):
+        await demo.press("down")
+    await demo.sees("R repair the receiver", "answered 503")
+    await demo.press("R")
+    await demo.sees("Repaired http://127.0.0.1")
+    await demo.press("enter")
+    await demo.sees("◔ pending", "R repair the receiver")
+    await demo.press("s")  # the newest delivery is sent again
+    await demo.sees("✓ succeeded")
+    await until(lambda: "succeeded" in {row["status"] for _at, row in demo.view.window.at_hand()})
