@@ -19,6 +19,8 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
+from picture_history import paid_invoice
+
 from ledger_tui.app import LedgerApp
 from ledger_tui.config import Config
 from ledger_tui.embedded import EmbeddedServer
@@ -60,6 +62,8 @@ PICTURES = (
     Picture("small", ("2",), "credit", size=(80, 24)),
     Picture("live", ("1",), "LIVE", mode="live"),
 )
+# The last one, as it needs an invoice that was paid over HTTP, which no other picture shows.
+TRACE = Picture("trace", ("2", "T"), "invoice.paid", size=(132, 25), wait_seconds=2)
 
 
 def main() -> int:
@@ -83,12 +87,20 @@ def main() -> int:
                     options = Options(demo=True, config=config)
                 else:
                     options = Options(url=address.url, key=keys[picture.mode], config=config)
-                svg = asyncio.run(draw(picture, options))
-                (folder / f"{picture.name}.svg").write_text(svg, encoding="utf-8")
-                print(f"{picture.name}.svg", flush=True)
+                _draw(picture, options, folder)
+            with paid_invoice(address.url, address.key):
+                _draw(
+                    TRACE, Options(url=address.url, key=address.key, config=Config(theme=TRACE.theme)), folder
+                )
         finally:
             server.stop()
     return 0
+
+
+def _draw(picture: Picture, options: Options, folder: Path) -> None:
+    svg = asyncio.run(draw(picture, options))
+    (folder / f"{picture.name}.svg").write_text(svg, encoding="utf-8")
+    print(f"{picture.name}.svg", flush=True)
 
 
 def _administer(*arguments: str) -> str:

@@ -40,6 +40,7 @@ GLOBAL_KEYS: list[BindingType] = [
     _key("right_square_bracket", "travel(1)", "go forward"),
     _key("J", "raw", "raw JSON"),
     _key("i", "ids", "jump to an id in the record"),
+    _key("T", "trace", "trace: request, changes, events, deliveries"),
     _key("ctrl+e", "export", "export the list"),
     _key("ctrl+t", "themes", "themes"),
     _key("S", "app.sign_in", "sign in", show=True),
@@ -82,6 +83,12 @@ OVERVIEW_KEYS: list[BindingType] = [
     _key("enter", "open", "open", show=True),
 ]
 
+TRACE_KEYS: list[BindingType] = [
+    _key("enter", "open", "open", show=True),
+    # The same key restarts the own server, which is possible only when nothing can be sent.
+    _key("R", "send_again", "send again", show=True),
+]
+
 TOKEN_KEYS: list[BindingType] = [
     _key("x", "exchange", "exchange for tokens", show=True),
     _key("t", "rotate", "rotate now", show=True),
@@ -105,6 +112,7 @@ _IMPORTANT = (
     "help",
     "pause",
     "act(",
+    "send_again",
     "exchange",
     "rotate",
     "open",

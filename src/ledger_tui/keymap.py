@@ -46,6 +46,11 @@ def spelled(key: str) -> str:
 TOGETHER: list[list[Binding]] = [
     _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TOKEN_KEYS]),
     _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.EVENTS_KEYS, *actions.TABLE_KEYS]),
+    [
+        each
+        for each in _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TRACE_KEYS, *actions.TABLE_KEYS])
+        if each.action != "app.restart_server"
+    ],
     *map(_of_a_resource, RESOURCES),
     _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.OVERVIEW_KEYS]),
 ]

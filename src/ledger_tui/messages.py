@@ -9,6 +9,8 @@ from textual.message import Message
 
 from ledger_tui.client.stream import ReceivedEvent
 from ledger_tui.resources.base import Action, Link, Resource
+from ledger_tui.state.history import Location
+from ledger_tui.state.trace import Trace
 from ledger_tui.state.webhook_log import Listening
 from ledger_tui.state.window import Page, Record, Want
 
@@ -110,6 +112,15 @@ class ListeningChanged(Message):
         self.listening = listening
 
 
+class TraceLoaded(Message):
+    """A trace, or a part of it so far, was read; None when it could not be, for the reason in `problem`."""
+
+    def __init__(self, trace: Trace | None, problem: str = "") -> None:
+        super().__init__()
+        self.trace = trace
+        self.problem = problem
+
+
 class DeliveriesLoaded(Message):
     """The endpoints and their newest deliveries were read; `problem` says why when they were not."""
 
@@ -149,6 +160,14 @@ class TokensRequested(Message):
 
 class TokensChanged(Message):
     """The pair of tokens in use was replaced or removed."""
+
+
+class LocationOpened(Message):
+    """The user goes to a screen with its filters and an object, and comes back with esc."""
+
+    def __init__(self, location: Location) -> None:
+        super().__init__()
+        self.location = location
 
 
 class LinkFollowed(Message):

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ledger_tui.resources.base import Action, Field, Form, Resource
-from ledger_tui.resources.events import known_by, subject
+from ledger_tui.resources.events import known_by
 from ledger_tui.resources.invoice_lines import load_lines, sum_as_typed
 from ledger_tui.state.money import editable_amount, format_amount
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.session import Mode
 from ledger_tui.state.text import literal
+from ledger_tui.state.trace import subject
 from ledger_tui.state.window import Record
 
 

@@ -25,6 +25,7 @@ from ledger_tui.resources.deliveries import LOOKS, attempt_facts, attempts_of, b
 from ledger_tui.state.money import MINUS, format_amount
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.text import literal
+from ledger_tui.state.trace import subject
 from ledger_tui.state.webhook_log import WebhookLog
 from ledger_tui.state.window import Record
 
@@ -37,13 +38,6 @@ _SCREENS = {
     "order": "orders",
 }
 _KINDS: Mapping[str, Tone] = {"paid": "plus", "voided": "minus", "deactivated": "minus", "shipped": "accent"}
-
-
-def subject(record: Record) -> Record:
-    """Return the object of the event, as it was then."""
-    data = record.get("data")
-    inner = data.get("object") if isinstance(data, dict) else None
-    return inner if isinstance(inner, dict) else {}
 
 
 def _type(record: Record) -> Cell:

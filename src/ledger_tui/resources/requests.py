@@ -26,7 +26,7 @@ from ledger_tui.resources.base import (
 from ledger_tui.resources.bodies import body_section
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.text import literal
-from ledger_tui.state.traffic import Exchange
+from ledger_tui.state.traffic import OWN_PREFIX, Exchange
 from ledger_tui.state.window import Record
 
 _EVENTS_SHOWN = 10
@@ -98,9 +98,6 @@ def _events_section(_record: Record, events: Any, _names: AccountNames) -> tuple
 def _to_events(_record: Record, events: Any) -> tuple[Link, ...]:
     found = events[:_EVENTS_SHOWN] if isinstance(events, list) else []
     return tuple(Link(f"Its event {literal(event)}", "events", record_id=str(event)) for event in found)
-
-
-OWN_PREFIX = "own_"
 
 
 def own_request(number: int, exchange: Exchange) -> Record:

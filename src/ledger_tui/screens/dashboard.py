@@ -29,7 +29,7 @@ from ledger_tui.messages import (
 from ledger_tui.resources.base import Form, Place
 from ledger_tui.resources.confirmations import question
 from ledger_tui.resources.filtering import filter_line
-from ledger_tui.resources.registry import PLACES, ids_within, resource_of_id
+from ledger_tui.resources.registry import PLACES, TRACED, ids_within, resource_of_id
 from ledger_tui.screens.choose import ChooseScreen
 from ledger_tui.screens.confirm import ConfirmScreen
 from ledger_tui.screens.form import FormScreen
@@ -50,7 +50,7 @@ from ledger_tui.widgets.tabs import ScreenTabs
 from ledger_tui.widgets.view import Context, View
 from ledger_tui.widgets.views import load_rarer_views
 
-_CHANGES = ("create", "edit", "act(")  # the actions that change data
+_CHANGES = ("create", "edit", "act(", "send_again")  # the actions that change data
 _TICK_SECONDS = 0.5
 _LOAD_SECONDS = 1.0  # after the start, when the first screen is drawn
 
@@ -246,15 +246,14 @@ class Dashboard(Screen[None]):
         if made:
             sentence += f": {literal(answered_id)}"
         self.notify(sentence, markup=False)
-        view = self.query_one(f"#{wanted.resource.kind}", ResourceView)
-        if message.record.get("id") == wanted.record.get("id"):
-            view.show_changed(message.record)
-        if made:
-            view.show_created(message.record)
-        elif another:
-            view.action_follow()
-        elif view is self.view:
-            view.poll_soon()
+        for view in self.query(f"#{wanted.resource.kind}").results(ResourceView):
+            if message.record.get("id") == wanted.record.get("id"):
+                view.show_changed(message.record)
+            if made:
+                view.show_created(message.record)
+            elif another:
+                view.action_follow()
+        self.view.poll_soon()
         if message.secret is not None:
             note = ""
             if wanted.action.name == "roll" and self._view_context.tokens.is_own(wanted.record):
@@ -328,6 +327,16 @@ class Dashboard(Screen[None]):
                 found.setdefault(record_id, FoundId(label, record_id))
         found.pop(str((record or {}).get("id")), None)
         return [*found.values()]
+
+    async def action_trace(self) -> None:
+        """Trace the selected object, event, delivery or request."""
+        record = self.view.selected or {}
+        resource = resource_of_id(str(record.get("id", "")))
+        kind = self.view.place.kind if record.get("method") else resource.kind if resource else ""
+        if kind in TRACED:
+            await self.navigation.open_trace(kind, record)
+        else:
+            self.notify("There is nothing here to trace: choose an object, an event or a request first.")
 
     def action_export(self) -> None:
         view = self.view

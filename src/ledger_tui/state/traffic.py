@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 KEPT = 500
+OWN_PREFIX = "own_"  # of the ids of requests that only this dashboard knows
 _SECRET = re.compile(r"\b(sk_test|sk_live|at|rt|whsec)_[A-Za-z0-9]{4,}")
 
 

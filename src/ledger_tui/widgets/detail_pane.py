@@ -22,13 +22,12 @@ from ledger_tui.actions import TABLE_KEYS
 from ledger_tui.client.errors import ClientError, NotOffered
 from ledger_tui.handlers import handles
 from ledger_tui.messages import LinkFollowed, MoreLoaded, PartFailed, RecordFailed, RecordLoaded
-from ledger_tui.resources.base import Detail, Resource, Section
-from ledger_tui.state.text import fit, literal
+from ledger_tui.resources.base import Detail, Resource
+from ledger_tui.state.text import literal
 from ledger_tui.state.window import Record
-from ledger_tui.widgets.toned import toned, toned_line
+from ledger_tui.widgets.detail_text import LABEL_WIDTH, drawn
 from ledger_tui.widgets.view import Context
 
-_LABEL_WIDTH = 14
 _MORE_KEPT = 50
 # With a smaller rate limit, what is beyond the record is read only when its detail is opened.
 _GENEROUS_LIMIT = 600
@@ -99,12 +98,12 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
             self._look_at(0)
 
     def _draw(self) -> None:
-        width = max(_LABEL_WIDTH + 10, self.scrollable_content_region.width)
+        width = max(LABEL_WIDTH + 10, self.scrollable_content_region.width)
         wanted = (self._detail, self._note, width)
         if wanted == self._drawn_last:  # setting a text lays out the whole screen again
             return
         self._drawn_last = wanted
-        text = _drawn(self._detail, width) if self._detail else Content.styled(self._note, "$muted")
+        text = drawn(self._detail, width) if self._detail else Content.styled(self._note, "$muted")
         self.query_one("#facts", Static).update(text)
 
     def on_resize(self) -> None:
@@ -239,24 +238,3 @@ class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
         # A link that is out of view is only scrolled to: nobody follows a link they do not see.
         if self._detail is not None and not self._bring_into_view(event.option_index):
             self.post_message(LinkFollowed(self._detail.links[event.option_index]))
-
-
-def _drawn(detail: Detail, width: int) -> Content:
-    lines = [toned(detail.headline), Content("")]
-    for section in detail.sections:
-        lines.extend(_section_lines(section, width))
-    return Content("\n").join(lines)
-
-
-def _section_lines(section: Section, width: int) -> list[Content]:
-    if not section.facts and section.drawing is None:
-        return []
-    lines = [Content.styled(section.title, "bold $muted")] if section.title else []
-    for cells in section.drawing(width) if section.drawing else ():
-        lines.append(toned_line(cells))
-    for label, value in section.facts:
-        name = Content.styled(fit(label, _LABEL_WIDTH - 1) + " ", "$muted")
-        # A long value continues below itself, not below its label.
-        for number, part in enumerate(toned(value).wrap(width - _LABEL_WIDTH)):
-            lines.append(Content.assemble(name if number == 0 else " " * _LABEL_WIDTH, part))
-    return [*lines, Content("")]

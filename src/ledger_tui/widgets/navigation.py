@@ -6,12 +6,14 @@ from textual import work
 
 from ledger_tui.client.errors import ClientError
 from ledger_tui.handlers import handles
-from ledger_tui.messages import BackRequested, LinkFollowed, ObjectFound, ObjectNotFound
+from ledger_tui.messages import BackRequested, LinkFollowed, LocationOpened, ObjectFound, ObjectNotFound
 from ledger_tui.resources.base import Place, Resource
 from ledger_tui.resources.registry import BY_KIND, PLACE_OF_KIND, resource_of_id
+from ledger_tui.resources.trace import TRACE
 from ledger_tui.state.history import Location, Recent, RecentObjects
 from ledger_tui.state.names import AccountName, UserName
 from ledger_tui.state.text import literal
+from ledger_tui.state.window import Record
 from ledger_tui.widgets.blank import Switcher
 from ledger_tui.widgets.resource_view import ResourceView
 from ledger_tui.widgets.tabs import ScreenTabs
@@ -72,12 +74,28 @@ class Navigation(Switcher):
         assert isinstance(view, ResourceView)
         view.set_filters(dict(link.filters))
 
+    @handles(LocationOpened)
+    async def open_location(self, message: LocationOpened) -> None:
+        """Go to a location as a link does."""
+        self._trail.append(self.location)
+        self.leave()
+        await self._go_to(message.location)
+
+    async def open_trace(self, kind: str, record: Record) -> None:
+        """Trace an object, event, delivery or request; esc leads back."""
+        self._trail.append(self.location)
+        self.leave()
+        view = await self.show_place(TRACE.kind)
+        view.show_traced(kind, record)
+
     @handles(BackRequested)
     async def go_back(self) -> None:
         """Go back to where a link was followed, or else clear the filter."""
         left = self.view
         if self._trail:
             await self._go_to(self._trail.pop())
+        elif left.place is TRACE:  # it was reached through the history
+            await self.travel(-1)
         elif isinstance(left, ResourceView) and left.resource.under:
             await self.show_place(left.resource.under)
         elif isinstance(left, ResourceView) and left.record_list.filters:
@@ -91,8 +109,10 @@ class Navigation(Switcher):
     def location(self) -> Location:
         """The screen with its filter and open object, to return to."""
         view = self.view
-        filters = dict(view.record_list.filters) if isinstance(view, ResourceView) else {}
-        if not isinstance(view, ResourceView) or not view.opened or not view.selected:
+        if not isinstance(view, ResourceView):
+            return view.location
+        filters = dict(view.record_list.filters)
+        if not view.opened or not view.selected:
             return Location(view.place.kind, filters)
         record = view.selected
         return Location(view.place.kind, filters, str(record.get("id")), record, view.by_link)
@@ -111,6 +131,7 @@ class Navigation(Switcher):
     async def _go_to(self, location: Location) -> None:
         view = await self.show_place(location.kind)
         if not isinstance(view, ResourceView):
+            view.show_location(location)
             return
         if view.record_list.filters != location.filters:
             view.set_filters(dict(location.filters))

@@ -157,11 +157,6 @@ class ResourceView(View):
     def action_refresh(self) -> None:
         self.record_list.start_over()
 
-    def poll_soon(self) -> None:
-        """Poll at the next tick, because something was changed."""
-        self.next_poll_at = 0.0
-        self.tick()
-
     # ------------------------------------------------------------------ drawing
 
     def changed(self) -> None:

@@ -16,7 +16,7 @@ from ledger_tui.client.tokens import TokenManager
 from ledger_tui.handlers import handles, while_running
 from ledger_tui.messages import BackRequested, PartFailed
 from ledger_tui.resources.base import Place
-from ledger_tui.state.history import History, RecentObjects
+from ledger_tui.state.history import History, Location, RecentObjects
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.session import Session
 from ledger_tui.state.text import literal
@@ -73,6 +73,17 @@ class View(Widget):
         """Return the description of a key in the key bar, as it is now."""
         return binding.description
 
+    @property
+    def location(self) -> Location:
+        """What is shown, to return to."""
+        return Location(self.place.kind)
+
+    def show_location(self, location: Location) -> None:
+        """Show again what `location` says."""
+
+    def show_traced(self, kind: str, record: Record) -> None:
+        """Trace an object; only the screen of the trace does."""
+
     def enter(self) -> None:
         """Read and take the focus, as this view is shown from now on."""
         self.next_poll_at = 0.0
@@ -99,6 +110,11 @@ class View(Widget):
         return self.context.session.poll_seconds
 
     def action_refresh(self) -> None:
+        self.next_poll_at = 0.0
+        self.tick()
+
+    def poll_soon(self) -> None:
+        """Poll at the next tick, because something was changed."""
         self.next_poll_at = 0.0
         self.tick()
 

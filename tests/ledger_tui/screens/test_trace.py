@@ -1,0 +1,180 @@
+"""The trace: from any object, event, delivery or request to the whole, and back."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger_tui.client.trace import REQUESTS_MAX, most_requests
+from ledger_tui.resources.trace import Node
+from ledger_tui.widgets.trace_view import TraceView
+from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import Driver, until
+
+NOBODY = "http://127.0.0.1:9/hooks"  # the port of `discard`, where nobody listens
+
+
+async def write(driver: Driver, method: str, path: str, body: dict[str, object] | None = None) -> str:
+    """Send a change and return the id of the object."""
+    answer = await driver.app.api.write(method, path, body, None)
+    return str(answer.record.get("id"))
+
+
+async def paid_invoice(driver: Driver) -> str:
+    """Pay an invoice, with an endpoint that is sent `invoice.paid` in vain; return its id."""
+    await write(driver, "POST", "/v1/webhook_endpoints", {"url": NOBODY, "events": ["invoice.paid"]})
+    account = (await driver.app.api.read("/v1/accounts")).record["data"][0]["id"]
+    invoice = await write(
+        driver, "POST", "/v1/invoices", {"account": account, "customer": "Ada", "amount": 4200}
+    )
+    await write(driver, "PATCH", f"/v1/invoices/{invoice}", {"customer": "Ada Lovelace"})
+    await write(driver, "POST", f"/v1/invoices/{invoice}/finalize")
+    await write(driver, "POST", f"/v1/invoices/{invoice}/pay")
+    return invoice
+
+
+def trace_of(driver: Driver) -> TraceView:
+    view = driver.app.dashboard.view
+    assert isinstance(view, TraceView)
+    return view
+
+
+async def traced(driver: Driver) -> TraceView:
+    """Return the view of the trace once it is read."""
+    view = trace_of(driver)
+    await until(lambda: view.trace is not None and view.trace.complete, "the trace")
+    return view
+
+
+async def go_to(driver: Driver, kind: str, holds: str) -> Node:
+    """Move the cursor to a node of this kind whose line holds a text."""
+    view = trace_of(driver)
+    nodes = view._tree.nodes
+    lines = ["".join(cell.text for cell in each.line) for each in nodes]
+    at = next(n for n, line in enumerate(lines) if nodes[n].kind == kind and holds in line)
+    await driver.press("home", *["j"] * at)
+    node = view._tree.node
+    assert node is not None
+    assert node is view._tree.nodes[at]
+    return node
+
+
+async def test_an_invoice_is_traced_to_its_requests_changes_events_and_deliveries(driver: Driver) -> None:
+    invoice = await paid_invoice(driver)
+    await driver.press("3")
+    await driver.sees("Ada Lovelace")
+    await driver.press("T")
+    view = await traced(driver)
+    await driver.sees("status       open → paid", "✕ Connection refused", "Till         0.00 EUR → 42.00 EUR")
+    shown = "\n".join("".join(cell.text for cell in node.line) for node in view._tree.nodes)
+    for method, path in (("POST", ""), ("PATCH", "/inv"), ("POST", "/finalize"), ("POST", "/pay")):
+        assert f"{method} /v1/invoices" in shown
+        assert path in shown
+    assert view.trace is not None
+    assert view.trace.requests <= REQUESTS_MAX
+
+    await driver.press("y")
+    assert driver.app.clipboard == invoice
+    await go_to(driver, "request", "PATCH")
+    await driver.sees("customer     Ada → Ada Lovelace")
+    await go_to(driver, "event", "invoice.paid")
+    await driver.press("enter")
+    await driver.sees("request       req_", "sent to       http://127.0.0.1:9")
+    await driver.press("escape")
+    assert trace_of(driver) is view
+    await go_to(driver, "object", "transaction")
+    await driver.press("T")
+    await until(lambda: view.trace is not None and view.trace.kind == "transactions")
+    await driver.press("escape")
+    await until(lambda: view.trace is not None and view.trace.record_id == invoice, "the trace before")
+    await driver.press("escape")
+    await driver.sees("Invoices", "/ filter")
+
+
+async def test_a_failed_delivery_is_traced_to_its_request_and_sent_again(driver: Driver) -> None:
+    await paid_invoice(driver)
+    await driver.press("7", "e")
+    await driver.sees("127.0.0.1:9")
+    await driver.press("s")
+    await driver.sees("invoice.paid")
+    await driver.press("T")
+    view = await traced(driver)
+    await driver.sees("/pay", "✓ 200", "transaction.created")
+    delivery = await go_to(driver, "delivery", "127.0.0.1:9")
+    await driver.press("R")
+    await driver.sees(f"Sending again {delivery.record_id}")
+    await until(lambda: [len(each["attempts"]) for each in view.trace.deliveries()] == [2])  # type: ignore[union-attr]
+    await driver.press("enter")
+    await driver.sees("attempt 2", "endpoint      whe_")
+    await driver.press("escape")
+    assert trace_of(driver) is view
+    driver.turn_live()
+    await go_to(driver, "delivery", "127.0.0.1:9")
+    await driver.press("R")
+    await until(lambda: len(driver.app.screen_stack) == 2, "the question")
+    await driver.press("escape")
+
+
+async def test_a_request_and_a_node_of_a_trace_are_traced(driver: Driver) -> None:
+    await driver.press("8", "slash")
+    await driver.type("method:POST")
+    await driver.press("enter")
+    await driver.sees("✓ 201")
+    await driver.press("T")
+    view = await traced(driver)
+    await driver.sees("POST /v1/accounts", "account.created", "no webhook endpoint is registered")
+    await driver.press("i")
+    await driver.sees("Jump to", "evt_", "object  acc_")
+    await driver.press("escape", "c")
+    assert "/v1/requests/req_" in driver.app.clipboard
+    await driver.press("question_mark")
+    await driver.sees("send again")
+    await driver.press("end")
+    await driver.sees("trace: request, changes, events")
+    await driver.press("escape", "escape")
+    assert driver.app.dashboard.view is not view
+
+
+async def test_a_server_with_the_contract_alone_says_what_it_lacks(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Beans")
+    async with dashboards.open() as driver:
+        await driver.press("T")
+        await traced(driver)
+        await driver.sees("this server shows no events", "account  Beans", "created      2026-11-20 04:31:00")
+        await driver.press("enter")
+        await driver.sees("→ Its transactions")
+        await driver.press("escape", "8", "T")
+        await driver.sees("this server shows no events", "GET /v1/requests", "by this dashboard")
+        await driver.press("6", "T")
+        await driver.sees("There is nothing here to trace")
+
+
+async def test_with_a_small_rate_limit_a_trace_takes_a_quarter_of_it(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    assert [most_requests(limit) for limit in (None, 6000, 60, 20, 8)] == [15, 15, 15, 5, 4]
+    server.add_account("Beans")
+    server.limit = 20
+    async with dashboards.open() as driver:
+        before = len(server.requests)
+        await driver.press("T")
+        await traced(driver)
+        assert len(server.requests) - before <= 5
+
+
+@pytest.mark.parametrize("limit", [5])
+async def test_what_a_trace_may_not_read_any_more_is_said(driver: Driver, limit: int) -> None:
+    await paid_invoice(driver)
+    await driver.press("3")
+    await driver.sees("Ada Lovelace")
+    driver.app.session.limit = 4 * limit
+    note = driver.app.session._note_limits
+    driver.app.session._note_limits = lambda _headers: None  # type: ignore[method-assign]
+    await driver.press("T")
+    view = await traced(driver)
+    assert view.trace is not None
+    assert view.trace.requests == limit
+    await driver.sees(f"not read: a trace takes {limit} requests at most here")
+    driver.app.session._note_limits = note  # type: ignore[method-assign]
