@@ -68,6 +68,15 @@ RESOURCE_KEYS: list[BindingType] = [
     *ACTION_KEYS,
     *RELATED_KEYS,
     *_COPY,
+    _key("O", "arrange", "sort, choose columns"),
+    _key("m", "look", "look in older rows", show=True),
+    _key("z", "panes", "list, both or detail"),
+    _key("less_than_sign", "widen(-1)", "narrow the list"),
+    _key("greater_than_sign", "widen(1)", "widen the list"),
+    _key("t", "times", "times as UTC, local, relative"),
+    _key("b", "batch", "post a file of transactions"),
+    _key("P", "program('PAGER')", "show in $PAGER"),
+    _key("E", "program('EDITOR')", "open in $EDITOR"),
 ]
 
 EVENTS_KEYS: list[BindingType] = [
@@ -99,9 +108,15 @@ TABLE_KEYS: list[BindingType] = [
     _key("up,k", "move(-1)", "up"),
     _key("down,j", "move(1)", "down"),
     _key("pageup,ctrl+b", "move_pages(-1)", "page up"),
-    _key("pagedown,ctrl+f,space", "move_pages(1)", "page down"),
+    _key("pagedown,ctrl+f", "move_pages(1)", "page down"),
     _key("home,g", "newest", "the newest"),
     _key("end,G", "oldest", "the oldest loaded"),
+]
+
+LIST_TABLE_KEYS: list[BindingType] = [
+    *TABLE_KEYS,
+    _key("space", "mark", "mark the row"),
+    _key("ctrl+a", "mark_all", "mark all loaded rows"),
 ]
 
 MOST_KEYS_IN_BAR = 7
@@ -122,6 +137,7 @@ _IMPORTANT = (
     "go(",
     "use_key",
     "locate",
+    "look",
     "edit",
     "app.",
 )

@@ -26,13 +26,16 @@ from ledger_tui.client.receivers import repair
 from ledger_tui.commands import DashboardCommands
 from ledger_tui.crash import crash_report
 from ledger_tui.handlers import handles
+from ledger_tui.kept import Kept
 from ledger_tui.key_order import KeyOrder
 from ledger_tui.keymap import keymap, spelled
 from ledger_tui.messages import NamesLoaded, ServerEnded, ServerFailed, SessionChanged, SignInRequested
 from ledger_tui.options import Options
+from ledger_tui.resources.arranging import check_lists
 from ledger_tui.resources.registry import OVERVIEW, PLACES
 from ledger_tui.screens.dashboard import Dashboard
 from ledger_tui.server_connection import CannotConnect, ServerConnection, SignInNeeded
+from ledger_tui.state import times
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.session import ConnectionState, Session
 from ledger_tui.state.text import literal
@@ -75,6 +78,9 @@ class LedgerApp(App[int]):
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = theme_named(options.config.theme or DEFAULT_THEME, options.config_file)
+        check_lists(options.config.lists, options.config_file)
+        self.kept = Kept(options.config.lists)
+        times.chosen.style = options.config.times or times.TimeStyle.UTC
         self.set_keymap(keymap(options.config.keys, options.config_file))
 
     def notify(
@@ -98,7 +104,7 @@ class LedgerApp(App[int]):
             await super().on_event(event)
 
     def get_default_screen(self) -> Dashboard:
-        context = Context(self.api, self.session, self.names, self.traffic, self.tokens)
+        context = Context(self.api, self.session, self.names, self.traffic, self.tokens, kept=self.kept)
         return Dashboard(context, OVERVIEW if self.options.demo else PLACES[0])
 
     @property

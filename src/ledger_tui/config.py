@@ -1,4 +1,4 @@
-"""The config file: a theme, keys, profiles of servers. A mistake in it is an error, never ignored.
+"""The config file: a theme, keys, lists, profiles of servers. A mistake in it is an error, never ignored.
 
     theme = "ledger-contrast"
 
@@ -27,7 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from ledger_tui.client.transport import is_address, is_confidential, is_key
+from ledger_tui.list_config import parse_lists, parse_times
+from ledger_tui.state.list_settings import ListSettings
 from ledger_tui.state.text import literal
+from ledger_tui.state.times import TimeStyle
 
 FILE_VARIABLE = "LEDGER_TUI_CONFIG"
 STORED = "stored"
@@ -60,6 +63,8 @@ class Config:
     theme: str | None = None
     keys: Mapping[str, str] = field(default_factory=dict)
     profiles: Mapping[str, Profile] = field(default_factory=dict)
+    times: TimeStyle | None = None
+    lists: Mapping[str, ListSettings] = field(default_factory=dict)
 
 
 def config_file() -> Path:
@@ -94,8 +99,8 @@ def parse_config(text: str, file: str) -> Config:
         return BadConfig(f"{file}: {_one_line(entry)}: {reason}.")
 
     for name in data:
-        if name not in ("theme", "keys", "profiles"):
-            raise bad(name, "is not an entry; the entries are theme, keys and profiles")
+        if name not in ("theme", "keys", "profiles", "times", "lists"):
+            raise bad(name, "is not an entry; the entries are theme, keys, profiles, times and lists")
     theme = data.get("theme")
     if theme is not None and not isinstance(theme, str):
         raise bad("theme", "must be a name in quotes")
@@ -110,7 +115,9 @@ def parse_config(text: str, file: str) -> Config:
     tables = data.get("profiles", {})
     if not isinstance(tables, dict):
         raise bad("profiles", "must be a table")
-    return Config(theme, keys, {name: _profile(name, table, bad) for name, table in tables.items()})
+    profiles = {name: _profile(name, table, bad) for name, table in tables.items()}
+    lists = parse_lists(data.get("lists", {}), bad)
+    return Config(theme, keys, profiles, parse_times(data.get("times"), bad), lists)
 
 
 def _profile(name: str, table: Any, bad: Callable[[str, str], BadConfig]) -> Profile:

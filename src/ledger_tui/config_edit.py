@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ledger_tui.config import BadConfig, Config, Profile, is_profile_name, parse_config, read_config
+from ledger_tui.list_config import entries_of
+from ledger_tui.state.list_settings import ListSettings
+from ledger_tui.state.times import TimeStyle
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -61,6 +64,25 @@ def set_theme(file: Path, theme: str) -> None:
     document = _document(file, "" if before.theme is not None else "theme = ''\n\n")
     document["theme"] = theme
     _write(file, document, replace(before, theme=theme))
+
+
+def set_times(file: Path, style: TimeStyle) -> None:
+    """Set how times are written from the next start on. Raises BadConfig."""
+    before = read_config(file)
+    document = _document(file, "" if before.times is not None else "times = ''\n\n")
+    document["times"] = style.value
+    _write(file, document, replace(before, times=style))
+
+
+def set_list(file: Path, kind: str, settings: ListSettings) -> None:
+    """Set how a list is shown from the next start on. Raises BadConfig."""
+    import tomlkit
+
+    before = read_config(file)
+    document = _document(file)
+    lists: Any = document.setdefault("lists", tomlkit.table(is_super_table=True))
+    lists[kind] = dict(entries_of(settings))
+    _write(file, document, replace(before, lists={**before.lists, kind: settings}))
 
 
 def _entries(profile: Profile) -> dict[str, Any]:

@@ -21,13 +21,18 @@ _EVERYWHERE = [*actions.APP_KEYS, *actions.GLOBAL_KEYS]
 def _of_a_resource(resource: Resource) -> list[Binding]:
     its = {f"act('{action.name}')" for action in resource.actions}
     its |= {f"go('{related_view.name}')" for related_view in resource.related}
-    has = {"edit": bool(resource.edits), "create": resource.form is not None, "follow": not resource.still}
+    has = {
+        "edit": bool(resource.edits),
+        "create": resource.form is not None,
+        "follow": not resource.still,
+        "batch": bool(resource.batch),
+    }
     own = [
         each
         for each in _made(actions.RESOURCE_KEYS)
         if (each.action in its if each.action.startswith(("act(", "go(")) else has.get(each.action, True))
     ]
-    return [*_made(_EVERYWHERE), *own, *_made(actions.TABLE_KEYS)]
+    return [*_made(_EVERYWHERE), *own, *_made(actions.LIST_TABLE_KEYS)]
 
 
 def _made(bindings: list[BindingType]) -> list[Binding]:
@@ -45,7 +50,7 @@ def spelled(key: str) -> str:
 # Groups of bindings that are active at the same time: within a group a key has one meaning.
 TOGETHER: list[list[Binding]] = [
     _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TOKEN_KEYS]),
-    _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.EVENTS_KEYS, *actions.TABLE_KEYS]),
+    _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.EVENTS_KEYS, *actions.LIST_TABLE_KEYS]),
     [
         each
         for each in _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TRACE_KEYS, *actions.TABLE_KEYS])

@@ -71,7 +71,7 @@ ACCOUNTS = Resource(
         Column("name", 14, lambda r, _n: text_of(r, "name"), grow=1),
         Column("balance", 12, _balance, align="right"),
         Column("cur", 3, lambda r, _n: text_of(r, "currency", "dim")),
-        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), rank=1),
+        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), by="created", rank=1),
         Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
     ),
     detail=_detail,

@@ -86,7 +86,7 @@ API_KEYS = Resource(
         Column("value", 13, lambda r, _n: _value(r)),
         Column("role", 6, lambda r, _n: text_of(r, "role")),
         Column("scopes", 14, lambda r, _n: scopes_of(r), grow=1),
-        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), rank=1),
+        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), by="created", rank=1),
         Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
     ),
     detail=_detail,

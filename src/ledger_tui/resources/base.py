@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.lists import Paging
+from ledger_tui.state import times
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.text import literal
 from ledger_tui.state.window import Record
@@ -38,6 +39,13 @@ class Column:
     align: Literal["left", "right"] = "left"
     grow: int = 0
     rank: int = 0
+    most: int = 0  # a column with `grow` gets no wider than this; 0 for no maximum
+    by: str = ""  # the field that rows are sorted by, where the shown text does not do
+
+    @property
+    def name(self) -> str:
+        """Return the column's name in the config file."""
+        return self.title.removesuffix(" (UTC)")
 
 
 class Link(NamedTuple):
@@ -83,7 +91,10 @@ class Filter:
     """A filter that the server applies, typed as `name:value`.
 
     `check` returns what is wrong with a value, or None. A filter with `account` accepts a name in place of
-    the id.
+    the id, one with `user` also a user's.
+
+    With `matches` it is no filter of the server's: it selects among the loaded rows, by a record, the value
+    and the names. Where it is not given, `default` stands for it.
     """
 
     name: str
@@ -91,6 +102,10 @@ class Filter:
     example: str
     check: Callable[[str], str | None] = lambda _value: None
     account: bool = False
+    user: bool = False
+    values: tuple[str, ...] = ()  # to choose from while typing
+    matches: Callable[[Record, str, AccountNames], bool] | None = None
+    default: str = ""
 
 
 FieldKind = Literal[
@@ -205,6 +220,7 @@ class Resource(Place):
     has_object_path: bool = True  # whether one object can be read at `path/{id}`
     object_part: str | None = None  # set when reading one object goes beyond the contract
     part: str | None = None  # set when the list itself goes beyond the contract
+    batch: str = ""  # the path that takes many new objects at once, all or none
     missing_text: str = ""  # shown when the server has no such list
     empty: str = "Nothing here yet."
     account_ids: Callable[[Record], tuple[object, ...]] = field(default=lambda _record: ())
@@ -228,7 +244,8 @@ class Resource(Place):
 
     def list_path(self, filters: Filters) -> tuple[str, dict[str, str]] | None:
         """Return the list's path and query; None while a filter that the path needs is missing."""
-        params = dict(filters)
+        here = {each.param for each in self.filters if each.matches is not None}
+        params = {name: value for name, value in filters.items() if name not in here}
         path = self.path
         for name in _PATH_NAME.findall(path):
             value = params.pop(name, None)
@@ -241,7 +258,7 @@ class Resource(Place):
 # ---------------------------------------------------------------------- shared cells
 
 _PATH_NAME = re.compile(r"{(\w+)}")
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)")
+_WHOLE_TIME = 19  # characters of a time in UTC or of this machine
 
 
 def currency_of(record: Record, names: AccountNames) -> str | None:
@@ -257,16 +274,21 @@ def text_of(record: Record, name: str, tone: Tone = "plain") -> Cell:
 
 
 def time_of(record: Record, name: str) -> Cell:
-    """Return an ISO 8601 UTC time as `2026-11-20 04:31:00`."""
+    """Return an ISO 8601 UTC time in the chosen style: `2026-11-20 04:31:00`."""
     value = record.get(name)
-    found = _TIME.match(value) if isinstance(value, str) else None
-    return Cell(f"{found[1]} {found[2]}", "dim") if found else text_of(record, name, "dim")
+    text = times.written(value) if isinstance(value, str) else None
+    return Cell(text, "dim") if text is not None else text_of(record, name, "dim")
+
+
+def part_of_time(record: Record, name: str, start: int, stop: int | None = None) -> str:
+    """Return a part of `2026-11-20 04:31:00`; the whole text where a time is written as how long ago."""
+    text = time_of(record, name).text
+    return text[start:stop] if len(text) == _WHOLE_TIME else text
 
 
 def clock_of(record: Record, name: str) -> Cell:
     """Return a time as `11-20 04:31:00`, for logs, which only cover recent days."""
-    time = time_of(record, name)
-    return Cell(time.text[5:], time.tone) if len(time.text) == 19 else time
+    return Cell(part_of_time(record, name, 5), "dim")
 
 
 def status_of(record: Record, looks: Mapping[str, tuple[str, Tone]]) -> Cell:

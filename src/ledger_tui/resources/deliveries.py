@@ -17,6 +17,7 @@ from ledger_tui.resources.base import (
     Resource,
     Section,
     Tone,
+    part_of_time,
     status_of,
     text_of,
     time_of,
@@ -46,7 +47,7 @@ def _attempt_fact(attempt: Record) -> Fact:
     went = f"✕ {literal(error)}" if error is not None else f"✓ {literal(status)}"
     if error is not None and status is not None and literal(status) not in went:
         went += f" ({literal(status)})"
-    time = time_of(attempt, "attempted_at").text[11:]
+    time = part_of_time(attempt, "attempted_at", 11)
     text = f"{time}  {went}  {literal(attempt.get('latency_ms', '–'))} ms"
     return Fact(f"attempt {literal(attempt.get('number', ''))}", Cell(text, "bad" if error else "plus"))
 
@@ -124,12 +125,12 @@ DELIVERIES = Resource(
     id_prefix="dlv_",
     paging="cursor",
     columns=(
-        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created")),
+        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), by="created"),
         Column("status", 11, lambda r, _n: status_of(r, LOOKS)),
         Column("event", 18, lambda r, _n: text_of(r, "event_type"), grow=1),
         Column("tries", 5, lambda r, _n: Cell(str(len(attempts_of(r))), "dim"), align="right"),
         Column("last", 10, lambda r, _n: _last_status(r), grow=1),
-        Column("next (UTC)", 19, lambda r, _n: time_of(r, "next_attempt_at"), rank=1),
+        Column("next (UTC)", 19, lambda r, _n: time_of(r, "next_attempt_at"), by="next_attempt_at", rank=1),
         Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
     ),
     detail=_detail,

@@ -79,7 +79,7 @@ ENDPOINTS = Resource(
         Column("url", 24, lambda r, _n: text_of(r, "url"), grow=2),
         Column("status", 10, lambda r, _n: status_of(r, _LOOKS)),
         Column("events", 12, lambda r, _n: _events(r), grow=1),
-        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), rank=1),
+        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), by="created", rank=1),
         Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
     ),
     detail=_detail,

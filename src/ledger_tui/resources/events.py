@@ -145,7 +145,7 @@ def events_resource(log: WebhookLog) -> Resource:
         id_prefix="evt_",
         paging="cursor",
         columns=(
-            Column("time (UTC)", 14, lambda r, _n: clock_of(r, "created")),
+            Column("time (UTC)", 14, lambda r, _n: clock_of(r, "created"), by="created"),
             Column("signed", 6, lambda r, _n: _signature(r, log)),
             Column("event", 19, lambda r, _n: _type(r)),
             Column("sent", 8, lambda r, _n: _delivered(r, log)),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from urllib.parse import quote
 
 from ledger_tui.resources.base import (
@@ -28,6 +27,7 @@ from ledger_tui.resources.base import (
 )
 from ledger_tui.resources.filtering import one_of
 from ledger_tui.resources.invoice_lines import lines_as_typed
+from ledger_tui.resources.lifecycle import lifecycle
 from ledger_tui.state.money import editable_amount, format_amount
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.text import literal
@@ -48,61 +48,7 @@ def _amount(record: Record, names: AccountNames) -> Cell:
     return Cell(format_amount(amount, currency_of(record, names)))
 
 
-@dataclass(frozen=True)
-class _Lifecycle:
-    """The states that an invoice can go through, its present one in brackets, and the time of each."""
-
-    status: str
-    times: tuple[tuple[str, str], ...]
-
-    def __call__(self, width: int) -> Sequence[Sequence[Cell]]:
-        return self._side_by_side() if width >= 3 * _STEP else self._one_below_the_other()
-
-    def _side_by_side(self) -> list[list[Cell]]:
-        went = dict(self.times)
-        path: list[Cell] = []
-        for state, to in (("draft", "open"), ("open", "paid")):
-            cell = self._state(state)
-            path += [cell, self._arrow("", _STEP - len(cell.text), to)]
-        times = "".join(f" {went.get(state, '')}".ljust(_STEP) for state in ("draft", "open", "paid"))
-        down = [Cell(" " * (_STEP + 2)), self._arrow("└", _STEP - 2, "void"), self._state("void")]
-        lines = [[*path, self._state("paid")], [Cell(times.rstrip(), "dim")], down]
-        if "void" in went:
-            lines.append([Cell(" " * (2 * _STEP + 1) + went["void"], "dim")])
-        return lines
-
-    def _one_below_the_other(self) -> list[list[Cell]]:
-        went = dict(self.times)
-        cells = [self._state(state) for state in _LOOKS]
-        widest = max(len(cell.text) for cell in cells) + 2
-        return [
-            [cell, Cell(" " * (widest - len(cell.text)) + went.get(state, ""), "dim")]
-            for state, cell in zip(_LOOKS, cells, strict=True)
-        ]
-
-    def _state(self, state: str) -> Cell:
-        glyph, tone = _LOOKS[state]
-        if state == self.status:
-            return Cell(f"[{glyph} {state}]", "accent" if tone == "dim" else tone)
-        return Cell(f" {glyph} {state} ", "plain" if state in dict(self.times) else "dim")
-
-    def _arrow(self, begins: str, length: int, to: str) -> Cell:
-        reached = to == self.status or to in dict(self.times)
-        return Cell(begins + "─" * (length - len(begins) - 1) + "▶", "plain" if reached else "dim")
-
-
-_STEP = 15  # cells from one state to the next, so that a time fits in between
 _STATE_TIMES = {"draft": "created", "open": "opened_at", "paid": "paid_at", "void": "voided_at"}
-
-
-def _lifecycle(record: Record) -> Section:
-    status = record.get("status")
-    if str(status) not in _LOOKS:
-        return Section("", (Fact("status", text_of(record, "status")),))
-    times = tuple(
-        (state, time_of(record, name).text[5:16]) for state, name in _STATE_TIMES.items() if record.get(name)
-    )
-    return Section("", drawing=_Lifecycle(str(status), times))
 
 
 def _lines(record: Record, names: AccountNames) -> tuple[Fact, ...]:
@@ -138,7 +84,11 @@ def _detail(record: Record, names: AccountNames) -> Detail:
         links.append(Link("Its payment", "transactions", record_id=paid_with))
     return Detail(
         headline=Cell(f"{_amount(record, names).text} {currency}", "strong"),
-        sections=(_lifecycle(record), Section("", tuple(facts)), Section("lines", _lines(record, names))),
+        sections=(
+            lifecycle(record, _LOOKS, _STATE_TIMES, aside="void"),
+            Section("", tuple(facts)),
+            Section("lines", _lines(record, names)),
+        ),
         links=tuple(links),
     )
 
@@ -206,7 +156,7 @@ INVOICES = Resource(
         Column("cur", 3, lambda r, n: Cell(literal(currency_of(r, n) or "?"), "dim")),
         Column("customer", 12, lambda r, _n: text_of(r, "customer"), grow=1),
         Column("due", 10, lambda r, _n: text_of(r, "due_date", "dim"), rank=2),
-        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), rank=3),
+        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), by="created", rank=3),
         Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=4),
     ),
     detail=_detail,

@@ -23,6 +23,7 @@ from ledger_tui.resources.base import (
     time_of,
 )
 from ledger_tui.resources.filtering import one_of
+from ledger_tui.resources.lifecycle import lifecycle
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.text import literal
 from ledger_tui.state.window import Record
@@ -32,6 +33,8 @@ _LOOKS: Mapping[str, tuple[str, Tone]] = {
     "paid": ("◐", "plus"),
     "shipped": ("●", "dim"),
 }
+
+_STATE_TIMES = {"open": "created", "paid": "paid_at", "shipped": "shipped_at"}
 
 
 def _total(record: Record, _names: AccountNames) -> Cell:
@@ -63,7 +66,6 @@ def _user(record: Record, names: AccountNames) -> Cell:
 
 def _detail(record: Record, names: AccountNames) -> Detail:
     facts = (
-        Fact("status", status_of(record, _LOOKS)),
         Fact("total", _total(record, names)),
         Fact("user", _user(record, names)),
         Fact("created", time_of(record, "created")),
@@ -74,7 +76,7 @@ def _detail(record: Record, names: AccountNames) -> Detail:
     lines = tuple(fact for number, item in enumerate(items, 1) for fact in _item_facts(number, item))
     return Detail(
         headline=Cell(f"Order of {len(items)} item{'s' if len(items) != 1 else ''}", "strong"),
-        sections=(Section("", facts), Section("items", lines)),
+        sections=(lifecycle(record, _LOOKS, _STATE_TIMES), Section("", facts), Section("items", lines)),
         links=(Link("Its user", "users", record_id=str(record.get("user_id"))),),
     )
 
@@ -89,7 +91,7 @@ ORDERS = Resource(
     id_prefix="ord_",
     paging="cursor",
     columns=(
-        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), rank=1),
+        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), by="created", rank=1),
         Column("status", 9, lambda r, _n: status_of(r, _LOOKS)),
         Column("total", 9, _total, align="right"),
         Column("items", 5, lambda r, _n: Cell(str(len(_items(r))), "dim"), align="right"),

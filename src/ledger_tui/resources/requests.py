@@ -143,7 +143,7 @@ REQUESTS = Resource(
     id_prefix="req_",
     paging="cursor",
     columns=(
-        Column("time (UTC)", 14, lambda r, _n: clock_of(r, "created"), rank=1),
+        Column("time (UTC)", 14, lambda r, _n: clock_of(r, "created"), by="created", rank=1),
         Column("status", 6, lambda r, _n: _status(r)),
         Column("method", 6, lambda r, _n: text_of(r, "method")),
         Column("path", 20, lambda r, _n: _path(r), grow=1),

@@ -78,7 +78,7 @@ STATEMENT = Resource(
     id_prefix="",
     paging="statement",
     columns=(
-        Column("date (UTC)", 19, lambda r, _n: time_of(r, "date")),
+        Column("date (UTC)", 19, lambda r, _n: time_of(r, "date"), by="date"),
         Column("description", 12, lambda r, _n: _description(r), grow=1),
         Column("amount", 12, lambda r, _n: _money(r, "amount", sign=True), align="right"),
         Column("balance", 12, lambda r, _n: _money(r, "running_balance"), align="right"),

@@ -43,7 +43,10 @@ _TYPES: dict[str, tuple[str, Tone]] = {"credit": ("▲ credit", "plus"), "debit"
 
 def _type(record: Record, _names: AccountNames) -> Cell:
     known = _TYPES.get(str(record.get("type")))
-    return Cell(*known) if known else text_of(record, "type")
+    if known is None:
+        return text_of(record, "type")
+    text, tone = known
+    return Cell(f"↩{text[1:]}" if record.get("reverses") is not None else text, tone)
 
 
 def _amount(record: Record, names: AccountNames) -> Cell:
@@ -153,11 +156,11 @@ TRANSACTIONS = Resource(
     path="/v1/transactions",
     id_prefix="txn_",
     columns=(
-        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), rank=1),
+        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), by="created", rank=1),
         Column("type", 8, _type),
         Column("amount", 10, _amount, align="right"),
         Column("cur", 3, lambda r, n: Cell(literal(currency_of(r, n) or "?"), "dim")),
-        Column("account", 12, _account, grow=2),
+        Column("account", 12, _account, grow=2, most=24),
         Column("description", 8, lambda r, _n: text_of(r, "description"), grow=3, rank=2),
         Column("balance after", 13, _balance_after, align="right", rank=3),
         Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=4),

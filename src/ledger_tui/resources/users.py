@@ -23,6 +23,7 @@ from ledger_tui.resources.base import (
     Section,
     Tone,
     mode_of,
+    part_of_time,
     status_of,
     text_of,
     time_of,
@@ -69,7 +70,7 @@ def _to_orders(_user: Record, orders: Any) -> tuple[Link, ...]:
         return ()
     return tuple(
         Link(
-            f"Order of {time_of(order, 'created').text[:16]}, {literal(order.get('status', '?'))}",
+            f"Order of {part_of_time(order, 'created', 0, 16)}, {literal(order.get('status', '?'))}",
             "orders",
             record_id=str(order.get("id")),
         )
@@ -91,7 +92,7 @@ USERS = Resource(
         Column("email", 16, lambda r, _n: text_of(r, "email"), grow=1),
         Column("role", 6, lambda r, _n: text_of(r, "role")),
         Column("status", 13, lambda r, _n: status_of(r, _LOOKS)),
-        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), rank=1),
+        Column("created (UTC)", 19, lambda r, _n: time_of(r, "created"), by="created", rank=1),
         Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
     ),
     detail=_detail,

@@ -8,7 +8,6 @@ from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
-from textual.screen import Screen
 
 from ledger_tui.actions import GLOBAL_KEYS
 from ledger_tui.client.api import new_idempotency_key
@@ -34,6 +33,7 @@ from ledger_tui.screens.choose import ChooseScreen
 from ledger_tui.screens.confirm import ConfirmScreen
 from ledger_tui.screens.form import FormScreen
 from ledger_tui.screens.help import HelpScreen
+from ledger_tui.screens.list_dialogs import ListDialogs
 from ledger_tui.screens.raw import RawScreen
 from ledger_tui.screens.shown_once import ShownOnceScreen
 from ledger_tui.screens.submission import Submission
@@ -55,7 +55,7 @@ _TICK_SECONDS = 0.5
 _LOAD_SECONDS = 1.0  # after the start, when the first screen is drawn
 
 
-class Dashboard(Screen[None]):
+class Dashboard(ListDialogs):
     """The main screen, below all dialogs: it holds the views, what they share, and opens the dialogs."""
 
     # The last binding is for screens where `n` creates nothing; no list of keys contains it.
@@ -144,13 +144,6 @@ class Dashboard(Screen[None]):
         self.view.names_loaded()
 
     # ------------------------------------------------------------------ dialogs
-
-    @property
-    def resource_view(self) -> ResourceView:
-        """The view on screen, which must be a resource's: only those open forms."""
-        view = self.view
-        assert isinstance(view, ResourceView)
-        return view
 
     @handles(CreateRequested)
     def open_form(self) -> None:

@@ -14,6 +14,7 @@ _POLL_SHARE = 0.25
 _FASTEST_POLL_SECONDS = 2.0
 # Seconds that a request is unanswered before the screen says that the server is slow.
 PATIENT_SECONDS = 2.5
+_LOOK_SECONDS = 0.15  # seven requests a second are within the burst of every plan
 _WRITES = "write:projects"
 _LIVE_PREFIX, _TEST_PREFIX = "sk_live_", "sk_test_"
 
@@ -220,6 +221,16 @@ class Session:
     def poll_seconds(self) -> float:
         """Return the seconds between two reads of a list."""
         return self.pause_after(1)
+
+    @property
+    def look_pause(self) -> float:
+        """Return the seconds between two pages that are read one after the other to find something.
+
+        The first half of the rate limit may be used at once; the rest is left for what else is shown.
+        """
+        if self.limit and self.remaining is not None and self.remaining * 2 < self.limit:
+            return self.pause_after(1)
+        return _LOOK_SECONDS
 
     def pause_after(self, requests: int) -> float:
         """Return the seconds to wait after a read that took this many requests."""

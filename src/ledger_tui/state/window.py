@@ -305,7 +305,7 @@ class Window:
         self.frontier = page.older
         self.slots.append(Slot(want.cursor, len(rows), rows))
         self._at_hand.add(len(self.slots) - 1)
-        self._starts.append(len(self) + len(rows))
+        self._starts.append(self._starts[-1] + len(rows))
 
     def _prepend(self, page: Page) -> None:
         """Add rows above the first. The page below them can then be fetched after the last of them."""

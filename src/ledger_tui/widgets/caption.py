@@ -53,6 +53,8 @@ class Caption(Widget):
             shown = {param: names.name(value) for param, value in list_.filters.items()}
             line = literal(filter_line(shown, list_.resource.filters))
             left = Content.assemble(left, "  ", (f" {line} ", "$tab-text on $tab"))
+        if list_.text:
+            left = Content.assemble(left, "  ", (f" “{literal(list_.text)}” ", "$tab-text on $tab"))
         return left
 
     def render(self) -> Content:
@@ -77,10 +79,32 @@ class Caption(Widget):
         list_, window = self._list, self._list.window
         # Where the detail covers the list, only the row under the cursor is shown.
         eye = (window.cursor, 1) if self._covered() else (list_.table.top, list_.table.height_in_rows)
-        return Content.assemble(self._news(), self._window_news(), (window.position(*eye), ""), " ")
+        news = self._looking() if list_.looking else self._window_news()
+        position = self._sorted() + window.position(*eye)
+        return Content.assemble(self._news(), self._marks(), news, position, " ")
+
+    def _sorted(self) -> str:
+        settings = self._list.settings
+        if not settings.sort:
+            return ""
+        return f"by {settings.sorted_by} {'▼' if settings.descending else '▲'}  "
+
+    def _marks(self) -> Content:
+        marked = len(self._list.table.marked)
+        return Content.styled(f"● {marked:,} marked   ", "bold $accent") if marked else Content("")
+
+    def _looking(self) -> Content:
+        """Return how far the search in older pages has come."""
+        window = self._list.window
+        return Content.styled(f"⌕ looking, {window.resident:,} rows read; esc stops   ", "bold $accent")
 
     def _empty(self) -> str:
-        return "Nothing matches this filter." if self._list.filters else self._list.resource.empty
+        list_ = self._list
+        if not (list_.filters or list_.text or list_.window.searches):
+            return list_.resource.empty
+        if list_.window.searches and list_.window.has_older:
+            return "Nothing matches among the loaded rows; m looks in older ones."
+        return "Nothing matches this filter."
 
     def _window_news(self) -> Content:
         window = self._list.window

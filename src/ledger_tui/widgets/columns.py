@@ -22,13 +22,19 @@ def fit_columns(columns: Sequence[Column], width: int) -> list[Fitted]:
     while len(shown) > 1 and _needed(shown) > width:
         shown.remove(max(reversed(shown), key=lambda column: column.rank))
     spare = max(0, width - _needed(shown))
-    shares = sum(column.grow for column in shown)
-    fitted: list[Fitted] = []
-    for column in shown:
-        extra = spare * column.grow // shares if shares else 0
-        spare, shares = spare - extra, shares - column.grow
-        fitted.append(Fitted(column, column.width + extra))
-    return fitted
+    widths = [column.width for column in shown]
+    growing = [number for number, column in enumerate(shown) if column.grow]
+    # First those that grow up to a maximum; what they leave goes to the others, such as descriptions.
+    for number in sorted(growing, key=lambda number: not shown[number].most):
+        shares = sum(shown[each].grow for each in growing)
+        column = shown[number]
+        extra = spare * column.grow // shares
+        if column.most:
+            extra = min(extra, max(0, column.most - column.width))
+        widths[number] += extra
+        spare -= extra
+        growing = [each for each in growing if each != number]
+    return [Fitted(column, width) for column, width in zip(shown, widths, strict=True)]
 
 
 def _needed(columns: Sequence[Column]) -> int:

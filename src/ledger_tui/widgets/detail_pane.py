@@ -51,7 +51,10 @@ class _Links(OptionList, inherit_bindings=False):
 class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
     """A record of one resource with a list of links; enter follows the highlighted link."""
 
-    BINDINGS = [_as_here(binding) for binding in TABLE_KEYS]
+    BINDINGS = [
+        *map(_as_here, TABLE_KEYS),
+        Binding("space", "move_pages(1)", "page down", show=False),  # in a list it marks the row
+    ]
 
     def __init__(self, resource: Resource, context: Context) -> None:
         super().__init__()

@@ -16,23 +16,36 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ledger_tui.actions import TABLE_KEYS
+from ledger_tui.actions import LIST_TABLE_KEYS
 from ledger_tui.resources.base import Column
+from ledger_tui.state import times
+from ledger_tui.state.changed_rows import FLASH_SECONDS, ChangedRows
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.text import fit
 from ledger_tui.state.window import Record, Window
 from ledger_tui.widgets.columns import GAP, MARGIN, Fitted, fit_columns
 
+_FLASH = Style(reverse=True)
 TONES = ("plain", "dim", "strong", "plus", "minus", "warn", "bad", "accent")
 
 
 class TableHeader(Widget):
-    """The column titles, aligned with the table below."""
+    """The column titles, aligned with the table below. `sort` is the column sorted by, as in the config."""
 
     columns: reactive[list[Fitted]] = reactive(list)
+    sort: reactive[str] = reactive("")
+
+    def _title(self, fitted: Fitted) -> str:
+        title = times.heading(fitted.column.title)
+        if fitted.column.name != self.sort.removeprefix("-"):
+            return fit(title, fitted.width, fitted.column.align)
+        arrow = "▼" if self.sort.startswith("-") else "▲"
+        # The arrow stays when the column is too narrow for both.
+        named = fit(title, min(len(title), max(0, fitted.width - 2)))
+        return fit(f"{named} {arrow}", fitted.width, fitted.column.align)
 
     def render_line(self, y: int) -> Strip:
-        titles = [fit(fitted.column.title, fitted.width, fitted.column.align) for fitted in self.columns]
+        titles = [self._title(fitted) for fitted in self.columns]
         text = " " * MARGIN + (" " * GAP).join(titles)
         return Strip([Segment(fit(text, self.size.width), self.rich_style)])
 
@@ -40,7 +53,7 @@ class TableHeader(Widget):
 class PagedTable(ScrollView, can_focus=True):
     """Rows of a `Window` with a cursor. Posts `Moved` when scroll or cursor change, `Opened` on enter."""
 
-    BINDINGS = TABLE_KEYS
+    BINDINGS = LIST_TABLE_KEYS
     COMPONENT_CLASSES = {"table--cursor", "table--cursor-idle", *(f"table--{tone}" for tone in TONES)}
 
     class Moved(Message):
@@ -52,6 +65,9 @@ class PagedTable(ScrollView, can_focus=True):
 
     class Opened(Message):
         pass
+
+    class Marked(Message):
+        """The marks have changed."""
 
     class Fitted(Message):
         def __init__(self, columns: list[Fitted]) -> None:
@@ -71,6 +87,13 @@ class PagedTable(ScrollView, can_focus=True):
         self._strips: dict[int, tuple[Record, Strip]] = {}
         self._styles: dict[str, Style] = {}
         self._styles_are_old = True
+        self.marked: dict[str, Record] = {}  # the records marked with space, by id
+        self.changes = ChangedRows()
+
+    def show_columns(self, columns: Sequence[Column]) -> None:
+        """Show these columns from now on."""
+        self._columns = columns
+        self.start_over()
 
     # ------------------------------------------------------------------ the visible rows
 
@@ -115,9 +138,21 @@ class PagedTable(ScrollView, can_focus=True):
         same = (
             shown == self._shown and all(map(operator.is_, rows, self._rows)) and len(rows) == len(self._rows)
         )
-        self._shown, self._rows = shown, rows
         if not same:
+            if self.app.animation_level != "none":
+                self._flash(rows)
             self.refresh()
+        self._shown, self._rows = shown, rows
+
+    def _flash(self, rows: Sequence[Record | None]) -> None:
+        """Mark the balances and states that differ from what was shown, for a second."""
+        before = {row["id"]: row for row in self._rows if row is not None and "id" in row}
+        if self.changes.note(before, rows):
+            self.set_timer(FLASH_SECONDS, self._end_flash)
+
+    def _end_flash(self) -> None:
+        self.changes.forget()
+        self.redraw()
 
     def widen_columns(self) -> None:
         """Widen the number columns so that no visible number is cut.
@@ -208,6 +243,38 @@ class PagedTable(ScrollView, can_focus=True):
     def action_oldest(self) -> None:
         self.go_to(len(self.window) - 1)
 
+    # ------------------------------------------------------------------ marks
+
+    def action_mark(self) -> None:
+        """Mark the row under the cursor, or remove its mark, and go to the next one."""
+        record = self.window.current
+        if record is None:
+            return
+        record_id = str(record.get("id"))
+        if self.marked.pop(record_id, None) is None:
+            self.marked[record_id] = record
+        self.window.hold()
+        self._marks_changed()
+        self.action_move(1)
+
+    def action_mark_all(self) -> None:
+        """Mark all loaded rows, or remove all marks when they are marked."""
+        rows = {str(record.get("id")): record for _index, record in self.window.at_hand()}
+        if rows.keys() <= self.marked.keys():
+            self.marked.clear()
+        else:
+            self.marked.update(rows)
+            self.window.hold()
+        self._marks_changed()
+
+    def unmark(self) -> None:
+        self.marked.clear()
+        self._marks_changed()
+
+    def _marks_changed(self) -> None:
+        self.redraw()
+        self.post_message(self.Marked())
+
     def on_click(self, event: events.Click) -> None:
         row = self.top + event.y
         if row < len(self.window):
@@ -236,6 +303,8 @@ class PagedTable(ScrollView, can_focus=True):
             return self._line_without_record(index)
         if index == self.window.cursor:
             return self._row_strip(record, "table--cursor" if self.has_focus else "table--cursor-idle")
+        if self.changes.of(record):
+            return self._row_strip(record)
         cached = self._strips.get(index)
         if cached is not None and cached[0] is record:
             return cached[1]
@@ -247,9 +316,10 @@ class PagedTable(ScrollView, can_focus=True):
 
     def _row_strip(self, record: Record, cursor: str = "") -> Strip:
         """Return a row in as few segments as possible, as each has a cost. `cursor` is the cursor's style."""
-        segments = [
-            Segment("▌ ", self._style("accent", cursor)) if cursor else Segment("  ", self._style(""))
-        ]
+        mark = "●" if record.get("id") in self.marked else " "
+        edge = f"{'▌' if cursor else ' '}{mark}"
+        segments = [Segment(edge, self._style("accent", cursor) if edge.strip() else self._style(""))]
+        flashing = self.changes.of(record)
         width = MARGIN
         for number, (column, column_width) in enumerate(self._fitted):
             cell = column.cell(record, self._names)
@@ -258,7 +328,13 @@ class PagedTable(ScrollView, can_focus=True):
                 text = " " * GAP + text
                 width += GAP
             width += column_width
-            segments.append(Segment(text, self._style(cell.tone, cursor)))
+            style = self._style(cell.tone, cursor)
+            if column.name in flashing:
+                gap = GAP if number else 0
+                segments.append(Segment(text[:gap], style))
+                segments.append(Segment(text[gap:], style + _FLASH))
+            else:
+                segments.append(Segment(text, style))
         rest = self.size.width - width
         if rest > 0:
             segments.append(Segment(" " * rest, self._style("", cursor)))

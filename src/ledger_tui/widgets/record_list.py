@@ -16,11 +16,14 @@ from textual.worker import Worker, WorkerState
 
 from ledger_tui.client.errors import ClientError, Forbidden, Invalid, NotOffered
 from ledger_tui.client.lists import fetch_page, learn_account
-from ledger_tui.handlers import handles
+from ledger_tui.handlers import handles, while_running
 from ledger_tui.messages import NamesLoaded, PageFailed, PageLoaded, PartFailed
+from ledger_tui.resources.arranging import columns_of, order_of, selected_by
 from ledger_tui.resources.base import Resource
+from ledger_tui.state.arranged_window import ArrangedWindow
+from ledger_tui.state.list_settings import ListSettings
 from ledger_tui.state.text import literal
-from ledger_tui.state.window import Page, Record, Want, Window
+from ledger_tui.state.window import Page, Record, Want
 from ledger_tui.widgets.blank import Stack
 from ledger_tui.widgets.paged_table import PagedTable, TableHeader
 from ledger_tui.widgets.view import Context
@@ -36,7 +39,7 @@ class RecordList(Stack):
     def __init__(
         self,
         resource: Resource,
-        window: Window,
+        window: ArrangedWindow,
         context: Context,
         changed: Callable[[], None],
         stand_in_rows: Callable[[], list[Record]],
@@ -46,6 +49,10 @@ class RecordList(Stack):
         self.window = window
         self.context = context
         self.filters: dict[str, str] = {}
+        self.text = ""  # only rows with this text in a shown cell are shown
+        self.looking = False  # whether older pages are being read to find more rows
+        self._found_before = 0
+        self._polls = 0
         self.problem = ""  # a sentence that says what is wrong
         self.remembered: list[Record] = []  # objects read one by one, shown when the server has no list
         self._changed = changed
@@ -57,10 +64,12 @@ class RecordList(Stack):
     def compose(self) -> ComposeResult:
         yield Static(classes="lacks")
         yield TableHeader()
-        yield PagedTable(self.window, self.resource.columns, self.context.names)
+        columns = columns_of(self.resource, self.settings)
+        yield PagedTable(self.window, columns, self.context.names)
 
     def on_mount(self) -> None:
         self.show_missing()
+        self._arrange_rows()
 
     @property
     def table(self) -> PagedTable:
@@ -92,8 +101,13 @@ class RecordList(Stack):
         if self.list_is_missing:
             self.stand_in()
             return
+        if self.looking:
+            return
         want = None
-        if self._poll_rows_next and self.resource.changes:
+        self._polls += 1
+        if self._polls % 2 and self._needs_rows:
+            want = self.window.want_more()
+        elif self._poll_rows_next and self.resource.changes:
             want = self.window.want_again(self.table.top, self.table.height_in_rows)
         self._poll_rows_next = not self._poll_rows_next
         want = want or (None if self.resource.still else self.window.want_news()) or self._wanted_page()
@@ -152,6 +166,8 @@ class RecordList(Stack):
         self.show_rows(moved_by)
         self._go_to_created()
         self.fetch()
+        if self.looking:
+            self._look_on()
 
     def show_rows(self, moved_by: int = 0) -> None:
         """Draw the table again, with the rows the window holds now."""
@@ -170,6 +186,7 @@ class RecordList(Stack):
             self.fetch()
             return
         self.window.failed(message.want)
+        self.looking = False
         self.problem = message.sentence
         self._refused_as = self.context.session.credentials if message.forbidden else None
         if self.list_is_missing:
@@ -208,6 +225,70 @@ class RecordList(Stack):
         message.stop()
         self.query_one(TableHeader).columns = message.columns
 
+    # ------------------------------------------------------------------ sorting and searching
+
+    @property
+    def settings(self) -> ListSettings:
+        """The columns, the sorting and the bookmarks that the user chose for this list."""
+        return self.context.kept.of(self.resource.kind)
+
+    def settings_changed(self) -> None:
+        """Show the columns and the order that are chosen now."""
+        self._arrange_rows()
+        self.table.show_columns(columns_of(self.resource, self.settings))
+        self._changed()
+
+    def times_changed(self) -> None:
+        """Draw the times again."""
+        self.table.redraw()
+        self.query_one(TableHeader).refresh()
+
+    def narrow(self, text: str) -> None:
+        """Show only the loaded rows with this text; "" for all of them."""
+        if text != self.text:
+            self.text = text
+            self.looking = False
+            self._arrange_rows()
+            self.show_rows()
+
+    def _arrange_rows(self) -> None:
+        """Sort and select the rows of the window as the settings, the filters and the text say."""
+        settings, names = self.settings, self.context.names
+        self.query_one(TableHeader).sort = settings.sort
+        self.window.sort(order_of(self.resource, settings, names), descending=settings.descending)
+        self.window.show_only(selected_by(self.resource, self.filters, names, self.text, self.table.text_of))
+
+    @property
+    def _needs_rows(self) -> bool:
+        """Whether a filter of the dashboard's own has left the screen partly empty: pages follow at polls."""
+        window = self.window
+        return window.searches and not self.text and len(window) < self.table.height_in_rows
+
+    def look(self) -> None:
+        """Read older pages, one after the other, until a row more is shown or the list ends."""
+        if not self.looking and self.window.arranged and self.window.has_older:
+            self.looking, self._found_before = True, len(self.window)
+            self._look_on()
+
+    def stop_looking(self) -> None:
+        self.looking = False
+        self._changed()
+
+    def _look_on(self) -> None:
+        if len(self.window) > self._found_before or not self.window.has_older:
+            self.looking = False
+        else:
+            self.set_timer(self.context.session.look_pause, self._look_further)
+        self._changed()
+
+    @while_running
+    def _look_further(self) -> None:
+        want = self.window.want_more() if self.looking else None
+        if want is not None:
+            self._load(want)
+        elif self.looking:  # another page is on its way
+            self.set_timer(self.context.session.look_pause, self._look_further)
+
     # ------------------------------------------------------------------ names of accounts
 
     def learn_names(self, selected: Record | None) -> None:
@@ -228,6 +309,7 @@ class RecordList(Stack):
                 return
 
     def names_loaded(self) -> None:
+        self.window.arrange_again()
         self.table.widen_columns()
         self.table.redraw()
 
@@ -258,13 +340,17 @@ class RecordList(Stack):
     def set_filters(self, params: dict[str, str]) -> None:
         """Read the list again with these filters."""
         self.filters = params
+        self.text = ""
+        self.table.marked.clear()
         self._created = None
         self.start_over()
 
     def start_over(self) -> None:
         """Read the list again from its beginning."""
         self.context.session.missing_parts.discard(self.resource.part or "")
+        self.looking = False
         self.window.reset()
+        self._arrange_rows()
         self.problem = ""
         self.table.start_over()
         self._changed()
@@ -273,6 +359,8 @@ class RecordList(Stack):
     def open_at(self, record: Record) -> None:
         """Show the rows around an object, wherever it is in the list."""
         self.window.open_at(record)
+        self.text = ""
+        self.query_one(TableHeader).sort = ""
         self.problem = ""
         self.table.start_over()
         self._changed()

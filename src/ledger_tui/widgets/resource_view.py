@@ -12,32 +12,29 @@ from textual.widgets import Static
 from ledger_tui.actions import RESOURCE_KEYS
 from ledger_tui.handlers import handles
 from ledger_tui.messages import (
-    ActionRequested,
-    CreateRequested,
-    EditRequested,
-    LinkFollowed,
     PageFailed,
     RecordFailed,
     RecordLoaded,
 )
 from ledger_tui.resources.base import Resource
 from ledger_tui.resources.offers import offers
+from ledger_tui.state.arranged_window import ArrangedWindow
 from ledger_tui.state.history import recent_of
 from ledger_tui.state.text import literal
-from ledger_tui.state.window import Record, Window
-from ledger_tui.widgets.blank import Row
+from ledger_tui.state.window import Record
 from ledger_tui.widgets.caption import Caption
 from ledger_tui.widgets.detail_pane import DetailPane
 from ledger_tui.widgets.filter_bar import FilterBar
+from ledger_tui.widgets.list_keys import ListKeys
 from ledger_tui.widgets.paged_table import PagedTable
+from ledger_tui.widgets.panes import Panes
 from ledger_tui.widgets.record_list import RecordList
-from ledger_tui.widgets.view import Context, View
+from ledger_tui.widgets.view import Context
 
-WIDE_COLUMNS = 120
 _REFUSED_PAUSES = 4  # the interval after a refusal, in usual poll intervals
 
 
-class ResourceView(View):
+class ResourceView(ListKeys):
     """The screen of one `Resource`: a `RecordList`, a `DetailPane`, a `FilterBar` and a `Caption`.
 
     These share the window of rows but do not know each other; this view connects them.
@@ -48,7 +45,7 @@ class ResourceView(View):
     def __init__(self, resource: Resource, context: Context) -> None:
         super().__init__(resource, context)
         self.resource = resource
-        self.window = Window()
+        self.window = ArrangedWindow()
         self.record_list = RecordList(resource, self.window, context, self.changed, self.stand_in_rows)
         self.detail = DetailPane(resource, context)
         self.filter_bar = FilterBar(self.record_list)
@@ -60,7 +57,7 @@ class ResourceView(View):
         )
         self.opened = False  # whether the detail is open
         self.pinned: Record | None = None  # the open object, when its row is not loaded
-        self.wide = False  # whether list and detail are shown side by side
+        self.panes = Panes(self.record_list, self.detail, context.pane_choice)
         self.by_link = False  # whether a link led here, so that one key leads back
         self._awaited: str | None = None  # the typed id, until its object is read
 
@@ -68,13 +65,12 @@ class ResourceView(View):
         yield self.caption
         yield Static(classes="problem")
         yield self.filter_bar
-        with Row():
-            yield self.record_list
-            yield self.detail
+        yield self.panes
 
     @property
-    def table(self) -> PagedTable:
-        return self.record_list.table
+    def wide(self) -> bool:
+        """Whether list and detail are shown side by side."""
+        return self.panes.wide
 
     @property
     def selected(self) -> Record | None:
@@ -94,15 +90,8 @@ class ResourceView(View):
         self._show_detail()
 
     def on_resize(self, event: events.Resize) -> None:
-        self.wide = event.size.width >= WIDE_COLUMNS
-        self.set_class(self.wide, "-wide")
-        self._arrange()
+        self.panes.lay_out(event.size.width, opened=self.opened)
         self._say_problem()
-
-    def _arrange(self) -> None:
-        # Not by a style rule, which takes effect later: the next key needs a visible widget to focus.
-        self.record_list.display = self.wide or not self.opened
-        self.detail.display = self.wide or self.opened
 
     def _open(self, opened: bool) -> None:
         """Focus the detail or the list; on a narrow screen only that one is visible."""
@@ -111,7 +100,7 @@ class ResourceView(View):
             self.pinned = None
         elif self.selected is not None:
             self.context.recent.saw(recent_of(self.resource.kind, self.selected))
-        self._arrange()
+        self.panes.lay_out(self.size.width or self.app.size.width, opened=opened)
         self._show_detail()
         self.caption.refresh()  # it shows the position
         self.focus_content()
@@ -120,6 +109,10 @@ class ResourceView(View):
     def close(self) -> None:
         """Close the detail and focus the list."""
         self._open(False)
+
+    def open_pane(self, opened: bool) -> None:
+        self._open(opened)
+        self._read_more()
 
     def focus_content(self) -> None:
         if not self.display:  # a hidden view must not take the focus
@@ -139,6 +132,7 @@ class ResourceView(View):
     def tick(self) -> None:
         if self.record_list.may_read_again():
             self.next_poll_at = 0.0
+        self.draw_ages()
         super().tick()
 
     def may_poll(self) -> bool:
@@ -295,16 +289,29 @@ class ResourceView(View):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "back":
             filters = self.record_list.filters
-            return self.opened or bool(filters) or self.pinned is not None or bool(self.resource.under)
+            return (
+                self.opened
+                or bool(filters)
+                or self.pinned is not None
+                or bool(self.resource.under)
+                or self.leaves_something()
+            )
         if action == "locate":
             return self.pinned is not None and self.resource.paging == "starting_after"
         name = str(parameters[0]) if parameters else ""
+        if action == "act" and (possible := self.may_act_on_marked(name)) is not None:
+            return possible or None
+        if (offered := self.offers_key(action)) is not True:
+            return offered
         session, names = self.context.session, self.context.names
         return offers(self.resource, action, name, self.selected, names, bool(session.forbids_changes))
 
     def action_back(self) -> None:
         if not (self.opened or self.pinned):
-            super().action_back()
+            if self.leaves_something():
+                self.leave_one()
+            else:
+                super().action_back()
             return
         by_link, self.by_link = self.by_link, False
         self._open(False)
@@ -320,18 +327,9 @@ class ResourceView(View):
         self.changed()
 
     def action_act(self, name: str) -> None:
-        action, record = self.resource.action(name), self.selected
-        if action is not None and record is not None:
-            self.window.hold()
-            self.post_message(ActionRequested(self.resource, action, record))
-
-    def action_go(self, name: str) -> None:
-        to = self.resource.related_view(name)
-        link = to.link(self.selected, self.record_list.filters) if to is not None else None
-        if link is not None:
-            if link.record_id or link.filters:  # it leads from the selected object
-                self.window.hold()
-            self.post_message(LinkFollowed(link))
+        action = self.resource.action(name)
+        if action is not None:
+            self.request(action)
 
     def show_changed(self, record: Record) -> None:
         """Show the new state of an object in its row and its detail."""
@@ -342,15 +340,6 @@ class ResourceView(View):
         self.table.repaint()
         self._show_detail()
         self.refresh_bindings()
-
-    def action_create(self) -> None:
-        self.post_message(CreateRequested())
-
-    def action_edit(self) -> None:
-        record = self.selected
-        if record is not None:
-            self.window.hold()
-            self.post_message(EditRequested(record))
 
     def show_created(self, record: Record | None) -> None:
         """Go to a created object as soon as it is listed; None when it is not known which."""

@@ -14,6 +14,7 @@ from textual.worker import Worker, WorkerState
 from ledger_tui.client.api import Api
 from ledger_tui.client.tokens import TokenManager
 from ledger_tui.handlers import handles, while_running
+from ledger_tui.kept import Kept
 from ledger_tui.messages import BackRequested, PartFailed
 from ledger_tui.resources.base import Place
 from ledger_tui.state.history import History, Location, RecentObjects
@@ -22,6 +23,7 @@ from ledger_tui.state.session import Session
 from ledger_tui.state.text import literal
 from ledger_tui.state.traffic import Exchange, Traffic, masked
 from ledger_tui.state.window import Record
+from ledger_tui.widgets.panes import PaneChoice
 
 # While a key is held down, rows pass faster than a detail is worth drawing or an account worth reading.
 _REST_SECONDS = 0.06
@@ -38,6 +40,8 @@ class Context:
     tokens: TokenManager
     history: History = field(default_factory=History)
     recent: RecentObjects = field(default_factory=RecentObjects)
+    kept: Kept = field(default_factory=Kept)
+    pane_choice: PaneChoice = field(default_factory=PaneChoice)
 
 
 class View(Widget):

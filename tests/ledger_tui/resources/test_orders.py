@@ -10,7 +10,7 @@ def test_an_item_has_a_line_of_its_own_whatever_its_name_holds() -> None:
         {"name": "Filter", "quantity": 1, "size": "4"},
         "loose",
     ]
-    facts = ORDERS.detail({"id": "ord_1", "items": items}, AccountNames()).sections[1].facts
+    facts = ORDERS.detail({"id": "ord_1", "items": items}, AccountNames()).sections[-1].facts
     assert [(label, value.text) for label, value in facts] == [
         ("2 × 1,250", "Beans, roasted, 1 kg"),
         ("1", "Filter"),
@@ -26,3 +26,14 @@ def test_a_user_that_was_seen_stands_by_name() -> None:
     assert cell(record, names).text == "usr_1"
     assert names.learn_users([{"id": "usr_1", "name": "Ada"}])
     assert cell(record, names).text == "Ada"
+
+
+def test_an_order_is_drawn_with_its_states_and_their_times() -> None:
+    order = {"id": "ord_1", "status": "paid", "created": "2026-11-20T04:31:00.123Z"}
+    order["paid_at"] = "2026-11-20T05:00:00.000Z"
+    drawing = ORDERS.detail(order, AccountNames()).sections[0].drawing
+    assert drawing is not None
+    lines = ["".join(cell.text for cell in line) for line in drawing(60)]
+    assert lines[0].startswith(" ○ open ──────▶[◐ paid]──────▶ ● shipped")
+    assert lines[1].split("  ")[0].strip() == "11-20 04:31"
+    assert "11-20 05:00" in lines[1]

@@ -94,3 +94,10 @@ def test_the_detail_leads_to_the_other_account_and_to_what_it_reverses() -> None
     links = [(link.resource, link.record_id) for link in detail.links]
     assert ("accounts", "acc_2") in links
     assert ("transactions", "txn_0") in links
+
+
+def test_a_transaction_that_reverses_another_is_marked_in_the_list() -> None:
+    type_ = next(column for column in TRANSACTIONS.columns if column.title == "type")
+    undone = {"type": "debit", "reverses": "txn_1"}
+    assert type_.cell(undone, AccountNames()).text == "↩ debit"
+    assert type_.cell(undone | {"reverses": None}, AccountNames()).text == "▼ debit"

@@ -12,7 +12,7 @@ MOVES = (
     "↑ k  up",
     "↓ j  down",
     "PgUp ^b  page up",
-    "PgDn ^f space  page down",
+    "PgDn ^f  page down",
     "Home g  the newest",
     "End G  ",
 )
@@ -22,7 +22,7 @@ MOVES = (
 async def test_every_key_of_each_action_is_shown(server: ContractServer, keys: dict[str, str]) -> None:
     server.add_account("Till")
     app = LedgerApp(Options(url=server.url, key=server.key, config=Config(keys=keys)))
-    async with app.run_test(size=(80, 50)) as pilot:
+    async with app.run_test(size=(80, 70)) as pilot:
         driver = Driver(app, pilot)
         await until(lambda: driver.view.window.loaded)
         await driver.press("question_mark")

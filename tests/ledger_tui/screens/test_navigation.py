@@ -192,7 +192,7 @@ async def test_a_theme_is_previewed_put_back_by_esc_and_kept_by_enter(
 
 async def test_a_key_can_be_another_and_the_old_one_is_free(server: ContractServer) -> None:
     fill(server)
-    config = Config(keys={"show.transactions": "f2", "help": "f1", "raw": "ctrl+j,z"})
+    config = Config(keys={"show.transactions": "f2", "help": "f1", "raw": "ctrl+j,w"})
     app = LedgerApp(Options(url=server.url, key=server.key, config=config))
     async with app.run_test(size=(80, 60)) as pilot:
         driver = Driver(app, pilot)
@@ -202,8 +202,8 @@ async def test_a_key_can_be_another_and_the_old_one_is_free(server: ContractServ
         await driver.press("f2")
         await driver.sees("sale 5")
         await driver.press("f1")
-        await driver.sees("f2  Transactions", "f1  keys", "z  raw JSON", "filter", "copy as curl")
-        await driver.press("escape", "z")
+        await driver.sees("f2  Transactions", "f1  keys", "w  raw JSON", "filter", "copy as curl")
+        await driver.press("escape", "w")
         await driver.sees('"object"' if "object" in server.transactions[-1] else '"amount"')
 
 

@@ -1,0 +1,76 @@
+"""The states that an object goes through, drawn side by side with the time of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ledger_tui.resources.base import Cell, Fact, Section, Tone, part_of_time, text_of
+from ledger_tui.state.window import Record
+
+Looks = Mapping[str, tuple[str, Tone]]
+_STEP = 15  # cells from one state to the next, so that a time fits in between
+
+
+@dataclass(frozen=True)
+class Lifecycle:
+    """A path of states, and below it the state that the second of them can end in instead."""
+
+    states: tuple[tuple[str, str, Tone], ...]  # each with its glyph and tone, the `aside` last
+    status: str
+    times: tuple[tuple[str, str], ...]
+    aside: str | None = None
+
+    @property
+    def _path(self) -> list[str]:
+        return [state for state, _glyph, _tone in self.states if state != self.aside]
+
+    def __call__(self, width: int) -> Sequence[Sequence[Cell]]:
+        return self._side_by_side() if width >= 3 * _STEP else self._one_below_the_other()
+
+    def _side_by_side(self) -> list[list[Cell]]:
+        went, path = dict(self.times), self._path
+        drawn: list[Cell] = []
+        for state, to in pairwise(path):
+            cell = self._state(state)
+            drawn += [cell, self._arrow("", _STEP - len(cell.text), to)]
+        times = "".join(f" {went.get(state, '')}".ljust(_STEP) for state in path)
+        lines = [[*drawn, self._state(path[-1])], [Cell(times.rstrip(), "dim")]]
+        if self.aside is not None:
+            down = self._arrow("└", _STEP - 2, self.aside)
+            lines.append([Cell(" " * (_STEP + 2)), down, self._state(self.aside)])
+            if self.aside in went:
+                lines.append([Cell(" " * (2 * _STEP + 1) + went[self.aside], "dim")])
+        return lines
+
+    def _one_below_the_other(self) -> list[list[Cell]]:
+        went = dict(self.times)
+        cells = [(state, self._state(state)) for state, _glyph, _tone in self.states]
+        widest = max(len(cell.text) for _state, cell in cells) + 2
+        return [
+            [cell, Cell(" " * (widest - len(cell.text)) + went.get(state, ""), "dim")]
+            for state, cell in cells
+        ]
+
+    def _state(self, state: str) -> Cell:
+        glyph, tone = next((glyph, tone) for name, glyph, tone in self.states if name == state)
+        if state == self.status:
+            return Cell(f"[{glyph} {state}]", "accent" if tone == "dim" else tone)
+        return Cell(f" {glyph} {state} ", "plain" if state in dict(self.times) else "dim")
+
+    def _arrow(self, begins: str, length: int, to: str) -> Cell:
+        reached = to == self.status or to in dict(self.times)
+        return Cell(begins + "─" * (length - len(begins) - 1) + "▶", "plain" if reached else "dim")
+
+
+def lifecycle(record: Record, looks: Looks, fields: Mapping[str, str], aside: str | None = None) -> Section:
+    """Return the states of a record; `fields` names the field with the time of each."""
+    status = record.get("status")
+    if str(status) not in looks:
+        return Section("", (Fact("status", text_of(record, "status")),))
+    times = tuple(
+        (state, part_of_time(record, name, 5, 16)) for state, name in fields.items() if record.get(name)
+    )
+    states = tuple((state, glyph, tone) for state, (glyph, tone) in looks.items())
+    return Section("", drawing=Lifecycle(states, str(status), times, aside))

@@ -1,0 +1,81 @@
+"""How times are written: in UTC, in the time of this machine, or as how long ago.
+
+The choice holds for the whole program, as a locale does; `chosen` is read wherever a time is drawn.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)?")
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+class TimeStyle(Enum):
+    UTC = "utc"
+    LOCAL = "local"
+    RELATIVE = "relative"
+
+    @property
+    def next(self) -> TimeStyle:
+        """Return the style after this one."""
+        styles: list[TimeStyle] = [*TimeStyle]
+        return styles[(styles.index(self) + 1) % len(styles)]
+
+    @property
+    def in_words(self) -> str:
+        """Return how times are written, for a sentence."""
+        return {"utc": "UTC", "local": "the time of this machine", "relative": "how long ago"}[self.value]
+
+    @property
+    def heading(self) -> str:
+        """Return what stands in a column's title in place of `UTC`."""
+        return {"utc": "UTC", "local": "local", "relative": "ago"}[self.value]
+
+
+class _Chosen:
+    style = TimeStyle.UTC
+
+
+chosen = _Chosen()
+
+
+def written(text: str, now: datetime | None = None) -> str | None:
+    """Return an ISO 8601 time in the chosen style; None if it is no time."""
+    found = _TIME.match(text)
+    if found is None:
+        return None
+    if chosen.style is TimeStyle.UTC:
+        return f"{found[1]} {found[2]}"
+    try:
+        moment = datetime.fromisoformat(found[0].replace("Z", "+00:00"))
+    except ValueError:
+        return f"{found[1]} {found[2]}"
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if chosen.style is TimeStyle.LOCAL:
+        return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return since((now or datetime.now(UTC)) - moment)
+
+
+def since(difference: timedelta) -> str:
+    """Return a time difference in its two largest units: `3 h 12 min ago`, `in 5 min`."""
+    seconds = round(difference.total_seconds())
+    rest = abs(seconds)
+    parts: list[str] = []
+    for size, unit in _UNITS:
+        count, rest = divmod(rest, size)
+        if count or parts:
+            parts.append(f"{count} {unit}")
+        if len(parts) == 2:
+            break
+    text = " ".join(parts) or "now"
+    if not seconds:
+        return text
+    return f"{text} ago" if seconds > 0 else f"in {text}"
+
+
+def heading(title: str) -> str:
+    """Return a column's title with the style of its times: `created (local)`."""
+    return title.replace("(UTC)", f"({chosen.style.heading})")

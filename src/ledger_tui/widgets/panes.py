@@ -1,0 +1,63 @@
+"""List and detail beside each other, or one of them: by the width, or as the user chose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.widget import Widget
+
+from ledger_tui.widgets.blank import Row
+
+WIDE_COLUMNS = 120  # from here on both are shown unless the user chose otherwise
+DETAIL_COLUMNS = 47
+_LEAST = 24  # columns of either pane
+STEP = 4
+
+
+@dataclass
+class PaneChoice:
+    """The user's choice, which holds for all screens: `split` is None while the width decides."""
+
+    split: bool | None = None
+    detail_width: int = DETAIL_COLUMNS
+
+
+class Panes(Row):
+    """A list and a detail. `wide` says whether both are shown."""
+
+    def __init__(self, list_: Widget, detail: Widget, choice: PaneChoice) -> None:
+        super().__init__()
+        self._list = list_
+        self._detail = detail
+        self._choice = choice
+        self.wide = False
+
+    def compose(self) -> list[Widget]:
+        return [self._list, self._detail]
+
+    def lay_out(self, width: int, *, opened: bool) -> None:
+        """Show both panes or one; `opened` says which one that is."""
+        self.wide = self._choice.split if self._choice.split is not None else width >= WIDE_COLUMNS
+        # Not by a style rule, which takes effect later: the next key needs a visible widget to focus.
+        self._list.display = self.wide or not opened
+        self._detail.display = self.wide or opened
+        least, most = _LEAST, max(_LEAST, width - _LEAST)
+        if self._choice.split and width < WIDE_COLUMNS and self._choice.detail_width == DETAIL_COLUMNS:
+            wanted = width // 2  # on a narrow screen half of it
+        else:
+            wanted = self._choice.detail_width
+        self._detail.styles.width = max(least, min(wanted, most)) if self.wide else "1fr"
+
+    def cycle(self, *, opened: bool) -> bool:
+        """Go on from list to both to detail, and return whether the detail is open then."""
+        if self.wide:
+            self._choice.split = False
+            return True
+        self._choice.split = not opened
+        return False
+
+    def resize(self, step: int, width: int) -> None:
+        """Move the border between the panes by steps; to the right the list grows."""
+        if self.wide:
+            now = self._detail.outer_size.width or self._choice.detail_width
+            self._choice.detail_width = max(_LEAST, min(now - step * STEP, width - _LEAST))

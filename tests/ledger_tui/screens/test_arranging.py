@@ -1,0 +1,172 @@
+"""Lists as the user wants them: sorting, columns, panes, times, several rows at once."""
+
+from pathlib import Path
+
+import pytest
+
+from ledger_tui.config import read_config
+from ledger_tui.embedded import Address
+from ledger_tui.state import times
+from ledger_tui.state.list_settings import ListSettings
+from ledger_tui.state.times import TimeStyle
+from tests.ledger_tui.conftest import Dashboards, dashboard_on
+from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import Driver, until
+
+
+@pytest.fixture(autouse=True)
+def own_config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    file = tmp_path / "config.toml"
+    monkeypatch.setenv("LEDGER_TUI_CONFIG", str(file))
+    monkeypatch.setattr(times.chosen, "style", TimeStyle.UTC)
+    return file
+
+
+def shown(driver: Driver, name: str) -> list[object]:
+    window = driver.view.window
+    return [record[name] for record in window.rows_between(0, len(window))]
+
+
+async def test_loaded_rows_are_sorted_and_columns_chosen_and_kept(
+    server: ContractServer, dashboards: Dashboards, own_config: Path
+) -> None:
+    till = server.add_account("Till")
+    for number in range(130):
+        server.post(till, 1000 + number * 37 % 130, "debit" if number % 2 else "credit", f"sale {number}")
+    async with dashboards.open() as driver:
+        await driver.press("2")
+        await driver.sees("1–19 of > 100")
+        reads = len(server.requests)
+        await driver.press("O", "down", "down", "enter")
+        await driver.sees("amount            ▲ sorted", "the rows that are loaded are sorted")
+        await driver.press("enter", "down", "down", "space", "escape")
+        await driver.sees("amount ▼", "by amount ▼", "among 100 loaded")
+        assert "account" not in driver.text()
+        amounts = [
+            (r["amount"] if r["type"] == "credit" else -r["amount"]) for _n, r in driver.view.window.at_hand()
+        ]
+        assert amounts == sorted(amounts, reverse=True)
+        assert len(amounts) == 100
+        # Reaching the last row loads nothing: older rows are loaded when they are asked for, a page at once.
+        await driver.press("G")
+        pages = [args for _m, path, args in server.requests[reads:] if "starting_after" in args]
+        assert pages == []
+        await driver.press("m")
+        await driver.sees("of 130")
+        assert len([args for _m, _path, args in server.requests[reads:] if "starting_after" in args]) == 1
+        # A new row is sorted in where it belongs, as the cursor is on the top row.
+        await driver.press("g")
+        server.post(till, 1064, "credit", "in the middle")
+        await until(lambda: "in the middle" in shown(driver, "description"))
+        assert shown(driver, "amount")[0] == 1128
+        kept = read_config(own_config).lists["transactions"]
+        assert kept.sort == "-amount"
+        assert "account" not in kept.columns
+        await driver.press("O", "0", "escape")
+        await driver.sees("account")
+    assert read_config(own_config).lists["transactions"] == ListSettings()
+
+
+async def test_panes_are_cycled_and_resized_and_times_written_in_another_way(
+    server: ContractServer, dashboards: Dashboards, own_config: Path
+) -> None:
+    server.add_account("Till")
+    async with dashboards.open((80, 24)) as driver:
+        view = driver.view
+        assert (view.record_list.display, view.detail.display) == (True, False)
+        await driver.press("z")
+        await driver.sees("Till", "→ Its transactions")
+        assert (view.record_list.display, view.detail.display) == (True, True)
+        width = view.detail.size.width
+        await driver.press("greater_than_sign")
+        assert view.detail.size.width == width - 4
+        await driver.press("less_than_sign", "less_than_sign")
+        assert view.detail.size.width == width + 4
+        await driver.press("z")
+        assert (view.record_list.display, view.detail.display) == (False, True)
+        await driver.press("z")
+        assert (view.record_list.display, view.detail.display) == (True, False)
+        await driver.sees("2026-11-20 04:31:00")
+        await driver.press("t")
+        await driver.sees("created (local)")
+        await driver.press("t")
+        await driver.sees("created (ago)", " ago")
+        assert read_config(own_config).times is TimeStyle.RELATIVE
+        await driver.press("t")
+        await driver.sees("2026-11-20 04:31:00", "created (UTC)")
+
+
+async def _fill_invoices(driver: Driver, opened: int, drafts: int) -> None:
+    api = driver.app.api
+    account = (await api.write("POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")).record["id"]
+    for number in range(opened + drafts):
+        body = {"account": account, "customer": f"Customer {number}", "amount": 1000 + number}
+        made = (await api.write("POST", "/v1/invoices", body, f"i{number}")).record["id"]
+        if number < opened:
+            await api.write("POST", f"/v1/invoices/{made}/finalize", None, None)
+
+
+async def test_marked_rows_are_voided_together_and_each_failure_is_told(own_project: Address) -> None:
+    async with dashboard_on(own_project, (100, 40)) as driver:
+        await driver.sees("● online")
+        await _fill_invoices(driver, opened=4, drafts=1)
+        await driver.press("3", "ctrl+a")
+        await driver.sees("● 5 marked", "●")
+        await driver.press("down", "space")
+        await driver.sees("● 4 marked")
+        paid = next(row["id"] for row in driver.view.marked if row["status"] == "open")
+        await driver.press("v")
+        await driver.sees("Void 3 invoices?", "in all 30.03 EUR", "1 more marked cannot be")
+        # One is paid by somebody else in between, so that it cannot be voided any more.
+        await driver.app.api.write("POST", f"/v1/invoices/{paid}/pay", None, "p")
+        await driver.press("y")
+        await driver.sees("Voided: 2, failed: 1", f"✕ {paid}: ", "esc close")
+        await driver.press("escape")
+        await until(lambda: shown(driver, "status").count("void") == 2)
+        assert driver.view.marked == []
+        await driver.press("space", "space")
+        await driver.sees("● 2 marked")
+        await driver.press("escape")
+        await driver.sees_no_more("marked")
+
+
+async def test_in_live_mode_the_number_of_marked_rows_is_typed(own_project: Address) -> None:
+    async with dashboard_on(own_project, (100, 40)) as driver:
+        await driver.sees("● online")
+        await _fill_invoices(driver, opened=2, drafts=0)
+        await driver.press("3")
+        await driver.sees("Customer 1")
+        driver.turn_live()
+        await driver.press("ctrl+a", "v")
+        await driver.sees("◆ LIVE · Are you sure?", "Type their number, 2")
+        await driver.press("y", "enter")
+        await driver.sees("✕ This is not their number.")
+        assert shown(driver, "status") == ["open", "open"]
+        await driver.press("backspace", "2", "enter")
+        await driver.sees("Voided: 2")
+
+
+async def test_a_changed_balance_flashes_unless_motion_is_reduced(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    till = server.add_account("Till")
+    async with dashboards.open() as driver:
+        await driver.sees("Till")
+        table = driver.view.table
+        server.post(till, 500)
+        await until(lambda: table.changes.of(till) == {"balance"})
+        await until(lambda: not table.changes.of(till))
+        driver.app.animation_level = "none"
+        server.post(till, 500)
+        await driver.sees("10.00  EUR")
+        assert not table.changes.of(till)
+
+
+async def test_a_record_without_a_terminal_to_hand_over_stays_and_says_so(
+    server: ContractServer, dashboards: Dashboards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.add_account("Till")
+    monkeypatch.setenv("PAGER", "cat")
+    async with dashboards.open() as driver:
+        await driver.press("P")
+        await driver.sees("Another program cannot take over this terminal.")
