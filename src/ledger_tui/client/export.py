@@ -35,6 +35,8 @@ class ExportRequest:
     format: Format
     replace: bool = False  # whether an existing file may be replaced
     names: AccountNames = field(default_factory=AccountNames)  # the accounts known already
+    keep: Callable[[Record], bool] | None = None  # which rows of the list are written; None for all
+    rows: Sequence[Record] | None = None  # write these instead of the list
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +97,18 @@ async def _in_thread(step: Callable[..., None], *arguments: object) -> None:
 async def _write_pages(
     api: Api, wanted: ExportRequest, draft: _Draft, report: Callable[[Progress], None]
 ) -> Progress:
+    if wanted.rows is not None:
+        await _in_thread(draft.add, await _with_currencies(api, wanted.names, wanted.rows))
+        return Progress(len(wanted.rows), len(wanted.rows))
     rows, cursor, first = 0, None, True
     met: set[str | None] = set()
     while first or cursor is not None:
         first = False
         want = Want(0, "page", 0, cursor, met=met)
         page = await fetch_page(api, wanted.path, wanted.paging, wanted.filters, want, wanted.part)
-        await _in_thread(draft.add, await _with_currencies(api, wanted.names, page.rows))
-        rows += len(page.rows)
+        kept = page.rows if wanted.keep is None else [*filter(wanted.keep, page.rows)]
+        await _in_thread(draft.add, await _with_currencies(api, wanted.names, kept))
+        rows += len(kept)
         report(Progress(rows, page.total))
         met.add(cursor)
         cursor = page.older

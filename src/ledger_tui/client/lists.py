@@ -47,6 +47,17 @@ async def learn_accounts_until(api: Api, names: AccountNames, name: str) -> None
         want = Want(0, "page", 0, page.older)
 
 
+async def learn_users_until(api: Api, names: AccountNames, name: str) -> None:
+    """Read users as `learn_accounts_until` reads accounts. Raises ClientError."""
+    want = Want(0, "page", 0, None)
+    for _page in range(_PAGES_SEARCHED):
+        page = await fetch_page(api, "/api/users", "page", {}, want)
+        names.learn_users(page.rows)
+        if names.users.search(name, 1) or page.older is None:
+            return
+        want = Want(0, "page", 0, page.older)
+
+
 async def fetch_page(
     api: Api, path: str, paging: Paging, filters: Mapping[str, str], want: Want, part: str | None = None
 ) -> Page:

@@ -103,7 +103,7 @@ class Filter:
     check: Callable[[str], str | None] = lambda _value: None
     account: bool = False
     user: bool = False
-    values: tuple[str, ...] = ()  # to choose from while typing
+    suggests: Callable[[], Sequence[str]] = tuple  # values to choose from while typing
     matches: Callable[[Record, str, AccountNames], bool] | None = None
     default: str = ""
 

@@ -10,6 +10,7 @@ from ledger_tui.resources.base import (
     Column,
     Detail,
     Fact,
+    Filter,
     Link,
     RelatedView,
     Resource,
@@ -22,6 +23,7 @@ from ledger_tui.resources.base import (
 )
 from ledger_tui.resources.bodies import body_section
 from ledger_tui.resources.deliveries import LOOKS, attempt_facts, attempts_of, body_sections
+from ledger_tui.resources.filtering import one_of
 from ledger_tui.state.money import MINUS, format_amount
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.text import literal
@@ -106,6 +108,60 @@ def _delivery_sections(record: Record, log: WebhookLog) -> list[Section]:
     return sections
 
 
+EVENT_TYPES = (
+    "account.created",
+    "transaction.created",
+    "invoice.created",
+    "invoice.updated",
+    "invoice.opened",
+    "invoice.paid",
+    "invoice.voided",
+    "user.created",
+    "user.deactivated",
+    "user.restored",
+    "order.created",
+    "order.paid",
+    "order.shipped",
+)
+
+
+def _filters(log: WebhookLog) -> tuple[Filter, ...]:
+    """Return the filters of the log. No server has them: they select among the loaded events."""
+
+    def of_type(record: Record, value: str, _names: AccountNames) -> bool:
+        kind = str(record.get("type"))
+        return kind == value or kind.startswith(f"{value.removesuffix('*').removesuffix('.')}.")
+
+    def sent_to(record: Record, value: str, _names: AccountNames) -> bool:
+        ids = (str(delivery.get("endpoint")) for delivery in log.deliveries(record.get("id")))
+        return any(value == id_ or value in str(log.endpoints.get(id_, {}).get("url")) for id_ in ids)
+
+    def failed(record: Record, value: str, _names: AccountNames) -> bool:
+        return any(map(_has_failed, log.deliveries(record.get("id")))) == (value == "yes")
+
+    def urls() -> list[str]:
+        return [str(endpoint.get("url")) for endpoint in log.endpoints.values()]
+
+    return (
+        Filter("type", "type", "invoice.paid", matches=of_type, suggests=lambda: EVENT_TYPES),
+        Filter("endpoint", "endpoint", "example.com", matches=sent_to, suggests=urls),
+        Filter(
+            "failed",
+            "failed",
+            "yes",
+            lambda value: one_of(value, "yes", "no"),
+            matches=failed,
+            suggests=lambda: ("yes", "no"),
+        ),
+    )
+
+
+def _has_failed(delivery: Record) -> bool:
+    """Return whether a delivery failed, for good or in its last attempt."""
+    attempts = attempts_of(delivery)
+    return delivery.get("status") == "failed" or bool(attempts and attempts[-1].get("error") is not None)
+
+
 def events_resource(log: WebhookLog) -> Resource:
     """Return the screen of events, with what `log` knows of them."""
 
@@ -156,6 +212,7 @@ def events_resource(log: WebhookLog) -> Resource:
         actions=(
             Action("resend", "s", "resend", "Sending again", lambda _r: True, suffix="/resend", creates=True),
         ),
+        filters=_filters(log),
         related=(RelatedView("endpoints", "e", "endpoints", lambda _r, _f: Link("", "webhook_endpoints")),),
         part="events",
         account_ids=lambda record: (subject(record).get("account"),),

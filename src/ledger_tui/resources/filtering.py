@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from ledger_tui.resources.base import Filter
-from ledger_tui.state.names import AccountNames
+from ledger_tui.state.names import AccountName, AccountNames, UserName
 
 _NAMES_SAID = 3
 _WORD = re.compile(r'(?:[^\s"]|"[^"]*")+')
@@ -17,12 +17,13 @@ class BadFilter(ValueError):
     """The line is not valid; the message says why."""
 
 
-class UnknownAccount(BadFilter):
-    """No known account has this in its name; an account that was not read yet may."""
+class UnknownName(BadFilter):
+    """No known account or user has this in its name; one that was not read yet may."""
 
-    def __init__(self, sentence: str, name: str) -> None:
+    def __init__(self, sentence: str, name: str, *, user: bool) -> None:
         super().__init__(sentence)
         self.name = name
+        self.user = user
 
 
 def is_filter_line(line: str, filters: Sequence[Filter]) -> bool:
@@ -33,8 +34,8 @@ def is_filter_line(line: str, filters: Sequence[Filter]) -> bool:
 def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> dict[str, str]:
     """Return the query parameters by name; a value with a space is in quotes.
 
-    An account is given by its id, its name, or a part that only one name has. Raises BadFilter with a
-    sentence, and UnknownAccount for a name that `names` does not have.
+    An account or user is given by the id, the name, or a part that only one name has. Raises BadFilter with a
+    sentence, and UnknownName for a name that `names` does not have.
     """
     if line.count('"') % 2:
         raise BadFilter("A quote is not closed.")
@@ -51,22 +52,27 @@ def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> 
             raise BadFilter(problem)
         if known.param in params:
             raise BadFilter(f"{name}: is given twice.")
-        params[known.param] = _account_id(value, names) if known.account else value
+        params[known.param] = _object_id(value, known, names) if known.account or known.user else value
     return params
 
 
-def _account_id(value: str, names: AccountNames) -> str:
-    """Return the id of the account that is meant. Raises BadFilter."""
-    if value.startswith("acc_"):
+def _object_id(value: str, filter_: Filter, names: AccountNames) -> str:
+    """Return the id of the account or user that is meant. Raises BadFilter."""
+    prefix, kind = ("acc_", "account") if filter_.account else ("usr_", "user")
+    if value.startswith(prefix):
         return value
-    exact = names.with_name(value)
-    found = exact or names.having(value)
+    exact: Sequence[AccountName | UserName]
+    directory = names if filter_.account else names.users
+    exact = directory.with_name(value)
+    found = exact or directory.having(value)
     if not found:
-        raise UnknownAccount(f"No account is called “{value}”; give its id, acc_….", value)
+        raise UnknownName(
+            f"No {kind} is called “{value}”; give its id, {prefix}….", value, user=not filter_.account
+        )
     if len(found) == 1:
         return found[0].id
     if exact:
-        raise BadFilter(f"{len(found)} accounts are called “{value}”; give the id, acc_….")
+        raise BadFilter(f"{len(found)} {kind}s are called “{value}”; give the id, {prefix}….")
     some = ", ".join(known.name for known in found[:_NAMES_SAID])
     more = f" and {len(found) - _NAMES_SAID} more" if len(found) > _NAMES_SAID else ""
     raise BadFilter(f"“{value}” may be {some}{more}; write more of it.")

@@ -161,7 +161,7 @@ INVOICES = Resource(
     ),
     detail=_detail,
     filters=(
-        Filter("status", "status", "open", lambda value: one_of(value, *_LOOKS)),
+        Filter("status", "status", "open", lambda value: one_of(value, *_LOOKS), suggests=lambda: [*_LOOKS]),
         Filter("account", "account", "acc_…", account=True),
     ),
     form=Form(

@@ -99,7 +99,10 @@ ORDERS = Resource(
         Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
     ),
     detail=_detail,
-    filters=(Filter("status", "status", "open", lambda value: one_of(value, *_LOOKS)),),
+    filters=(
+        Filter("status", "status", "open", lambda value: one_of(value, *_LOOKS), suggests=lambda: [*_LOOKS]),
+        Filter("user", "user", "Ada", user=True, matches=lambda r, value, _n: r.get("user_id") == value),
+    ),
     form=Form(
         title="Place an order",
         verb="Place",

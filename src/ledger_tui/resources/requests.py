@@ -5,6 +5,8 @@ Where the server has no request log, it shows the dashboard's own requests.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -15,6 +17,7 @@ from ledger_tui.resources.base import (
     Detail,
     Fact,
     Filter,
+    Filters,
     Link,
     More,
     Resource,
@@ -24,6 +27,7 @@ from ledger_tui.resources.base import (
     time_of,
 )
 from ledger_tui.resources.bodies import body_section
+from ledger_tui.resources.filtering import one_of
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.text import literal
 from ledger_tui.state.traffic import OWN_PREFIX, Exchange
@@ -133,7 +137,36 @@ def as_exchange(record: Record, root: str) -> Exchange:
     )
 
 
-REQUESTS = Resource(
+def requests_resource(is_own: Callable[[object], bool]) -> Resource:
+    """Return the screen of the request log; `is_own` tells the dashboard's own requests by their ids."""
+
+    def shown(record: Record, value: str, _names: AccountNames) -> bool:
+        return value == "yes" or not is_own(record.get("id"))
+
+    own = Filter(
+        "own",
+        "own",
+        "yes",
+        lambda value: one_of(value, "yes", "no"),
+        suggests=lambda: ("yes", "no"),
+        matches=shown,
+        default="no",
+    )
+    return replace(_LOG, filters=(*_LOG.filters, own))
+
+
+def fits(record: Record, filters: Filters) -> bool:
+    """Return whether a request of the dashboard's own fits the filters of the server, which has no log."""
+    path = filters.get("path", "").rstrip("/")
+    return (
+        filters.get("status", str(record.get("status"))) == str(record.get("status"))
+        and filters.get("method", "").upper() in ("", record.get("method"))
+        and (not path or str(record.get("path")) == path or str(record.get("path")).startswith(f"{path}/"))
+    )
+
+
+_METHODS = ("GET", "POST", "PATCH", "DELETE")
+_LOG = Resource(
     kind="requests",
     key="8",
     title="Requests",
@@ -155,7 +188,7 @@ REQUESTS = Resource(
     detail=_detail,
     filters=(
         Filter("status", "status", "404", lambda v: None if v.isdigit() else "A status is like 404."),
-        Filter("method", "method", "POST"),
+        Filter("method", "method", "POST", suggests=lambda: _METHODS),
         Filter("path", "path", "/v1/accounts"),
     ),
     more=More(_read_events, _events_section, _to_events),
@@ -163,3 +196,5 @@ REQUESTS = Resource(
     missing_text="This server keeps no request log; these are this dashboard's own requests.",
     empty="No requests yet.",
 )
+
+REQUESTS = requests_resource(lambda _id: False)

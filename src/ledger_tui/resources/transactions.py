@@ -168,7 +168,9 @@ TRANSACTIONS = Resource(
     detail=_detail,
     filters=(
         Filter("account", "account", "acc_…", account=True),
-        Filter("type", "type", "credit|debit", lambda value: one_of(value, "credit", "debit")),
+        Filter(
+            "type", "type", "credit|debit", lambda value: one_of(value, *_TYPES), suggests=lambda: [*_TYPES]
+        ),
         Filter("after", "created_after", "2026-11-20T07:18", check_date),
     ),
     form=Form(

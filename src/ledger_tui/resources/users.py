@@ -96,7 +96,7 @@ USERS = Resource(
         Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
     ),
     detail=_detail,
-    filters=(Filter("role", "role", "admin", lambda value: one_of(value, *_ROLES)),),
+    filters=(Filter("role", "role", "admin", lambda value: one_of(value, *_ROLES), suggests=lambda: _ROLES),),
     form=Form(
         title="New user",
         verb="Create",

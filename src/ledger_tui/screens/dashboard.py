@@ -345,10 +345,23 @@ class Dashboard(ListDialogs):
         resource = view.resource
         file = Path(f"{resource.kind}.csv")
         names = self._view_context.names
-        wanted = ExportRequest(path, resource.paging, params, resource.part, file, "csv", names=names)
-        narrowed = filter_line(view.record_list.filters, resource.filters)
+        list_ = view.record_list
+        wanted = ExportRequest(
+            path,
+            resource.paging,
+            params,
+            resource.part,
+            file,
+            "csv",
+            names=names,
+            keep=list_.selects,
+            rows=view.marked or None,
+        )
+        narrowed = " ".join(filter(None, (filter_line(list_.filters, resource.filters), list_.text)))
         what = f"{resource.title}, {literal(narrowed)}" if narrowed else f"All {resource.title.lower()}"
         total = len(view.window) if view.window.complete else view.window.total
+        if view.marked:
+            what, total = f"{resource.title}, the {len(view.marked):,} marked", len(view.marked)
         self.app.push_screen(ExportScreen(self._view_context.api, wanted, what, total), self._exported)
 
     def _exported(self, sentence: str | None) -> None:

@@ -113,6 +113,8 @@ class ArrangedWindow(Window):
     def position(self, top: int, height: int) -> str:
         if not self.arranged or not self.loaded:
             return super().position(top, height)
+        if not len(self):
+            return f"0 of {self.resident:,} loaded"
         last = min(top + height, len(self))
         first = min(top + 1, last)
         shown = f"{first:,}–{last:,} of {len(self):,}" if first < last else f"{last:,} of {len(self):,}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 KEPT = 500
 OWN_PREFIX = "own_"  # of the ids of requests that only this dashboard knows
+IDS_KEPT = 20_000
 _SECRET = re.compile(r"\b(sk_test|sk_live|at|rt|whsec)_[A-Za-z0-9]{4,}")
 
 
@@ -38,10 +39,19 @@ class Traffic:
     def __init__(self) -> None:
         self._exchanges: deque[Exchange] = deque(maxlen=KEPT)
         self.count = 0
+        self._ids: dict[str, None] = {}  # of the latest requests, as the server's log names them
 
     def add(self, exchange: Exchange) -> None:
         self._exchanges.append(exchange)
         self.count += 1
+        if exchange.request_id is not None:
+            self._ids[exchange.request_id] = None
+            if len(self._ids) > IDS_KEPT:
+                del self._ids[next(iter(self._ids))]
+
+    def is_own(self, request_id: object) -> bool:
+        """Return whether a logged request was one of the latest of this dashboard."""
+        return request_id in self._ids
 
     def __iter__(self) -> Iterator[Exchange]:
         return iter(self._exchanges)

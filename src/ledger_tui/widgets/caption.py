@@ -50,7 +50,7 @@ class Caption(Widget):
         left = Content.assemble(" ", (list_.resource.title, "bold"))
         if list_.filters:
             names = list_.context.names
-            shown = {param: names.name(value) for param, value in list_.filters.items()}
+            shown = {p: names.user(value) or names.name(value) for p, value in list_.filters.items()}
             line = literal(filter_line(shown, list_.resource.filters))
             left = Content.assemble(left, "  ", (f" {line} ", "$tab-text on $tab"))
         if list_.text:
@@ -103,7 +103,7 @@ class Caption(Widget):
         if not (list_.filters or list_.text or list_.window.searches):
             return list_.resource.empty
         if list_.window.searches and list_.window.has_older:
-            return "Nothing matches among the loaded rows; m looks in older ones."
+            return "Nothing yet; m looks in older rows."
         return "Nothing matches this filter."
 
     def _window_news(self) -> Content:

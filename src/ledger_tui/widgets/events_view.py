@@ -123,6 +123,8 @@ class EventsView(ResourceView):
         if not message.problem:
             self.webhooks.endpoints = {str(each.get("id")): each for each in message.endpoints}
             self.webhooks.note_deliveries(message.deliveries)
+            self.window.arrange_again()
+            self.table.repaint()
             self.table.redraw()
         self.changed()
 

@@ -1,4 +1,4 @@
-"""The line to type a filter, an id or part of a name into, with a hint below it."""
+"""The line to type a filter, an id or a text into, with what it may become and a hint below it."""
 
 from __future__ import annotations
 
@@ -10,32 +10,45 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Input, Static
+from textual.timer import Timer
+from textual.widgets import Input, OptionList, Static
 from textual.worker import Worker, WorkerState
 
 from ledger_tui.client.errors import ClientError
-from ledger_tui.client.lists import learn_accounts_until
-from ledger_tui.handlers import handles
+from ledger_tui.client.lists import learn_accounts_until, learn_users_until
+from ledger_tui.handlers import handles, while_running
 from ledger_tui.messages import AccountsRead, PartFailed
+from ledger_tui.resources.completion import Offer, offers_for
 from ledger_tui.resources.filtering import (
     BadFilter,
-    UnknownAccount,
+    UnknownName,
     filter_line,
     is_filter_line,
     parse_filters,
     usage,
 )
-from ledger_tui.state.text import literal
+from ledger_tui.state.text import fit, literal
 from ledger_tui.widgets.record_list import RecordList
+
+_PAUSE_SECONDS = 0.1  # typing faster than this, the rows are not searched after every key
+_EARLIER_KEPT = 50
+_OFFER_WIDTH = 48
 
 
 class FilterBar(Vertical):
-    """Hidden until opened. Posts `Applied` with query parameters, `OpenId` or `Closed`; searches text itself.
+    """Hidden until opened. Posts `Applied` with query parameters, `OpenId` or `Closed`.
 
-    It stays open, with what was typed, until the view closes it.
+    A text narrows the list itself while it is typed. The bar stays open, with what was typed, until the view
+    closes it.
     """
 
-    BINDINGS = [Binding("escape", "close", "close", show=True, key_display="esc", id="filter.close")]
+    BINDINGS = [
+        Binding("escape", "close", "close", show=True, key_display="esc", id="filter.close"),
+        Binding("down", "pick(1)", "next", show=False, priority=True),
+        Binding("up", "pick(-1)", "previous", show=False, priority=True),
+        Binding("tab", "take", "complete", show=True, priority=True, id="filter.complete"),
+        Binding("ctrl+b", "bookmark", "bookmark", show=True, priority=True, id="filter.bookmark"),
+    ]
 
     class Applied(Message):
         def __init__(self, params: dict[str, str]) -> None:
@@ -55,24 +68,40 @@ class FilterBar(Vertical):
         self._list = record_list
         self._filters = record_list.resource.filters
         self._id_prefix = record_list.resource.id_prefix
-        self._looking_up = ""  # the typed line, while accounts are being read for it
-        self._found = ""  # the text of the last search, which `/` and enter continue
+        self._looking_up = ""  # the typed line, while accounts or users are being read for it
+        self._text_before = ""  # the text that narrowed the list when the line was opened
+        self._offers: list[Offer] = []
+        self._earlier: list[str] = []  # lines that were applied, the latest first
+        self._pause: Timer | None = None
 
     def compose(self) -> ComposeResult:
         yield Input(compact=True, select_on_focus=False)
+        offers = OptionList(markup=False, compact=True)
+        offers.can_focus = False
+        yield offers
         yield Static(id="filter-hint")
 
+    def on_mount(self) -> None:
+        self._pause = self.set_timer(_PAUSE_SECONDS, self._paused, pause=True)
+
+    @property
+    def line(self) -> str:
+        return self.query_one(Input).value.strip()
+
     def open(self) -> None:
-        """Show the line with the current filter, or with the text of the last search."""
+        """Show the line with the current filter, or with the text that narrows the list."""
         self.display = True
+        self._text_before = self._list.text
         line = self.query_one(Input)
         there = filter_line(self._list.filters, self._filters)
-        line.value = f"{there} " if there else self._found  # with a space, as another word follows
+        # With a space, as another word follows.
+        line.value = self._text_before or (f"{there} " if there else "")
         line.focus()
-        if line.value == self._found:
+        if self._text_before:
             line.action_select_all()
         else:
             line.cursor_position = len(line.value)
+        self._offer()
         self.show()
 
     def show(self, sentence: str = "", *, problem: bool = False) -> None:
@@ -89,36 +118,148 @@ class FilterBar(Vertical):
             return "This list has no filters; type an id to open it or part of a name to find it"
         return "This list has no filters; type part of a row to find it"
 
+    # ------------------------------------------------------------------ while it is typed
+
     @on(Input.Changed)
-    def clear_problem(self) -> None:
+    def typed(self, event: Input.Changed) -> None:
+        event.stop()
         self.show()
+        self._offer()
+        if self._pause is not None and self.display:
+            self._pause.reset()
+            self._pause.resume()
+
+    @while_running
+    def _paused(self) -> None:
+        if self._pause is not None:
+            self._pause.pause()
+        if self.display:
+            self._narrow()
+            self._look_for_names()
+
+    @property
+    def _is_text(self) -> bool:
+        """Whether the line is a text to find, and neither a filter nor an id."""
+        line = self.line
+        is_id = self._id_prefix and line.startswith(self._id_prefix) and " " not in line
+        return bool(line) and not is_id and not is_filter_line(line, self._filters)
+
+    def _narrow(self) -> None:
+        """Show only the loaded rows with the typed text, and say how many they are."""
+        text = self.line if self._is_text else ""
+        self._list.narrow(text)
+        if not text:
+            return
+        window, named = self._list.window, f"“{literal(text)}”"
+        if len(window):
+            more = "; enter keeps them" + (", m then looks in older rows" if window.has_older else "")
+            self.show(f"{len(window):,} of {window.resident:,} loaded rows match {named}{more}")
+        elif window.has_older:
+            self.show(f"No loaded row matches {named}; enter looks in older ones.")
+        else:
+            self.show(f"No loaded row matches {named}.", problem=True)
+
+    # ------------------------------------------------------------------ what it may become
+
+    def _offer(self) -> None:
+        bookmarks = self._list.settings.filters
+        line = self.query_one(Input).value
+        self._offers = offers_for(line, self._filters, self._list.context.names, bookmarks, self._earlier)
+        options = self.query_one(OptionList)
+        options.clear_options()
+        options.add_options(
+            Content.assemble(fit(literal(each.shown), _OFFER_WIDTH), "  ", (literal(each.beside), "$muted"))
+            for each in self._offers
+        )
+        options.display = bool(self._offers)
+        options.highlighted = None
+
+    def action_pick(self, step: int) -> None:
+        options = self.query_one(OptionList)
+        if self._offers:
+            last = len(self._offers) - 1
+            at = options.highlighted
+            options.highlighted = (0 if step > 0 else last) if at is None else (at + step) % (last + 1)
+
+    def action_take(self) -> None:
+        """Complete the line with the highlighted offer, or the first."""
+        if self._offers:
+            self._take(self.query_one(OptionList).highlighted or 0)
+
+    @on(OptionList.OptionSelected)
+    def clicked(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self._take(event.option_index)
+
+    def _take(self, number: int) -> Offer:
+        taken = self._offers[number]
+        line = self.query_one(Input)
+        line.value = taken.line
+        line.cursor_position = len(taken.line)
+        self._offer()
+        return taken
+
+    def _look_for_names(self) -> None:
+        """Read accounts or users when none of the known ones has the typed part of a name."""
+        _before, _space, word = self.query_one(Input).value.rpartition(" ")
+        name, colon, value = word.partition(":")
+        filter_ = next((each for each in self._filters if each.name == name), None)
+        wanted = value.replace('"', "").strip()
+        if filter_ and colon and len(wanted) > 1 and (filter_.account or filter_.user) and not self._offers:
+            self._read_names(wanted, user=filter_.user)
+
+    @work(group="accounts", exclusive=True, exit_on_error=False)
+    async def _read_names(self, name: str, *, user: bool) -> None:
+        context = self._list.context
+        with suppress(ClientError):
+            await (learn_users_until if user else learn_accounts_until)(context.api, context.names, name)
+        self.post_message(AccountsRead())
+
+    def action_bookmark(self) -> None:
+        """Keep the typed filter as a bookmark, or remove it from them."""
+        line = self.line
+        if not line or not is_filter_line(line, self._filters):
+            self.show("Only a filter can be a bookmark.", problem=True)
+            return
+        try:
+            parse_filters(line, self._filters, self._list.context.names)
+        except BadFilter as error:
+            self.show(literal(error), problem=True)
+            return
+        kept, kind = self._list.context.kept, self._list.resource.kind
+        settings = kept.of(kind).with_filter(line)
+        kept.use(kind, settings)
+        problem = kept.save(kind)
+        done = "★ It is a bookmark now" if line in settings.filters else "It is no bookmark any more"
+        self.show(problem or f"{done}; an empty line offers the bookmarks.", problem=bool(problem))
+
+    # ------------------------------------------------------------------ enter and esc
 
     @on(Input.Submitted)
     def apply(self, event: Input.Submitted) -> None:
         event.stop()
-        line = event.value.strip()
+        highlighted = self.query_one(OptionList).highlighted
+        if highlighted is not None and self._offers and not self._take(highlighted).complete:
+            return
+        line = self.line
         if self._id_prefix and line.startswith(self._id_prefix) and " " not in line:
             self.show("Opening…")
             self.post_message(self.OpenId(line))
         elif is_filter_line(line, self._filters):
             self._filter(line)
         else:
-            again, self._found = line == self._found, line
-            self._find(line, again=again)
+            self._find()
 
-    def _find(self, line: str, *, again: bool) -> None:
-        found, text = self._list.find(line, again=again), literal(line)
-        if not found:
-            self.show(f"No loaded row matches “{text}”.", problem=True)
-            return
-        more = "; enter goes to the next" if found > 1 else ""
-        self.show(f"{found:,} of {self._list.window.resident:,} loaded rows match “{text}”{more}")
-
-    @work(group="accounts", exclusive=True, exit_on_error=False)
-    async def _read_accounts_until(self, name: str) -> None:
-        with suppress(ClientError):
-            await learn_accounts_until(self._list.context.api, self._list.context.names, name)
-        self.post_message(AccountsRead())
+    def _find(self) -> None:
+        self._narrow()
+        window = self._list.window
+        if len(window) or window.has_older:
+            window.hold()
+            self._list.table.go_to(0)
+            window.hold()  # also for the newest row, so that the match stays in view
+            self.post_message(self.Closed())
+            if not len(window):
+                self._list.look()
 
     @handles(Worker.StateChanged)
     def worker_ended(self, event: Worker.StateChanged) -> None:
@@ -127,28 +268,33 @@ class FilterBar(Vertical):
             self.post_message(PartFailed(event.worker.error))
 
     @handles(AccountsRead)
-    def accounts_read(self, message: AccountsRead) -> None:
-        """Apply the typed filter with the accounts known now."""
+    def names_read(self, message: AccountsRead) -> None:
+        """Apply the typed filter with the names known now, if that was wanted; else offer them."""
         message.stop()
-        line = self.query_one(Input).value.strip()
-        if self.display and line == self._looking_up:  # otherwise the line has changed
-            self._filter(line, looked_up=True)
+        if self.display and self.line == self._looking_up:  # otherwise the line has changed
+            self._filter(self.line, looked_up=True)
+        elif self.display:
+            self._offer()
 
     def _filter(self, line: str, *, looked_up: bool = False) -> None:
         try:
             params = parse_filters(line, self._filters, self._list.context.names)
-        except UnknownAccount as error:
+        except UnknownName as error:
             if looked_up:
                 self.show(literal(error), problem=True)
             else:
                 self._looking_up = line
-                self.show("Looking the account up…")
-                self._read_accounts_until(error.name)
+                self.show(f"Looking the {'user' if error.user else 'account'} up…")
+                self._read_names(error.name, user=error.user)
         except BadFilter as error:
             self.show(literal(error), problem=True)
         else:
-            self._found = ""
+            if line:
+                self._earlier = [line, *(each for each in self._earlier if each != line)][:_EARLIER_KEPT]
+            self._looking_up = ""
             self.post_message(self.Applied(params))
 
     def action_close(self) -> None:
+        """Close the line; a text that was typed in it has no effect."""
+        self._list.narrow(self._text_before)
         self.post_message(self.Closed())

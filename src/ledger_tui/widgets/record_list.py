@@ -20,7 +20,7 @@ from ledger_tui.handlers import handles, while_running
 from ledger_tui.messages import NamesLoaded, PageFailed, PageLoaded, PartFailed
 from ledger_tui.resources.arranging import columns_of, order_of, selected_by
 from ledger_tui.resources.base import Resource
-from ledger_tui.state.arranged_window import ArrangedWindow
+from ledger_tui.state.arranged_window import ArrangedWindow, Keep
 from ledger_tui.state.list_settings import ListSettings
 from ledger_tui.state.text import literal
 from ledger_tui.state.window import Page, Record, Want
@@ -253,10 +253,17 @@ class RecordList(Stack):
 
     def _arrange_rows(self) -> None:
         """Sort and select the rows of the window as the settings, the filters and the text say."""
-        settings, names = self.settings, self.context.names
+        settings = self.settings
         self.query_one(TableHeader).sort = settings.sort
-        self.window.sort(order_of(self.resource, settings, names), descending=settings.descending)
-        self.window.show_only(selected_by(self.resource, self.filters, names, self.text, self.table.text_of))
+        order = order_of(self.resource, settings, self.context.names)
+        self.window.sort(order, descending=settings.descending)
+        self.window.show_only(self.selects)
+
+    @property
+    def selects(self) -> Keep | None:
+        """The condition for the rows that are shown, beyond what the server filters; None for all."""
+        names, text_of = self.context.names, self.table.text_of
+        return selected_by(self.resource, self.filters, names, self.text, text_of)
 
     @property
     def _needs_rows(self) -> bool:
@@ -320,22 +327,6 @@ class RecordList(Stack):
         # Path parameters, such as a statement's account, stay unless another is named.
         kept = {name: value for name, value in self.filters.items() if f"{{{name}}}" in self.resource.path}
         self.set_filters(kept | params)
-
-    def find(self, text: str, *, again: bool) -> int:
-        """Go to the next loaded row with this text in a shown cell; after the last, start over.
-
-        Return how many rows have it.
-        """
-        wanted, cursor = text.casefold(), self.window.cursor
-        found = [
-            index for index, row in self.window.at_hand() if wanted in self.table.text_of(row).casefold()
-        ]
-        if found:
-            first = cursor + 1 if again else cursor
-            self.window.hold()
-            self.table.go_to(next((index for index in found if index >= first), found[0]))
-            self.window.hold()  # also for the newest row, so that the match stays in view
-        return len(found)
 
     def set_filters(self, params: dict[str, str]) -> None:
         """Read the list again with these filters."""

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from ledger_tui.resources.requests import as_exchange, own_request
+from ledger_tui.resources.requests import as_exchange, fits, own_request, requests_resource
 from ledger_tui.state.traffic import Exchange
 from ledger_tui.state.window import Record
 from ledger_tui.widgets.resource_view import ResourceView
+from ledger_tui.widgets.view import Context
 
 
 class RequestsView(ResourceView):
     """Copy-as-curl copies the logged request, not the one that read the log."""
 
+    def __init__(self, context: Context) -> None:
+        super().__init__(requests_resource(context.traffic.is_own), context)
+
     def stand_in_rows(self) -> list[Record]:
         traffic = self.context.traffic
         exchanges = [*traffic]
         first = traffic.count - len(exchanges)
-        return [own_request(first + n, exchange) for n, exchange in enumerate(exchanges)][::-1]
+        rows = [own_request(first + n, exchange) for n, exchange in enumerate(exchanges)][::-1]
+        return [row for row in rows if fits(row, self.record_list.filters)]
 
     def shown_exchange(self) -> Exchange:
         record = self.selected

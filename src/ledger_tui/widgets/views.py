@@ -39,5 +39,5 @@ def make_view(place: Place, context: Context) -> View:
     if place.kind == "requests":
         from ledger_tui.widgets.requests_view import RequestsView
 
-        return RequestsView(place, context)
+        return RequestsView(context)
     return ResourceView(place, context)

@@ -257,7 +257,7 @@ async def test_a_transaction_is_reversed_once_after_asking(driver: Driver) -> No
     await driver.press("v")
     await driver.sees("Reverse transaction txn_")
     await driver.press("y")
-    await driver.sees("Reversed txn_", "▼ debit", "−12.50  EUR")
+    await driver.sees("Reversed txn_", "↩ debit", "−12.50  EUR")
     await driver.press("down", "v", "y")
     await driver.sees("Could not reverse: ")
 

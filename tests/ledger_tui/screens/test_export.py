@@ -1,6 +1,7 @@
 """The export dialog: where to, how far, and what came of it."""
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,18 @@ async def test_a_screen_without_a_list_says_so(server: ContractServer, dashboard
     async with dashboards.open() as driver:
         await driver.press("6", "ctrl+e")
         await driver.sees("There is no list here to export.")
+
+
+async def test_marked_rows_are_exported_alone(
+    server: ContractServer, dashboards: Dashboards, tmp_path: Path
+) -> None:
+    for name in ("Till", "Safe", "Bank"):
+        server.add_account(name)
+    async with dashboards.open() as driver:
+        await driver.press("space", "down", "space", "ctrl+e", "ctrl+u")
+        await driver.sees("Accounts, the 2 marked")
+        await driver.type(str(tmp_path / "marked.jsonl"))
+        await driver.press("enter")
+        await driver.sees("Exported 2 to")
+    names = [json.loads(line)["name"] for line in (tmp_path / "marked.jsonl").read_text().splitlines()]
+    assert names == ["Bank", "Till"]

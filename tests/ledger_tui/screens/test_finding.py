@@ -1,5 +1,10 @@
 """The line of `/`: a text is found in the rows at hand, a slip is told where it can be mended."""
 
+from pathlib import Path
+
+import pytest
+
+from ledger_tui.config import read_config
 from ledger_tui.widgets.filter_bar import FilterBar
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
@@ -19,7 +24,11 @@ async def test_a_list_without_filters_says_so(server: ContractServer, dashboards
         await driver.sees("This list has no filters; type an id to open it or part of a name to find it")
 
 
-async def test_part_of_a_name_goes_from_one_row_to_the_next(
+def names_shown(driver: Driver) -> list[object]:
+    return [row["name"] for _index, row in driver.view.window.at_hand()]
+
+
+async def test_a_text_narrows_the_loaded_rows_while_it_is_typed(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     for name in ("Evening bar", "Till", "Revenue", "Safe"):
@@ -27,14 +36,20 @@ async def test_part_of_a_name_goes_from_one_row_to_the_next(
     async with dashboards.open() as driver:
         await driver.press("slash")
         await driver.type("EV")
-        await driver.press("enter")
-        await driver.sees("2 of 4 loaded rows match “EV”; enter goes to the next")
-        assert name_under_cursor(driver) == "Revenue"
-        await driver.press("enter")
+        await driver.sees("2 of 4 loaded rows match “EV”; enter keeps them")
+        assert names_shown(driver) == ["Revenue", "Evening bar"]
+        await driver.press("escape")  # as it was
+        assert len(names_shown(driver)) == 4
+        await driver.press("slash")
+        await driver.type("ev")
+        await driver.press("enter", "down")
+        await driver.sees("“ev”", "2 of 2 among 4 loaded")
         assert name_under_cursor(driver) == "Evening bar"
-        await driver.press("escape", "slash", "enter")  # the line still has it
-        assert name_under_cursor(driver) == "Revenue"
-    assert not any("EV" in args.values() for _method, _path, args in server.requests)
+        await driver.press("slash", "e", "n", "i", "enter")  # typed over what was there
+        assert names_shown(driver) == ["Revenue", "Evening bar"][1:]
+        await driver.press("escape")
+        assert len(names_shown(driver)) == 4
+    assert not any("ev" in args.values() for _method, _path, args in server.requests)
 
 
 async def test_a_text_in_no_row_is_told(server: ContractServer, dashboards: Dashboards) -> None:
@@ -44,6 +59,88 @@ async def test_a_text_in_no_row_is_told(server: ContractServer, dashboards: Dash
         await driver.type("xyz")
         await driver.press("enter")
         await driver.sees("✕ No loaded row matches “xyz”.")
+
+
+async def test_a_text_is_looked_for_past_the_loaded_rows_page_by_page(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    till = server.add_account("Till")
+    server.post(till, 100, description="needle")
+    for number in range(450):
+        server.post(till, 100, description=f"sale {number}")
+    async with dashboards.open() as driver:
+        await driver.press("2")
+        await driver.sees("sale 449")
+        await driver.press("slash")
+        await driver.type("needle")
+        await driver.sees("No loaded row matches “needle”; enter looks in older ones.")
+        await driver.press("enter")
+        await driver.sees("⌕ looking, ", "esc stops")
+        await driver.sees("needle", "1 of 1 among 451 loaded")
+        await driver.press("escape", "slash")
+        await driver.type("nowhere")
+        server.limit = 60  # the rest of the window is left to others: it waits between two pages
+        await driver.press("enter")
+        await driver.sees("Nothing matches")
+    cursors = [args["starting_after"] for _m, _path, args in server.requests if "starting_after" in args]
+    assert len(cursors) == len(set(cursors)) == 4
+
+
+async def test_looking_ends_with_esc(server: ContractServer, dashboards: Dashboards) -> None:
+    till = server.add_account("Till")
+    for number in range(1200):
+        server.post(till, 100, description=f"sale {number}")
+    async with dashboards.open() as driver:
+        await driver.press("2")
+        await driver.sees("sale 1199")
+        await driver.press("slash")
+        await driver.type("nowhere")
+        await driver.press("enter")
+        await driver.sees("⌕ looking, 200 rows read")
+        await driver.press("escape")
+        await driver.sees_no_more("looking,")
+        await driver.sees("Nothing yet; m looks in older rows.")
+        assert driver.view.window.resident < 1200
+        await driver.press("escape")
+        await driver.sees("sale 1199")
+
+
+async def test_the_line_completes_filters_values_and_names_and_keeps_bookmarks(
+    server: ContractServer, dashboards: Dashboards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEDGER_TUI_CONFIG", str(tmp_path / "config.toml"))
+    till, other = server.add_account("Till, Berlin"), server.add_account("Safe")
+    server.post(till, 100, "debit", "in the till")
+    server.post(other, 200, "debit", "in the safe")
+    async with dashboards.open() as driver:
+        await until(lambda: driver.app.names.with_name("Safe"))
+        await driver.press("2", "slash")
+        await driver.sees("account:", "such as 2026-11-20T07:18")
+        await driver.type("ty")
+        await driver.press("tab", "d", "tab")
+        assert driver.view.filter_bar.line == "type:debit"
+        await driver.type("acc")
+        await driver.press("tab")
+        await driver.type("berl")
+        await driver.sees("Till, Berlin")
+        await driver.press("down", "enter")
+        assert driver.view.filter_bar.line == 'type:debit account:"Till, Berlin"'
+        await driver.press("ctrl+b")
+        await driver.sees("★ It is a bookmark now")
+        await driver.press("enter")
+        await driver.sees_no_more("in the safe")
+        assert driver.view.record_list.filters == {"type": "debit", "account": till["id"]}
+        await driver.press("escape", "slash")
+        await driver.sees("★ bookmark", 'type:debit account:"Till, Berlin"')
+        await driver.press("down", "enter")
+        await driver.sees_no_more("in the safe")
+        assert driver.view.record_list.filters == {"type": "debit", "account": till["id"]}
+        await driver.press("slash", "ctrl+u")
+        await driver.type("type:credit")
+        await driver.press("enter", "slash", "ctrl+u")
+        await driver.sees("used before", "type:credit")
+    lists = read_config(tmp_path / "config.toml").lists
+    assert lists["transactions"].filters == ('type:debit account:"Till, Berlin"',)
 
 
 async def test_an_account_is_filtered_by_its_name(server: ContractServer, dashboards: Dashboards) -> None:

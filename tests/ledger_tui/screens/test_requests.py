@@ -1,21 +1,44 @@
 """The request log of the server; and the dashboard's own where there is none."""
 
+import asyncio
 import shlex
 
+import httpx
+
+from ledger_tui.embedded import Address
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
 
 
 async def test_requests_are_listed_with_status_duration_and_error(driver: Driver) -> None:
-    await driver.press("8")
+    await show_own(driver)
     await driver.sees("✓ 201   POST    /v1/accounts", "✓ 200   GET     /v1/accounts?limit=100")
 
 
-async def test_a_request_shows_its_body_its_answer_and_the_events_it_caused(driver: Driver) -> None:
-    await driver.press("8", "slash")
-    await driver.type("method:POST")
+async def test_the_dashboards_own_requests_are_hidden_unless_they_are_asked_for(
+    driver: Driver, own_project: Address
+) -> None:
+    headers = {"Authorization": f"Bearer {own_project.key}"}
+    await asyncio.to_thread(httpx.get, f"{own_project.url}/v1/invoices?limit=3", headers=headers)
+    await driver.press("8")
+    await driver.sees("/v1/invoices?limit=3")
+    assert [row["path"] for _n, row in driver.view.window.at_hand()] == ["/v1/invoices"]
+    await driver.press("slash")
+    await driver.type("own:yes")
     await driver.press("enter")
+    await driver.sees("POST    /v1/accounts", "own:yes")
+
+
+async def show_own(driver: Driver, also: str = "") -> None:
+    """Show the request log with the dashboard's own requests."""
+    await driver.press("8", "slash", "ctrl+u")
+    await driver.type(f"own:yes {also}")
+    await driver.press("enter")
+
+
+async def test_a_request_shows_its_body_its_answer_and_the_events_it_caused(driver: Driver) -> None:
+    await show_own(driver, "method:POST")
     await driver.sees("✓ 201")
     await driver.press("enter")
     await driver.sees("POST /v1/accounts", '"name": "Till"', "events        evt_", "answer", '"balance": 0')
@@ -39,16 +62,14 @@ async def test_filters_of_the_log_run_on_the_server(driver: Driver) -> None:
     await driver.press("enter")
     await driver.sees("A status is like 404.")
     await driver.press("home", "shift+end")
-    await driver.type("status:201")
+    await driver.type("status:201 own:yes")
     await driver.press("enter")
     await driver.sees("✓ 201")
     await driver.sees_no_more("✓ 200")
 
 
 async def test_a_logged_request_is_copied_as_curl(driver: Driver) -> None:
-    await driver.press("8", "slash")
-    await driver.type("method:POST")
-    await driver.press("enter")
+    await show_own(driver, "method:POST")
     await driver.sees("✓ 201")
     await driver.press("c")
     await until(lambda: driver.app.clipboard)
@@ -78,15 +99,22 @@ async def test_where_the_server_keeps_no_log_the_own_requests_are_shown(
         await driver.sees("Created acc_")
         await driver.press("8")
         await driver.sees("✓ 201   POST    /v1/accounts")
+        await driver.press("slash")
+        await driver.type("path:/v1/acc")  # no path of its own, so nothing is below it
+        await driver.press("enter")
+        await until(lambda: not len(driver.view.window))
+        await driver.press("slash", "ctrl+u")
+        await driver.type("path:/v1/accounts method:post")
+        await driver.press("enter")
+        await driver.sees("✓ 201   POST    /v1/accounts")
+        assert {row["method"] for _n, row in driver.view.window.at_hand()} == {"POST"}
 
 
 async def test_each_id_on_the_screen_of_a_request_can_be_jumped_to(driver: Driver) -> None:
     account = driver.app.names.search("till")[0].id
-    await driver.press("8")
-    await driver.sees("POST")
-    await driver.press("slash")
-    await driver.type("method:POST")
-    await driver.press("enter", "enter")
+    await show_own(driver, "method:POST")
+    await driver.sees("✓ 201")
+    await driver.press("enter")
     await driver.sees("events        evt_", '"name": "Till"', account)
     await driver.press("i")
     await driver.sees("Jump to", "evt_", account)

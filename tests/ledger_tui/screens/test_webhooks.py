@@ -192,3 +192,23 @@ async def test_the_tab_of_the_webhooks_stays_lit_on_its_endpoints(driver: Driver
 async def test_events_that_were_there_before_were_not_heard_and_are_not_called_right(driver: Driver) -> None:
     await open_log(driver)
     await driver.sees("–       account.created")
+
+
+async def test_the_log_is_filtered_by_type_endpoint_and_failure(driver: Driver) -> None:
+    api = driver.app.api
+    endpoint = {"url": "http://127.0.0.1:9/hooks", "events": ["account.created"]}  # nobody listens there
+    await api.write("POST", "/v1/webhook_endpoints", endpoint, "e")
+    account = await api.write("POST", "/v1/accounts", {"name": "Safe", "currency": "EUR"}, "b")
+    body = {"account": account.record["id"], "amount": 5, "type": "credit"}
+    await api.write("POST", "/v1/transactions", body, "t")
+    await driver.press("7")
+    await driver.sees("transaction.created", "account.created")
+    for line, kinds in (
+        ("type:transaction", ["transaction.created"]),
+        ("type:account.created endpoint:127.0.0.1:9", ["account.created"]),
+        ("failed:yes", ["account.created"]),
+    ):
+        await driver.press("slash", "ctrl+u")
+        await driver.type(line)
+        await driver.press("enter")
+        await until(lambda kinds=kinds: [r["type"] for _n, r in driver.view.window.at_hand()] == kinds, line)

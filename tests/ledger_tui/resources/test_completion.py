@@ -1,0 +1,45 @@
+"""What the filter line offers."""
+
+from ledger_tui.resources.completion import offers_for
+from ledger_tui.resources.orders import ORDERS
+from ledger_tui.resources.transactions import TRANSACTIONS
+from ledger_tui.state.names import AccountNames
+
+NAMES = AccountNames()
+NAMES.learn(
+    {"id": f"acc_{number}", "name": name, "currency": "EUR"}
+    for number, name in enumerate(["Till", "Beans, Berlin", "Twice", "Twice"])
+)
+NAMES.learn_users([{"id": "usr_1", "name": "Ada Lovelace", "email": "ada@example.com"}])
+
+
+def lines(line: str) -> list[str]:
+    return [offer.line for offer in offers_for(line, TRANSACTIONS.filters, NAMES)]
+
+
+def test_a_filter_is_offered_by_its_beginning_and_once() -> None:
+    assert lines("t") == ["type:"]
+    assert lines("type:debit ") == ["type:debit account:", "type:debit after:"]
+
+
+def test_values_and_names_are_offered_so_that_the_line_can_be_applied() -> None:
+    assert lines("type:") == ["type:credit ", "type:debit "]
+    assert lines("type:debit") == []
+    assert lines("account:berlin") == ['account:"Beans, Berlin" ']
+    assert lines('type:debit account:"beans, b') == ['type:debit account:"Beans, Berlin" ']
+    assert lines("account:Twice") == ["account:acc_2 ", "account:acc_3 "]  # the name would be ambiguous
+    assert lines("after:2026") == lines("unknown:x") == []
+
+
+def test_users_are_offered_by_name_or_email() -> None:
+    offers = offers_for("user:ada@", ORDERS.filters, NAMES)
+    assert [(offer.line, offer.beside) for offer in offers] == [('user:"Ada Lovelace" ', "ada@example.com")]
+
+
+def test_an_empty_line_offers_bookmarks_then_what_was_used() -> None:
+    offers = offers_for("", TRANSACTIONS.filters, NAMES, ["type:debit"], ["type:debit", "type:credit"])
+    assert [(offer.line, offer.complete) for offer in offers][:3] == [
+        ("type:debit", True),
+        ("type:credit", True),
+        ("account:", False),
+    ]
