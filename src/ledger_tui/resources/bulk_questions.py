@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ledger_tui.resources.base import Action, Resource, currency_of
-from ledger_tui.resources.events import known_by, subject
+from ledger_tui.resources.events import known_by
 from ledger_tui.state.money import format_amount
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.text import literal
+from ledger_tui.state.trace import subject
 from ledger_tui.state.window import Record
 
 _NAMED = 5
