@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 from pydantic import BaseModel
 from pydantic_core import to_json
@@ -93,12 +93,31 @@ class Call:
         self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Run a work that writes, for the caller's tenant. Returns once it is durable."""
-        tenant = self._known_tenant()
-        return await self.engine.write(lambda unit: work(unit, tenant, *args, **kwargs))
+        return await self.engine.write(_TenantWork(work, self._known_tenant(), args, kwargs))
 
     def _known_tenant(self) -> Tenant:
         assert self.tenant is not None, "a public operation has no tenant"
         return self.tenant
+
+
+class _TenantWork(Generic[T]):
+    """A work of one tenant. Unlike a closure it can be pickled, for a writer in another process."""
+
+    __slots__ = ("_args", "_kwargs", "_tenant", "_work")
+
+    def __init__(
+        self, work: Callable[..., T], tenant: Tenant, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self._work = work
+        self._tenant = tenant
+        self._args = args
+        self._kwargs = kwargs
+
+    def __call__(self, unit: Unit) -> T:
+        return self._work(unit, self._tenant, *self._args, **self._kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _TenantWork, (self._work, self._tenant, self._args, self._kwargs)
 
 
 @dataclass(frozen=True, slots=True)
