@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from pathlib import Path
 
 from ledger_engine.core.clock import Clock, SystemClock
 from ledger_engine.core.errors import ExpiredCredential, StorageUnavailable
 from ledger_engine.database import Database, Listener, T, Unit, Work, kept_time
+from ledger_engine.sharing import Shared
+from ledger_engine.sharing.places import HeldPlaces
+from ledger_engine.sharing.rate_limits import Windows
 
 KEEPS_TIME_EVERY_MS = 60_000  # together with other writes
 
@@ -15,12 +19,14 @@ KEEPS_TIME_EVERY_MS = 60_000  # together with other writes
 class Engine:
     """Runs works, each usually a `partial(module.function, tenant=…, …)`.
 
-    A work is a plain function of a `Unit`.
+    A work is a plain function of a `Unit`. `shared` is what this process shares with others that serve the
+    same ledger; by default there are none.
     """
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, shared: Shared | None = None) -> None:
         self._database = database
         self.clock = clock
+        self.shared = shared or Shared(Windows(), HeldPlaces())
         self._time_kept = 0
         self.notice: str | None = None  # a message for the health check while something is wrong
 
@@ -57,11 +63,8 @@ class Engine:
                 self._time_kept = await self._database.write(kept_time.reach)
 
     async def _write_and_keep_time(self, work: Work[T]) -> T:
-        def both(unit: Unit) -> tuple[T, int]:
-            return work(unit), kept_time.reach(unit)
-
         try:
-            answer, kept = await self._database.write(both)
+            answer, kept = await self._database.write(partial(_with_time, work=work))
         except ExpiredCredential as error:
             await self.keep_time(error.expired_at)
             raise
@@ -82,6 +85,11 @@ class Engine:
     async def close(self) -> None:
         """Finish the works accepted, then close the database."""
         await self._database.close()
+
+
+def _with_time(unit: Unit, work: Work[T]) -> tuple[T, int]:
+    """Run the work and store its time."""
+    return work(unit), kept_time.reach(unit)
 
 
 def open_engine(path: Path, *, clock: Clock | None = None, serving: bool = False) -> Engine:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from weakref import WeakKeyDictionary
 
 from ledger_engine.core.errors import PermissionDenied
 from ledger_engine.database.engine import Engine
 from ledger_engine.events import outbox
+from ledger_engine.sharing import Full, Place
 
 FOLLOWERS_MAX = 100
 FOLLOWERS_OF_ONE_MAX = 25  # of one project, so that it cannot take the places of all others
@@ -22,7 +22,8 @@ class Followers:
 
     def __init__(self, engine: Engine) -> None:
         self._changed = asyncio.Event()
-        self._counts: Counter[str] = Counter()  # by project
+        self._places = engine.shared.places
+        self.count = 0  # in this process
         self.ended = False
         engine.listen(self._notice_commit)
 
@@ -34,24 +35,24 @@ class Followers:
             followers = _OF[engine] = Followers(engine)
         return followers
 
-    @contextlib.contextmanager
-    def follow(self, project: str) -> Iterator[None]:
+    @contextlib.asynccontextmanager
+    async def follow(self, project: str) -> AsyncIterator[None]:
         """Count a follower of this project. Raises PermissionDenied when it, or the server, has too many."""
-        for count, most, whose in (
-            (self._counts[project], FOLLOWERS_OF_ONE_MAX, "this project's events"),
-            (self._counts.total(), FOLLOWERS_MAX, "events"),
-        ):
-            if count >= most:
+        of_project = Place(f"followers/{project}", FOLLOWERS_OF_ONE_MAX)
+        of_all = Place("followers", FOLLOWERS_MAX)
+        async with contextlib.AsyncExitStack() as held:
+            try:
+                await held.enter_async_context(self._places.hold(of_project, of_all))
+            except Full as full:
+                whose = "this project's events" if full.place == of_project else "events"
                 raise PermissionDenied(
-                    "quota_exceeded", f"{most} listeners already follow {whose}; try again later."
-                )
-        self._counts[project] += 1
-        try:
-            yield
-        finally:
-            self._counts[project] -= 1
-            if not self._counts[project]:
-                del self._counts[project]
+                    "quota_exceeded", f"{full.place.most} listeners already follow {whose}; try again later."
+                ) from None
+            self.count += 1
+            try:
+                yield
+            finally:
+                self.count -= 1
 
     def next_change(self) -> asyncio.Event:
         """Return an event that the next change sets. Take it before reading the events."""
@@ -70,7 +71,7 @@ class Followers:
         self._changed.set()
 
     def _notice_commit(self, topics: frozenset[str]) -> None:
-        if outbox.TOPIC in topics and self._counts:
+        if outbox.TOPIC in topics and self.count:
             self._changed.set()
             self._changed = asyncio.Event()
 

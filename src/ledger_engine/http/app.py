@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +18,6 @@ from ledger_engine.http.errors import InternalError, UnsupportedMethod, from_sta
 from ledger_engine.http.operations import Routes, call_of
 from ledger_engine.http.protocol.cors import Cors
 from ledger_engine.http.protocol.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit, Gate
-from ledger_engine.http.protocol.rate_limits import WallClock
 from ledger_engine.http.reference import documentation
 from ledger_engine.http.routes import (
     accounts,
@@ -41,6 +39,7 @@ from ledger_engine.http.routes import (
 )
 from ledger_engine.http.sign_in import views
 from ledger_engine.http.sign_in.issuer import Issuer
+from ledger_engine.sharing.rate_limits import WallClock, Windows
 
 log = logging.getLogger("ledger_engine.http")
 
@@ -69,15 +68,16 @@ def create_app(
     *,
     issuer: Issuer | None = None,
     auth_rate_limit: AuthRateLimit = DEFAULT_AUTH_RATE_LIMIT,
-    wall_clock: WallClock = time.time,
+    wall_clock: WallClock | None = None,
     recorder: RequestRecorder | None = None,
     cors_origins: Sequence[str] = (),
 ) -> Quart:
     """Return the ASGI application that serves this engine.
 
-    `issuer` is its address for apps, `recorder` writes the request log, and `cors_origins` are
-    those of the web pages that may read answers. A request comes first to the gate and
-    then to the dispatcher, which serves the operations; only pages and unknown paths reach Quart itself.
+    `issuer` is its address for apps, `recorder` writes the request log, and `cors_origins` are those of the
+    web pages that may read answers. With a `wall_clock` the requests are counted by that clock, and by this
+    application alone. A request comes first to the gate and then to the dispatcher, which serves the
+    operations; only pages and unknown paths reach Quart itself.
     """
     app = Quart(__name__, static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = BODY_MAX
@@ -90,7 +90,8 @@ def create_app(
     app.register_error_handler(Exception, _show_failure)
     dispatcher = Dispatcher(app.asgi_app, app.url_map, RESOURCES)
     cors = Cors(cors_origins) if cors_origins else None
-    gate: Any = Gate(dispatcher, engine, auth_rate_limit, wall_clock, recorder, cors)
+    rate_limits = engine.shared.rate_limits if wall_clock is None else Windows(wall_clock)
+    gate: Any = Gate(dispatcher, engine, auth_rate_limit, rate_limits, recorder, cors)
     app.asgi_app = gate
     return app
 

@@ -6,9 +6,7 @@ part of the deliveries were resent and its idempotency key is not used: the same
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
-from weakref import WeakKeyDictionary
 
 from ledger_engine.access import idempotency
 from ledger_engine.core.tenant import Tenant
@@ -16,6 +14,9 @@ from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.turns import AT_ONCE, take_turns
 from ledger_engine.events.webhooks import deliveries, endpoints
+from ledger_engine.sharing import Place
+
+_ONE_AT_A_TIME = Place("resending", 1)
 
 
 async def resend_failed(
@@ -27,7 +28,7 @@ async def resend_failed(
     they are. Raises NotFound for the endpoint, and DuplicateIdempotencyKey.
     """
     # One at a time: the turns of several together would be grouped into one long commit.
-    async with _ONE_AT_A_TIME.setdefault(engine, asyncio.Lock()):
+    async with engine.shared.places.hold(_ONE_AT_A_TIME, wait=True):
         wanted, until = await engine.read(partial(_begin, tenant=tenant, endpoint=endpoint, key=key))
         attempted_at, count = since, 0
 
@@ -57,6 +58,3 @@ def _begin(unit: Unit, tenant: Tenant, endpoint: str | None, key: str | None) ->
     if used is not None:
         raise used
     return wanted, unit.now
-
-
-_ONE_AT_A_TIME: WeakKeyDictionary[Engine, asyncio.Lock] = WeakKeyDictionary()

@@ -31,7 +31,6 @@ from ledger_engine.http.operations import CALL, Call
 from ledger_engine.http.protocol.asgi import Asgi, Receive, Reply, Send
 from ledger_engine.http.protocol.authentication import Authenticator
 from ledger_engine.http.protocol.cors import Cors
-from ledger_engine.http.protocol.rate_limits import Verdict, WallClock, Windows
 from ledger_engine.http.protocol.request_body import (
     ARRIVAL,
     REFUSAL,
@@ -43,6 +42,7 @@ from ledger_engine.http.protocol.request_body import (
     is_small,
     read_body,
 )
+from ledger_engine.sharing import RateLimits, Verdict
 
 URL_MAX = 8 * 1024  # bytes (docs/interface.md#request-size)
 HEADERS_MAX = 16 * 1024
@@ -75,7 +75,7 @@ class Gate:
         app: Asgi,
         engine: Engine,
         auth_rate_limit: AuthRateLimit,
-        wall_clock: WallClock = time.time,
+        rate_limits: RateLimits,
         recorder: RequestRecorder | None = None,
         cors: Cors | None = None,
     ) -> None:
@@ -83,10 +83,10 @@ class Gate:
         self._engine = engine
         self._auth_rate_limit = auth_rate_limit
         self._authenticator = Authenticator(engine)
-        self._windows = Windows(wall_clock)
+        self._rate_limits = rate_limits
         self._ids = IdSource()
         self._recorder = recorder
-        self._large_bodies = LargeBodies()
+        self._large_bodies = LargeBodies(engine.shared.places)
         self._cors = cors
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
@@ -100,7 +100,7 @@ class Gate:
         # What a browser asks before a request is answered here, and not counted: it has no credential.
         cors = self._cors
         preflight = None if cors is None else cors.preflight(scope["method"], headers)
-        verdict = self._count(scope, caller, only_look=preflight is not None)
+        verdict = await self._count(scope, caller, only_look=preflight is not None)
         arrival: Arrival | None = scope.get("state", _NO_STATE).get(ARRIVAL)
         call = Call(self._engine, request_id, caller, b"", headers)
         try:
@@ -113,7 +113,7 @@ class Gate:
             return refusal is not None or (arrival is not None and not arrival.whole)
 
         for_pages = [] if cors is None else cors.headers(headers)
-        added = [(b"request-id", request_id.encode()), *verdict.headers(), *for_pages]
+        added = [(b"request-id", request_id.encode()), *_headers(verdict), *for_pages]
         reply = Reply(scope, send, added, closes, BODY_KEPT_MAX)
         recorder = self._recorder
         try:
@@ -129,7 +129,7 @@ class Gate:
             recorder = None
         except TooManyBodies:
             verdict = replace(verdict, remaining=0, wait=1)
-            reply.added[1:] = [*verdict.headers(), *for_pages]
+            reply.added[1:] = [*_headers(verdict), *for_pages]
             await _refuse_request(None, verdict, scope["path"], reply)
         except Exception:
             log.exception("request %s failed", request_id)
@@ -191,13 +191,13 @@ class Gate:
             log.exception("request %s failed", request_id)
             return InternalError(request_id)
 
-    def _count(self, scope: AsgiScope, caller: Credential | LedgerError, *, only_look: bool) -> Verdict:
+    async def _count(self, scope: AsgiScope, caller: Credential | LedgerError, *, only_look: bool) -> Verdict:
         address = _address(scope)
         if only_look:
-            return self._windows.look(f"address/{address}", PLANS["free"].requests_per_minute)
+            return await self._rate_limits.look(f"address/{address}", PLANS["free"].requests_per_minute)
         if scope["path"] in SIGN_IN_PATHS:
             limit = self._auth_rate_limit
-            return self._windows.count(f"auth/{address}", limit.per_minute, limit.per_second)
+            return await self._rate_limits.count(f"auth/{address}", limit.per_minute, limit.per_second)
         if isinstance(caller, Credential):
             who, per_minute, per_second = (
                 caller.counted_on,
@@ -209,8 +209,8 @@ class Gate:
             who, per_minute, per_second = f"address/{address}", free.requests_per_minute, free.burst
         # While the storage is lost, answer so without counting: retries would turn that answer into a 429.
         if scope["path"] == HEALTH or isinstance(caller, StorageUnavailable):
-            return self._windows.look(who, per_minute)
-        return self._windows.count(who, per_minute, per_second)
+            return await self._rate_limits.look(who, per_minute)
+        return await self._rate_limits.count(who, per_minute, per_second)
 
 
 _NO_STATE: dict[str, Any] = {}
@@ -225,6 +225,18 @@ _SINGLE = (b"authorization", b"content-type", b"idempotency-key")
 def _address(scope: AsgiScope) -> str:
     client = scope.get("client")
     return client[0] if client else "unknown"
+
+
+def _headers(verdict: Verdict) -> list[tuple[bytes, bytes]]:
+    """Return the headers of every response, and `Retry-After` with a refusal."""
+    shown = [
+        (b"x-ratelimit-limit", b"%d" % verdict.limit),
+        (b"x-ratelimit-remaining", b"%d" % verdict.remaining),
+        (b"x-ratelimit-reset", b"%d" % verdict.reset),
+    ]
+    if verdict.wait:
+        shown.append((b"retry-after", b"%d" % verdict.wait))
+    return shown
 
 
 def _check_head(scope: AsgiScope, headers: dict[bytes, bytes]) -> None:

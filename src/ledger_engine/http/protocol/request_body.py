@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any, NoReturn, Protocol
 
 from werkzeug.exceptions import RequestEntityTooLarge
@@ -17,6 +16,7 @@ from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.http.bodies import BODY_MAX
 from ledger_engine.http.errors import BodyTimeout, PayloadTooLarge
 from ledger_engine.http.protocol.asgi import Receive
+from ledger_engine.sharing import Full, Place, Places
 
 FILE_MAX = 25 * 1024 * 1024  # bytes of one file (docs/interface.md#request-size)
 PARTS_MAX = 1000
@@ -57,21 +57,20 @@ class LargeBodies:
     A few are allowed, and fewer from one address: thousands that never end would take all memory.
     """
 
-    def __init__(self) -> None:
-        self._of: Counter[str] = Counter()  # by address
+    def __init__(self, places: Places) -> None:
+        self._places = places
 
-    @contextlib.contextmanager
-    def take_place(self, address: str) -> Iterator[None]:
+    @contextlib.asynccontextmanager
+    async def take_place(self, address: str) -> AsyncIterator[None]:
         """Count a body from this address for the duration of the context. Raises TooManyBodies."""
-        of_address, of_all = self._of[address], self._of.total()
-        if of_address >= ANONYMOUS_BODIES_PER_ADDRESS_MAX or of_all >= ANONYMOUS_BODIES_MAX:
-            raise TooManyBodies
-        self._of[address] += 1
-        try:
+        of_address = Place(f"bodies/{address}", ANONYMOUS_BODIES_PER_ADDRESS_MAX)
+        of_all = Place("bodies", ANONYMOUS_BODIES_MAX)
+        async with contextlib.AsyncExitStack() as held:
+            try:
+                await held.enter_async_context(self._places.hold(of_address, of_all))
+            except Full:
+                raise TooManyBodies from None
             yield
-        finally:
-            self._of[address] -= 1
-            self._of += Counter()  # removes addresses with none
 
 
 def check_length(headers: dict[bytes, bytes]) -> None:
@@ -91,7 +90,7 @@ async def read_body(
     receive: Receive,
     headers: dict[bytes, bytes],
     arrival: Arrival | None = None,
-    place: AbstractContextManager[None] | None = None,
+    place: AbstractAsyncContextManager[None] | None = None,
 ) -> bytes:
     """Return the whole body; that of a file upload is counted, dropped and empty, as no route takes files.
 
@@ -105,9 +104,9 @@ async def read_body(
     if boundary is None and arrival is not None and arrival.whole:
         return await _read_whole(receive)
     try:
-        with contextlib.ExitStack() as entered:
+        async with contextlib.AsyncExitStack() as entered:
             if place is not None and (boundary is not None or int(headers.get(b"content-length", 0)) > LARGE):
-                entered.enter_context(place)
+                await entered.enter_async_context(place)
                 place = None
             if arrival is not None:
                 arrival.want(may_be_large=place is None)
@@ -122,8 +121,8 @@ async def read_body(
 
 async def _read_whole(
     receive: Receive,
-    place: AbstractContextManager[None] | None = None,
-    entered: contextlib.ExitStack | None = None,
+    place: AbstractAsyncContextManager[None] | None = None,
+    entered: contextlib.AsyncExitStack | None = None,
 ) -> bytes:
     chunks: list[bytes] = []
     size, more = 0, True
@@ -134,7 +133,7 @@ async def _read_whole(
         if size > BODY_MAX:
             _refuse_size()
         if size > LARGE and place is not None and entered is not None:
-            entered.enter_context(place)
+            await entered.enter_async_context(place)
             place = None
         more = bool(message.get("more_body"))
     return b"".join(chunks)

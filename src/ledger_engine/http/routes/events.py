@@ -146,27 +146,28 @@ async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGener
     secret = endpoints.new_secret()
     value = (call.header(b"authorization") or "").partition(" ")[2]
     spoke_at = checked_at = time.monotonic()
-    with followers.follow(call.authenticate().project), contextlib.suppress(LedgerError):
-        yield ""
-        # With this id a listener that loses the connection before the first event can resume from here.
-        yield _message("session", cursor, {"secret": secret})
-        # The key was revoked or has expired, or the storage is lost: reconnecting gives that as the answer.
-        while not followers.ended:
-            change = followers.next_change()
-            now = time.monotonic()
-            if now - checked_at >= CHECKED_EVERY_S:
-                checked_at = now
-                await call.engine.read(partial(credentials.find, value=value))
-            batch = await call.read(outbox.after, cursor, AT_ONCE)
-            for event in batch:
-                signed = {"body": event.body, "signature": signatures.sign(secret, event.body.encode())}
-                yield _message("event", event.id, signed)
-                cursor, spoke_at = event.id, now
-            if not batch:
-                if now - spoke_at >= KEEP_ALIVE_S:
-                    spoke_at = now
-                    yield ": nothing happened\n\n"
-                await followers.wait_for(change)
+    async with followers.follow(call.authenticate().project):
+        with contextlib.suppress(LedgerError):
+            yield ""
+            # With this id a listener that loses the connection before the first event can resume from here.
+            yield _message("session", cursor, {"secret": secret})
+            # The key was revoked or has expired, or the storage is lost: reconnecting answers with that.
+            while not followers.ended:
+                change = followers.next_change()
+                now = time.monotonic()
+                if now - checked_at >= CHECKED_EVERY_S:
+                    checked_at = now
+                    await call.engine.read(partial(credentials.find, value=value))
+                batch = await call.read(outbox.after, cursor, AT_ONCE)
+                for event in batch:
+                    signed = {"body": event.body, "signature": signatures.sign(secret, event.body.encode())}
+                    yield _message("event", event.id, signed)
+                    cursor, spoke_at = event.id, now
+                if not batch:
+                    if now - spoke_at >= KEEP_ALIVE_S:
+                        spoke_at = now
+                        yield ": nothing happened\n\n"
+                    await followers.wait_for(change)
 
 
 def _message(kind: str, id: str, data: dict[str, Any]) -> str:

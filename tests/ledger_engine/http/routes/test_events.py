@@ -438,7 +438,7 @@ async def test_more_listeners_than_there_is_room_for_are_refused(
             assert (answer.status_code, answer.json()["error"]["code"]) == (403, "quota_exceeded")
 
         async def count() -> int:
-            return Followers.of(engine)._counts.total()
+            return Followers.of(engine).count
 
         await looked_until(count, lambda left: left == 0)  # that they went away is noticed
         async with listening(served, key):
@@ -472,7 +472,7 @@ async def test_a_head_request_takes_no_place_among_the_listeners(
     headers = {"Authorization": f"Bearer {await make_key()}"}
     async with httpx.AsyncClient(base_url=served.url, headers=headers) as client:
         assert (await client.head("/v1/events/stream")).status_code == 200
-    assert Followers.of(engine)._counts.total() == 0
+    assert Followers.of(engine).count == 0
 
 
 async def test_a_listener_that_reads_nothing_costs_little_and_harms_nobody(

@@ -3,7 +3,8 @@ move."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,9 @@ from ledger_engine.access.projects import NewProject
 from ledger_engine.database.engine import Engine
 from ledger_engine.http.app import create_app
 from ledger_engine.http.protocol.gate import AuthRateLimit
-from ledger_engine.http.protocol.rate_limits import Windows
+from ledger_engine.sharing import RateLimits
+from ledger_engine.sharing.rate_limits import Windows
+from ledger_engine.sharing.shared_windows import SharedWindows, make_memory
 
 MINUTE = 29_833_333 * 60  # the second a minute starts with
 
@@ -41,9 +44,16 @@ def app(engine: Engine, wall: Wall) -> Quart:
     return create_app(engine, wall_clock=wall)
 
 
-@pytest.fixture
-def windows(wall: Wall) -> Windows:
-    return Windows(wall)
+@pytest.fixture(params=["in one process", "over several"])
+def windows(request: pytest.FixtureRequest, wall: Wall) -> Iterator[RateLimits]:
+    if request.param == "in one process":
+        yield Windows(wall)
+        return
+    file = make_memory()
+    try:
+        yield SharedWindows(file, wall)
+    finally:
+        os.close(file)
 
 
 @pytest.fixture
@@ -67,47 +77,51 @@ def limits_in(answer: httpx.Response) -> tuple[int, int, int]:
 # The windows themselves
 
 
-def test_windows_are_the_wall_clocks_minutes_and_seconds(windows: Windows, wall: Wall) -> None:
+async def test_windows_are_the_wall_clocks_minutes_and_seconds(windows: RateLimits, wall: Wall) -> None:
     wall.seconds = MINUTE + 59.9
-    assert windows.count("key_1", 60, 1).reset == MINUTE + 60
-    assert windows.count("key_1", 60, 1).wait == 1
+    assert (await windows.count("key_1", 60, 1)).reset == MINUTE + 60
+    assert (await windows.count("key_1", 60, 1)).wait == 1
     wall.seconds = MINUTE + 60
-    verdict = windows.count("key_1", 60, 1)
+    verdict = await windows.count("key_1", 60, 1)
     assert (verdict.remaining, verdict.reset, verdict.wait) == (59, MINUTE + 120, 0)
 
 
-def test_a_request_refused_for_its_burst_does_not_use_up_the_minute(windows: Windows, wall: Wall) -> None:
-    verdicts = [windows.count("key_1", 60, 10) for _ in range(15)]
+async def test_a_request_refused_for_its_burst_does_not_use_up_the_minute(
+    windows: RateLimits, wall: Wall
+) -> None:
+    verdicts = [await windows.count("key_1", 60, 10) for _ in range(15)]
     assert [verdict.wait for verdict in verdicts] == [0] * 10 + [1] * 5
     assert [verdict.remaining for verdict in verdicts] == [*range(59, 49, -1), 0, 0, 0, 0, 0]
     wall.seconds += 1
-    assert windows.count("key_1", 60, 10).remaining == 49
+    assert (await windows.count("key_1", 60, 10)).remaining == 49
 
 
-def test_the_wait_is_the_rest_of_the_minute_once_that_is_used_up(windows: Windows, wall: Wall) -> None:
+async def test_the_wait_is_the_rest_of_the_minute_once_that_is_used_up(
+    windows: RateLimits, wall: Wall
+) -> None:
     wall.seconds = MINUTE + 12.7
-    verdicts = [windows.count("key_1", 3, 3) for _ in range(5)]
+    verdicts = [await windows.count("key_1", 3, 3) for _ in range(5)]
     assert [verdict.wait for verdict in verdicts] == [0, 0, 0, 48, 48]
     wall.seconds = MINUTE + 59.999
-    assert windows.count("key_1", 3, 3).wait == 1
+    assert (await windows.count("key_1", 3, 3)).wait == 1
 
 
-def test_callers_do_not_use_up_each_others_windows(windows: Windows) -> None:
-    assert windows.count("key_1", 1, 1).wait == 0
-    assert windows.count("key_2", 1, 1).wait == 0
-    assert windows.count("key_1", 1, 1).wait > 0
+async def test_callers_do_not_use_up_each_others_windows(windows: RateLimits) -> None:
+    assert (await windows.count("key_1", 1, 1)).wait == 0
+    assert (await windows.count("key_2", 1, 1)).wait == 0
+    assert (await windows.count("key_1", 1, 1)).wait > 0
 
 
-def test_a_look_counts_nothing(windows: Windows) -> None:
-    windows.count("key_1", 60, 10)
-    assert [windows.look("key_1", 60).remaining for _ in range(3)] == [59, 59, 59]
-    assert windows.look("key_2", 60).remaining == 60
+async def test_a_look_counts_nothing(windows: RateLimits) -> None:
+    await windows.count("key_1", 60, 10)
+    assert [(await windows.look("key_1", 60)).remaining for _ in range(3)] == [59, 59, 59]
+    assert (await windows.look("key_2", 60)).remaining == 60
 
 
-def test_a_wall_clock_that_is_set_back_starts_a_window(windows: Windows, wall: Wall) -> None:
-    assert windows.count("key_1", 1, 1).wait == 0
+async def test_a_wall_clock_that_is_set_back_starts_a_window(windows: RateLimits, wall: Wall) -> None:
+    assert (await windows.count("key_1", 1, 1)).wait == 0
     wall.seconds -= 3600
-    verdict = windows.count("key_1", 1, 1)
+    verdict = await windows.count("key_1", 1, 1)
     assert (verdict.wait, verdict.reset) == (0, MINUTE - 3600 + 60)
 
 

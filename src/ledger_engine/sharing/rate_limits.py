@@ -4,30 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from ledger_engine.sharing import Verdict
 
 WallClock = Callable[[], float]  # seconds since 1970-01-01 UTC
-
-
-@dataclass(slots=True)
-class Verdict:
-    """The values for a response's headers, and how many seconds to `wait` if the request is refused, or 0."""
-
-    limit: int
-    remaining: int
-    reset: int
-    wait: int = 0
-
-    def headers(self) -> list[tuple[bytes, bytes]]:
-        """Return the headers of every response, and `Retry-After` with a refusal."""
-        shown = [
-            (b"x-ratelimit-limit", b"%d" % self.limit),
-            (b"x-ratelimit-remaining", b"%d" % self.remaining),
-            (b"x-ratelimit-reset", b"%d" % self.reset),
-        ]
-        if self.wait:
-            shown.append((b"retry-after", b"%d" % self.wait))
-        return shown
 
 
 class _Window:
@@ -54,28 +34,29 @@ class _Window:
 
 
 class Windows:
-    """Counts requests in memory, by the minutes and seconds of the wall clock, which callers know too."""
+    """Counts the requests of one process, by the wall clock's minutes and seconds, which callers know too."""
 
     def __init__(self, wall_clock: WallClock = time.time) -> None:
         self._wall_clock = wall_clock
         self._second = _Window(1)
         self._minute = _Window(60)
 
-    def count(self, who: str, per_minute: int, per_second: int) -> Verdict:
+    async def count(self, who: str, per_minute: int, per_second: int) -> Verdict:
         """Count one request of `who`; one refused because of its burst does not count for the minute."""
         now = int(self._wall_clock())
-        reset = _end_of_minute(now)
+        reset = end_of_minute(now)
         if self._minute.used(who, now) >= per_minute:
             return Verdict(per_minute, 0, reset, wait=reset - now)
         if self._second.add(who, now) > per_second:
             return Verdict(per_minute, 0, reset, wait=1)
         return Verdict(per_minute, per_minute - self._minute.add(who, now), reset)
 
-    def look(self, who: str, per_minute: int) -> Verdict:
+    async def look(self, who: str, per_minute: int) -> Verdict:
         """Return the verdict without counting, for requests that are never refused."""
         now = int(self._wall_clock())
-        return Verdict(per_minute, max(0, per_minute - self._minute.used(who, now)), _end_of_minute(now))
+        return Verdict(per_minute, max(0, per_minute - self._minute.used(who, now)), end_of_minute(now))
 
 
-def _end_of_minute(now: int) -> int:
+def end_of_minute(now: int) -> int:
+    """Return when the minute that contains `now` ends, in seconds."""
     return (now // 60 + 1) * 60
