@@ -43,6 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--quick", action="store_true", help="leave out what starts a process or a dashboard, or is slow"
     )
     group.addoption(
+        "--server-workers", default="1", metavar="N", help="serve the contract's tests with --workers N"
+    )
+    group.addoption(
         "--seed", type=int, metavar="N", help="start random runs from N; a failure shows the N it had"
     )
 

@@ -80,8 +80,9 @@ def stop_server(server: Server) -> None:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    running = start_server(tmp_path_factory.mktemp("contract") / "ledger.db")
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    workers = request.config.getoption("--server-workers")
+    running = start_server(tmp_path_factory.mktemp("contract") / "ledger.db", "--workers", workers)
     yield running
     stop_server(running)
 

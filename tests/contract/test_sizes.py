@@ -9,7 +9,8 @@ from typing import cast
 import pytest
 
 from ledger_engine.http.protocol import request_body
-from ledger_engine.http.protocol.gate import AuthRateLimit, Gate
+from ledger_engine.http.protocol.gate import AuthRateLimit
+from ledger_engine.sharing.places import HeldPlaces
 from tests.contract.clockwork import Clockwork
 from tests.contract.conftest import Server
 from tests.contract.raw import Wire, chunked
@@ -239,13 +240,13 @@ def test_a_body_is_not_waited_for_over_the_rate(crowded: Clockwork) -> None:
 def test_large_bodies_of_strangers_are_read_a_few_at_a_time(crowded: Clockwork) -> None:
     """Each could take a megabyte for as long as a body may take."""
     wire = crowded.wire(crowded.key(crowded.project()))
-    bodies = cast(Gate, crowded.app.asgi_app)._large_bodies
+    places = cast(HeldPlaces, crowded.engine.shared.places)
     large = wire.post("/v1/auth/token", padded(MB), key="")
     head = wire.head("POST", "/v1/auth/token", "Transfer-Encoding: chunked", key="")
     slow = [wire.connect() for _ in range(2)]
     slow[0].send(large[:-1])
     slow[1].send(head, chunked(padded(MB))[:100_000])
-    wait_until(lambda: bodies._of.total() == 2)
+    wait_until(lambda: places.held("bodies") == 2)
     for more in ([large], [head, chunked(padded(MB))[:100_000]]):
         refused = wire.ask(*more)
         assert (refused.status, refused.headers["retry-after"]) == (429, "1")
@@ -258,6 +259,6 @@ def test_large_bodies_of_strangers_are_read_a_few_at_a_time(crowded: Clockwork) 
     assert wire.ask(head, chunked(token, 10)).status == 200
     assert wire.ask(wire.post("/v1/accounts", padded(MB))).status == 201
     assert slow[0].ask(large[-1:]).status == 400
-    wait_until(lambda: bodies._of.total() == 1)
+    wait_until(lambda: places.held("bodies") == 1)
     assert wire.ask(large).status == 400
     wire.close()

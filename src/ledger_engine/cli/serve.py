@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import os
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,9 +28,9 @@ if TYPE_CHECKING:
     from ledger_engine.server import Ready
 
 
-COLLECTED_AT = 10_000  # the garbage collector runs after this many allocations beyond the deallocations
 WAITS_MAX = 50
 WAIT_MAX_S = 30 * 86_400
+WORKERS_MAX = 64
 
 
 class Rate(click.ParamType[tuple[int, int]]):
@@ -64,6 +66,20 @@ class Waits(click.ParamType[tuple[float, ...]]):
         if not 1 <= len(waits) <= WAITS_MAX or not all(0 <= wait <= WAIT_MAX_S for wait in waits):
             self.fail(f"{value!r} must be like 5,300,1800: seconds, each at most 30 days.", param, ctx)
         return waits
+
+
+class Workers(click.ParamType[int]):
+    """A number of processes, or `auto` for one on each processor that this process may use."""
+
+    name = "N|auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value)
+        if text == "auto":
+            return 1 if sys.platform == "win32" else min(_usable_processors(), WORKERS_MAX)
+        if not text.isdecimal() or not 1 <= int(text) <= WORKERS_MAX:
+            self.fail(f"{text!r} must be auto, or a number from 1 to {WORKERS_MAX}.", param, ctx)
+        return int(text)
 
 
 @click.command(cls=Configured)
@@ -129,6 +145,13 @@ class Waits(click.ParamType[tuple[float, ...]]):
     help="A web page's origin, like https://app.example, that may read answers; may be given more than once.",
 )
 @click.option(
+    "--workers",
+    type=Workers(),
+    default="1",
+    show_default=True,
+    help="How many processes answer requests; auto is one for each processor.",
+)
+@click.option(
     "--accept-clock",
     is_flag=True,
     help="The machine's clock is right, though the ledger was last served long before.",
@@ -180,16 +203,17 @@ def serve(
         # else. Nothing loaded is garbage, and collecting meanwhile would take a tenth of that time.
         gc.disable()
         from ledger_engine import server
+        from ledger_engine.server.serving import collect_rarely
 
-        gc.freeze()
-        gc.enable()
-        # The objects of a request are freed with its answer, and hardly any are in a cycle. With the usual
-        # threshold of 700 the collector would scan the open requests several times and find nothing.
-        gc.set_threshold(COLLECTED_AT)
+        collect_rarely()
         announce = _announce_embedded if embedded else partial(_announce, issuer=settings.issuer)
         server.run(settings, announce, _report_embedded if embedded else _report_to_nobody)
     except BadSettings as error:
         raise click.UsageError(str(error)) from error
+
+
+def _usable_processors() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _announce(ready: Ready, issuer: str | None) -> None:

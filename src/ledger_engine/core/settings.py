@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +39,8 @@ class ServeSettings:
     further attempt to send a webhook, in seconds. `embedded` is the mode (test or live) of a dashboard that
     runs this server for itself. `api_key` is the value of a test key that the first project is to have.
     `cors_origins` are those of the web pages that may read the answers. `accept_clock` confirms that the
-    machine's clock is right although it is far ahead of the last time known to the ledger.
+    machine's clock is right although it is far ahead of the last time known to the ledger. `workers` is the
+    number of processes that answer requests.
     """
 
     database: Path | None
@@ -56,6 +58,7 @@ class ServeSettings:
     accept_clock: bool = False
     api_key: str | None = None
     cors_origins: tuple[str, ...] = ()
+    workers: int = 1
 
     def check(self) -> None:
         """Raise BadSettings for settings that must not be served with (docs/decisions.md#conventions)."""
@@ -76,6 +79,8 @@ class ServeSettings:
             )
         for origin in self.cors_origins:
             _check_origin(origin)
+        if self.workers > 1 and sys.platform == "win32":
+            raise BadSettings("--workers needs sockets that Windows does not have; leave it out.")
         if self.issuer is not None:
             self._check_issuer(self.issuer)
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from ledger_engine.sharing import Outcome
+
 Value: TypeAlias = str | int | None
 Parameters: TypeAlias = Mapping[str, Value]
 Columns: TypeAlias = tuple[str, ...]
@@ -80,6 +82,13 @@ class Database(Protocol):
 
     async def write(self, work: Work[T]) -> T:
         """Run `work` and return its result once that is on the disk. Raises StorageUnavailable."""
+        ...
+
+    def submit(self, work: Work[Any], outcome: Outcome) -> None:
+        """Run `work` as `write` does, and give its result or its error to `outcome`, in this event loop.
+
+        Raises StorageUnavailable when it is not run at all.
+        """
         ...
 
     async def check(self) -> None:

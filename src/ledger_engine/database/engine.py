@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ledger_engine.core.clock import Clock, SystemClock
 from ledger_engine.core.errors import ExpiredCredential, StorageUnavailable
 from ledger_engine.database import Database, Listener, T, Unit, Work, kept_time
-from ledger_engine.sharing import Shared
+from ledger_engine.sharing import Outcome, Shared
 from ledger_engine.sharing.places import HeldPlaces
 from ledger_engine.sharing.rate_limits import Windows
 
@@ -70,6 +71,13 @@ class Engine:
             raise
         self._time_kept = max(self._time_kept, kept)
         return answer
+
+    def submit(self, work: Work[Any], outcome: Outcome) -> None:
+        """Run a work of another process's engine, and give its result or its error to `outcome`.
+
+        Raises StorageUnavailable when it is not run at all.
+        """
+        self._database.submit(work, outcome)
 
     async def check(self) -> None:
         """Raise StorageUnavailable when the database cannot be used.

@@ -9,27 +9,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger_engine.database import Work
+from ledger_engine.sharing import Outcome
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A work, the future for its result, and the outcome."""
+    """A work, its answer or error, and what gets that: a future, or another process's request."""
 
     work: Work[Any]
-    future: asyncio.Future[Any]
+    outcome: Outcome
     loop: asyncio.AbstractEventLoop
     writes: bool
     answer: Any = None
     error: BaseException | None = None
 
     def settle(self) -> None:
-        """Set the future's result, unless it is cancelled; call it in the event loop's thread."""
-        if self.future.done():
+        """Set the outcome, unless that is cancelled; call it in the event loop's thread."""
+        if self.outcome.done():
             return
         if self.error is not None:
-            self.future.set_exception(self.error)
+            self.outcome.set_exception(self.error)
         else:
-            self.future.set_result(self.answer)
+            self.outcome.set_result(self.answer)
 
 
 class Pending:
@@ -47,15 +48,23 @@ class Pending:
         self._due: dict[Job, float] = {}  # the earliest first
         self._timer: asyncio.TimerHandle | None = None
 
-    async def answer(self, job: Job) -> Any:
-        """Wait for a job and return its result."""
+    def add(self, job: Job) -> None:
+        """Limit the time of a job, until `remove`."""
         self._due[job] = self._loop.time() + self._limit_s
         if self._timer is None:
             self._timer = self._loop.call_later(self._limit_s, self._look)
+
+    def remove(self, job: Job) -> None:
+        """Forget a job that is settled."""
+        self._due.pop(job, None)
+
+    async def answer(self, job: Job, answered: asyncio.Future[Any]) -> Any:
+        """Wait for a job whose outcome is this future, and return its result."""
+        self.add(job)
         try:
-            return await job.future
+            return await answered
         finally:
-            self._due.pop(job, None)
+            self.remove(job)
 
     def _look(self) -> None:
         self._timer = None
@@ -64,8 +73,9 @@ class Pending:
             if due > now:
                 self._timer = self._loop.call_at(due, self._look)
                 return
-            if not job.future.done():
+            if not job.outcome.done():
                 self._give_up(job)
+            self._due.pop(job, None)
 
 
 def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:

@@ -84,7 +84,7 @@ class Readers:
                 _meet(met, None)
             if isinstance(job, threading.Barrier):  # which has only woken this thread
                 continue
-            if job.future.done():  # given up or cancelled
+            if job.outcome.done():  # given up or cancelled
                 continue
             try:
                 self._file.require_same()

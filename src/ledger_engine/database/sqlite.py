@@ -27,6 +27,7 @@ from ledger_engine.database.group_commit import GroupCommit
 from ledger_engine.database.jobs import Job, Pending, call_soon
 from ledger_engine.database.readers import CLOSE_CONNECTIONS_S, Readers
 from ledger_engine.database.unit import SqliteUnit
+from ledger_engine.sharing import Outcome
 
 WAITING_MAX = 4096  # works waiting for the writer or the readers; further ones are refused
 ANSWER_S = 10  # a work of the server that takes longer fails (docs/operations.md)
@@ -79,18 +80,20 @@ class SqliteDatabase:
 
     async def read(self, work: Work[T]) -> T:
         loop = asyncio.get_running_loop()
-        job = self._job(work, loop, len(self._readers), writes=False)
+        answered = loop.create_future()
+        job = self._job(work, answered, loop, len(self._readers), writes=False)
         self._readers.add(job)
-        return cast(T, await self._of_loop(loop).pending.answer(job))
+        return cast(T, await self._of_loop(loop).pending.answer(job, answered))
 
     async def write(self, work: Work[T]) -> T:
         loop = asyncio.get_running_loop()
-        of_loop = self._of_loop(loop)
-        job = self._job(work, loop, len(of_loop.group_commit), writes=True)
-        if of_loop.group_commit.age() > self._answer_s:
-            raise StorageUnavailable(SILENT)
-        of_loop.group_commit.add(job)
-        return cast(T, await of_loop.pending.answer(job))
+        answered = loop.create_future()
+        job, of_loop = self._submit(work, answered, loop)
+        return cast(T, await of_loop.pending.answer(job, answered))
+
+    def submit(self, work: Work[Any], outcome: Outcome) -> None:
+        job, of_loop = self._submit(work, outcome, asyncio.get_running_loop())
+        of_loop.pending.add(job)
 
     async def check(self) -> None:
         if any(of_loop.group_commit.age() > CHECK_S for of_loop in self._loops.values()):
@@ -120,12 +123,30 @@ class SqliteDatabase:
         self._writes.put(None)
         await asyncio.to_thread(self._thread.join, CLOSE_S)
 
-    def _job(self, work: Work[Any], loop: asyncio.AbstractEventLoop, waiting: int, *, writes: bool) -> Job:
+    def _submit(
+        self, work: Work[Any], outcome: Outcome, loop: asyncio.AbstractEventLoop
+    ) -> tuple[Job, _OfLoop]:
+        of_loop = self._of_loop(loop)
+        job = self._job(work, outcome, loop, len(of_loop.group_commit), writes=True)
+        if of_loop.group_commit.age() > self._answer_s:
+            raise StorageUnavailable(SILENT)
+        of_loop.group_commit.add(job)
+        return job, of_loop
+
+    def _job(
+        self,
+        work: Work[Any],
+        outcome: Outcome,
+        loop: asyncio.AbstractEventLoop,
+        waiting: int,
+        *,
+        writes: bool,
+    ) -> Job:
         if self._closing:
             raise StorageUnavailable("it is being closed")
         if waiting >= WAITING_MAX:
             raise StorageUnavailable("too many requests are waiting")
-        return Job(work, loop.create_future(), loop, writes)
+        return Job(work, outcome, loop, writes)
 
     def _of_loop(self, loop: asyncio.AbstractEventLoop) -> _OfLoop:
         of_loop = self._loops.get(loop)
@@ -139,7 +160,7 @@ class SqliteDatabase:
     def _give_up_waiting(self, job: Job) -> None:
         """Fail a job that has waited too long; it is not run if it has not started."""
         unknown = job.writes and not self._of_loop(job.loop).group_commit.withdraw(job)
-        job.future.set_exception(StorageUnavailable(SILENT, unknown=unknown))
+        job.outcome.set_exception(StorageUnavailable(SILENT, unknown=unknown))
 
     def _note_locked(self, code: int) -> None:
         """Have the writer's thread close all connections; for a reader that a lock has stopped."""
@@ -319,9 +340,11 @@ class SqliteDatabase:
                 for listener in self._listeners:
                     listener(topics)
         finally:
+            of_loop = self._of_loop(jobs[0].loop)
             for job in jobs:
                 job.settle()
-            self._of_loop(jobs[0].loop).group_commit.done()
+                of_loop.pending.remove(job)
+            of_loop.group_commit.done()
 
 
 class _CommitFailed(Exception):

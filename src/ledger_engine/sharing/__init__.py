@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 
 @dataclass(slots=True)
@@ -68,6 +68,14 @@ class Places(Protocol):
         Raises Full for the first of which none is free; with `wait` it waits until all are.
         """
         ...
+
+
+class Outcome(Protocol):
+    """What gets the result of a request to another thread or process, or its error; a Future is one."""
+
+    def done(self) -> bool: ...
+    def set_result(self, result: Any, /) -> None: ...
+    def set_exception(self, error: Any, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

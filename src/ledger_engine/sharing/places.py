@@ -47,5 +47,9 @@ class HeldPlaces:
             if not freed.done():  # whoever waited may have been cancelled
                 freed.set_result(None)
 
+    def held(self, name: str) -> int:
+        """Return how many places of this name are held."""
+        return self._held[name]
+
     def _full(self, places: Sequence[Place]) -> Place | None:
         return next((place for place in places if self._held[place.name] >= place.most), None)

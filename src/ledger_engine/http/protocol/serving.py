@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -16,9 +17,10 @@ from hypercorn.typing import AppWrapper
 from ledger_engine.http.protocol.asgi import Asgi
 from ledger_engine.http.protocol.connections import Connections
 from ledger_engine.http.protocol.http1 import Http1, Service
-from ledger_engine.http.protocol.tls import TlsListener
+from ledger_engine.http.protocol.passed import PassedConnections
+from ledger_engine.http.protocol.tls import Handshakes, TlsListener
 
-_Listener = asyncio.AbstractServer | TlsListener
+_Listener = asyncio.AbstractServer | TlsListener | PassedConnections
 
 _services: set[Service] = set()  # the services of this process
 
@@ -35,8 +37,12 @@ async def worker_serve(
     *,
     sockets: Sockets | None = None,
     shutdown_trigger: Callable[..., Awaitable[None]] | None = None,
+    passed: PassedConnections | None = None,
 ) -> None:
-    """Serve the application until `shutdown_trigger` returns; then finish what is under way."""
+    """Serve the application until `shutdown_trigger` returns; then finish what is under way.
+
+    The connections come from the sockets, or are those `passed` by another process.
+    """
     if not isinstance(app, ASGIWrapper) or shutdown_trigger is None:
         raise TypeError("an ASGI application is served here, until its trigger returns")
     loop = asyncio.get_running_loop()
@@ -49,7 +55,11 @@ async def worker_serve(
     connections = Connections(float(config.keep_alive_timeout))
     service = Service(cast(Asgi, app.app), connections, "https" if config.ssl_enabled else "http", state)
     _services.add(service)
-    listening = await _listen(service, config, sockets or config.create_sockets())
+    if passed is None:
+        listening = await _listen(service, config, sockets or config.create_sockets())
+    else:
+        passed.start(_beginner(service, config), connections)
+        listening = [passed]
     try:
         await shutdown_trigger()
     finally:
@@ -72,7 +82,31 @@ async def _listen(service: Service, config: Config, sockets: Sockets) -> list[_L
     if sockets.secure_sockets:
         context = cast(ssl.SSLContext, config.create_ssl_context())
         for each in sockets.secure_sockets:
-            listener = TlsListener(each, context, service.connections, make)
+            listener = TlsListener(each, Handshakes(context, service.connections, make))
             listener.start(config.backlog)
             listening.append(listener)
     return listening
+
+
+def _beginner(service: Service, config: Config) -> Callable[[socket.socket], None]:
+    """Return what is called with each connection that another process has accepted."""
+    make = partial(Http1, service)
+    context = config.create_ssl_context()
+    if context is not None:
+        return Handshakes(context, service.connections, make).begin
+    loop = asyncio.get_running_loop()
+    beginning: set[asyncio.Task[None]] = set()
+
+    async def connect(client: socket.socket) -> None:
+        try:
+            await loop.connect_accepted_socket(make, client)
+        except OSError:  # the client is gone
+            client.close()
+            service.connections.note_change()
+
+    def begin(client: socket.socket) -> None:
+        task = loop.create_task(connect(client))
+        beginning.add(task)
+        task.add_done_callback(beginning.discard)
+
+    return begin

@@ -15,38 +15,30 @@ HANDSHAKES_MAX = 512  # under way at a time, 50 KB each; one more ends the oldes
 NO_FILE_S = 0.1  # pause before accepting again when the process can open no more files
 
 
-class TlsListener:
-    """Accepts connections; `make` gives what goes on with each when its TLS session has begun.
+class Handshakes:
+    """The handshakes under way; `make` gives what goes on with a connection when its TLS session has begun.
 
     The event loop could do this by itself, but then nobody would know of the connections that never get so
     far, and each has an open file and its memory.
     """
 
     def __init__(
-        self,
-        listening: socket.socket,
-        context: ssl.SSLContext,
-        connections: Connections,
-        make: Callable[[], TcpConnection],
+        self, context: ssl.SSLContext, connections: Connections, make: Callable[[], TcpConnection]
     ) -> None:
-        self._listening = listening
         self._context = context
         self._connections = connections
         self._make = make
         self._under_way: dict[Handshake, None] = {}  # oldest first
-        self._accepting: asyncio.Task[None] | None = None
 
-    def start(self, backlog: int) -> None:
-        """Start accepting connections."""
-        self._listening.setblocking(False)
-        self._listening.listen(backlog)
-        self._accepting = asyncio.get_running_loop().create_task(self._accept())
-
-    def close(self) -> None:
-        """Stop accepting connections."""
-        if self._accepting is not None:
-            self._accepting.cancel()
-        self._listening.close()
+    def begin(self, client: socket.socket) -> None:
+        """Begin with a client that has connected."""
+        if len(self._under_way) >= HANDSHAKES_MAX:
+            next(iter(self._under_way)).cut()
+        handshake = Handshake(self, client)
+        if self._connections.add(handshake):
+            self._under_way[handshake] = None
+        else:
+            handshake.cut()
 
     async def shake_hands(self, client: socket.socket) -> None:
         """Start the session with a client, unless the handshake fails or takes too long."""
@@ -62,6 +54,27 @@ class TlsListener:
         self._under_way.pop(handshake, None)
         self._connections.remove(handshake)
 
+
+class TlsListener:
+    """Accepts connections and begins their handshakes."""
+
+    def __init__(self, listening: socket.socket, handshakes: Handshakes) -> None:
+        self._listening = listening
+        self._handshakes = handshakes
+        self._accepting: asyncio.Task[None] | None = None
+
+    def start(self, backlog: int) -> None:
+        """Start accepting connections."""
+        self._listening.setblocking(False)
+        self._listening.listen(backlog)
+        self._accepting = asyncio.get_running_loop().create_task(self._accept())
+
+    def close(self) -> None:
+        """Stop accepting connections."""
+        if self._accepting is not None:
+            self._accepting.cancel()
+        self._listening.close()
+
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
@@ -70,22 +83,16 @@ class TlsListener:
             except OSError:
                 await asyncio.sleep(NO_FILE_S)
                 continue
-            if len(self._under_way) >= HANDSHAKES_MAX:
-                next(iter(self._under_way)).cut()
-            handshake = Handshake(self, client)
-            if self._connections.add(handshake):
-                self._under_way[handshake] = None
-            else:
-                handshake.cut()
+            self._handshakes.begin(client)
 
 
 class Handshake:
     """A connection during its handshake."""
 
-    def __init__(self, listener: TlsListener, client: socket.socket) -> None:
-        self._listener = listener
-        self._task = asyncio.get_running_loop().create_task(listener.shake_hands(client))
-        self._task.add_done_callback(lambda _: listener.forget(self))
+    def __init__(self, handshakes: Handshakes, client: socket.socket) -> None:
+        self._handshakes = handshakes
+        self._task = asyncio.get_running_loop().create_task(handshakes.shake_hands(client))
+        self._task.add_done_callback(lambda _: handshakes.forget(self))
 
     def close_waiting(self) -> None:
         """Close the connection, as others need its place."""
@@ -93,5 +100,5 @@ class Handshake:
 
     def cut(self) -> None:
         """Close the connection at once."""
-        self._listener.forget(self)
+        self._handshakes.forget(self)
         self._task.cancel()

@@ -44,7 +44,7 @@ async def listening(folder: Path) -> AsyncIterator[int]:
     room = Connections(NEVER_S)
     service = Service(app, room, "https", {})
     bound = socket.create_server(("127.0.0.1", 0))
-    listener = tls.TlsListener(bound, own, room, partial(Http1, service))
+    listener = tls.TlsListener(bound, tls.Handshakes(own, room, partial(Http1, service)))
     listener.start(100)
     try:
         yield bound.getsockname()[1]

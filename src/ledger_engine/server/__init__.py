@@ -1,0 +1,91 @@
+"""The server process: one database and one socket, from start to graceful shutdown.
+
+It answers the requests itself, or with `--workers` has other processes do so (`workers`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ledger_engine.core.settings import ServeSettings
+from ledger_engine.database.lock import ServingLock
+from ledger_engine.server import ledger
+from ledger_engine.server.listening import configure, listen, url_of
+from ledger_engine.server.serving import log_to_stderr, make_app, serve_until
+from ledger_engine.server.stopping import Stop, loop_factory
+from ledger_engine.server.workers import Workers
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What is printed once the server accepts requests.
+
+    `key` is the value of a test key, shown only here: the first key of a new project, or the dashboard's own.
+    `notice` says what is paused because the machine's clock may be wrong.
+    """
+
+    url: str
+    key: str | None
+    notice: str | None
+
+
+def run(
+    settings: ServeSettings,
+    announce: Callable[[Ready], None],
+    report: Callable[[float], None] = lambda _share: None,
+) -> None:
+    """Serve until SIGTERM, SIGINT or SIGHUP, or the end of stdin when embedded; then finish open requests.
+
+    `report` is called with the share of a demo's data that is loaded, before `announce`.
+
+    Raises BadSettings, StorageUnavailable, and OSError when the address cannot be listened on or a worker
+    cannot start.
+    """
+    settings.check()
+    log_to_stderr()
+    with ledger.database_file(settings) as database:
+        lock = ServingLock(database)
+        try:
+            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+                runner.run(_serve(settings, database, lock, announce, report))
+        finally:
+            lock.release()
+
+
+async def _serve(
+    settings: ServeSettings,
+    database: Path,
+    lock: ServingLock,
+    announce: Callable[[Ready], None],
+    report: Callable[[float], None],
+) -> None:
+    stop = Stop()
+    stop.on_signals()
+    if settings.embedded:
+        stop.at_end_of_stdin()
+    config = configure(settings)
+    listener = listen(settings.host, settings.port)
+    url = url_of(settings, listener)
+    async with (
+        ledger.opened(database) as engine,
+        ledger.credential(engine, settings) as key,
+        ledger.demo(engine, wanted=settings.database is None, report=report) as demo,
+        ledger.background(engine, settings) as background,
+    ):
+
+        def note_ready() -> None:
+            lock.note_url(url)
+            announce(Ready(url, key, engine.notice))
+            if demo is not None:
+                demo.start(url, settings.certfile)
+
+        if settings.workers > 1:
+            workers = Workers(settings, database, engine)
+            await workers.serve(listener, stop, note_ready)
+        else:
+            config.bind = [f"fd://{listener.detach()}"]  # Hypercorn owns and closes it from here
+            app = make_app(settings, engine, background.recorder)
+            await serve_until(stop, app, config, note_ready, background.begin_stop)

@@ -1,0 +1,117 @@
+"""What belongs to a served ledger: its file, its engine, the key that is shown, a demo's traffic, and what
+runs in the background."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ledger_engine.access import api_keys, projects
+from ledger_engine.core.errors import Conflict
+from ledger_engine.core.settings import BadSettings, ServeSettings, make_folder
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database import Unit
+from ledger_engine.database.engine import Engine, open_engine
+from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.upkeep.background import Background
+from ledger_engine.upkeep.timekeeping import Timekeeper
+
+if TYPE_CHECKING:
+    from ledger_engine.seeding.demo import Demo
+
+
+@contextlib.contextmanager
+def database_file(settings: ServeSettings) -> Iterator[Path]:
+    """Yield the file to serve; for a demo, a file in a private folder that is removed at the end."""
+    if settings.database is not None:
+        make_folder(settings.database)
+        yield settings.database
+        return
+    folder = tempfile.mkdtemp(prefix="ledger-demo-")  # its mode is 0700
+    try:
+        yield Path(folder, "demo.db")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.asynccontextmanager
+async def opened(database: Path) -> AsyncIterator[Engine]:
+    """Yield the engine of the process that serves the file."""
+    engine = open_engine(database, serving=True)
+    try:
+        # Only one process serves the file, so the servers of all stored session keys have ended.
+        await engine.write(api_keys.revoke_sessions)
+        yield engine
+    finally:
+        await engine.close()
+
+
+@contextlib.asynccontextmanager
+async def credential(engine: Engine, settings: ServeSettings) -> AsyncIterator[str | None]:
+    """Yield the value of the key to show, None if there is none.
+
+    It is the first key of a new project, or an embedded dashboard's, which is revoked at the end. The key of
+    the settings is known, and so is not shown. Raises BadSettings when that one cannot be had.
+    """
+    value = api_keys.new_value(livemode=False)
+    try:
+        shown = await engine.write(partial(_make_key, value=value, settings=settings))
+    except Conflict as error:
+        raise BadSettings(f"--api-key cannot be used: {error.message}") from error
+    try:
+        yield value if shown else None
+    finally:
+        if settings.embedded:
+            await engine.write(api_keys.revoke_sessions)
+
+
+@contextlib.asynccontextmanager
+async def demo(
+    engine: Engine, *, wanted: bool, report: Callable[[float], None]
+) -> AsyncIterator[Demo | None]:
+    """Load a demo's data, if this is one, and yield the demo."""
+    if not wanted:
+        yield None
+        return
+    from ledger_engine.seeding.demo import staged as stage
+
+    async with stage(engine, report) as staged:
+        yield staged
+
+
+@contextlib.asynccontextmanager
+async def background(engine: Engine, settings: ServeSettings) -> AsyncIterator[Background]:
+    """Yield the background tasks, which run meanwhile."""
+    # The data of a demo are new, whatever the machine's clock shows.
+    timekeeper = Timekeeper(engine, accept=settings.accept_clock or settings.database is None)
+    await timekeeper.begin()
+    running = Background(engine, Seal.from_environment(), timekeeper, retries_s=settings.webhook_retries_s)
+    running.start()
+    try:
+        yield running
+    finally:
+        await running.stop()
+
+
+def _make_key(unit: Unit, value: str, settings: ServeSettings) -> bool:
+    """Create the key to show with this value, and that of the settings. Returns whether there is one to show.
+
+    Raises Conflict when the key of the settings cannot be had.
+    """
+    project, new = projects.first_or_new(unit)
+    tenant, embedded = Tenant(project.id, livemode=False), settings.embedded
+    if settings.api_key is not None:
+        if project.archived_at is not None:
+            raise Conflict("not_recoverable", f"The project {project.id} is archived.")
+        api_keys.ensure(unit, tenant, settings.api_key)
+        new = False
+    if embedded:
+        api_keys.create(unit, tenant, api_keys.NewApiKey("dashboard", "owner", session=True), value)
+    elif new:
+        api_keys.create(unit, tenant, api_keys.NewApiKey("first key", "owner"), value)
+    return embedded or new

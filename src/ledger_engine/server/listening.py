@@ -1,0 +1,63 @@
+"""Where the server listens: its socket, its URL, and the settings of its connections."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+
+from hypercorn.config import Config
+
+from ledger_engine.core.settings import BadSettings, ServeSettings
+from ledger_engine.http.protocol.hypercorn_patch import make_strict
+from ledger_engine.http.protocol.tcp import HEAD_BUFFER
+
+BACKLOG = 4096  # connections that the system queues while the server is busy; it may have a lower limit
+IDLE_S = 30  # an idle connection is closed after this, and so is one that has not sent its headers yet
+
+
+def configure(settings: ServeSettings) -> Config:
+    """Return the settings for Hypercorn. Raises BadSettings for a certificate that cannot be used."""
+    config = Config()
+    config.loglevel = "WARNING"
+    config.backlog = BACKLOG
+    config.keep_alive_timeout = IDLE_S
+    config.include_server_header = False
+    make_strict(config)
+    if settings.certfile is not None:
+        config.certfile = str(settings.certfile)
+        config.keyfile = str(settings.keyfile)
+        try:
+            config.create_ssl_context()
+        except (ssl.SSLError, OSError) as error:
+            raise BadSettings(f"--certfile and --keyfile cannot be used: {error}.") from error
+    return config
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a bound socket; raises OSError with a sentence when the address cannot be bound."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise OSError(f"Cannot listen on {host}: {error.strerror}.") from error
+    listener = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, HEAD_BUFFER)
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        raise OSError(
+            f"Cannot listen on {host} port {port}: {error.strerror}. --port names another; 0 is any free one."
+        ) from error
+    return listener
+
+
+def url_of(settings: ServeSettings, listener: socket.socket) -> str:
+    """Return where the server can be reached."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"{settings.scheme}://{host}:{listener.getsockname()[1]}"
