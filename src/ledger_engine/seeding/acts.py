@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from random import Random
+from typing import TypeVar
 
 from ledger_engine.core.clock import DAY, iso
 from ledger_engine.core.errors import LedgerError, StorageUnavailable
@@ -29,9 +30,12 @@ from ledger_engine.seeding.loading import UnitInThePast
 A_SECOND = 3.0  # changes, on average
 POSTINGS_MAX = 2000  # how many recent transactions may be repeated
 OFTEN = 10  # occurrences among these; rarer ones, like wages, are not repeated
+PROMPT = 8  # how many of the newest open invoices are paid next
+LATE_PAYERS = 0.01  # the share of payments for any of them
 _A_TURN = 100  # changes in one commit
 
 log = logging.getLogger("ledger_engine.seeding.acts")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +204,14 @@ def about(amount: int, random: Random) -> int:
     return max(grain, round(amount * random.uniform(0.8, 1.2) / grain) * grain)
 
 
+def prompt(objects: Sequence[T], random: Random) -> T:
+    """Return one of the newest of these objects: an invoice not paid in time is seldom paid at all."""
+    return random.choice(objects if random.random() < LATE_PAYERS else objects[:PROMPT])
+
+
 def _some_invoice(unit: Unit, tenant: Tenant, random: Random, status: str) -> str | None:
     found = invoices.page(unit, tenant, PageRequest(LIMIT_MAX), status=status).items
-    return random.choice(found).id if found else None
+    return prompt(found, random).id if found else None
 
 
 def _some_order(unit: Unit, tenant: Tenant, random: Random, status: str) -> str | None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import httpx
 
-from ledger_engine.seeding.acts import A_SECOND, Past, about
+from ledger_engine.seeding.acts import A_SECOND, Past, about, prompt
 
 FLOOD_EVERY_S = 60.0  # how often a client sends too many requests in a second
 _FLOOD_BEYOND = 8  # of them are refused
@@ -176,7 +176,8 @@ class Traffic:
     async def _move(self, client: str, path: str, status: str, action: str) -> None:
         """Move one of the objects in a state to the next."""
         if found := await self.newest(client, path, status=status):
-            await self.send(client, "POST", f"{path}/{self.random.choice(found)['id']}/{action}")
+            chosen = prompt(found, self.random) if status == "open" else self.random.choice(found)
+            await self.send(client, "POST", f"{path}/{chosen['id']}/{action}")
 
     async def look(self) -> None:
         """Read what a report needs."""

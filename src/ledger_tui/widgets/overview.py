@@ -29,7 +29,7 @@ from ledger_tui.state.window import Record
 from ledger_tui.widgets import overview_tiles as tiles
 from ledger_tui.widgets.blank import Row
 from ledger_tui.widgets.status_bar import awaited
-from ledger_tui.widgets.tile import Tile, TileContent, sentence
+from ledger_tui.widgets.tile import MARGIN, Tile, TileContent, sentence
 from ledger_tui.widgets.view import Context, View
 
 _PAGES = 10  # read at most for one figure, on a server with a high rate limit
@@ -291,7 +291,8 @@ class Overview(View, can_focus=True):
 
     def _balances(self, figure: Balances, width: int, height: int) -> TileContent:
         # The same minutes as the bars of the postings show.
-        seconds = max(1, self.tiles[1].size.width - tiles.AXIS) * BUCKET_SECONDS
+        columns = self.tiles[1].content_size.width - MARGIN - tiles.AXIS
+        seconds = max(1, columns) * BUCKET_SECONDS
         now = self.context.session.server_time
         earlier = self.history.earlier(figure.sums, now, seconds, _HISTORY_POINTS)
         return tiles.balances(figure, earlier, seconds / 60, width, height)

@@ -54,46 +54,39 @@ def balances(
     each = height // max(1, len(sums))
     amounts = [format_amount(one.amount, one.currency) for one in sums]
     widest = max(map(len, amounts), default=0)
+    changes = [_change(earlier.get(one.currency, ()), one.currency) for one in sums]
+    widest_change = max((len(change.text) for change in changes), default=0)
     rows: list[TileRow] = []
-    for one, amount in zip(sums, amounts, strict=True):
+    for one, amount, change in zip(sums, amounts, changes, strict=True):
         values = earlier.get(one.currency, ())
         tone: Tone = "minus" if one.amount < 0 else "strong"
         line = [Cell(f"{literal(one.currency):<4} ", "dim"), Cell(amount.rjust(widest), tone)]
-        change = _change(values, one.currency)
-        used = 5 + widest
+        room = width - 5 - widest - 2 - widest_change
+        change = Cell("  " + change.text.rjust(widest_change), change.tone)
         if each >= 3:
-            rows.append(TileRow([*line, *change, *_over(minutes, change, width - used)]))
+            over = f"  in {minutes:.0f} min" if change.text.strip() else ""
+            rows.append(TileRow([*line, change, Cell(over if len(over) <= room else "", "dim")]))
             drawn = plot.line(values, width, min(_PLOT_ROWS, each - 1)) if len(values) > 1 else []
             rows += [TileRow([Cell(part, "accent")]) for part in drawn]
             if each > len(drawn) + 1:
                 rows.append(TileRow([]))
         else:
             # A line of dots in the room that is left, before the change, which stands at the end.
-            cells = sum(len(cell.text) for cell in change)
-            room = width - used - cells - 2
-            if len(values) > 1 and room >= 4:
-                line += [Cell("  "), Cell(plot.line(values, room, 1)[0], "accent")]
-            rows.append(TileRow([*line, *change]))
+            if len(values) > 1 and room >= 6:
+                line += [Cell("  "), Cell(plot.line(values, room - 2, 1)[0], "accent")]
+            rows.append(TileRow([*line, change]))
     if len(sums) < len(figure.sums):
         rows.append(TileRow([Cell(f"and {len(figure.sums) - len(sums)} more currencies", "dim")]))
     return TileContent(rows, fact)
 
 
-def _change(values: Sequence[int], currency: str) -> list[Cell]:
-    if len(values) < 2:
-        return []
-    change = values[-1] - values[0]
+def _change(values: Sequence[int], currency: str) -> Cell:
+    change = values[-1] - values[0] if len(values) > 1 else 0
     if not change:
-        return [Cell("   = 0", "dim")]
+        return Cell("= 0" if len(values) > 1 else "", "dim")
     glyph = "▲" if change > 0 else "▼"
     tone: Tone = "plus" if change > 0 else "minus"
-    return [Cell(f"  {glyph} {format_amount(change, currency, sign=True)}", tone)]
-
-
-def _over(minutes: float, change: Sequence[Cell], width: int) -> list[Cell]:
-    text = f"  in {minutes:.0f} min"
-    shown = bool(change) and sum(len(cell.text) for cell in change) + len(text) <= width
-    return [Cell(text, "dim")] if shown else []
+    return Cell(f"{glyph} {format_amount(change, currency, sign=True)}", tone)
 
 
 def postings(rate: PostingRate, now: float, width: int, height: int) -> TileContent:
@@ -205,6 +198,8 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
     counted = figure.by_status()
     rows = []
     note = "this dashboard's own" if figure.own else f"the last {len(figure):,} of other clients"
+    if len(note) > width:
+        note = f"the last {len(figure):,}"
     shown = counted[: max(1, height - 1)]
     most = max(count for _status, count in counted)
     for status, count in shown:
@@ -240,21 +235,21 @@ def webhooks(figure: Sequence[EndpointHealth], width: int, height: int) -> TileC
     fact = [Cell(f"{failing} of {len(figure)} failing", "warn") if failing else Cell("all well", "dim")]
     shown = figure if len(figure) <= height else figure[: height - 1]
     each_has = height // max(1, len(shown))
+    names = _names(shown)
+    named = min(max(map(len, names)), max(10, width // 3))
     rows: list[TileRow] = []
-    for each in shown:
+    for each, name in zip(shown, names, strict=True):
         link = Link("Deliveries", "deliveries", filters={"endpoint": str(each.endpoint.get("id"))})
         disabled = each.endpoint.get("status") == "disabled"
         dot = Cell("✕ ", "minus") if disabled else Cell("● ", "plus")
         share = "" if each.success is None else f"{floor(each.success * 100)} %"
-        url = _URL.sub("", literal(each.endpoint.get("url", "")))
         if each_has < 3:
-            named = min(len(url), max(10, width // 3))
-            url = url if len(url) <= named else "…" + url[-(named - 1) :]
+            name = name if len(name) <= named else "…" + name[-(named - 1) :]
             strip = _strip(each, width - named - 10)
-            cells = [dot, Cell(fit(url, named)), Cell("  "), *strip]
+            cells = [dot, Cell(fit(name, named)), Cell("  "), *strip]
             rows.append(TileRow([*cells, Cell(share.rjust(6), "strong")], link, each.endpoint))
             continue
-        head = [dot, Cell(fit(url, width - 8)), Cell(share.rjust(6), "strong")]
+        head = [dot, Cell(fit(name, width - 8)), Cell(share.rjust(6), "strong")]
         rows.append(TileRow(head, link, each.endpoint))
         rows.append(TileRow([Cell("  "), *_strip(each, width - 2)]))
         rows.append(TileRow([Cell("  "), _state(each, disabled=disabled)]))
@@ -263,6 +258,15 @@ def webhooks(figure: Sequence[EndpointHealth], width: int, height: int) -> TileC
     if len(shown) < len(figure):
         rows.append(TileRow([Cell(f"and {len(figure) - len(shown)} more endpoints", "dim")]))
     return TileContent(rows, fact)
+
+
+def _names(shown: Sequence[EndpointHealth]) -> list[str]:
+    """Return the endpoints' URLs, or only their paths when all are of one host and differ."""
+    urls = [_URL.sub("", literal(each.endpoint.get("url", ""))) for each in shown]
+    hosts, paths = {url.partition("/")[0] for url in urls}, {url.partition("/")[2] for url in urls}
+    if len(hosts) > 1 or len(paths) < len(urls) or len(urls) == 1:
+        return urls
+    return ["/" + url.partition("/")[2] for url in urls]
 
 
 def _strip(health: EndpointHealth, width: int) -> list[Cell]:
