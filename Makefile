@@ -5,6 +5,7 @@
 #   make soak    the random and fault tests, long
 #   make lock    pin the dependencies anew          make clean   remove what can be made again
 #   make pictures  draw docs/pictures, the dashboard's screens
+#   make bench-rivals  install what make bench also compares with
 
 PYTHON ?= python3
 processors := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
@@ -24,7 +25,7 @@ venv := .venv
 bin := $(venv)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: run test quick check dist soak bench pictures lock clean runtime dev
+.PHONY: run test quick check dist soak bench bench-rivals pictures lock clean runtime dev
 
 run: runtime
 	$(bin)/ledger-tui --demo
@@ -53,8 +54,23 @@ dist: dev
 soak: dev
 	$(bin)/python -m pytest -m soak --soak $(SOAK) $(SOAK_ARGS)
 
+BENCH_ARGS ?= --record
+
 bench: dev
-	$(bin)/python -m bench
+	$(bin)/python -m bench $(BENCH_ARGS)
+
+# Programs to compare with, not needed for anything else: .venv-bench, and emulate where npm is installed.
+bench-rivals: .venv-bench/.made
+
+.venv-bench/.made: requirements-rivals.lock | $(venv)/.made
+	@echo "Preparing .venv-bench (once)"
+	@$(PYTHON) -m venv --clear .venv-bench
+	@.venv-bench/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r requirements-rivals.lock
+	@if command -v npm >/dev/null; then \
+		npm install --silent --no-audit --no-fund --prefix .venv-bench/node emulate@0.8.0 && \
+		ln -sf ../node/node_modules/.bin/emulate .venv-bench/bin/emulate; \
+	else echo "npm is not installed, so emulate is left out"; fi
+	@touch $@
 
 pictures: dev
 	$(bin)/python tools/pictures.py
@@ -68,9 +84,10 @@ lock: dev
 	$(compile) pyproject.toml --upgrade --group dev --output-file requirements-dev.lock
 	$(compile) pyproject.toml --constraints requirements-dev.lock --output-file requirements.lock
 	$(compile) --constraints requirements-dev.lock --group build --output-file requirements-build.lock
+	$(compile) --constraints requirements-dev.lock --group rivals --output-file requirements-rivals.lock
 
 clean:
-	rm -rf $(venv) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(venv) .venv-bench build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # The environment, in steps that are each done once and again when what they rest on has changed.

@@ -1,27 +1,30 @@
-"""`python -m bench [NAME…] [--rounds N]`: progress and a table on stderr, the same as JSON on stdout."""
+"""`python -m bench [NAME…] [--rounds N] [--record]` runs the benchmarks.
+
+Progress and a table go to stderr, the same as JSON to stdout.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
-import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from bench import dashboard, pages, postings, posts, starts, webhooks
+from bench import batches, dashboard, history, pages, postings, readme, rivals, space, starts, webhooks
 from bench.runs import Result, say, table
 
 MEASURES: dict[str, Callable[[Path, int], list[Result]]] = {
-    "dashboard": dashboard.measure,
+    "rivals": rivals.measure,
+    "batches": batches.measure,
+    "webhooks": webhooks.measure,
     "engine": postings.measure,
-    "http": posts.measure,
+    "space": space.measure,
     "pages": pages.measure,
     "starts": starts.measure,
-    "webhooks": webhooks.measure,
+    "dashboard": dashboard.measure,
 }
 
 
@@ -29,7 +32,9 @@ def main() -> int:
     """Run the benchmarks; returns the exit status, 1 when a claim is missed."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure what the README claims.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MEASURES)}; all by default")
-    parser.add_argument("--rounds", type=int, default=7, help="turns of each pair (default: 7)")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each side (default: 5)")
+    record = "add the run to bench/history.jsonl and, when it measured everything, to the README"
+    parser.add_argument("--record", action="store_true", help=record)
     given = parser.parse_args()
     unknown = set(given.names) - set(MEASURES)
     if unknown:
@@ -40,13 +45,14 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="ledger-bench-") as folder:
             results += MEASURES[name](Path(folder), given.rounds)
     say("\n" + table(results) + "\n")
-    machine = {
-        "python": platform.python_version(),
-        "sqlite": sqlite3.sqlite_version,
-        "machine": platform.machine(),
-    }
-    json.dump({**machine, "results": [asdict(result) for result in results]}, sys.stdout, indent=2)
+    about = history.machine()
+    json.dump({**about, "results": [asdict(result) for result in results]}, sys.stdout, indent=2)
     print()
+    if given.record:
+        with history.HISTORY.open("a", encoding="utf-8") as kept:
+            kept.write(history.line_of(about, results) + "\n")
+        if not given.names:
+            readme.write(about, results)
     return 0 if all(result.holds for result in results) else 1
 
 

@@ -45,3 +45,11 @@ async def fill_books(engine: Engine, path: Path, account_count: int) -> Books:
         account = accounts.NewAccount(f"Account {number}", "EUR", {})
         ids.append((await engine.write(partial(accounts.create, tenant=tenant, new=account))).id)
     return Books(path, tenant, key, ids)
+
+
+def bodies_of(books: Books) -> list[dict[str, object]]:
+    """Return transactions on all the accounts, credits and debits."""
+    return [
+        {"account": account, "amount": 1 + number, "type": "debit" if number % 3 == 0 else "credit"}
+        for number, account in enumerate(books.accounts)
+    ]

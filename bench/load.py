@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 import re
 import selectors
 import shutil
@@ -11,95 +13,143 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, field
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 CONNECTIONS = 32
 
 
-def requests_per_second(
-    url: str, key: str, bodies: list[dict[str, object]], seconds: int, *, keys: bool
-) -> float:
-    """Return how many POSTs of these bodies in turn the server answers with 2xx a second, on 32 connections.
+@dataclass(frozen=True, slots=True)
+class Posts:
+    """POSTs to one URL: their bodies are sent in turn, all with the same headers.
+
+    With a `token` there is an Authorization too, which begins like it and changes every 1,000 requests, for a
+    server that limits how often each may come.
+    """
+
+    url: str
+    bodies: list[str]
+    headers: dict[str, str] = field(default_factory=dict)
+    token: str = ""
+
+
+class Load(NamedTuple):
+    """What a client saw: answers with 2xx a second, and the latencies half and 99 % of them stayed below."""
+
+    per_second: float
+    p50_ms: float
+    p99_ms: float
+
+
+def json_posts(url: str, key: str, bodies: list[dict[str, object]]) -> Posts:
+    """Return POSTs of JSON bodies to a ledger."""
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    return Posts(url, [json.dumps(body) for body in bodies], headers)
+
+
+def load(posts: Posts, seconds: float, *, connections: int = CONNECTIONS, keys: bool = False) -> Load:
+    """Send these POSTs for some seconds on connections that stay open, the next after each answer.
 
     With `keys` each has an Idempotency-Key of its own. Raises RuntimeError when one is refused.
     """
     if shutil.which("wrk"):
-        return _by_wrk(url, key, bodies, seconds, keys)
-    program = [sys.executable, "-m", "bench.load", url, key, str(seconds), str(int(keys))]
-    done = subprocess.run(program, input=json.dumps(bodies), capture_output=True, text=True, check=True)
-    return float(done.stdout)
+        return _by_wrk(posts, seconds, connections, keys)
+    program = [sys.executable, "-m", "bench.load", str(seconds), str(connections), str(int(keys))]
+    given = json.dumps(dataclasses.asdict(posts))
+    done = subprocess.run(program, input=given, capture_output=True, text=True, check=True)
+    return Load(*json.loads(done.stdout))
 
 
 _SCRIPT = """
 wrk.method = "POST"
-wrk.headers["Authorization"] = "Bearer %(key)s"
-wrk.headers["Content-Type"] = "application/json"
+%(headers)s
 local bodies = {%(bodies)s}
 local number = 0
 function request()
   number = number + 1
   if %(keys)s then wrk.headers["Idempotency-Key"] = "%(run)s-" .. number end
+  if %(tokens)s then wrk.headers["Authorization"] = "%(token)s%(run)s" .. math.floor(number / 1000) end
   return wrk.format(nil, nil, nil, bodies[number %% #bodies + 1])
 end
 """
+_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0}
 
 
-def _by_wrk(url: str, key: str, bodies: list[dict[str, object]], seconds: int, keys: bool) -> float:
-    quoted = ", ".join(f"[[{json.dumps(body)}]]" for body in bodies)
-    values = {"key": key, "bodies": quoted, "keys": "true" if keys else "false", "run": time.time_ns()}
+def _by_wrk(posts: Posts, seconds: float, connections: int, keys: bool) -> Load:
+    values = {
+        "headers": "\n".join(f'wrk.headers["{name}"] = "{value}"' for name, value in posts.headers.items()),
+        "bodies": ", ".join(f"[[{body}]]" for body in posts.bodies),
+        "keys": "true" if keys else "false",
+        "tokens": "true" if posts.token else "false",
+        "token": posts.token,
+        "run": time.time_ns(),
+    }
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         script.write(_SCRIPT % values)
         script.flush()
-        command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", script.name, url]
+        count = ["-t1", f"-c{connections}", f"-d{math.ceil(seconds)}s", "--latency"]
+        command = ["wrk", *count, "-s", script.name, posts.url]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     refused = re.search(r"Non-2xx or 3xx responses: (\d+)|Socket errors: (.*)", done.stdout)
     rate = re.search(r"Requests/sec:\s+([\d.]+)", done.stdout)
-    if refused or rate is None:
+    shares = dict(re.findall(r"(50|99)%\s+([\d.]+[a-z]+)", done.stdout))
+    if refused or rate is None or len(shares) != 2:
         raise RuntimeError(f"wrk: {done.stdout}")
-    return float(rate[1])
+    return Load(float(rate[1]), _ms(shares["50"]), _ms(shares["99"]))
 
 
-def _by_sockets(url: str, key: str, bodies: list[dict[str, object]], seconds: int, keys: bool) -> float:
+def _ms(text: str) -> float:
+    number = text.rstrip("ums")
+    return float(number) * _MS[text.removeprefix(number)]
+
+
+def _by_sockets(posts: Posts, seconds: float, connections: int, keys: bool) -> Load:
     """Measure the same in one thread of Python.
 
     It uses more of the machine, which brings the two sides closer.
     """
-    parts = urlsplit(url)
-    head = (
-        f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {key}\r\n"
-        "Content-Type: application/json\r\n"
-    ).encode()
-    texts = [json.dumps(body).encode() for body in bodies]
-    run = b"Idempotency-Key: %d-" % time.time_ns()
-    sent = answered = 0
+    parts = urlsplit(posts.url)
+    lines = "".join(f"{name}: {value}\r\n" for name, value in posts.headers.items())
+    head = f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n{lines}".encode()
+    texts = [body.encode() for body in posts.bodies]
+    run = time.time_ns()
+    sent = 0
+    taken_s: list[float] = []
 
     def request() -> bytes:
         nonlocal sent
         sent += 1
         text = texts[sent % len(texts)]
-        line = run + b"%d\r\n" % sent if keys else b""
-        return head + line + b"Content-Length: %d\r\n\r\n%b" % (len(text), text)
+        line = f"Idempotency-Key: {run}-{sent}\r\n" if keys else ""
+        line += f"Authorization: {posts.token}{run}{sent // 1000}\r\n" if posts.token else ""
+        return head + line.encode() + b"Content-Length: %d\r\n\r\n%b" % (len(text), text)
 
     selector = selectors.DefaultSelector()
-    for _ in range(CONNECTIONS):
+    sent_at: dict[socket.socket, float] = {}
+    started = time.perf_counter()
+    for _ in range(connections):
         client = socket.create_connection((parts.hostname or "", parts.port or 80))
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         selector.register(client, selectors.EVENT_READ, bytearray())
+        sent_at[client] = time.perf_counter()
         client.sendall(request())
-    started = time.perf_counter()
-    while time.perf_counter() - started < seconds:
+    while (now := time.perf_counter()) - started < seconds:
         for ready, _ in selector.select(1):
-            connection = ready.fileobj
-            received: bytearray = ready.data
-            assert isinstance(connection, socket.socket)
-            received += connection.recv(65536)
+            client, received = ready.fileobj, ready.data
+            assert isinstance(client, socket.socket)
+            received += client.recv(65536)
             if _is_whole(received):
                 if not received.startswith(b"HTTP/1.1 2"):
                     raise RuntimeError(received.decode())
                 received.clear()
-                answered += 1
-                connection.sendall(request())
-    return answered / (time.perf_counter() - started)
+                now = time.perf_counter()
+                taken_s.append(now - sent_at[client])
+                sent_at[client] = now
+                client.sendall(request())
+    taken_s.sort()
+    p50, p99 = (1000 * taken_s[math.ceil(len(taken_s) * share) - 1] for share in (0.5, 0.99))
+    return Load(len(taken_s) / (now - started), p50, p99)
 
 
 def _is_whole(received: bytearray) -> bool:
@@ -109,5 +159,7 @@ def _is_whole(received: bytearray) -> bool:
 
 
 if __name__ == "__main__":
-    _, target, credential, duration, with_keys = sys.argv
-    print(_by_sockets(target, credential, json.load(sys.stdin), int(duration), with_keys == "1"))
+    _, duration, count, with_keys = sys.argv
+    print(
+        json.dumps(_by_sockets(Posts(**json.load(sys.stdin)), float(duration), int(count), with_keys == "1"))
+    )

@@ -1,10 +1,10 @@
-"""Measuring claims: two things in turns, in one run, as the median of their ratios."""
+"""Measuring claims: things in turns, in one run, two of them as the median of their ratios."""
 
 from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
@@ -27,11 +27,14 @@ class Result:
     low: float
     high: float
     rounds: int
+    label: str = ""
+    against: str = ""
+    note: str = ""
 
     @property
     def holds(self) -> bool:
         """Return whether the claim is met."""
-        if self.bound is None or self.target is None:
+        if self.bound is None or self.target is None or self.note:
             return True
         return self.value >= self.target if self.bound == ">=" else self.value <= self.target
 
@@ -45,6 +48,8 @@ def compare(
     unit_measured: str,
     bound: str | None = None,
     target: float | None = None,
+    label: str = "",
+    against: str = "",
 ) -> Result:
     """Measure both in turns, each first in every other round; returns the median of ours / other.
 
@@ -62,6 +67,30 @@ def compare(
         say(
             f"  {name}: {numerator:,.5g} / {denominator:,.5g} {unit_measured} = {numerator / denominator:.3f}"
         )
+    return paired(name, pairs, unit_measured, bound, target, label=label, against=against)
+
+
+def rotate(sides: dict[str, Callable[[], float]], rounds: int, unit: str) -> dict[str, list[float]]:
+    """Measure all sides in each round, in the other order every other time; return what each one gave."""
+    measured: dict[str, list[float]] = {name: [] for name in sides}
+    for number in range(rounds):
+        for name in list(sides) if number % 2 == 0 else reversed(list(sides)):
+            measured[name].append(sides[name]())
+            say(f"  {name}: {measured[name][-1]:,.5g} {unit}")
+    return measured
+
+
+def paired(
+    name: str,
+    pairs: Sequence[tuple[float, float]],
+    unit_measured: str,
+    bound: str | None = None,
+    target: float | None = None,
+    *,
+    label: str = "",
+    against: str = "",
+) -> Result:
+    """Return the median of the ratios ours / other of the rounds."""
     ratios = [numerator / denominator for numerator, denominator in pairs]
     return Result(
         name=name,
@@ -74,27 +103,53 @@ def compare(
         target=target,
         low=min(ratios),
         high=max(ratios),
-        rounds=rounds,
+        rounds=len(pairs),
+        label=label,
+        against=against,
     )
 
 
-def time_out(name: str, measure: Callable[[], float], *, rounds: int, target: float | None = None) -> Result:
+def single(
+    name: str,
+    values: Sequence[float],
+    unit: str,
+    bound: str | None = None,
+    target: float | None = None,
+    *,
+    label: str = "",
+) -> Result:
+    """Return the median of what one thing gave in the rounds."""
+    middle = statistics.median(values)
+    return Result(
+        name=name,
+        value=middle,
+        unit=unit,
+        ours=middle,
+        other=None,
+        unit_measured=unit,
+        bound=bound,
+        target=target,
+        low=min(values),
+        high=max(values),
+        rounds=len(values),
+        label=label,
+    )
+
+
+def missing(name: str, *, label: str = "", against: str = "", note: str = "not installed") -> Result:
+    """Return the line of what could not be measured, with the reason in `note`."""
+    return Result(
+        name, 0.0, "x", 0.0, None, "", None, None, 0.0, 0.0, 0, label=label, against=against, note=note
+    )
+
+
+def time_out(
+    name: str, measure: Callable[[], float], *, rounds: int, target: float | None = None, label: str = ""
+) -> Result:
     """Return the median of some seconds, which must not exceed the target if there is one."""
     seconds = [measure() for _ in range(rounds)]
     say(f"  {name}: {', '.join(f'{value:.3f}' for value in seconds)} s")
-    return Result(
-        name=name,
-        value=statistics.median(seconds),
-        unit="s",
-        ours=statistics.median(seconds),
-        other=None,
-        unit_measured="s",
-        bound=None if target is None else "<=",
-        target=target,
-        low=min(seconds),
-        high=max(seconds),
-        rounds=rounds,
-    )
+    return single(name, seconds, "s", None if target is None else "<=", target, label=label)
 
 
 def say(line: str) -> None:
@@ -106,6 +161,9 @@ def table(results: list[Result]) -> str:
     """Return the results in columns."""
     rows = [("", "measured", "claim", "lowest", "highest", "ours", "against")]
     for result in results:
+        if result.note:
+            rows.append((result.name, result.note, "", "", "", "", ""))
+            continue
         claim = "" if result.bound is None else f"{result.bound} {result.target:g} {result.unit}"
         rows.append(
             (

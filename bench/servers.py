@@ -1,7 +1,7 @@
 """Servers in processes of their own: the ledger as it is shipped, and applications that do nothing.
 
 `python -m bench.servers plain` is an empty handler on Hypercorn as it is; with `wire` it is on Hypercorn with
-the ledger's own settings and protocol classes. Both print `Listening on http://…`.
+the ledger's own settings and protocol classes. Both print `Listening on http://…` once they listen.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,28 +19,35 @@ SERVE = [sys.executable, "-m", "ledger_engine", "serve", "--port", "0", "--datab
 
 
 @contextmanager
-def ledger(database: Path) -> Iterator[str]:
+def ledger(database: Path, *options: str) -> Iterator[str]:
     """Yield the URL of a ledger server on this file, which is killed at the end."""
-    with _running([*SERVE, str(database)]) as url:
+    with ledger_process(database, *options) as (_, url):
         yield url
+
+
+@contextmanager
+def ledger_process(database: Path, *options: str) -> Iterator[tuple[int, str]]:
+    """Yield the process id and the URL of a ledger server on this file, which is killed at the end."""
+    with _running([*SERVE, str(database), *options]) as started:
+        yield started
 
 
 @contextmanager
 def empty(kind: str) -> Iterator[str]:
     """Yield the URL of a server whose only handler has an empty answer; `kind` is `plain` or `wire`."""
-    with _running([sys.executable, "-m", "bench.servers", kind]) as url:
+    with _running([sys.executable, "-m", "bench.servers", kind]) as (_, url):
         yield url
 
 
 @contextmanager
-def _running(command: list[str]) -> Iterator[str]:
+def _running(command: Sequence[str]) -> Iterator[tuple[int, str]]:
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     try:
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("Listening on "):
-                yield line.removeprefix("Listening on ").strip()
+                yield process.pid, line.removeprefix("Listening on ").strip()
                 return
         raise RuntimeError(f"{' '.join(command)} ended before it served")
     finally:
@@ -51,25 +58,20 @@ def _running(command: list[str]) -> Iterator[str]:
 async def _serve_nothing(kind: str) -> None:
     from hypercorn.asyncio import serve
     from hypercorn.config import Config
-    from quart import Quart
 
+    from bench.empty import app
     from ledger_engine.http.protocol.hypercorn_patch import make_strict
 
-    app = Quart("empty")
-
-    @app.post("/v1/transactions")
-    async def answer() -> str:
-        return ""
-
+    config = Config()
     listening = socket.socket()
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     listening.bind(("127.0.0.1", 0))
-    print(f"Listening on http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
-    config = Config()
+    listening.listen(config.backlog)  # Hypercorn does so too, but connections must be accepted once we say so
     config.bind = [f"fd://{listening.fileno()}"]
     config.errorlog = None
     if kind == "wire":
         make_strict(config)
+    print(f"Listening on http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
     await serve(app, config, shutdown_trigger=asyncio.Event().wait)
 
 

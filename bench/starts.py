@@ -24,13 +24,25 @@ def measure(folder: Path, rounds: int) -> list[Result]:
     """Measure the server on a new and on an existing file; the dashboard, and its first data."""
     books = asyncio.run(make_books(folder / "ledger.db"))
     results = [
-        time_out("server ready", partial(_serve_until_healthy, books.path), rounds=rounds, target=0.5),
+        time_out(
+            "server ready",
+            partial(_serve_until_healthy, books.path),
+            rounds=rounds,
+            target=0.5,
+            label="start until the server is ready",
+        ),
         time_out("  on a new file", partial(_serve_new, folder), rounds=rounds),
     ]
     with ledger(books.path) as url:
         dashboard = [sys.executable, "-m", "ledger_tui", "--url", url, "--key", books.key]
         results += [
-            time_out("dashboard's first paint", partial(_draw, dashboard, TITLE), rounds=rounds, target=0.5),
+            time_out(
+                "dashboard's first paint",
+                partial(_draw, dashboard, TITLE),
+                rounds=rounds,
+                target=0.5,
+                label="start until the dashboard is drawn",
+            ),
             time_out("  its first rows", partial(_draw, dashboard, FIRST_ROW), rounds=rounds),
         ]
     embedded = [sys.executable, "-m", "ledger_tui", "--database", str(folder / "embedded.db")]

