@@ -19,6 +19,7 @@ from ledger_tui.resources.base import (
     text_of,
     time_of,
 )
+from ledger_tui.resources.links import to_events
 from ledger_tui.resources.statements import TO_STATEMENT
 from ledger_tui.state.money import format_amount
 from ledger_tui.state.names import AccountNames
@@ -55,7 +56,12 @@ def _detail(record: Record, names: AccountNames) -> Detail:
             ),
             Section("metadata", tuple(Fact(literal(key), Cell(literal(value))) for key, value in pairs)),
         ),
-        links=(Link("Its transactions", "transactions", filters={"account": account_id}),),
+        links=(
+            Link("Its transactions", "transactions", filters={"account": account_id}),
+            Link("Its invoices", "invoices", filters={"account": account_id}),
+            *filter(None, [TO_STATEMENT.link(record, {})]),
+            *to_events(record),
+        ),
     )
 
 

@@ -48,6 +48,20 @@ class Column:
         return self.title.removesuffix(" (UTC)")
 
 
+class Via(NamedTuple):
+    """Where the object of a link is found when the link is followed: in the list at `path`.
+
+    It is the first record whose field `where` has the value `equals`, or any if there is no `where`; with
+    `named` it is the object whose id that record has in the field of this name.
+    """
+
+    path: str
+    where: str = ""
+    equals: str = ""
+    named: str = ""
+    query: tuple[tuple[str, str], ...] = ()
+
+
 class Link(NamedTuple):
     """A link from a record to another screen: to one object, or to a filtered list."""
 
@@ -55,6 +69,7 @@ class Link(NamedTuple):
     resource: str
     record_id: str | None = None
     filters: Mapping[str, str] = {}
+    via: Via | None = None
 
 
 class Fact(NamedTuple):

@@ -24,6 +24,7 @@ from ledger_tui.resources.base import (
 from ledger_tui.resources.bodies import body_section
 from ledger_tui.resources.deliveries import LOOKS, attempt_facts, attempts_of, body_sections
 from ledger_tui.resources.filtering import one_of
+from ledger_tui.resources.links import to_delivery
 from ledger_tui.state.money import MINUS, format_amount
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.text import literal
@@ -189,6 +190,9 @@ def events_resource(log: WebhookLog) -> Resource:
             links.append(Link(f"The {literal(about['object'])}", screen, record_id=about["id"]))
         if isinstance(request := record.get("request"), str):
             links.append(Link("The request that caused it", "requests", record_id=request))
+        for delivery in log.deliveries(record.get("id")):
+            endpoint = str(delivery.get("endpoint"))
+            links.append(to_delivery(delivery, str(log.endpoints.get(endpoint, {}).get("url", endpoint))))
         return Detail(Cell(literal(record.get("type", "")), "strong"), tuple(sections), tuple(links))
 
     return Resource(

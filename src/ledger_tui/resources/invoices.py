@@ -28,6 +28,7 @@ from ledger_tui.resources.base import (
 from ledger_tui.resources.filtering import one_of
 from ledger_tui.resources.invoice_lines import lines_as_typed
 from ledger_tui.resources.lifecycle import lifecycle
+from ledger_tui.resources.links import to_events
 from ledger_tui.state.money import editable_amount, format_amount
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.text import literal
@@ -89,7 +90,7 @@ def _detail(record: Record, names: AccountNames) -> Detail:
             Section("", tuple(facts)),
             Section("lines", _lines(record, names)),
         ),
-        links=tuple(links),
+        links=(*links, *to_events(record)),
     )
 
 

@@ -24,6 +24,7 @@ from ledger_tui.resources.base import (
 )
 from ledger_tui.resources.filtering import one_of
 from ledger_tui.resources.lifecycle import lifecycle
+from ledger_tui.resources.links import to_events
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.text import literal
 from ledger_tui.state.window import Record
@@ -77,7 +78,7 @@ def _detail(record: Record, names: AccountNames) -> Detail:
     return Detail(
         headline=Cell(f"Order of {len(items)} item{'s' if len(items) != 1 else ''}", "strong"),
         sections=(lifecycle(record, _LOOKS, _STATE_TIMES), Section("", facts), Section("items", lines)),
-        links=(Link("Its user", "users", record_id=str(record.get("user_id"))),),
+        links=(Link("Its user", "users", record_id=str(record.get("user_id"))), *to_events(record)),
     )
 
 

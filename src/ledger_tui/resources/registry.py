@@ -58,6 +58,11 @@ def ids_within(text: str) -> list[str]:
     return _IDS.findall(text)
 
 
+def is_id(text: str) -> bool:
+    """Return whether the whole text is an id."""
+    return _IDS.fullmatch(text) is not None
+
+
 def resource_of_id(object_id: str) -> Resource | None:
     """Return the resource that an id belongs to, by its prefix."""
     return next(

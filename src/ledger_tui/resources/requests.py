@@ -28,6 +28,7 @@ from ledger_tui.resources.base import (
 )
 from ledger_tui.resources.bodies import body_section
 from ledger_tui.resources.filtering import one_of
+from ledger_tui.resources.links import to_objects_in
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.text import literal
 from ledger_tui.state.traffic import OWN_PREFIX, Exchange
@@ -76,7 +77,7 @@ def _detail(record: Record, _names: AccountNames) -> Detail:
     return Detail(
         Cell(f"{literal(record.get('method', ''))} {_path(record).text}", "strong"),
         tuple(sections),
-        _to_events(record, record.get("events")),
+        (*to_objects_in(str(record.get("path"))), *_to_events(record, record.get("events"))),
     )
 
 

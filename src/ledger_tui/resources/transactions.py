@@ -30,6 +30,7 @@ from ledger_tui.resources.base import (
     time_of,
 )
 from ledger_tui.resources.filtering import check_date, one_of
+from ledger_tui.resources.links import to_events, to_other_side
 from ledger_tui.state.money import MINUS, format_amount
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.text import literal
@@ -97,6 +98,7 @@ def _detail(record: Record, names: AccountNames) -> Detail:
     if (reversed_id := record.get("reverses")) is not None:
         facts.append(Fact("reverses", text_of(record, "reverses", "dim")))
         links.append(Link("What it reverses", "transactions", record_id=str(reversed_id)))
+    links += [*to_other_side(record), *to_events(record)]
     return Detail(
         headline=Cell(f"{amount.text} {literal(currency)}", amount.tone),
         sections=(Section("", tuple(facts)),),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import ClientError, NotOffered
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.resources.base import (
     Action,
@@ -29,12 +30,14 @@ from ledger_tui.resources.base import (
     time_of,
 )
 from ledger_tui.resources.filtering import one_of
+from ledger_tui.resources.links import to_events
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.text import literal
 from ledger_tui.state.window import Record, Want
 
 _LOOKS: Mapping[str, tuple[str, Tone]] = {"active": ("●", "plus"), "deactivated": ("✕", "minus")}
 _ORDERS_READ, _ORDERS_SHOWN = 100, 10
+_BY_USER = "users.orders"  # the part beyond the contract
 _ROLES = ("member", "admin", "owner")
 
 
@@ -49,20 +52,40 @@ def _detail(record: Record, _names: AccountNames) -> Detail:
         Fact("mode", mode_of(record)),
         Fact("id", text_of(record, "id", "dim")),
     ]
-    return Detail(headline=Cell(name.text, "strong"), sections=(Section("", tuple(facts)),))
+    return Detail(Cell(name.text, "strong"), (Section("", tuple(facts)),), to_events(record))
 
 
-async def _read_orders(api: Api, user: Record) -> Sequence[Record]:
-    """Return the user's orders among the newest ones; one request, as no server lists orders by user."""
-    page = await fetch_page(api, "/api/orders", "cursor", {}, Want(0, "page", 0, None, _ORDERS_READ))
-    return [order for order in page.rows if order.get("user_id") == user.get("id")]
+class Orders(NamedTuple):
+    """The orders of a user: the newest ones, or with `of_all` those among the newest of all users."""
+
+    rows: Sequence[Record]
+    more: bool = False
+    of_all: bool = False
+
+
+async def _read_orders(api: Api, user: Record) -> Orders:
+    """Return the user's newest orders, or those among the newest of all where no list has a user's alone."""
+    want = Want(0, "page", 0, None, _ORDERS_READ)
+    path = f"/api/users/{quote(str(user.get('id')), safe='')}/orders"
+    if _BY_USER not in api.session.missing_parts:
+        try:
+            found = await fetch_page(api, path, "cursor", {}, want, _BY_USER)
+        except NotOffered:
+            pass
+        else:
+            return Orders(found.rows, found.older is not None)
+    page = await fetch_page(api, "/api/orders", "cursor", {}, want)
+    rows = [order for order in page.rows if order.get("user_id") == user.get("id")]
+    return Orders(rows, of_all=True)
 
 
 def _orders_section(_user: Record, orders: Any, _names: AccountNames) -> tuple[Section, ...]:
     if isinstance(orders, ClientError):
         return (Section("", (Fact("orders", Cell(literal(orders), "minus")),)),)
-    found = f"{len(orders) or 'none'} among the newest {_ORDERS_READ}"
-    return (Section("", (Fact("orders", Cell(found, "plain" if orders else "dim")),)),)
+    found = f"{len(orders.rows) or 'none'}{'+' if orders.more else ''}"
+    if orders.of_all:
+        found += f" among the newest {_ORDERS_READ}"
+    return (Section("", (Fact("orders", Cell(found, "plain" if orders.rows else "dim")),)),)
 
 
 def _to_orders(_user: Record, orders: Any) -> tuple[Link, ...]:
@@ -74,7 +97,7 @@ def _to_orders(_user: Record, orders: Any) -> tuple[Link, ...]:
             "orders",
             record_id=str(order.get("id")),
         )
-        for order in orders[:_ORDERS_SHOWN]
+        for order in orders.rows[:_ORDERS_SHOWN]
     )
 
 

@@ -28,7 +28,7 @@ from ledger_tui.messages import (
 from ledger_tui.resources.base import Form, Place
 from ledger_tui.resources.confirmations import question
 from ledger_tui.resources.filtering import filter_line
-from ledger_tui.resources.registry import PLACES, TRACED, ids_within, resource_of_id
+from ledger_tui.resources.registry import PLACES, TRACED, ids_within, is_id, resource_of_id
 from ledger_tui.screens.choose import ChooseScreen
 from ledger_tui.screens.confirm import ConfirmScreen
 from ledger_tui.screens.form import FormScreen
@@ -314,7 +314,7 @@ class Dashboard(ListDialogs):
     def _ids(self) -> list[FoundId]:
         """Return each id in the selected record and its details, except the record's own."""
         record = self.view.selected
-        found = {each.record_id: each for each in ids_in(record, _has_screen)}
+        found = {each.record_id: each for each in ids_in(record, _is_id)}
         for label, text in self.view.shown_texts():
             for record_id in ids_within(text):
                 found.setdefault(record_id, FoundId(label, record_id))
@@ -400,6 +400,10 @@ class Dashboard(ListDialogs):
                 severity="warning",
                 markup=False,
             )
+
+
+def _is_id(text: str) -> bool:
+    return _has_screen(text) or is_id(text)
 
 
 def _has_screen(text: str) -> bool:

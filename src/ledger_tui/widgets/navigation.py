@@ -7,7 +7,7 @@ from textual import work
 from ledger_tui.client.errors import ClientError
 from ledger_tui.handlers import handles
 from ledger_tui.messages import BackRequested, LinkFollowed, LocationOpened, ObjectFound, ObjectNotFound
-from ledger_tui.resources.base import Place, Resource
+from ledger_tui.resources.base import Link, Place, Resource, Via
 from ledger_tui.resources.registry import BY_KIND, PLACE_OF_KIND, resource_of_id
 from ledger_tui.resources.trace import TRACE
 from ledger_tui.state.history import Location, Recent, RecentObjects
@@ -64,6 +64,9 @@ class Navigation(Switcher):
     async def follow_link(self, message: LinkFollowed) -> None:
         link = message.link
         if link.resource not in BY_KIND:
+            return
+        if link.via is not None:
+            self._find_via(link, link.via)
             return
         if link.record_id is not None:
             self._go_to_object(BY_KIND[link.resource], link.record_id, by_link=True)
@@ -169,6 +172,31 @@ class Navigation(Switcher):
             self.post_message(ObjectNotFound(sentence if named in sentence else f"{named}: {sentence}"))
         else:
             self.post_message(ObjectFound(resource.kind, answer.record, by_link=by_link))
+
+    @work(group=_JUMP, exclusive=True, exit_on_error=False)
+    async def _find_via(self, link: Link, via: Via) -> None:
+        """Find the object of a link and go to it; where there is none, stay and say so."""
+        try:
+            found = (await self._view_context.api.read(via.path, dict(via.query))).record.get("data")
+        except ClientError as error:
+            self.post_message(ObjectNotFound(f"{link.label}: {literal(error)}"))
+            return
+        rows = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+        row = next((each for each in rows if not via.where or each.get(via.where) == via.equals), None)
+        if row is None:
+            self.post_message(ObjectNotFound(f"{link.label}: there is none."))
+        elif via.named:
+            if isinstance(target := row.get(via.named), str):
+                self.post_message(LinkFollowed(Link(link.label, link.resource, target)))
+            else:
+                self.post_message(ObjectNotFound(f"{link.label}: there is none, it was a command."))
+        elif BY_KIND[link.resource].has_object_path:
+            self.post_message(ObjectFound(link.resource, row, by_link=True))
+        else:  # a delivery, in the list of its endpoint
+            filters = {via.where: via.equals}
+            self.post_message(
+                LocationOpened(Location(link.resource, filters, str(row.get("id")), row, by_link=True))
+            )
 
     @handles(ObjectFound)
     async def show_object(self, message: ObjectFound) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from textual import work
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -170,6 +172,11 @@ class TokenView(View, can_focus=True):
 
     def shown_path(self) -> str:
         return "/v1/whoami"
+
+    def shown_texts(self) -> Iterator[tuple[str, str]]:
+        """Yield the ids of the credential and of its project."""
+        for name in ("id", "project", "user"):
+            yield name, str((self.whoami or {}).get(name, ""))
 
     def _value(self) -> Cell:
         tokens = self.context.tokens

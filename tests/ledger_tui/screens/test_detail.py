@@ -1,6 +1,7 @@
 """A detail that is longer than the screen: every key that scrolls does, and what is followed is seen."""
 
 import pytest
+from textual.widgets import OptionList
 
 from ledger_tui.widgets.detail_pane import DetailPane
 from tests.ledger_tui.conftest import Dashboards
@@ -28,11 +29,15 @@ async def test_pages_ends_and_lines_of_a_detail_are_scrolled_to(
     async with dashboards.open() as driver:
         pane = await open_long_account(driver)
         assert pane.scroll_y == 0
-        for key in ("pagedown", "space", "down", "j", "end", "pageup", "up", "k", "home"):
-            before = pane.scroll_y
-            await driver.press(key)
-            down = key in ("pagedown", "space", "down", "j", "end")
-            assert (pane.scroll_y > before) if down else (pane.scroll_y < before), key
+        links = pane.query_one("#links", OptionList)
+        up, down = ("pageup", "up", "k", "home"), ("pagedown", "space", "down", "j", "end")
+        # Lines are scrolled by where no other link is in the direction: above the first, below the last.
+        for at, keys in ((links.option_count - 1, down), (0, up)):
+            links.highlighted = at
+            for key in keys:
+                before = pane.scroll_y
+                await driver.press(key)
+                assert (pane.scroll_y > before) if key in down else (pane.scroll_y < before), key
         assert pane.scroll_y == 0
         await driver.press("end")
         await driver.sees("value 59", "→ Its transactions")
