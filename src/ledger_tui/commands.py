@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -12,8 +13,11 @@ from ledger_tui.resources.registry import BY_KIND, resource_of_id
 from ledger_tui.screens.dashboard import Dashboard
 from ledger_tui.state.names import AccountName
 from ledger_tui.state.text import literal
+from ledger_tui.widgets.navigation import Navigation
 
 _NAMED_SCORE = 0.9  # of a match by name, below that of a typed id
+_LEAST_LOOKED_FOR = 3  # characters of a name that is not known, until the server is asked for it
+_TYPING_SECONDS = 0.3
 _NOT_OFFERED = ("move", "open", "newest", "oldest")  # useful only as keys
 
 
@@ -56,12 +60,23 @@ class DashboardCommands(Provider):
             name = f"Open {resource.singular} {literal(wanted)}"
             yield Hit(1.0, Content(name), partial(navigation.open_object, wanted), text=name)
         if navigation is not None and wanted:
-            for named in navigation.named(wanted):
-                kind = "Account" if isinstance(named, AccountName) else "User"
-                name = f"{kind} {literal(named.name)}  {literal(named.id)}"
-                yield Hit(_NAMED_SCORE, Content(name), partial(navigation.open_object, named.id), text=name)
+            for hit in self._named(navigation, wanted):
+                yield hit
         matcher = self.matcher(query)
         for name, run in self._entries():
             score = matcher.match(name)
             if score > 0:
                 yield Hit(score, matcher.highlight(name), run, text=name)
+        if navigation is not None and len(wanted) >= _LEAST_LOOKED_FOR and not navigation.named(wanted):
+            # The palette cancels this when another key is pressed.
+            await asyncio.sleep(_TYPING_SECONDS)
+            await navigation.look_up(wanted)
+            for hit in self._named(navigation, wanted):
+                yield hit
+
+    def _named(self, navigation: Navigation, wanted: str) -> Iterator[Hit]:
+        """Yield the known accounts and users with this text in their name."""
+        for named in navigation.named(wanted):
+            kind = "Account" if isinstance(named, AccountName) else "User"
+            name = f"{kind} {literal(named.name)}  {literal(named.id)}"
+            yield Hit(_NAMED_SCORE, Content(name), partial(navigation.open_object, named.id), text=name)

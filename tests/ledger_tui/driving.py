@@ -72,6 +72,11 @@ class Driver:
         await until(lambda: self.app.keys.all_done, "the effect of the keys")
         await self.pilot.pause(0)  # their effect is on the screen
 
+    async def lists_only(self, account: dict[str, object]) -> None:
+        """Show the transactions of one account, which is then that of a new one too."""
+        self.view.set_filters({"account": str(account["id"])})
+        await until(lambda: self.view.window.loaded)
+
     def turn_live(self) -> None:
         """Make the dashboard treat its key as one of the live mode, whatever the records say."""
         self.app.session._key_mode = Mode.LIVE

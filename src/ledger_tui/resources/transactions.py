@@ -106,9 +106,10 @@ def _detail(record: Record, names: AccountNames) -> Detail:
     )
 
 
-def _prefill(record: Record | None, filters: Filters) -> Mapping[str, str]:
-    account = filters.get("account") or (record or {}).get("account")
-    return {"account": account} if isinstance(account, str) else {}
+def _prefill(_record: Record | None, filters: Filters) -> Mapping[str, str]:
+    # Not the account of the row under the cursor: it would be the user's choice only by accident.
+    account = filters.get("account")
+    return {"account": account} if account is not None else {}
 
 
 async def _read_invoice(api: Api, record: Record) -> Record | str | None:
@@ -203,6 +204,7 @@ TRANSACTIONS = Resource(
             part="transactions.reverse",
         ),
     ),
+    batch="/v1/transactions/batch",
     more=More(_read_invoice, _invoice_section, _to_invoice),
     empty="No transactions here. Press n to post one.",
     account_ids=lambda record: (record.get("account"), record.get("destination")),

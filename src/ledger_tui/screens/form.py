@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -14,7 +13,6 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 from textual.widgets.input import Selection
 
-from ledger_tui.client.errors import ClientError
 from ledger_tui.handlers import handles
 from ledger_tui.messages import (
     Created,
@@ -25,13 +23,12 @@ from ledger_tui.messages import (
     FormRefused,
     FormSent,
     FormUnanswered,
-    NamesLoaded,
 )
 from ledger_tui.resources.base import Field
 from ledger_tui.resources.confirmations import question_of_form
 from ledger_tui.screens.confirm import ConfirmScreen
-from ledger_tui.screens.dialog import Dialog
 from ledger_tui.screens.discard import DiscardScreen
+from ledger_tui.screens.form_names import FormNames
 from ledger_tui.screens.submission import Submission
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.session import Mode, Session
@@ -47,7 +44,7 @@ _LEAVE_IN_FLIGHT = "It was sent and may still succeed. Leave without the answer?
 _LOOK_FIRST = "It may have succeeded: check before you send it again."
 
 
-class FormScreen(Dialog[Created | None]):
+class FormScreen(FormNames):
     """A form, which sends one request: sending again cannot create a second object.
 
     While it is being sent no field can be changed, so that the screen shows what was sent.
@@ -119,19 +116,7 @@ class FormScreen(Dialog[Created | None]):
         self._show_amount_or_lines()
         if empty is not None:
             self._focus_field(empty.name)
-        if any(field.kind == "user" for field in self._form.fields):
-            self._learn_users()
-
-    @work(group="names", exit_on_error=False)
-    async def _learn_users(self) -> None:
-        with suppress(ClientError):  # users can still be given by their ids
-            if await self.submission.learn_users():
-                self.post_message(NamesLoaded())
-
-    @handles(NamesLoaded)
-    def names_loaded(self) -> None:
-        for picker in self.query(PickerField):
-            picker.directory_changed()
+        self.read_names()
 
     def typed(self) -> dict[str, str]:
         """Return the value of each field."""
@@ -187,7 +172,7 @@ class FormScreen(Dialog[Created | None]):
 
     def action_next(self) -> None:
         """Take the picker's choice or move to the next field; in the last field, send the form."""
-        picker, last = self._focused_picker(), self._in_last_field()
+        picker, last = self.focused_picker(), self._in_last_field()
         if picker is not None and picker.take_offered():
             if not last:  # in the last field the user sees the choice before it is sent
                 self.focus_next()
@@ -200,7 +185,7 @@ class FormScreen(Dialog[Created | None]):
         """Return the label of a key in the key bar; that of enter depends on the field."""
         if binding.action != "next":
             return binding.description
-        picker = self._focused_picker()
+        picker = self.focused_picker()
         if picker is not None and picker.offers:
             return "choose"
         return "send" if self._in_last_field() else "next"
@@ -211,15 +196,15 @@ class FormScreen(Dialog[Created | None]):
         else:
             self.focus_previous()
 
-    def _focused_picker(self) -> PickerField | None:
-        return next((picker for picker in self.query(PickerField) if picker.has_focus_within), None)
-
     def _in_last_field(self) -> bool:
         return self.focused is not None and self.focused is self.focus_chain[-1]
 
     def action_send(self) -> None:
-        for entry in self.query(PickerField):
-            entry.take_only()
+        guessed = [entry for entry in self.query(PickerField) if entry.take_only()]
+        if guessed:  # whom it is about is seen before it is sent
+            guessed[0].query_one(Input).focus()
+            self._note("Is this the one that is meant? Then send it once more.", "bold $warning")
+            return
         self._show_errors({})
         self._note("Sending…")
         self._typed_as_sent = self.typed()
@@ -368,6 +353,7 @@ class FormScreen(Dialog[Created | None]):
     def field_changed(self, message: FieldChanged) -> None:
         """Remove a field's error when its value differs from the one that was sent."""
         message.stop()
+        self.look_for_typed()
         self.refresh_bindings()  # enter may now do something else
         for lines in self.query(LinesField):
             lines.show_sum()

@@ -5,7 +5,13 @@ from __future__ import annotations
 from textual.screen import Screen
 
 from ledger_tui.handlers import handles
-from ledger_tui.list_messages import BulkRequested, ColumnsRequested, ProgramRequested, TimesChanged
+from ledger_tui.list_messages import (
+    BatchRequested,
+    BulkRequested,
+    ColumnsRequested,
+    ProgramRequested,
+    TimesChanged,
+)
 from ledger_tui.resources.bulk_questions import bulk_question
 from ledger_tui.state.list_settings import ListSettings
 from ledger_tui.state.window import Record
@@ -85,7 +91,20 @@ class ListDialogs(Screen[None]):
         screen = BulkScreen(message.resource, action, message.records, text, context.api, context.session)
         self.app.push_screen(screen, done)
 
-    # ------------------------------------------------------------------ other programs
+    # ------------------------------------------------------------------ files and other programs
+
+    @handles(BatchRequested)
+    def open_batch(self) -> None:
+        from ledger_tui.screens.batch import BatchScreen
+
+        view, context = self.resource_view, self._view_context
+
+        def closed(posted: int | None) -> None:
+            if posted:
+                view.show_created(None)
+
+        path = view.resource.batch
+        self.app.push_screen(BatchScreen(path, context.api, context.session, context.names), closed)
 
     @handles(ProgramRequested)
     def open_program(self, message: ProgramRequested) -> None:

@@ -21,7 +21,7 @@ from ledger_tui.client.errors import (
     ServerError,
     Unreachable,
 )
-from ledger_tui.client.lists import fetch_page
+from ledger_tui.client.lists import fetch_page, learn_accounts_until, learn_users_until
 from ledger_tui.messages import FormAlreadySent, FormInFlight, FormRefused, FormSent, FormUnanswered
 from ledger_tui.resources.base import Form, Resource
 from ledger_tui.resources.forms import FieldErrors, body_of, changes_of
@@ -150,6 +150,17 @@ class Submission:
                 raise FieldErrors({"account": _SEVERAL if several else _NO_ACCOUNT}) from None
             self._names.learn([answer.record])
         return self._names.currency(account_id)
+
+    async def learn_named(self, name: str, *, users: bool) -> bool:
+        """Read accounts or users until one has `name` in its name; return whether one has.
+
+        Raises ClientError.
+        """
+        if users:
+            await learn_users_until(self._api, self._names, name)
+            return bool(self._names.users.search(name, 1))
+        await learn_accounts_until(self._api, self._names, name)
+        return bool(self._names.search(name, 1))
 
     async def learn_users(self) -> bool:
         """Read the newest users, to be chosen by name; return whether any is new. Raises ClientError."""

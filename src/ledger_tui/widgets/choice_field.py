@@ -1,4 +1,4 @@
-"""A field with a few values, all visible: left, right or space changes it, a first letter chooses one."""
+"""A field with a few values, all visible: the arrows or space change it, a first letter chooses one."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ledger_tui.messages import FieldChanged
 
 class ChoiceField(Widget, can_focus=True):
     BINDINGS = [
-        Binding("left", "step(-1)", "previous", show=False),
-        Binding("right,space", "step(1)", "next", show=False),
+        Binding("left,up", "step(-1)", "previous", show=False),
+        Binding("right,down,space", "step(1)", "next", show=False),
     ]
 
     index: reactive[int] = reactive(0)

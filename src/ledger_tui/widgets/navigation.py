@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from textual import work
 
 from ledger_tui.client.errors import ClientError
+from ledger_tui.client.lists import learn_accounts_until, learn_users_until
 from ledger_tui.handlers import handles
 from ledger_tui.messages import BackRequested, LinkFollowed, LocationOpened, ObjectFound, ObjectNotFound
 from ledger_tui.resources.base import Link, Place, Resource, Via
@@ -214,6 +217,15 @@ class Navigation(Switcher):
     def named(self, text: str) -> list[AccountName | UserName]:
         """Return the loaded accounts and users with this text in their name."""
         return [*self._view_context.names.search(text), *self._view_context.names.users.search(text)]
+
+    async def look_up(self, text: str) -> None:
+        """Read accounts and users until one has this text in its name."""
+        api, names = self._view_context.api, self._view_context.names
+        for read in (learn_accounts_until, learn_users_until):
+            with suppress(ClientError):  # the credential may be allowed to read only one of them
+                await read(api, names, text)
+            if self.named(text):
+                return
 
     @property
     def recent(self) -> RecentObjects:

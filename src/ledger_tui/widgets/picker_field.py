@@ -17,6 +17,7 @@ from ledger_tui.state.names import AccountName, Directory, UserName
 from ledger_tui.state.text import fit, literal
 
 _MOST_SHOWN = 5
+_LEAST_LOOKED_FOR = 2  # characters
 
 
 class PickerField(Vertical):
@@ -51,6 +52,13 @@ class PickerField(Vertical):
         line.display = chosen is not None
         if chosen is not None:
             line.update(Content.styled(f"{literal(chosen.name)} · {literal(_beside(chosen))}", "$muted"))
+
+    @property
+    def looks_for(self) -> str:
+        """The typed part of a name that no known object has; "" when there is nothing to look for."""
+        text = self.value
+        known = self._directory.get(text) or self._matches
+        return "" if known or len(text) < _LEAST_LOOKED_FOR or not self.has_focus_within else text
 
     def directory_changed(self) -> None:
         """Search again, as more objects are known now."""
@@ -95,12 +103,18 @@ class PickerField(Vertical):
         self._choose(highlighted)
         return True
 
-    def take_only(self) -> None:
-        """Choose the object whose whole name was typed, or the only one that matches."""
-        found = self._directory.resolve(self.value)
-        if found is not None and self._directory.get(self.value) is None:
-            self.query_one(Input).value = found.id
-            self._offer("")
+    def take_only(self) -> bool:
+        """Choose the object whose whole name was typed, or the only one that matches.
+
+        Return whether only a part of its name was typed, so that the user has not seen which one it is.
+        """
+        typed = self.value
+        found = self._directory.resolve(typed)
+        if found is None or self._directory.get(typed) is not None:
+            return False
+        self.query_one(Input).value = found.id
+        self._offer("")
+        return bool(found.name.casefold() != typed.casefold())
 
     def action_pick(self, step: int) -> None:
         options = self.query_one(OptionList)

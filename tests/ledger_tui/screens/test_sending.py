@@ -186,6 +186,7 @@ async def test_what_is_wrong_with_a_field_stands_there_however_fast_it_was_sent(
     async with dashboards.open() as driver:
         await driver.press("2")
         await driver.sees("Till")
+        await driver.lists_only(server.accounts[0])
         await driver.press("n", "tab")
         await driver.burst(*"abc", "ctrl+s")
         await driver.sees("✕ Write")

@@ -1,0 +1,70 @@
+"""Accounts and users are chosen by part of their name, also those that were not read yet."""
+
+from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import until
+
+
+async def test_the_only_account_of_a_name_is_taken_by_sending(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Dollars, New York", "USD")
+    server.add_account("Till", "EUR")
+    async with dashboards.open() as driver:
+        await until(lambda: driver.app.names.search("dollar"))
+        await driver.press("2", "n")
+        await driver.type("dollar")
+        await driver.sees("Dollars, New York")
+        await driver.press("tab", "tab")
+        await driver.type("5")
+        await driver.press("ctrl+s")
+        await driver.sees("Is this the one that is meant?", "Dollars, New York · USD")
+        assert not server.transactions
+        await driver.press("ctrl+s")
+        await driver.sees("Posted txn_", "+5.00  USD")
+    assert [t["account"] for t in server.transactions] == [server.accounts[0]["id"]]
+
+
+async def test_of_several_accounts_none_is_guessed(server: ContractServer, dashboards: Dashboards) -> None:
+    for name in ("Dollars, New York", "Dollars, Boston"):
+        server.add_account(name, "USD")
+    async with dashboards.open() as driver:
+        await until(lambda: len(driver.app.names.search("dollar")) == 2)
+        await driver.press("2", "n")
+        await driver.type("dollar")
+        await driver.press("tab", "tab")
+        await driver.type("5")
+        await driver.press("ctrl+s")
+        await driver.sees("✕ Several accounts match: choose one.")
+    assert not server.transactions
+
+
+async def test_an_account_that_was_not_read_yet_is_found_by_typing_its_name(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Operating, Kuwait", "KWD")
+    for number in range(120):  # more than the page that is read at the start
+        server.add_account(f"Shop {number}")
+    async with dashboards.open() as driver:
+        await until(lambda: driver.app.names.search("shop"))
+        await driver.press("2", "n")
+        await driver.type("kuwait")
+        await driver.sees("Operating, Kuwait        KWD")
+        await driver.press("down", "enter")
+        await driver.sees("Operating, Kuwait · KWD")
+        await driver.press("escape", "escape", "ctrl+p")
+        await driver.type("shop 7")
+        await driver.sees("Account Shop 7")
+
+
+async def test_the_palette_finds_accounts_that_were_not_read_yet(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Operating, Kuwait", "KWD")
+    for number in range(120):
+        server.add_account(f"Shop {number}")
+    async with dashboards.open() as driver:
+        await until(lambda: driver.app.names.search("shop"))
+        await driver.press("ctrl+p")
+        await driver.type("kuwait")
+        await driver.sees("Account Operating, Kuwait")
