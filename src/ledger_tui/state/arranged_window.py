@@ -118,7 +118,9 @@ class ArrangedWindow(Window):
         last = min(top + height, len(self))
         first = min(top + 1, last)
         shown = f"{first:,}–{last:,} of {len(self):,}" if first < last else f"{last:,} of {len(self):,}"
-        return shown + (f" among {self.resident:,} loaded" if self.searches or self.has_older else "")
+        if self.searches:
+            return f"{shown} among {self.resident:,} loaded"
+        return f"{shown} loaded" if self.has_older else shown
 
     def replace(self, record: Record) -> bool:
         if not self.arranged:

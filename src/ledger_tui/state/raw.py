@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from ledger_tui.state.text import literal
 from ledger_tui.state.traffic import masked
 
 
@@ -20,11 +19,6 @@ def json_text(value: Any) -> str:
     except UnicodeEncodeError:  # JSON allows a lone surrogate, but it cannot be encoded
         text = json.dumps(value, indent=2)
     return masked(text)
-
-
-def literal_lines(text: str) -> list[str]:
-    """Return its lines, safe to draw."""
-    return [literal(line) for line in text.split("\n")]
 
 
 class FoundId(NamedTuple):

@@ -100,7 +100,7 @@ class Caption(Widget):
 
     def _empty(self) -> str:
         list_ = self._list
-        if not (list_.filters or list_.text or list_.window.searches):
+        if not (list_.filters or list_.text):
             return list_.resource.empty
         if list_.window.searches and list_.window.has_older:
             return "Nothing yet; m looks in older rows."

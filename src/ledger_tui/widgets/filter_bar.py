@@ -82,7 +82,7 @@ class FilterBar(Vertical):
         yield Static(id="filter-hint")
 
     def on_mount(self) -> None:
-        self._pause = self.set_timer(_PAUSE_SECONDS, self._paused, pause=True)
+        self._pause = self.set_interval(_PAUSE_SECONDS, self._paused, pause=True)
 
     @property
     def line(self) -> str:
@@ -148,6 +148,8 @@ class FilterBar(Vertical):
         """Show only the loaded rows with the typed text, and say how many they are."""
         text = self.line if self._is_text else ""
         self._list.narrow(text)
+        if text and self._offers and not len(self._list.window):  # the beginning of a filter's name
+            self._list.narrow(text := "")
         if not text:
             return
         window, named = self._list.window, f"“{literal(text)}”"
@@ -251,6 +253,7 @@ class FilterBar(Vertical):
             self._find()
 
     def _find(self) -> None:
+        self._offers = []
         self._narrow()
         window = self._list.window
         if len(window) or window.has_older:

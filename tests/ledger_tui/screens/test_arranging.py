@@ -40,7 +40,7 @@ async def test_loaded_rows_are_sorted_and_columns_chosen_and_kept(
         await driver.press("O", "down", "down", "enter")
         await driver.sees("amount            ▲ sorted", "the rows that are loaded are sorted")
         await driver.press("enter", "down", "down", "space", "escape")
-        await driver.sees("amount ▼", "by amount ▼", "among 100 loaded")
+        await driver.sees("amount ▼", "by amount ▼", "of 100 loaded")
         assert "account" not in driver.text()
         amounts = [
             (r["amount"] if r["type"] == "credit" else -r["amount"]) for _n, r in driver.view.window.at_hand()

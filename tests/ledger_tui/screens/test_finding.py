@@ -37,6 +37,10 @@ async def test_a_text_narrows_the_loaded_rows_while_it_is_typed(
         await driver.press("slash")
         await driver.type("EV")
         await driver.sees("2 of 4 loaded rows match “EV”; enter keeps them")
+        await driver.type("eni")
+        await driver.sees("1 of 4 loaded rows match “EVeni”")
+        await driver.press("backspace", "backspace", "backspace")
+        await driver.sees("2 of 4 loaded rows match “EV”")
         assert names_shown(driver) == ["Revenue", "Evening bar"]
         await driver.press("escape")  # as it was
         assert len(names_shown(driver)) == 4

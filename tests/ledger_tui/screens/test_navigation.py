@@ -226,3 +226,25 @@ async def test_a_small_terminal_and_a_large_one_show_every_dialog(
                 await driver.sees(text)
                 await driver.press("escape")
                 await driver.sees_no_more(text)
+
+
+async def test_json_is_folded_and_searched(server: ContractServer, dashboards: Dashboards) -> None:
+    account = server.add_account("Till")
+    account["metadata"] = {"team": "north", "region": "eu"}
+    async with dashboards.open() as driver:
+        await driver.press("J")
+        await driver.sees('"team": "north"', "⏎ fold", "/ search")
+        await driver.press("minus")
+        await driver.sees('"metadata": { … 2 }')
+        await driver.press("slash")
+        await driver.type("REGION")
+        await driver.sees('"region": "eu"', "1 line has it")
+        await driver.press("enter", "left")
+        await driver.sees('"metadata": { … 2 }')
+        await driver.press("enter")
+        await driver.sees('"team": "north"')
+        await driver.press("slash")
+        await driver.type("nowhere")
+        await driver.sees("✕ no line has it")
+        await driver.press("escape", "escape")
+        assert driver.app.screen is driver.app.dashboard
