@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bench.books import Books, make_books
 from bench.runs import Result, compare, say
-from ledger_engine.database import Columns, Parameters, Row, Unit, Value
+from ledger_engine.database import Columns, Parameters, Prints, Row, Unit, Value
 from ledger_engine.database.connection import connect
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.ledger import transactions
@@ -58,8 +58,16 @@ class RecordingUnit:
     def new_id(self, prefix: str) -> str:
         return self._unit.new_id(prefix)
 
-    def inspect(self) -> list[str]:
-        return self._unit.inspect()
+    def columns(
+        self, expressions: Columns, source: str, parameters: Parameters = NO_PARAMETERS, /
+    ) -> list[str]:
+        return self._unit.columns(expressions, source, parameters)
+
+    def inspect(self, *, thorough: bool = True) -> list[str]:
+        return self._unit.inspect(thorough=thorough)
+
+    def prints(self, tell: Callable[[int], None], /) -> Prints | None:
+        return self._unit.prints(tell)
 
     def announce(self, topic: str) -> None:
         self._unit.announce(topic)

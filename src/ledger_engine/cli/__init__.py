@@ -3,7 +3,7 @@
 import click
 
 from ledger_engine import __version__
-from ledger_engine.cli import apps, data, events, keys, listen, projects, serve, users, webhooks
+from ledger_engine.cli import apps, data, events, keys, listen, projects, serve, users, verify, webhooks
 from ledger_engine.cli.group import OneLineErrors
 
 
@@ -24,7 +24,7 @@ main.add_command(webhooks.webhooks)
 main.add_command(events.events)
 main.add_command(listen.listen)
 main.add_command(data.seed)
-main.add_command(data.verify)
+main.add_command(verify.verify)
 main.add_command(data.backup)
 main.add_command(data.restore)
 main.add_command(data.recover)

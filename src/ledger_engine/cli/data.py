@@ -1,4 +1,4 @@
-"""`ledger-engine seed`, `verify`, `backup`, `restore` and `recover`: commands on a whole ledger."""
+"""`ledger-engine seed`, `backup`, `restore` and `recover`: commands on a whole ledger."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import click
 
 from ledger_engine.cli import options
 from ledger_engine.cli.running import print_json, project_or_first, say
-from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.printable import printable
 from ledger_engine.core.settings import make_folder
 from ledger_engine.database import T
@@ -76,31 +75,6 @@ async def _show(work: Coroutine[Any, Any, T], progress: Progress, steps: int, na
             await asyncio.wait({loading}, timeout=_PROGRESS_S)
             bar.update(progress.done - bar.pos)
     return await loading
-
-
-@click.command()
-@options.database
-@options.as_json
-def verify(database: Path, as_json: bool) -> None:
-    """Compute every balance from the transactions again, and compare.
-
-    Checks every other stored result as well. Exits with 1 and names the first wrong row, if there is one.
-    """
-    from ledger_engine.database.backup import look
-    from ledger_engine.upkeep import audit
-
-    try:
-        report = look(database, audit.verify)
-    except StorageUnavailable as error:
-        if not as_json:
-            raise
-        report = audit.unreadable(error.message)
-    if as_json:
-        print_json({"ok": report.fault is None, **asdict(report)})
-    elif report.fault is None:
-        say(f"The books are correct: {_counts(report)}.")
-    if report.fault is not None:
-        raise click.ClickException(report.fault.message)
 
 
 @click.command()
@@ -169,16 +143,17 @@ def _print_copied(file: Path, report: Report, as_json: bool, more: dict[str, Any
     if as_json:
         print_json({**more, **asdict(report)})
     else:
-        say(f"{file}: {_counts(report)}, checked.")
+        say(f"{file}: {counts(report)}, checked.")
 
 
-def _counts(report: Report) -> str:
-    counts = {
+def counts(report: Report) -> str:
+    """Return how many records were checked, in words."""
+    counted = {
         "accounts": report.accounts,
         "transactions": report.transactions,
         "invoices": report.invoices,
     }
-    return ", ".join(_count(count, kind) for kind, count in counts.items())
+    return ", ".join(_count(count, kind) for kind, count in counted.items())
 
 
 def _count(count: int, kind: str) -> str:

@@ -8,6 +8,7 @@ parameters over TEXT and INTEGER columns; what differs between engines is a meth
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from ledger_engine.sharing import Outcome
@@ -23,6 +24,29 @@ class Row(Protocol):
 
     def __getitem__(self, key: str | int, /) -> Any: ...
     def keys(self) -> list[str]: ...
+
+
+@dataclass(slots=True)
+class Prints:
+    """Fingerprints of what the indexes of transactions contain.
+
+    Each is a sum, over the entries, of the product of the hashes of an entry's values and the `weight` of its
+    book. It does not depend on the order, and a missing, foreign or altered entry changes it. They are
+    compared within one process, as Python's hashes differ from one to the next.
+    """
+
+    by_account: int = 0
+    credits_by_account: int = 0
+    debits_by_account: int = 0
+    credits_by_type: int = 0
+    debits_by_type: int = 0
+    by_transfer: int = 0
+    by_reversed: int = 0
+
+
+def weight(book: int) -> int:
+    """Return the factor of a book in `Prints`, which is different for each, and never 0."""
+    return 2 * book + 1
 
 
 class Unit(Protocol):
@@ -56,8 +80,27 @@ class Unit(Protocol):
         """Return an id that sorts after all earlier ones of its prefix."""
         ...
 
-    def inspect(self) -> list[str]:
-        """Return the faults that the storage finds in its files, a sentence each; [] without any."""
+    def columns(self, expressions: Columns, source: str, parameters: Parameters = ..., /) -> list[str]:
+        """Return for each expression its values over the rows of `source`, with commas between, without NULL.
+
+        `source` is a table with a condition, whose rows are read in the order of its key. For statements that
+        read very many rows: it takes a third of the time of `execute`. No value may have a comma.
+        """
+        ...
+
+    def inspect(self, *, thorough: bool = True) -> list[str]:
+        """Return the faults that the storage finds in its files, a sentence each; [] without any.
+
+        Unless it is thorough it leaves out what takes longest: whether transactions and events are in order,
+        name rows that exist, and agree with their indexes. `prints` is for the last.
+        """
+        ...
+
+    def prints(self, tell: Callable[[int], None], /) -> Prints | None:
+        """Return the fingerprints of the indexes of transactions, None when an index is out of order.
+
+        `tell` is called with the numbers of entries read.
+        """
         ...
 
     def first_not_an_object(self, table: str, column: str) -> str | None:

@@ -21,7 +21,7 @@ from ledger_engine.database.unit import SqliteUnit
 
 _CACHE_KB = 65_536  # with less, an audit of a large file reads the same pages repeatedly
 _SMALLEST_PAGE = 512
-_OLDER = (
+OLDER = (
     "the ledger was written by an older version, and lacks what this one checks;"
     " `ledger-engine projects list` brings it up to date, as `serve` does"
 )
@@ -36,7 +36,7 @@ def copy(source: Path, target: Path) -> None:
     """
     make_private(target)
     try:
-        with closing(_open(source)) as connection:
+        with closing(open_to_read(source)) as connection:
             _copy(connection, target)
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{source}: {error}") from error
@@ -68,7 +68,7 @@ def fold(database: Path, target: Path, *, alone: bool) -> int:
 def look(file: Path, work: Work[T]) -> T:
     """Run a reading work on a file that nobody uses, without changing it. Raises StorageUnavailable."""
     try:
-        with closing(_open(file)) as connection:
+        with closing(open_to_read(file)) as connection:
             connection.row_factory = sqlite3.Row
             connection.execute("BEGIN")
             try:
@@ -76,7 +76,7 @@ def look(file: Path, work: Work[T]) -> T:
             except sqlite3.OperationalError:
                 if migrations.is_up_to_date(connection):
                     raise
-                raise StorageUnavailable(_OLDER) from None
+                raise StorageUnavailable(OLDER) from None
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{file}: {error}") from error
 
@@ -204,12 +204,12 @@ def _give_up_log(connection: sqlite3.Connection, file: Path) -> None:
         raise StorageUnavailable(f"{file}: its log could not be moved into it")
 
 
-def _open(file: Path) -> sqlite3.Connection:
+def open_to_read(file: Path) -> sqlite3.Connection:
     """Open a connection that only reads and never checkpoints. Raises StorageUnavailable."""
     require_own_log(file)
     if not file.is_file():
         raise StorageUnavailable(f"there is no file {file}")
-    connection = sqlite3.connect(file, isolation_level=None)
+    connection = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
     connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
     connection.execute("PRAGMA wal_autocheckpoint=0")
     connection.execute("PRAGMA query_only=ON")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.database import Columns, Parameters, Row, Value
-
-FAULTS_MAX = 10  # one proves the damage; more than ten do not help
+from ledger_engine.database import Columns, Parameters, Prints, Row, Value, inspection
 
 _NOTHING: Parameters = {}  # a dict, as sqlite3 accepts no MappingProxyType
 
@@ -48,15 +46,16 @@ class SqliteUnit:
     def new_id(self, prefix: str) -> str:
         return self._ids.new(prefix, self._now)
 
-    def inspect(self) -> list[str]:
-        found = [
-            str(row[0]) for row in self.execute(f"PRAGMA integrity_check({FAULTS_MAX})") if row[0] != "ok"
-        ]
-        for row in self.execute("PRAGMA foreign_key_check"):
-            found.append(f"row {row[1]} of {row[0]} refers to a missing row of {row[2]}")
-            if len(found) >= FAULTS_MAX:
-                break
-        return found
+    def columns(self, expressions: Columns, source: str, parameters: Parameters = _NOTHING, /) -> list[str]:
+        selected = ", ".join(f"group_concat({each})" for each in expressions)
+        (row,) = self._connection.execute(f"SELECT {selected} FROM {source}", parameters).fetchall()
+        return ["" if text is None else str(text) for text in row]
+
+    def inspect(self, *, thorough: bool = True) -> list[str]:
+        return inspection.inspect(self._connection, thorough=thorough)
+
+    def prints(self, tell: Callable[[int], None], /) -> Prints | None:
+        return inspection.prints(self._connection, tell)
 
     def first_not_an_object(self, table: str, column: str) -> str | None:
         row = self.first(

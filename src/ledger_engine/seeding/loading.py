@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -12,7 +12,7 @@ from ledger_engine.core.clock import DAY, iso
 from ledger_engine.core.errors import Conflict, DuplicateIdempotencyKey, LedgerError, StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Columns, Parameters, Row, Unit, Value
+from ledger_engine.database import Columns, Parameters, Prints, Row, Unit, Value
 from ledger_engine.database.books import condition_on
 from ledger_engine.seeding.entries import DataSet
 from ledger_engine.seeding.fields import BadDataSet
@@ -52,8 +52,14 @@ class UnitInThePast:
     def new_id(self, prefix: str) -> str:
         return self._ids.new(prefix, self.now)
 
-    def inspect(self) -> list[str]:
-        return self._unit.inspect()
+    def columns(self, expressions: Columns, source: str, parameters: Parameters = _NOTHING, /) -> list[str]:
+        return self._unit.columns(expressions, source, parameters)
+
+    def inspect(self, *, thorough: bool = True) -> list[str]:
+        return self._unit.inspect(thorough=thorough)
+
+    def prints(self, tell: Callable[[int], None], /) -> Prints | None:
+        return self._unit.prints(tell)
 
     def first_not_an_object(self, table: str, column: str) -> str | None:
         return self._unit.first_not_an_object(table, column)

@@ -57,10 +57,17 @@ def test_a_data_set_says_what_it_loaded(command: Command) -> None:
     assert done.stderr == ""
 
 
-def test_in_a_terminal_a_bar_shows_how_far_it_has_come(database: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "label"), [(("seed", "minimal"), b"Loading minimal"), (("verify",), b"Verifying")]
+)
+def test_in_a_terminal_a_bar_shows_how_far_it_has_come(
+    command: Command, database: Path, words: tuple[str, ...], label: bytes
+) -> None:
+    if words == ("verify",):
+        command("seed", "minimal")
     terminal, stderr = pty.openpty()
-    words = [sys.executable, "-m", "ledger_engine", "seed", "minimal", "--database", str(database)]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=stderr) as process:
+    started = [sys.executable, "-m", "ledger_engine", *words, "--database", str(database)]
+    with subprocess.Popen(started, stdout=subprocess.DEVNULL, stderr=stderr) as process:
         os.close(stderr)
         seen = b""
         # A terminal that nobody writes to any more ends with an error.
@@ -69,7 +76,7 @@ def test_in_a_terminal_a_bar_shows_how_far_it_has_come(database: Path) -> None:
                 seen += more
     os.close(terminal)
     assert process.returncode == 0
-    assert b"Loading minimal" in seen
+    assert label in seen
     assert b"100%" in seen
 
 
@@ -130,6 +137,35 @@ def test_a_file_that_cannot_be_read_is_told_to_a_program_too(command: Command, d
     report = json.loads(command("verify", "--json", status=1).stdout)
     assert report["ok"] is False
     assert report["fault"]["check"] == "the storage is sound"
+
+
+def test_after_a_saved_point_only_what_came_later_is_read(
+    command: Command, run_json: RunJson, database: Path, tmp_path: Path
+) -> None:
+    command("seed", "minimal")
+    point = str(tmp_path / "proven.json")
+    whole = run_json("verify", "--save", point)
+    since = run_json("verify", "--since", point, "--save", point)
+    assert since.pop("since").endswith("Z")
+    assert since == whole
+    assert "were proven before" in only_line(command("verify", "--since", point).stdout)
+    change(database, "UPDATE settlements SET balance = balance + 1")
+    before = Path(point).read_bytes()
+    assert "the settlement in" in only_line(
+        command("verify", "--since", point, "--save", point, status=1).stderr
+    )
+    assert Path(point).read_bytes() == before
+
+
+def test_a_point_is_never_written_over_something_else(
+    command: Command, database: Path, tmp_path: Path
+) -> None:
+    command("seed", "minimal")
+    before = database.read_bytes()
+    assert "is not a proven point" in only_line(command("verify", "--save", str(database), status=1).stderr)
+    assert database.read_bytes() == before
+    done = command("verify", "--save", str(tmp_path / "none" / "p.json"), status=1)
+    assert "There is no folder" in only_line(done.stderr)
 
 
 def test_a_ledger_comes_back_from_its_backup(command: Command, run_json: RunJson, tmp_path: Path) -> None:

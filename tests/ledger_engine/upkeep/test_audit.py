@@ -20,7 +20,7 @@ from ledger_engine.seeding import seed_files
 from ledger_engine.seeding.loading import Progress, load
 from ledger_engine.seeding.reading import read
 from ledger_engine.seeding.steps import steps_of
-from ledger_engine.upkeep import audit
+from ledger_engine.upkeep import audit, checks
 from ledger_engine.upkeep.audit import Report
 
 
@@ -316,13 +316,13 @@ def test_every_check_of_the_audit_can_fail() -> None:
     expected = {check for _, check in SPOILED.values()}
     # Each row of it is a sum of rows that have a check of their own, which comes first.
     implied = {"the books sum to zero"}
-    names = {check.name for check in (*audit.CHECKS, *audit.SUMS)} | {audit.OBJECTS_CHECK}
+    names = {check.name for check in (*checks.CHECKS, *checks.SUMS)} | {checks.OBJECTS_CHECK}
     assert names - expected == implied
 
 
 def test_the_books_are_summed_apart_from_the_settlements(ledger: Path) -> None:
     spoil(ledger, "UPDATE settlements SET balance = balance + 7 WHERE currency = 'EUR'")
-    (check,) = [check for check in audit.CHECKS if check.name == "the books sum to zero"]
+    (check,) = [check for check in checks.CHECKS if check.name == "the books sum to zero"]
     (row,) = look(ledger, lambda unit: unit.execute(check.sql))
     assert (row["currency"], row["total"]) == ("EUR", 7)
 

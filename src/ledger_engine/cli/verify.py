@@ -1,0 +1,111 @@
+"""`ledger-engine verify`: the audit as a command, with its progress."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ledger_engine.cli import options
+from ledger_engine.cli.data import counts
+from ledger_engine.cli.running import print_json, say
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.database import T
+
+if TYPE_CHECKING:
+    from ledger_engine.upkeep.audit import Report
+    from ledger_engine.upkeep.points import Point
+
+_PROGRESS_S = 0.1  # seconds between two updates of the progress bar
+# For SQLite's check, the pass over the transactions, the indexes, and the checks that are statements.
+_THREADS = 4
+
+
+@click.command()
+@click.option(
+    "--since",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Read only the transactions after the proven point in FILE.",
+)
+@click.option(
+    "--save",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write to FILE how far the ledger is proven, for --since.",
+)
+@options.database
+@options.as_json
+def verify(since: Path | None, save: Path | None, database: Path, as_json: bool) -> None:
+    """Compute every balance from the transactions again, and compare.
+
+    Checks every other stored result as well. Exits with 1 and names the first wrong row, if there is one.
+    With --since the transactions up to a proven point are not read again.
+    """
+    from ledger_engine.upkeep import audit, points
+
+    if save is not None:
+        points.require_replaceable(save)
+    point = None if since is None else points.read(since)
+    try:
+        report, proven = _audit(database, point)
+    except StorageUnavailable as error:
+        if not as_json:
+            raise
+        report, proven = audit.unreadable(error.message), None
+    if save is not None and proven is not None:
+        points.save(proven, save)
+    if as_json:
+        more: dict[str, Any] = {} if point is None else {"since": point.at}
+        print_json({"ok": report.fault is None, **asdict(report), **more})
+    elif report.fault is None:
+        after = "" if point is None else f", of which those until {point.at} were proven before"
+        say(f"The books are correct: {counts(report)}{after}.")
+    if report.fault is not None:
+        raise click.ClickException(report.fault.message)
+
+
+def _audit(database: Path, point: Point | None) -> tuple[Report, Point | None]:
+    """Run the audit in several threads and show its progress on stderr."""
+    from ledger_engine.database.snapshot import open_snapshot
+    from ledger_engine.upkeep import audit
+
+    read, lock = [0], threading.Lock()
+    with open_snapshot(database, _THREADS) as snapshot:
+
+        def tell(rows: int) -> None:
+            snapshot.require_open()
+            with lock:
+                read[0] += rows
+
+        if point is not None:
+            return audit.verify_since(snapshot.start, point, tell)
+        if not sys.stderr.isatty():  # it is left to the one line of an error
+            return audit.verify_all(snapshot.start, tell)
+        rows = audit.READINGS * snapshot.start(audit.count_transactions).result()
+        done = _in_thread(lambda: audit.verify_all(snapshot.start, tell))
+        with click.progressbar(length=max(1, rows), label="Verifying", file=sys.stderr) as bar:
+            while not wait((done,), timeout=_PROGRESS_S).done:
+                bar.update(min(read[0], rows - 1) - bar.pos)
+            bar.update(max(1, rows) - bar.pos)
+        return done.result()
+
+
+def _in_thread(work: Callable[[], T]) -> Future[T]:
+    """Run the work in a thread that is not waited for at the end."""
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return done

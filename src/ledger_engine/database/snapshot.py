@@ -1,0 +1,112 @@
+"""Several threads that read one snapshot of a file, each on a connection of its own."""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from ledger_engine.core.clock import SystemClock
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.ids import IdSource
+from ledger_engine.database import T, Work
+from ledger_engine.database.backup import OLDER, open_to_read
+from ledger_engine.database.migrations import is_up_to_date
+from ledger_engine.database.unit import SqliteUnit
+
+_TRIES = 200
+_INTERRUPTED_EVERY_S = 0.02
+_CACHE_KB = 16_384  # for each connection
+
+
+class Snapshot:
+    """A snapshot of a file. Open with `open_snapshot`."""
+
+    def __init__(self, connections: list[sqlite3.Connection]) -> None:
+        self._connections = connections
+        self._free: queue.SimpleQueue[SqliteUnit] = queue.SimpleQueue()
+        for connection in connections:
+            self._free.put(SqliteUnit(connection, SystemClock(), IdSource()))
+        self._threads = ThreadPoolExecutor(len(connections), thread_name_prefix="ledger-snapshot")
+        self._closed = threading.Event()
+        self._started: list[Future[Any]] = []
+
+    def start(self, work: Work[T], /) -> Future[T]:
+        """Run a work that reads, beside the others."""
+        started = self._threads.submit(self._run, work)
+        self._started.append(started)
+        return started
+
+    def require_open(self) -> None:
+        """Raise StorageUnavailable once the snapshot is being closed; long works call it now and then."""
+        if self._closed.is_set():
+            raise StorageUnavailable("it is being closed")
+
+    def close(self) -> None:
+        """End the works that still run, and their threads."""
+        self._closed.set()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        # Again and again: only a statement that is running is interrupted.
+        while not all(each.done() for each in self._started):
+            for connection in self._connections:
+                connection.interrupt()
+            wait(self._started, timeout=_INTERRUPTED_EVERY_S)
+
+    def _run(self, work: Work[T]) -> T:
+        self.require_open()
+        unit = self._free.get()
+        try:
+            return work(unit)
+        finally:
+            self._free.put(unit)
+
+
+@contextmanager
+def open_snapshot(file: Path, threads: int) -> Iterator[Snapshot]:
+    """Open a file for this many threads that all see the same state of it, without changing it.
+
+    Where others write so often that no two connections see the same, there is one thread. Raises
+    StorageUnavailable.
+    """
+    try:
+        with ExitStack() as stack:
+            connections = [stack.enter_context(closing(open_to_read(file))) for _ in range(threads)]
+            snapshot = Snapshot(_on_one_state(stack.enter_context(closing(open_to_read(file))), connections))
+            stack.callback(snapshot.close)
+            for connection in connections:
+                connection.row_factory = sqlite3.Row
+                connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
+            try:
+                yield snapshot
+            except sqlite3.OperationalError:
+                if is_up_to_date(connections[0]):
+                    raise
+                raise StorageUnavailable(OLDER) from None
+    except sqlite3.Error as error:
+        raise StorageUnavailable(f"{file}: {error}") from error
+
+
+def _on_one_state(
+    watch: sqlite3.Connection, connections: list[sqlite3.Connection]
+) -> list[sqlite3.Connection]:
+    """Begin a transaction on each connection, all on the same state of the file; return these connections.
+
+    They are, if nothing was committed from before the first began until after the last: then the number by
+    which a connection is told of others' commits has not changed.
+    """
+    for _ in range(_TRIES):
+        before = watch.execute("PRAGMA data_version").fetchone()
+        for connection in connections:
+            connection.execute("BEGIN")
+            connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+        if watch.execute("PRAGMA data_version").fetchone() == before:
+            return connections
+        for connection in connections:
+            connection.execute("ROLLBACK")
+    connections[0].execute("BEGIN")
+    return connections[:1]

@@ -1,0 +1,122 @@
+"""An index that does not fit its table is found, though no row is looked up in it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ledger_engine.access import projects
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database import Unit, inspection
+from ledger_engine.database.backup import look
+from ledger_engine.database.engine import open_engine
+from ledger_engine.ledger import accounts, transactions, users
+from ledger_engine.ledger.transactions import NewTransaction
+from ledger_engine.upkeep import audit, checks
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sound") / "ledger.db"
+
+    def fill(unit: Unit) -> None:
+        tenant = Tenant(projects.first_or_new(unit)[0].id, livemode=False)
+        held = [accounts.create(unit, tenant, accounts.NewAccount(name, "EUR", {})).id for name in ("A", "B")]
+        posted = [
+            transactions.post(unit, tenant, NewTransaction(held[number % 2], 5, "credit"))
+            for number in range(20)
+        ]
+        transactions.post(unit, tenant, NewTransaction(held[0], 5, "debit", None, held[1]))
+        transactions.reverse(unit, tenant, posted[3].id)
+        users.create(unit, tenant, users.NewUser("Ada", "ada@example.com", "owner"))
+
+    async def make() -> None:
+        engine = open_engine(path)
+        await engine.write(fill)
+        await engine.close()
+
+    asyncio.run(make())
+    return path
+
+
+@pytest.fixture
+def ledger(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(sound, tmp_path))
+
+
+def change_beside_index(path: Path, index: str, sql: str) -> None:
+    """Change a table while its index is taken out of the schema, so that the index stays as it is."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA writable_schema=ON")
+        row = connection.execute("SELECT * FROM sqlite_master WHERE name = ?", (index,)).fetchone()
+        connection.execute("DELETE FROM sqlite_master WHERE name = ?", (index,))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA foreign_keys=OFF")
+        assert connection.execute(sql).rowcount == 1
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.execute("INSERT INTO sqlite_master VALUES (?, ?, ?, ?, ?)", row)
+
+
+LAST = "(SELECT max(id) FROM transactions WHERE {})"
+# The last transaction is a reversal, and a debit.
+CHANGES = {
+    "transactions_by_account": "account = (SELECT min(account) FROM transactions)"
+    f" WHERE id = {LAST.format('account > (SELECT min(account) FROM transactions)')}",
+    "transactions_by_account_and_type": f"type = 'credit' WHERE id = {LAST.format('true')}",
+    "transactions_by_type": f"type = 'credit' WHERE id = {LAST.format('true')}",
+    "transactions_by_transfer": f"transfer = 'txn_x' WHERE id = {LAST.format('transfer IS NOT NULL')}",
+    "transactions_reversed_once": f"reverses = 'txn_x' WHERE id = {LAST.format('reverses IS NOT NULL')}",
+}
+
+
+@pytest.mark.parametrize("index", CHANGES)
+def test_a_row_that_is_not_as_in_its_index_is_found_and_named(ledger: Path, index: str) -> None:
+    change_beside_index(ledger, index, f"UPDATE transactions SET {CHANGES[index]}")
+    assert look(ledger, lambda unit: unit.inspect(thorough=False)) == [], "the quick check leaves it out"
+    fault = look(ledger, audit.verify).fault
+    assert fault is not None
+    assert fault.check == checks.SOUND
+    assert f"missing from index {index}" in fault.message
+
+
+def test_an_event_about_a_user_that_is_not_as_in_its_index_is_found(ledger: Path) -> None:
+    sql = "UPDATE events SET object = 'usr_x' WHERE type = 'user.created'"
+    change_beside_index(ledger, "events_about_users", sql)
+    (sentence,) = look(ledger, lambda unit: unit.inspect(thorough=False))
+    assert "missing from index events_about_users" in sentence
+
+
+def test_an_entry_without_a_transaction_is_found(ledger: Path) -> None:
+    change_beside_index(
+        ledger, "transactions_by_type", f"DELETE FROM transactions WHERE id = {LAST.format('true')}"
+    )
+    fault = look(ledger, audit.verify).fault
+    assert fault is not None
+    assert "transactions_by_type" in fault.message
+
+
+def test_the_indexes_are_the_same_read_in_parts(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = look(ledger, lambda unit: unit.prints(lambda rows: None))
+    assert at_once is not None
+    monkeypatch.setattr(inspection, "ENTRIES_AT_ONCE", 3)
+    told: list[int] = []
+    assert look(ledger, lambda unit: unit.prints(told.append)) == at_once
+    assert sum(told) == 3 * look(ledger, audit.count_transactions)
+
+
+def test_the_indexes_are_read_without_the_table_or_sorting(ledger: Path) -> None:
+    with closing(sqlite3.connect(ledger)) as connection:
+        asked: list[str] = []
+        connection.set_trace_callback(asked.append)
+        inspection.prints(connection, lambda rows: None)
+        connection.set_trace_callback(None)
+        grouped = [sql for sql in asked if "group_concat" in sql and "by_type" not in sql]
+        assert grouped
+        for sql in grouped:
+            (plan,) = connection.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall()
+            assert "COVERING INDEX" in plan[3], plan

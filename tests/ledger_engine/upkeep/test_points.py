@@ -1,0 +1,181 @@
+"""After a proven point only what came later is read, and the point must be the ledger's own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from concurrent.futures import Future
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ledger_engine.access import projects
+from ledger_engine.core.errors import Conflict
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database import T, Unit, Work
+from ledger_engine.database.backup import look
+from ledger_engine.database.engine import open_engine
+from ledger_engine.ledger import accounts, transactions
+from ledger_engine.ledger.transactions import NewTransaction, Transaction
+from ledger_engine.upkeep import audit, points
+from ledger_engine.upkeep.audit import Report
+from ledger_engine.upkeep.points import Point
+from tests.made_once import put_empty_ledger
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return put_empty_ledger(tmp_path / "ledger.db")
+
+
+def post(path: Path, livemode: bool = False) -> list[Transaction]:
+    """Post some transactions on new accounts, among them a transfer and a reversal."""
+
+    def work(unit: Unit) -> list[Transaction]:
+        tenant = Tenant(projects.first_or_new(unit)[0].id, livemode=livemode)
+        listed = accounts.page(unit, tenant, accounts.PageRequest()).items
+        held = [each.id for each in listed] + [
+            accounts.create(unit, tenant, accounts.NewAccount(name, "EUR", {})).id for name in ("A", "B")
+        ]
+        posted = [transactions.post(unit, tenant, NewTransaction(account, 7, "credit")) for account in held]
+        posted.append(transactions.post(unit, tenant, NewTransaction(held[0], 5, "debit", None, held[1])))
+        posted.append(transactions.reverse(unit, tenant, posted[0].id))
+        return posted
+
+    async def run() -> list[Transaction]:
+        engine = open_engine(path)
+        try:
+            return await engine.write(work)
+        finally:
+            await engine.close()
+
+    return asyncio.run(run())
+
+
+def prove(path: Path, since: Point | None = None) -> tuple[Report, Point | None]:
+    def work(unit: Unit) -> tuple[Report, Point | None]:
+        def start(work: Work[T], /) -> Future[T]:
+            done: Future[T] = Future()
+            done.set_result(work(unit))
+            return done
+
+        return audit.verify_all(start) if since is None else audit.verify_since(start, since)
+
+    return look(path, work)
+
+
+def proven(path: Path) -> Point:
+    point = prove(path)[1]
+    assert point is not None
+    return point
+
+
+def spoil(path: Path, sql: str) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        assert connection.execute(sql).rowcount == 1
+
+
+def test_what_came_after_a_point_is_proven_and_gives_the_point_of_all(path: Path) -> None:
+    post(path)
+    point = proven(path)
+    post(path)
+    post(path, livemode=True)
+    report, later = prove(path, point)
+    assert report == prove(path)[0]
+    assert report.fault is None
+    assert later is not None
+    assert later.books == proven(path).books
+
+
+def test_a_point_of_nothing_and_of_everything(path: Path) -> None:
+    nothing = proven(path)
+    post(path)
+    everything = prove(path, nothing)[1]
+    assert everything is not None
+    report, point = prove(path, everything)
+    assert report.fault is None
+    assert point is not None
+    assert point.books == everything.books
+
+
+NEW = "(SELECT id FROM transactions ORDER BY id DESC LIMIT 1 OFFSET {})"
+SPOILED = {
+    "a balance": f"UPDATE transactions SET balance_after = balance_after + 1 WHERE id = {NEW.format(3)}",
+    "a side of a transfer": f"UPDATE transactions SET created = created + 1 WHERE id = {NEW.format(1)}",
+    "a reversal": f"UPDATE transactions SET reverses = {NEW.format(3)} WHERE id = {NEW.format(0)}",
+    "an account's balance": "UPDATE accounts SET balance = balance + 1"
+    " WHERE id = (SELECT max(id) FROM accounts)",
+    "a settlement": "UPDATE settlements SET balance = balance + 1",
+    "a counter": "UPDATE counters SET stored_objects = stored_objects + 1 WHERE stored_objects > 0",
+    "an event": "UPDATE events SET created = created + 1 WHERE id = (SELECT max(id) FROM events)",
+    "a first balance": f"UPDATE transactions SET balance_after = 1 WHERE id = {NEW.format(4)}",
+}
+
+
+@pytest.mark.parametrize("sql", SPOILED.values(), ids=SPOILED)
+def test_a_wrong_row_after_the_point_is_the_one_that_all_checks_find(path: Path, sql: str) -> None:
+    post(path)
+    point = proven(path)
+    post(path)
+    spoil(path, sql)
+    fault = prove(path)[0].fault
+    assert fault is not None
+    assert prove(path, point) == (prove(path)[0], None)
+
+
+def test_what_was_proven_is_not_read_again(path: Path) -> None:
+    posted = post(path)
+    point = proven(path)
+    post(path)
+    spoil(path, f"UPDATE transactions SET description = 'x', amount = 8 WHERE id = '{posted[1].id}'")
+    assert prove(path)[0].fault is not None
+    assert prove(path, point)[0].fault is None
+
+
+def test_a_point_of_another_ledger_or_of_a_later_state_is_refused(path: Path, tmp_path: Path) -> None:
+    post(path)
+    earlier = proven(path)
+    other = put_empty_ledger(tmp_path / "other.db")
+    post(other)
+    with pytest.raises(Conflict, match="another ledger"):
+        prove(other, earlier)
+    (tmp_path / "kept.db").write_bytes(path.read_bytes())
+    post(path)
+    later = proven(path)
+    with pytest.raises(Conflict, match="lacks txn_"):
+        prove(tmp_path / "kept.db", later)
+
+
+def test_a_point_is_read_as_it_was_saved_and_private(path: Path, tmp_path: Path) -> None:
+    post(path)
+    point = proven(path)
+    file = tmp_path / "proven.json"
+    points.save(point, file)
+    assert points.read(file) == point
+    assert file.stat().st_mode & 0o777 == 0o600
+    points.require_replaceable(file)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"form": 2}', '{"form": 1, "at": "x", "books": [{}]}', "[" * 100_000, "\xff"]
+)
+def test_a_file_that_is_no_point_is_refused_and_never_replaced(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "notes.json"
+    file.write_text(text, encoding="latin-1")
+    with pytest.raises(Conflict, match="is not a proven point"):
+        points.read(file)
+    with pytest.raises(Conflict, match="name another file"):
+        points.require_replaceable(file)
+
+
+def test_a_point_with_a_book_that_is_not_there_is_refused(path: Path, tmp_path: Path) -> None:
+    post(path)
+    file = tmp_path / "proven.json"
+    points.save(proven(path), file)
+    saved = json.loads(file.read_text())
+    saved["books"][0]["project"] = "prj_x"
+    file.write_text(json.dumps(saved))
+    with pytest.raises(Conflict, match="the project prj_x"):
+        prove(path, points.read(file))
