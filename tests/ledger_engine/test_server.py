@@ -117,6 +117,29 @@ def is_listening(url: str) -> bool:
 # How it starts
 
 
+def test_metrics_and_a_log_of_requests_are_beside_the_interface_and_not_on_it(start: Start) -> None:
+    server = start("--port", "0", "--metrics", "0", "--log-format", "json", "--log-level", "info")
+    url = url_of(server)
+    key = first_line(server).rpartition(" ")[2]
+    assert first_line(server).startswith("Try it: ")
+    metrics = first_line(server).removeprefix("Metrics on ")
+    assert urlsplit(metrics).hostname == "127.0.0.1"
+    with client(url, key) as api:
+        made = api.get("/v1/accounts?limit=1")
+        assert api.get(f"/v1/accounts/{key}").status_code == 404
+        assert api.get("/metrics").status_code == 404
+    counted = httpx.get(metrics, trust_env=False).text
+    assert 'ledger_http_request_duration_seconds_count{method="GET",route="/v1/accounts"' in counted
+    server.terminate()
+    _, err = server.communicate()
+    assert server.returncode == 0
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert [(line["path"], line["status"]) for line in lines[:1]] == [("/v1/accounts", 200)]
+    assert lines[0]["request"] == made.headers["Request-Id"]
+    assert lines[0]["message"].startswith("GET /v1/accounts 200 in ")
+    assert key not in err
+
+
 @holds("credentials-known")
 def test_a_known_key_is_there_from_the_first_start_on_until_it_is_revoked(
     start: Start, database: Path

@@ -15,6 +15,7 @@ import click
 
 from ledger_engine.cli import options
 from ledger_engine.cli.configuration import Configured, read_file
+from ledger_engine.core.logs import FORMATS, LEVELS
 from ledger_engine.core.printable import printable
 from ledger_engine.core.settings import (
     DEMO_WEBHOOK_RETRIES_S,
@@ -80,6 +81,23 @@ class Workers(click.ParamType[int]):
         if not text.isdecimal() or not 1 <= int(text) <= WORKERS_MAX:
             self.fail(f"{text!r} must be auto, or a number from 1 to {WORKERS_MAX}.", param, ctx)
         return int(text)
+
+
+class Address(click.ParamType[tuple[str, int]]):
+    """An address to listen on such as `127.0.0.1:9464` or `[::1]:9464`, or a port alone."""
+
+    name = "[ADDRESS:]PORT"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        host, _, port = str(value).rpartition(":")
+        host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
+        if not (port.isascii() and port.isdecimal() and int(port) < 65536):
+            self.fail(f"{value!r} must be like 127.0.0.1:9464 or 9464.", param, ctx)
+        return host, int(port)
 
 
 @click.command(cls=Configured)
@@ -152,6 +170,25 @@ class Workers(click.ParamType[int]):
     help="How many processes answer requests; auto is one for each processor.",
 )
 @click.option(
+    "--metrics",
+    type=Address(),
+    help="Serve metrics for Prometheus there; without an address on 127.0.0.1.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="How the log on stderr is written.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(LEVELS),
+    default="warning",
+    show_default=True,
+    help="The least level that is logged; info has a line for each request.",
+)
+@click.option(
     "--accept-clock",
     is_flag=True,
     help="The machine's clock is right, though the ledger was last served long before.",
@@ -222,6 +259,8 @@ def _announce(ready: Ready, issuer: str | None) -> None:
     if ready.key is not None:
         _say(f"A test key for the new project, shown this once: {ready.key}")
         _say(f'Try it: curl {ready.url}/v1/accounts -H "Authorization: Bearer {ready.key}"')
+    if ready.metrics_url is not None:
+        _say(f"Metrics on {ready.metrics_url}")
     if ready.notice is not None:
         _say(ready.notice)
 

@@ -40,7 +40,7 @@ class ServeSettings:
     runs this server for itself. `api_key` is the value of a test key that the first project is to have.
     `cors_origins` are those of the web pages that may read the answers. `accept_clock` confirms that the
     machine's clock is right although it is far ahead of the last time known to the ledger. `workers` is the
-    number of processes that answer requests.
+    number of processes that answer requests, `metrics` the address and port to serve metrics on.
     """
 
     database: Path | None
@@ -59,6 +59,9 @@ class ServeSettings:
     api_key: str | None = None
     cors_origins: tuple[str, ...] = ()
     workers: int = 1
+    metrics: tuple[str, int] | None = None
+    log_format: str = "text"
+    log_level: str = "warning"
 
     def check(self) -> None:
         """Raise BadSettings for settings that must not be served with (docs/decisions.md#conventions)."""
@@ -77,10 +80,17 @@ class ServeSettings:
                 if is_live
                 else "--api-key must be sk_test_ and 32 letters or digits of ASCII."
             )
+        if self.metrics is not None and not self.insecure and not _is_loopback(self.metrics[0]):
+            raise BadSettings(
+                f"--metrics {self.metrics[0]} can be reached from other machines, by anybody and without TLS."
+                " Give --insecure if you accept that."
+            )
         for origin in self.cors_origins:
             _check_origin(origin)
         if self.workers > 1 and sys.platform == "win32":
             raise BadSettings("--workers needs sockets that Windows does not have; leave it out.")
+        if self.workers > 1 and self.metrics is not None:
+            raise BadSettings("--metrics counts the requests of one process; leave it out with --workers.")
         if self.issuer is not None:
             self._check_issuer(self.issuer)
 

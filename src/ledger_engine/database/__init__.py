@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.sharing import Outcome
 
 Value: TypeAlias = str | int | None
@@ -140,6 +141,10 @@ class Database(Protocol):
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` with the announced topics after each commit, before its works are answered."""
+        ...
+
+    def observe_commits(self, observer: CommitObserver) -> None:
+        """Call `observer` after each commit that this process makes, in the thread that made it."""
         ...
 
     async def close(self) -> None:

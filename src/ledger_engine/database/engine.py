@@ -9,6 +9,7 @@ from typing import Any
 
 from ledger_engine.core.clock import Clock, SystemClock
 from ledger_engine.core.errors import ExpiredCredential, StorageUnavailable
+from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.database import Database, Listener, T, Unit, Work, kept_time
 from ledger_engine.sharing import Outcome, Shared
 from ledger_engine.sharing.places import HeldPlaces
@@ -89,6 +90,10 @@ class Engine:
     def listen(self, listener: Listener) -> None:
         """Call `listener` with the topics of each commit, before its works are answered."""
         self._database.listen(listener)
+
+    def observe_commits(self, observer: CommitObserver) -> None:
+        """Call `observer` after each commit with its number of works and seconds, in the writer's thread."""
+        self._database.observe_commits(observer)
 
     async def close(self) -> None:
         """Finish the works accepted, then close the database."""

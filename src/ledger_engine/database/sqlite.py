@@ -11,6 +11,7 @@ import math
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +21,7 @@ from typing import Any, cast
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
+from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.database import Listener, T, Work, kept_time, migrations
 from ledger_engine.database.connection import FATAL, close_to_others, code_of, public_error, reason_of
 from ledger_engine.database.file import DatabaseFile, has_space, probe_read, probe_write
@@ -52,6 +54,7 @@ class SqliteDatabase:
         self._clock = clock
         self._ids = IdSource()
         self._listeners: list[Listener] = []
+        self._commit_observer: CommitObserver | None = None
         self._loops: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
         # A command waits as long as necessary: whoever runs it can stop it.
         self._answer_s = ANSWER_S if checkpoints else math.inf
@@ -111,6 +114,9 @@ class SqliteDatabase:
 
     def listen(self, listener: Listener) -> None:
         self._listeners.append(listener)
+
+    def observe_commits(self, observer: CommitObserver) -> None:
+        self._commit_observer = observer
 
     async def close(self) -> None:
         if self._closing:
@@ -249,10 +255,13 @@ class SqliteDatabase:
             run(connection, unit, job)
             if job.error is None:
                 topics |= unit.topics()
+        began = time.perf_counter()
         try:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             raise _CommitFailed(error) from error
+        if self._commit_observer is not None:
+            self._commit_observer(len(group), time.perf_counter() - began)
         return topics
 
     def _run_bare(self, connection: sqlite3.Connection, unit: SqliteUnit, job: Job) -> None:

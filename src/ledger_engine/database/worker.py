@@ -14,6 +14,7 @@ from typing import Any, cast
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource
+from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.database import Listener, T, Work
 from ledger_engine.database.connection import reason_of
 from ledger_engine.database.file import DatabaseFile, probe_read
@@ -78,6 +79,9 @@ class WorkerDatabase:
         """Call the listeners with the topics of a commit."""
         for listener in self._listeners:
             listener(topics)
+
+    def observe_commits(self, observer: CommitObserver) -> None:
+        """Do nothing: the parent makes all commits."""
 
     async def close(self) -> None:
         if not self._closing:

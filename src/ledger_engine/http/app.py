@@ -10,6 +10,7 @@ from quart import Quart, Response, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from ledger_engine.core.errors import LedgerError
+from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.database.engine import Engine
 from ledger_engine.events.request_recorder import RequestRecorder
 from ledger_engine.http.bodies import BODY_MAX
@@ -71,13 +72,14 @@ def create_app(
     wall_clock: WallClock | None = None,
     recorder: RequestRecorder | None = None,
     cors_origins: Sequence[str] = (),
+    meter: RequestMeter | None = None,
 ) -> Quart:
     """Return the ASGI application that serves this engine.
 
-    `issuer` is its address for apps, `recorder` writes the request log, and `cors_origins` are those of the
-    web pages that may read answers. With a `wall_clock` the requests are counted by that clock, and by this
-    application alone. A request comes first to the gate and then to the dispatcher, which serves the
-    operations; only pages and unknown paths reach Quart itself.
+    `issuer` is its address for apps, `recorder` writes the request log, `meter` counts the requests, and
+    `cors_origins` are those of the web pages that may read answers. With a `wall_clock` the requests are
+    counted by that clock, and by this application alone. A request comes first to the gate and then to the
+    dispatcher, which serves the operations; only pages and unknown paths reach Quart itself.
     """
     app = Quart(__name__, static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = BODY_MAX
@@ -91,7 +93,7 @@ def create_app(
     dispatcher = Dispatcher(app.asgi_app, app.url_map, RESOURCES)
     cors = Cors(cors_origins) if cors_origins else None
     rate_limits = engine.shared.rate_limits if wall_clock is None else Windows(wall_clock)
-    gate: Any = Gate(dispatcher, engine, auth_rate_limit, rate_limits, recorder, cors)
+    gate: Any = Gate(dispatcher, engine, auth_rate_limit, rate_limits, recorder, cors, meter)
     app.asgi_app = gate
     return app
 

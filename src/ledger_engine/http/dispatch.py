@@ -51,6 +51,7 @@ class Dispatcher:
         try:
             route, parts = self._match(call, path, method)
             if route is not None:
+                call.route = route.operation.path
                 answer = await route.serve(call, parts, scope["raw_path"], scope["query_string"])
             elif call.unread is not None and self._pages.test(path, method):
                 await call.receive_body()

@@ -39,7 +39,8 @@ class Call:
     """One request: its caller, its content, and the engine.
 
     `caller` is the credential, or the error that refuses it; a public operation uses neither. `unread` reads
-    the body, None once `body` holds it; `receive_body` calls it.
+    the body, None once `body` holds it; `receive_body` calls it. `route` is the path that the
+    operation declares, once the dispatcher has found it.
     """
 
     engine: Engine
@@ -50,6 +51,7 @@ class Call:
     unread: Callable[[], Awaitable[bytes]] | None = None
     tenant: Tenant | None = None
     idempotency_key: str | None = None
+    route: str = ""
 
     def authenticate(self) -> Tenant:
         """Return the caller's tenant. Raises AuthenticationError without a good credential."""

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ledger_engine.core import logs
 from ledger_engine.core.settings import ServeSettings
 from ledger_engine.database.lock import ServingLock
 from ledger_engine.server import ledger
 from ledger_engine.server.listening import configure, listen, url_of
-from ledger_engine.server.serving import log_to_stderr, make_app, serve_until
+from ledger_engine.server.serving import make_app, serve_until
 from ledger_engine.server.stopping import Stop, loop_factory
 from ledger_engine.server.workers import Workers
 
@@ -24,12 +25,14 @@ class Ready:
     """What is printed once the server accepts requests.
 
     `key` is the value of a test key, shown only here: the first key of a new project, or the dashboard's own.
-    `notice` says what is paused because the machine's clock may be wrong.
+    `notice` says what is paused because the machine's clock may be wrong. `metrics_url` is where the metrics
+    are, if they are served.
     """
 
     url: str
     key: str | None
     notice: str | None
+    metrics_url: str | None
 
 
 def run(
@@ -45,7 +48,7 @@ def run(
     cannot start.
     """
     settings.check()
-    log_to_stderr()
+    logs.configure(settings.log_format, settings.log_level)
     with ledger.database_file(settings) as database:
         lock = ServingLock(database)
         try:
@@ -74,11 +77,12 @@ async def _serve(
         ledger.credential(engine, settings) as key,
         ledger.demo(engine, wanted=settings.database is None, report=report) as demo,
         ledger.background(engine, settings) as background,
+        ledger.metrics(engine, settings, database) as (meter, metrics_url),
     ):
 
         def note_ready() -> None:
             lock.note_url(url)
-            announce(Ready(url, key, engine.notice))
+            announce(Ready(url, key, engine.notice, metrics_url))
             if demo is not None:
                 demo.start(url, settings.certfile)
 
@@ -87,5 +91,5 @@ async def _serve(
             await workers.serve(listener, stop, note_ready)
         else:
             config.bind = [f"fd://{listener.detach()}"]  # Hypercorn owns and closes it from here
-            app = make_app(settings, engine, background.recorder)
+            app = make_app(settings, engine, background.recorder, meter)
             await serve_until(stop, app, config, note_ready, background.begin_stop)

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 from ledger_engine.access import api_keys, projects
 from ledger_engine.core.errors import Conflict
+from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.core.settings import BadSettings, ServeSettings, make_folder
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.server.listening import in_url
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.timekeeping import Timekeeper
 
@@ -96,6 +98,26 @@ async def background(engine: Engine, settings: ServeSettings) -> AsyncIterator[B
         yield running
     finally:
         await running.stop()
+
+
+@contextlib.asynccontextmanager
+async def metrics(
+    engine: Engine, settings: ServeSettings, database: Path
+) -> AsyncIterator[tuple[RequestMeter | None, str | None]]:
+    """Yield what counts the requests, and the URL of the metrics; both are None without --metrics."""
+    if settings.metrics is None:
+        yield None, None
+        return
+    # Imported here, as it takes a tenth of a second.
+    from ledger_engine.upkeep.metrics import Metrics
+
+    host, port = settings.metrics
+    counted = Metrics(engine, database)
+    listener = counted.serve(host, port)
+    try:
+        yield counted, f"http://{in_url(host)}:{listener.port}/metrics"
+    finally:
+        await listener.close()
 
 
 def _make_key(unit: Unit, value: str, settings: ServeSettings) -> bool:

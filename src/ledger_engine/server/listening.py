@@ -59,5 +59,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 def url_of(settings: ServeSettings, listener: socket.socket) -> str:
     """Return where the server can be reached."""
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return f"{settings.scheme}://{host}:{listener.getsockname()[1]}"
+    return f"{settings.scheme}://{in_url(settings.host)}:{listener.getsockname()[1]}"
+
+
+def in_url(host: str) -> str:
+    """Return an address as it is written in a URL."""
+    return f"[{host}]" if ":" in host else host

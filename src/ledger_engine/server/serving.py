@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 from collections.abc import Callable
 from typing import Any
 
 from hypercorn.config import Config
 from hypercorn.utils import wrap_app
 
-from ledger_engine.core.printable import LineFormatter
+from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.core.settings import ServeSettings
 from ledger_engine.database.engine import Engine
 from ledger_engine.events.request_recorder import RequestRecorder
@@ -27,7 +26,9 @@ DRAIN_S = 8  # the time requests in progress have to finish; container hosts kil
 COLLECTED_AT = 10_000  # the garbage collector runs after this many allocations beyond the deallocations
 
 
-def make_app(settings: ServeSettings, engine: Engine, recorder: RequestRecorder) -> Any:
+def make_app(
+    settings: ServeSettings, engine: Engine, recorder: RequestRecorder, meter: RequestMeter | None = None
+) -> Any:
     """Return the application of one process."""
     limit = AuthRateLimit(settings.auth_per_minute, settings.auth_per_second)
     issuer = Issuer(settings.issuer, settings.host)
@@ -37,6 +38,7 @@ def make_app(settings: ServeSettings, engine: Engine, recorder: RequestRecorder)
         auth_rate_limit=limit,
         recorder=recorder,
         cors_origins=settings.cors_origins,
+        meter=meter,
     )
     return BehindProxies(app, settings.trusted_proxies) if settings.trusted_proxies else app
 
@@ -73,13 +75,6 @@ async def serve_until(
         cut_connections()
         await asyncio.wait({serving}, timeout=1)
     await serving
-
-
-def log_to_stderr() -> None:
-    """Write the log's lines to stderr."""
-    lines = logging.StreamHandler()
-    lines.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[lines])
 
 
 def collect_rarely() -> None:

@@ -9,6 +9,7 @@ import socket
 import sys
 from typing import Any
 
+from ledger_engine.core import logs
 from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.database.engine import Engine
@@ -17,7 +18,7 @@ from ledger_engine.events.following import Followers
 from ledger_engine.events.request_recorder import RequestRecorder
 from ledger_engine.http.protocol.passed import PassedConnections
 from ledger_engine.server.listening import configure
-from ledger_engine.server.serving import collect_rarely, log_to_stderr, make_app, serve_until
+from ledger_engine.server.serving import collect_rarely, make_app, serve_until
 from ledger_engine.server.stopping import Stop, loop_factory
 from ledger_engine.server.worker_process import Begin
 from ledger_engine.sharing import Shared
@@ -31,7 +32,6 @@ def main() -> None:
     # A signal may go to all processes of a terminal or a service: the parent heeds it, and tells us.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    log_to_stderr()
     channel, source = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
     for inherited in (channel, source):
         inherited.set_inheritable(False)
@@ -57,6 +57,7 @@ class _Worker:
         """Answer requests until told to stop."""
         await self._parent.open(channel)
         begin = await self._begun
+        logs.configure(begin.settings.log_format, begin.settings.log_level)
         self._clock.advance_past(begin.now - 1)
         os.set_inheritable(begin.memory, False)
         config = configure(begin.settings)

@@ -17,6 +17,7 @@ from ledger_engine.access.credentials import Credential
 from ledger_engine.access.limits import PLANS
 from ledger_engine.core.errors import InvalidRequest, LedgerError, NotFound, StorageUnavailable
 from ledger_engine.core.ids import IdSource
+from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.database.engine import Engine
 from ledger_engine.events.request_recorder import BODY_KEPT_MAX, Note, RequestRecorder
 from ledger_engine.http.errors import (
@@ -42,6 +43,7 @@ from ledger_engine.http.protocol.request_body import (
     is_small,
     read_body,
 )
+from ledger_engine.http.protocol.request_lines import log_request
 from ledger_engine.sharing import RateLimits, Verdict
 
 URL_MAX = 8 * 1024  # bytes (docs/interface.md#request-size)
@@ -78,6 +80,7 @@ class Gate:
         rate_limits: RateLimits,
         recorder: RequestRecorder | None = None,
         cors: Cors | None = None,
+        meter: RequestMeter | None = None,
     ) -> None:
         self._app = app
         self._engine = engine
@@ -88,6 +91,7 @@ class Gate:
         self._recorder = recorder
         self._large_bodies = LargeBodies(engine.shared.places)
         self._cors = cors
+        self._meter = meter
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -118,6 +122,8 @@ class Gate:
         recorder = self._recorder
         try:
             if verdict.wait or refusal is not None:
+                if verdict.wait:
+                    self._note_refusal("authentication" if scope["path"] in SIGN_IN_PATHS else "requests")
                 await _refuse_request(refusal, verdict, scope["path"], reply)
                 return
             if preflight is not None:
@@ -128,6 +134,7 @@ class Gate:
         except ClientGone:
             recorder = None
         except TooManyBodies:
+            self._note_refusal("bodies")
             verdict = replace(verdict, remaining=0, wait=1)
             reply.added[1:] = [*_headers(verdict), *for_pages]
             await _refuse_request(None, verdict, scope["path"], reply)
@@ -137,24 +144,47 @@ class Gate:
                 raise
             await reply.answer(*render(InternalError(request_id), scope["path"]))
         finally:
-            if recorder is not None and isinstance(caller, Credential):
-                recorder.note(
-                    Note(
-                        request_id,
-                        now,
-                        time.perf_counter() - began,
-                        caller,
-                        scope["method"],
-                        scope["path"],
-                        scope["query_string"],
-                        (scope.get("client") or ("",))[0],
-                        headers.get(b"authorization", b""),
-                        headers.get(b"idempotency-key", b""),
-                        call.body,
-                        reply.status,
-                        reply.body,
-                    )
+            self._note_answer(call, scope, reply, now, time.perf_counter() - began, recorder)
+
+    def _note_answer(
+        self,
+        call: Call,
+        scope: AsgiScope,
+        reply: Reply,
+        now: int,
+        took: float,
+        recorder: RequestRecorder | None,
+    ) -> None:
+        """Count and log a request that began at `now` (milliseconds) and took so many seconds."""
+        caller, headers = call.caller, call.headers
+        if reply.status:
+            if self._meter is not None:
+                self._meter.answered(scope["method"], call.route, reply.status, took)
+            log_request(
+                call.request_id, scope["method"], scope["path"], reply.status, took, caller, _address(scope)
+            )
+        if recorder is not None and isinstance(caller, Credential):
+            recorder.note(
+                Note(
+                    call.request_id,
+                    now,
+                    took,
+                    caller,
+                    scope["method"],
+                    scope["path"],
+                    scope["query_string"],
+                    (scope.get("client") or ("",))[0],
+                    headers.get(b"authorization", b""),
+                    headers.get(b"idempotency-key", b""),
+                    call.body,
+                    reply.status,
+                    reply.body,
                 )
+            )
+
+    def _note_refusal(self, limit: str) -> None:
+        if self._meter is not None:
+            self._meter.refused(limit)
 
     async def _receive(self, call: Call, scope: AsgiScope, receive: Receive) -> LedgerError | None:
         """Check the head, and read the body if it has arrived or is small; return the error, if any.

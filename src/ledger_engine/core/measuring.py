@@ -1,0 +1,22 @@
+"""What the server tells of its work while it works, to whoever measures it (`upkeep/metrics.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+# Called by the writer's thread after each commit, with the number of works in it and the seconds that the
+# commit itself took.
+CommitObserver = Callable[[int, float], None]
+
+
+class RequestMeter(Protocol):
+    """Counts the requests that were answered."""
+
+    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request. `route` is the operation's path with its variable parts, empty for none."""
+        ...
+
+    def refused(self, limit: str) -> None:
+        """Count a request that exceeded a limit."""
+        ...

@@ -1,0 +1,161 @@
+"""Metrics for Prometheus, on a listener of their own (docs/operations.md#metrics).
+
+What happens often is counted as it happens; what is large or slow to know is read when somebody asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    GCCollector,
+    Histogram,
+    Info,
+    PlatformCollector,
+    ProcessCollector,
+    start_http_server,
+)
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ledger_engine import __version__
+from ledger_engine.core.errors import LedgerError
+from ledger_engine.database.engine import Engine
+from ledger_engine.events.webhooks import backlog
+
+ASKED_S = 5.0  # how long a scrape waits for the ledger
+OTHER = "other"  # for what clients choose freely, so that they cannot make series without end
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_COMMIT_S = (0.0005, *_REQUEST_S)
+_WORKS = (1, 2, 4, 8, 16, 32, 64, 128)
+
+
+class Metrics:
+    """Counts requests and commits, and serves the counts. Make it in the event loop of the server."""
+
+    def __init__(self, engine: Engine, database: Path) -> None:
+        self._registry = registry = CollectorRegistry()
+        self._requests = Histogram(
+            "ledger_http_request_duration_seconds",
+            "Time from a request's head to the end of its answer.",
+            ("method", "route", "status"),
+            buckets=_REQUEST_S,
+            registry=registry,
+        )
+        # Looking up the child for three labels takes longer than counting.
+        self._series: dict[tuple[str, str, int], Histogram] = {}
+        self._refused = Counter(
+            "ledger_limits_refused",
+            "Requests answered 429, by the limit: requests, authentication, bodies.",
+            ("limit",),
+            registry=registry,
+        )
+        self._works = Histogram(
+            "ledger_commit_works", "Works in one commit.", buckets=_WORKS, registry=registry
+        )
+        self._commits = Histogram(
+            "ledger_commit_duration_seconds",
+            "Time of a commit, until it is on the disk.",
+            buckets=_COMMIT_S,
+            registry=registry,
+        )
+        Info("ledger_build", "The version of the server.", registry=registry).info({"version": __version__})
+        registry.register(_OfLedger(engine, database, asyncio.get_running_loop()))
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+        GCCollector(registry=registry)
+        engine.observe_commits(self._committed)
+
+    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request. `route` is the operation's path with its variable parts, empty for none."""
+        key = method, route, status
+        series = self._series.get(key)
+        if series is None:
+            if method not in _METHODS:
+                key = OTHER, route, status
+            series = self._requests.labels(key[0], route or OTHER, str(status))
+            if key[0] != OTHER:
+                self._series[key] = series
+        series.observe(seconds)
+
+    def refused(self, limit: str) -> None:
+        """Count a request that exceeded a limit."""
+        self._refused.labels(limit).inc()
+
+    def _committed(self, works: int, seconds: float) -> None:
+        self._works.observe(works)
+        self._commits.observe(seconds)
+
+    def serve(self, host: str, port: int) -> Listener:
+        """Listen, in a thread. Raises OSError with a sentence when the address cannot be bound."""
+        try:
+            server, _ = start_http_server(port, host, self._registry)
+        except OSError as error:
+            raise OSError(
+                f"Cannot serve metrics on {host} port {port}: {error.strerror}."
+                " --metrics names another address."
+            ) from error
+        return Listener(server)
+
+
+class Listener:
+    """A listener for scrapes; `port` is the one it has."""
+
+    def __init__(self, server: WSGIServer) -> None:
+        self._server = server
+        self.port = server.server_port
+
+    async def close(self) -> None:
+        """Stop listening."""
+        await asyncio.to_thread(self._server.shutdown)
+        self._server.server_close()
+
+
+class _OfLedger(Collector):
+    """What is read from the files and the ledger for each scrape, in the listener's thread."""
+
+    def __init__(self, engine: Engine, database: Path, loop: asyncio.AbstractEventLoop) -> None:
+        self._engine = engine
+        self._database = database
+        self._loop = loop
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the values; those of webhooks are missing while the storage is lost."""
+        yield _gauge("ledger_database_bytes", "Size of the database file.", _size(self._database))
+        log = self._database.with_name(self._database.name + "-wal")
+        yield _gauge("ledger_wal_bytes", "Size of the database's write-ahead log.", _size(log))
+        found = self._backlog()
+        yield _gauge("ledger_storage_up", "1 while the ledger can be read.", found is not None)
+        if found is not None:
+            late_ms = 0 if found.oldest is None else max(0, self._engine.clock.now() - found.oldest)
+            yield _gauge(
+                "ledger_webhook_backlog_events", "Events to be sent for the first time.", found.events
+            )
+            yield _gauge(
+                "ledger_webhook_pending_retries", "Deliveries that wait for a further attempt.", found.retries
+            )
+            yield _gauge("ledger_webhook_backlog_age_seconds", "Age of the oldest of both.", late_ms / 1000)
+
+    def _backlog(self) -> backlog.Backlog | None:
+        try:
+            reading = asyncio.run_coroutine_threadsafe(self._engine.read(backlog.measure), self._loop)
+            return reading.result(ASKED_S)
+        except (LedgerError, TimeoutError, RuntimeError):  # lost, silent, or the loop is closed
+            return None
+
+
+def _gauge(name: str, help: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, help, value=float(value))
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,149 @@
+"""The metrics: what is counted, what is read when asked, and where they are served."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from ledger_engine.core.settings import BadSettings, ServeSettings
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database.engine import Engine
+from ledger_engine.events.webhooks import endpoints
+from ledger_engine.http.app import create_app
+from ledger_engine.ledger import accounts
+from ledger_engine.upkeep.metrics import Metrics
+from tests.ledger_engine.conftest import MakeKey
+from tests.ledger_engine.manual_clock import ManualClock
+
+TILL = {"name": "Till", "currency": "EUR"}
+
+
+@pytest_asyncio.fixture
+async def metrics(engine: Engine, tmp_path: Path) -> Metrics:
+    (tmp_path / "some.db-wal").write_bytes(b"x" * 4096)
+    return Metrics(engine, tmp_path / "some.db")
+
+
+@pytest_asyncio.fixture
+async def api(engine: Engine, metrics: Metrics, make_key: MakeKey) -> AsyncIterator[httpx.AsyncClient]:
+    headers = {"Authorization": f"Bearer {await make_key()}"}
+    transport = httpx.ASGITransport(app=create_app(engine, meter=metrics))
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://ledger.test", headers=headers
+    ) as client:
+        yield client
+
+
+async def scrape(metrics: Metrics) -> dict[str, float]:
+    """Return the value of each series, as Prometheus would get it."""
+    listener = metrics.serve("127.0.0.1", 0)
+    try:
+        async with httpx.AsyncClient(trust_env=False) as prometheus:
+            answer = await prometheus.get(f"http://127.0.0.1:{listener.port}/metrics")
+    finally:
+        await listener.close()
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    lines = re.findall(r"(?m)^([a-z_]+(?:\{[^\n]*\})?) (\S+)$", answer.text)
+    return {name: float(value) for name, value in lines}
+
+
+def requests(method: str, route: str, status: int) -> str:
+    labels = f'method="{method}",route="{route}",status="{status}"'
+    return f"ledger_http_request_duration_seconds_count{{{labels}}}"
+
+
+async def test_requests_are_counted_by_route_and_status(api: httpx.AsyncClient, metrics: Metrics) -> None:
+    made = (await api.post("/v1/accounts", json=TILL)).json()
+    for _ in range(2):
+        assert (await api.get(f"/v1/accounts/{made['id']}")).status_code == 200
+    assert (await api.get("/v1/accounts/acc_none")).status_code == 404
+    assert (await api.get("/v1/none/at/all")).status_code == 404
+    assert (await api.request("BREW", "/v1/coffee")).status_code == 404
+    found = await scrape(metrics)
+    assert found[requests("POST", "/v1/accounts", 201)] == 1
+    assert found[requests("GET", "/v1/accounts/<id>", 200)] == 2
+    assert found[requests("GET", "/v1/accounts/<id>", 404)] == 1
+    assert found[requests("GET", "other", 404)] == 1
+    assert found[requests("other", "other", 404)] == 1
+    assert not [name for name in found if made["id"] in name or "BREW" in name]
+    buckets = [value for name, value in found.items() if "_bucket" in name and 'status="201"' in name]
+    assert (len(buckets), max(buckets)) == (14, 1)
+
+
+async def test_what_a_limit_refuses_is_counted(api: httpx.AsyncClient, metrics: Metrics) -> None:
+    body = {"grant_type": "api_key", "api_key": "sk_test_" + "0" * 32}
+    statuses = {(await api.post("/v1/auth/token", json=body)).status_code for _ in range(30)}
+    assert statuses == {401, 429}
+    found = await scrape(metrics)
+    refused = found['ledger_limits_refused_total{limit="authentication"}']
+    assert refused == found[requests("POST", "other", 429)] > 0
+    assert 'ledger_limits_refused_total{limit="requests"}' not in found
+
+
+async def test_commits_are_counted_with_their_works(
+    api: httpx.AsyncClient, metrics: Metrics, engine: Engine
+) -> None:
+    before = await scrape(metrics)
+    await api.post("/v1/accounts", json=TILL)
+    after = await scrape(metrics)
+    for name in (
+        "ledger_commit_works_count",
+        "ledger_commit_works_sum",
+        "ledger_commit_duration_seconds_count",
+    ):
+        assert after[name] == before[name] + 1
+    assert after["ledger_commit_duration_seconds_sum"] > before["ledger_commit_duration_seconds_sum"]
+
+
+async def test_the_backlog_of_webhooks_is_what_is_not_sent_and_how_old_it_is(
+    metrics: Metrics, engine: Engine, tenant: Tenant, clock: ManualClock
+) -> None:
+    found = await scrape(metrics)
+    assert (found["ledger_webhook_backlog_events"], found["ledger_webhook_backlog_age_seconds"]) == (0, 0)
+    for kinds in (["*"], ["account.created"], ["invoice.paid"]):
+        new = endpoints.NewEndpoint("http://127.0.0.1:9/", kinds)
+        await engine.write(partial(endpoints.create, tenant=tenant, new=new, secret="x", sealed="x"))
+    await engine.write(partial(accounts.create, tenant=tenant, new=accounts.NewAccount("A", "EUR", {})))
+    clock.advance(90_000)
+    found = await scrape(metrics)
+    assert found["ledger_webhook_backlog_events"] == 2
+    assert found["ledger_webhook_pending_retries"] == 0
+    assert 90 <= found["ledger_webhook_backlog_age_seconds"] < 91
+
+
+async def test_sizes_and_the_process_are_told(metrics: Metrics) -> None:
+    found = await scrape(metrics)
+    assert (found["ledger_wal_bytes"], found["ledger_database_bytes"]) == (4096, 0)
+    assert found["ledger_storage_up"] == 1
+    assert found["process_resident_memory_bytes"] > 0
+
+
+async def test_a_storage_that_is_lost_is_told_and_the_rest_too(metrics: Metrics, engine: Engine) -> None:
+    await engine.close()
+    found = await scrape(metrics)
+    assert found["ledger_storage_up"] == 0
+    assert "ledger_webhook_backlog_events" not in found
+    assert "ledger_commit_works_count" in found
+
+
+async def test_an_address_that_is_taken_is_named(metrics: Metrics) -> None:
+    listener = metrics.serve("127.0.0.1", 0)
+    try:
+        with pytest.raises(OSError, match=f"metrics on 127.0.0.1 port {listener.port}"):
+            metrics.serve("127.0.0.1", listener.port)
+    finally:
+        await listener.close()
+
+
+def test_metrics_leave_the_machine_only_where_that_is_accepted() -> None:
+    with pytest.raises(BadSettings, match="--metrics 0"):
+        ServeSettings(None, metrics=("0.0.0.0", 9464)).check()
+    ServeSettings(None, metrics=("0.0.0.0", 9464), insecure=True).check()
+    ServeSettings(None, metrics=("127.0.0.1", 9464)).check()
