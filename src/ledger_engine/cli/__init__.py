@@ -3,7 +3,19 @@
 import click
 
 from ledger_engine import __version__
-from ledger_engine.cli import apps, data, events, keys, listen, projects, serve, users, verify, webhooks
+from ledger_engine.cli import (
+    apps,
+    completion,
+    data,
+    events,
+    keys,
+    listen,
+    projects,
+    serve,
+    users,
+    verify,
+    webhooks,
+)
 from ledger_engine.cli.group import OneLineErrors
 
 
@@ -28,3 +40,4 @@ main.add_command(verify.verify)
 main.add_command(data.backup)
 main.add_command(data.restore)
 main.add_command(data.recover)
+main.add_command(completion.completion)

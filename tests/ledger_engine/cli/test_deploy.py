@@ -1,0 +1,68 @@
+"""The files in `deploy/` set options that `serve` has, to values that it takes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from configparser import ConfigParser
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from ledger_engine.cli import main
+from ledger_engine.cli.serve import serve
+from ledger_engine.core.settings import ServeSettings
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+
+
+def variables(container: str) -> dict[str, str]:
+    """Return the ledger's variables that the Containerfile sets."""
+    return dict(re.findall(r"(?m)^ +(LEDGER_\w+)=([^ \n]+)", container))
+
+
+@pytest.mark.parametrize("where", ["container", "compose"])
+def test_each_variable_is_an_option_and_its_value_is_taken(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = variables((DEPLOY / "Containerfile").read_text(encoding="utf-8"))
+    assert {"LEDGER_DATABASE", "LEDGER_HOST", "LEDGER_PORT", "LEDGER_INSECURE"} <= set(given)
+    if where == "compose":
+        service = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]["server"]
+        given |= {
+            name: re.sub(r"\$\{\w+:-(.*)\}", r"\1", value) for name, value in service["environment"].items()
+        }
+        assert service["ports"] == [f"127.0.0.1:8700:{given['LEDGER_PORT']}"]
+        assert (DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
+    known = {option.envvar for option in serve.params if isinstance(option, click.Option)}
+    assert set(given) <= known
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    options = serve.make_context("serve", []).params
+    assert (options["host"], str(options["database"])) == ("0.0.0.0", "/data/ledger.db")
+    ServeSettings(
+        options["database"], options["host"], insecure=options["insecure"], api_key=options["api_key"]
+    ).check()
+
+
+def test_the_container_copies_what_is_not_kept_from_it() -> None:
+    root = DEPLOY.parent
+    kept = (root / ".dockerignore").read_text(encoding="utf-8").split()
+    copied = re.findall(r"(?m)^COPY (?!--)(.+) \S+$", (DEPLOY / "Containerfile").read_text(encoding="utf-8"))
+    names = {name.removeprefix("./") for line in copied for name in line.split()}
+    assert {f"!{name}" for name in names} <= set(kept)
+    assert all((root / name).exists() for name in names)
+
+
+def test_the_unit_starts_a_server_with_the_settings_of_the_example() -> None:
+    unit = ConfigParser(interpolation=None, strict=False)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(DEPLOY / "ledger.service", encoding="utf-8")
+    program, *words = shlex.split(unit["Service"]["ExecStart"])
+    assert (Path(program).name, words[0]) == ("ledger-engine", "serve")
+    assert words[0] in main.commands
+    assert words[1:] == ["--config", "/etc/ledger/ledger.toml"]
+    options = serve.make_context("serve", ["--config", str(DEPLOY / "ledger.toml")]).params
+    assert (options["port"], options["log_format"], options["metrics"]) == (8700, "json", ("127.0.0.1", 9464))
