@@ -41,7 +41,8 @@ from ledger_tui.state.session import ConnectionState, Session
 from ledger_tui.state.text import literal
 from ledger_tui.state.traffic import Traffic, masked
 from ledger_tui.state.window import Want
-from ledger_tui.styles import DEFAULT_THEME, THEMES, theme_named
+from ledger_tui.styles import ABOUT, DEFAULT_THEME, THEMES, theme_named
+from ledger_tui.styles.custom import custom_themes
 from ledger_tui.widgets.view import Context
 
 
@@ -75,9 +76,11 @@ class LedgerApp(App[int]):
         self.tokens = self.connection.token_manager
         self.failure = ""
         self.keys = KeyOrder(self, super().on_event)
-        for theme in THEMES:
+        own_themes = custom_themes(options.config.themes, options.config_file)
+        for theme in (*THEMES, *own_themes):
             self.register_theme(theme)
-        self.theme = theme_named(options.config.theme or DEFAULT_THEME, options.config_file)
+        self._themes = ABOUT | {theme.name: "your own, from the config file" for theme in own_themes}
+        self.theme = theme_named(options.config.theme or DEFAULT_THEME, options.config_file, self._themes)
         check_lists(options.config.lists, options.config_file)
         self.kept = Kept(options.config.lists)
         times.chosen.style = options.config.times or times.TimeStyle.UTC
@@ -104,7 +107,15 @@ class LedgerApp(App[int]):
             await super().on_event(event)
 
     def get_default_screen(self) -> Dashboard:
-        context = Context(self.api, self.session, self.names, self.traffic, self.tokens, kept=self.kept)
+        context = Context(
+            self.api,
+            self.session,
+            self.names,
+            self.traffic,
+            self.tokens,
+            kept=self.kept,
+            themes=self._themes,
+        )
         return Dashboard(context, OVERVIEW if self.options.demo else PLACES[0])
 
     @property

@@ -65,6 +65,10 @@ class Config:
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     times: TimeStyle | None = None
     lists: Mapping[str, ListSettings] = field(default_factory=dict)
+    themes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+_ENTRIES = tuple(each.name for each in fields(Config))
 
 
 def config_file() -> Path:
@@ -99,8 +103,8 @@ def parse_config(text: str, file: str) -> Config:
         return BadConfig(f"{file}: {_one_line(entry)}: {reason}.")
 
     for name in data:
-        if name not in ("theme", "keys", "profiles", "times", "lists"):
-            raise bad(name, "is not an entry; the entries are theme, keys, profiles, times and lists")
+        if name not in _ENTRIES:
+            raise bad(name, f"is not an entry; the entries are {', '.join(_ENTRIES[:-1])} and {_ENTRIES[-1]}")
     theme = data.get("theme")
     if theme is not None and not isinstance(theme, str):
         raise bad("theme", "must be a name in quotes")
@@ -116,8 +120,26 @@ def parse_config(text: str, file: str) -> Config:
     if not isinstance(tables, dict):
         raise bad("profiles", "must be a table")
     profiles = {name: _profile(name, table, bad) for name, table in tables.items()}
+    themes = _themes(data.get("themes", {}), bad)
     lists = parse_lists(data.get("lists", {}), bad)
-    return Config(theme, keys, profiles, parse_times(data.get("times"), bad), lists)
+    return Config(theme, keys, profiles, parse_times(data.get("times"), bad), lists, themes)
+
+
+def _themes(tables: Any, bad: Callable[[str, str], BadConfig]) -> Mapping[str, Mapping[str, str]]:
+    """Return the user's own themes, whose entries `styles.custom` knows."""
+    if not isinstance(tables, dict):
+        raise bad("themes", "must be a table")
+    for name, table in tables.items():
+        if not _NAME.fullmatch(name):
+            raise bad(f"themes.{name}", "a name is letters, digits, - and _")
+        if not isinstance(table, dict):
+            raise bad(f"themes.{name}", "must be a table")
+        for entry, value in table.items():
+            if not isinstance(value, str):
+                raise bad(f"themes.{name}.{entry}", "must be text in quotes")
+            if entry != "base" and not _COLOR.fullmatch(value):
+                raise bad(f"themes.{name}.{entry}", "must be a colour like #c03028")
+    return tables
 
 
 def _profile(name: str, table: Any, bad: Callable[[str, str], BadConfig]) -> Profile:

@@ -61,10 +61,11 @@ def add(
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(as_json: bool) -> None:
     """List the profiles. Secrets are not shown."""
-    from ledger_tui.config import config_file, read_config
+    from ledger_tui.config import config_file
+    from ledger_tui.config_check import read_checked
 
     with _usage_errors():
-        found = read_config(config_file()).profiles
+        found = read_checked(config_file()).profiles
     if as_json:
         click.echo(json.dumps([asdict(profile) for profile in found.values()], indent=2))
         return

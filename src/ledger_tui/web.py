@@ -17,6 +17,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from html import escape
 
 from aiohttp import web
 from textual_serve.server import Server
@@ -97,8 +98,8 @@ def _no(sentence: str) -> web.Response:
 class WebDashboard(Server):
     """textual-serve's server behind an AccessGuard. Each page opened is a dashboard in its own process."""
 
-    def __init__(self, command: Sequence[str]) -> None:
-        super().__init__(shlex.join(command), host=HOST, title="Ledger")
+    def __init__(self, command: Sequence[str], shows: str) -> None:
+        super().__init__(shlex.join(command), host=HOST, title=f"Ledger · {shows}")
         self.guard = AccessGuard()
 
     async def on_startup(self, app: web.Application) -> None:
@@ -112,7 +113,9 @@ class WebDashboard(Server):
         async def check_access(request: web.Request, handler: Handler) -> web.StreamResponse:
             answer = await self.guard.check(request, handler)
             if isinstance(answer, web.Response) and answer.content_type == "text/html":
-                answer.text = self._without_what_is_elsewhere(answer.text or "")
+                page = self._without_what_is_elsewhere(answer.text or "")
+                title = f'<head>\n<meta charset="utf-8">\n<title>{escape(self.title)}</title>'
+                answer.text = page.replace("<head>", title, 1).replace("<html>", '<html lang="en">', 1)
             return answer
 
         app.middlewares.append(check_access)
@@ -174,7 +177,8 @@ def serve(options: Options, port: int, show_link: Callable[[str], None]) -> None
             *where,
             *(["--read-only"] if options.read_only else []),
         ]
-        asyncio.run(_serve(command, port, show_link, server))
+        shows = "own ledger" if server is not None else where[1].partition("://")[2] or where[1]
+        asyncio.run(_serve(WebDashboard(command, shows), port, show_link, server))
     except ServerDied as error:
         raise CannotServe(f"The server did not start: {error}") from None
     except OSError as error:
@@ -190,9 +194,8 @@ def _name_of(options: Options) -> str:
 
 
 async def _serve(
-    command: Sequence[str], port: int, show_link: Callable[[str], None], server: EmbeddedServer | None
+    dashboard: WebDashboard, port: int, show_link: Callable[[str], None], server: EmbeddedServer | None
 ) -> None:
-    dashboard = WebDashboard(command)
     runner = await dashboard.open(port)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()

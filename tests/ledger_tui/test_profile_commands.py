@@ -110,3 +110,20 @@ def test_the_keys_are_listed_by_their_names(shell: Shell) -> None:
     keys = {each["id"]: each["keys"] for each in json.loads(shell.run("keys", "--json").stdout)}
     assert keys["refresh"] == "r"
     assert keys["show.accounts"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('[keys]\nnothing = "x"', "keys.nothing: there is no such action"),
+        ('theme = "none"', 'theme: "none" is not a theme'),
+        ('[themes.mine]\nbase = "none"', 'themes.mine.base: "none" is not a theme'),
+        ('[themes.mine]\nink = "#000000"', "themes.mine.ink: is not an entry of a theme"),
+        ('[themes.ledger]\naccent = "#000000"', "themes.ledger: there is a built-in theme of this name"),
+    ],
+)
+def test_a_mistake_anywhere_in_the_file_is_an_error_of_the_list(shell: Shell, text: str, reason: str) -> None:
+    shell.file.write_text(text, encoding="utf-8")
+    listed = shell.run("profiles", "list")
+    assert (listed.returncode, listed.stdout) == (2, "")
+    assert reason in listed.stderr

@@ -41,7 +41,6 @@ from ledger_tui.state.raw import FoundId, ids_in
 from ledger_tui.state.session import ConnectionState, Mode
 from ledger_tui.state.text import literal
 from ledger_tui.state.window import Record
-from ledger_tui.styles import ABOUT, THEMES
 from ledger_tui.widgets.key_bar import KeyBar
 from ledger_tui.widgets.navigation import Navigation
 from ledger_tui.widgets.resource_view import ResourceView
@@ -373,8 +372,9 @@ class Dashboard(ListDialogs):
     def action_themes(self) -> None:
         """Preview each highlighted theme; enter keeps it, and esc restores the old one."""
         before = self.app.theme
-        names = [theme.name for theme in THEMES]
-        lines = [Content.assemble(theme.name.ljust(18), (ABOUT[theme.name], "$muted")) for theme in THEMES]
+        names = [*self._view_context.themes]
+        about = self._view_context.themes.items()
+        lines = [Content.assemble(f"{name:<17} ", (text, "$muted")) for name, text in about]
 
         def preview(number: int) -> None:
             self.app.theme = names[number]

@@ -6,14 +6,19 @@ So everything that came over the wire goes through `literal` on its way to the s
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from rich.cells import cell_len, set_cell_size
 
 # Cc: control (ESC, C1 …), Cf: format (bidi overrides, zero width …), Cs: lone surrogates, Zl/Zp: separators.
 # The joiner of emoji is among them: terminals draw what it joins in two cells or in four, so a text of the
-# server could use it to move everything after it.
+# server could use it to move everything after it. Of joined emoji the first is drawn, which is two cells
+# everywhere.
 _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_EMOJI = "[\U0001f000-\U0001faff\u2190-\u2bff]"
+_WITH = "[\U0001f3fb-\U0001f3ff\ufe0f]*"  # the colour of a skin, and the form of an emoji
+_JOINED = re.compile(f"({_EMOJI}){_WITH}(?:\u200d{_EMOJI}{_WITH})+")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _CONTROL_PICTURES = 0x2400
 _SYMBOL_FOR_DELETE = "\N{SYMBOL FOR DELETE}"
@@ -25,7 +30,7 @@ def literal(value: object) -> str:
     text = value if isinstance(value, str) else str(value)
     if text.isprintable():
         return text
-    return "".join(map(_visible, text))
+    return "".join(map(_visible, _JOINED.sub(r"\1", text)))
 
 
 def _visible(character: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from textual.theme import Theme
 
 from ledger_tui.config import BadConfig
@@ -86,8 +88,9 @@ THEMES = (
 )
 
 
-def theme_named(name: str, file: str) -> str:
-    """Return the name of a theme. Raises BadConfig for an unknown one."""
-    if name not in ABOUT:
-        raise BadConfig(f'{file}: theme: "{name}" is not a theme; choose {" or ".join(ABOUT)}.')
+def theme_named(name: str, file: str, own: Iterable[str] = ()) -> str:
+    """Return the name of a theme, built-in or the user's own. Raises BadConfig for an unknown one."""
+    known = [*ABOUT, *own]
+    if name not in known:
+        raise BadConfig(f'{file}: theme: "{name}" is not a theme; choose {" or ".join(known)}.')
     return name

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
+from textual import events
 from textual.binding import Binding
 from textual.content import Content
+from textual.dom import DOMNode
 from textual.widget import Widget
 
 from ledger_tui.actions import MOST_KEYS_IN_BAR, importance
@@ -21,15 +23,28 @@ class NamesItsKeys(Protocol):
         """Return the description of a key as it is now."""
 
 
+class _Shown(NamedTuple):
+    """One key of the bar: the text, its rank, and what a click on it runs."""
+
+    text: Content
+    rank: tuple[bool, int]  # the highest is left out first
+    action: str
+    node: DOMNode
+    enabled: bool
+
+
 class KeyBar(Widget):
-    """One line made from the bindings that are active at the focused widget."""
+    """One line made from the bindings that are active at the focused widget. A click presses the key."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: list[_Shown] = []
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, lambda _screen: self.refresh())
 
     def render(self) -> Content:
-        shown: dict[str, Content] = {}
-        ranks: dict[str, tuple[bool, int]] = {}
+        shown: dict[str, _Shown] = {}
         for node, binding, enabled, _tip in self.screen.active_bindings.values():
             if not binding.show or binding.action in shown:
                 continue
@@ -37,13 +52,25 @@ class KeyBar(Widget):
             caption = node.key_text(binding) if isinstance(node, NamesItsKeys) else binding.description
             style = "bold $accent" if enabled else "$faint"
             text = "$muted" if enabled else "$faint"
-            shown[binding.action] = Content.assemble((key, style), (f" {caption}", text))
+            drawn = Content.assemble((key, style), (f" {caption}", text))
             # Disabled keys are left out first, then the least important.
-            ranks[binding.action] = (not enabled, importance(binding.action))
+            rank = (not enabled, importance(binding.action))
+            shown[binding.action] = _Shown(drawn, rank, binding.action, node, enabled)
         while len(shown) > MOST_KEYS_IN_BAR or (len(shown) > 1 and self._width(shown) > self.size.width):
-            del shown[max(reversed(shown), key=ranks.__getitem__)]
-        return Content(_GAP).join([*shown.values()])
+            del shown[max(reversed(shown), key=lambda action: shown[action].rank)]
+        self._shown = [*shown.values()]
+        return Content(_GAP).join([each.text for each in self._shown])
+
+    def on_click(self, event: events.Click) -> None:
+        left = self.styles.padding.left
+        for each in self._shown:
+            right = left + each.text.cell_length
+            if left <= event.x < right:
+                if each.enabled:
+                    self.screen.call_later(self.app.run_action, each.action, each.node)
+                return
+            left = right + len(_GAP)
 
     @staticmethod
-    def _width(shown: dict[str, Content]) -> int:
-        return sum(text.cell_length for text in shown.values()) + len(_GAP) * (len(shown) - 1)
+    def _width(shown: dict[str, _Shown]) -> int:
+        return sum(each.text.cell_length for each in shown.values()) + len(_GAP) * (len(shown) - 1)

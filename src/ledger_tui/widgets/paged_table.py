@@ -44,6 +44,21 @@ class TableHeader(Widget):
         named = fit(title, min(len(title), max(0, fitted.width - 2)))
         return fit(f"{named} {arrow}", fitted.width, fitted.column.align)
 
+    class Clicked(Message):
+        """The heading of a column was clicked."""
+
+        def __init__(self, column: Column) -> None:
+            super().__init__()
+            self.column = column
+
+    def on_click(self, event: events.Click) -> None:
+        left = MARGIN
+        for fitted in self.columns:
+            if left <= event.x < left + fitted.width:
+                self.post_message(self.Clicked(fitted.column))
+                return
+            left += fitted.width + GAP
+
     def render_line(self, y: int) -> Strip:
         titles = [self._title(fitted) for fitted in self.columns]
         text = " " * MARGIN + (" " * GAP).join(titles)

@@ -1,0 +1,109 @@
+"""The key bar and the headings answer the mouse; own themes can be chosen, and choices be read."""
+
+from __future__ import annotations
+
+import pytest
+from textual.color import Color
+from textual.geometry import Offset
+from textual.widgets import OptionList
+
+from ledger_tui.app import LedgerApp
+from ledger_tui.config import Config
+from ledger_tui.options import Options
+from ledger_tui.screens.form import FormScreen
+from ledger_tui.styles import ABOUT
+from ledger_tui.widgets.key_bar import KeyBar
+from ledger_tui.widgets.paged_table import TableHeader
+from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import Driver, until
+
+
+async def click(driver: Driver, widget: KeyBar | TableHeader, text: str) -> None:
+    """Click on a text in a widget of one line."""
+    line = driver.text().split("\n")[widget.region.y]
+    at = line.index(text) - widget.region.x
+    await driver.pilot.click(widget, offset=Offset(at, 0))
+
+
+async def test_a_click_on_a_key_of_the_bar_presses_it(server: ContractServer, dashboards: Dashboards) -> None:
+    server.add_account("Beans")
+    async with dashboards.open() as driver:
+        await driver.sees("n new")
+        await click(driver, driver.app.screen.query_one(KeyBar), "new")
+        await until(lambda: isinstance(driver.app.screen, FormScreen), "the form")
+        await click(driver, driver.app.screen.query_one(KeyBar), "esc")
+        await until(lambda: len(driver.app.screen_stack) == 1, "the end of the form")
+
+
+async def test_a_click_on_a_heading_names_its_column(server: ContractServer, dashboards: Dashboards) -> None:
+    server.add_account("Beans")
+    async with dashboards.open() as driver:
+        clicked: list[str] = []
+        header = driver.view.query_one(TableHeader)
+        post = header.post_message
+
+        def note(message: object) -> bool:
+            if isinstance(message, TableHeader.Clicked):
+                clicked.append(message.column.title)
+            return post(message)  # type: ignore[arg-type]
+
+        header.post_message = note  # type: ignore[method-assign, assignment]
+        for title in ("balance", "name"):
+            await click(driver, header, title)
+        await until(lambda: clicked == ["balance", "name"], "the columns")
+
+
+async def test_a_theme_of_the_config_file_is_used_and_offered(server: ContractServer) -> None:
+    config = Config(theme="mine", themes={"mine": {"base": "ledger-light", "accent": "#123456"}})
+    app = LedgerApp(Options(url=server.url, key=server.key, config=config))
+    async with app.run_test() as pilot:
+        driver = Driver(app, pilot)
+        assert app.theme == "mine"
+        assert app.get_css_variables()["accent"].lower() == "#123456"
+        assert not app.current_theme.dark
+        await driver.press("ctrl+t")
+        await driver.sees("mine ", "your own, from the config file", "ledger-contrast")
+
+
+@pytest.mark.parametrize("theme", ABOUT)
+async def test_the_highlighted_line_of_a_choice_can_be_read(server: ContractServer, theme: str) -> None:
+    server.post(server.add_account("Beans"), 5)
+    app = LedgerApp(Options(url=server.url, key=server.key, config=Config(theme=theme)))
+    async with app.run_test() as pilot:
+        driver = Driver(app, pilot)
+        await driver.sees("Beans")
+        for keys, seen in ((("ctrl+t",), "ledger-light"), (("2", "i"), "acc_")):
+            await driver.press("escape", *keys)
+            await driver.sees(seen)
+            options = app.screen.query_one(OptionList)
+            for foreground, background in shown_colors(driver, options):
+                assert contrast(foreground, background) >= 3.5, (keys, foreground, background)
+            await driver.press("escape", "escape")
+
+
+def shown_colors(driver: Driver, options: OptionList) -> list[tuple[Color, Color]]:
+    """Return the colours of the text of the highlighted line."""
+    assert options.highlighted is not None
+    strip = driver.app.screen._compositor.render_strips()[options.content_region.y + options.highlighted]
+    inside = strip.crop(options.content_region.x, options.content_region.right)
+    found = []
+    for segment in inside:
+        if segment.text.strip() and segment.style and segment.style.color and segment.style.bgcolor:
+            colors = (segment.style.color, segment.style.bgcolor)
+            found.append((Color.from_rich_color(colors[0]), Color.from_rich_color(colors[1])))
+    assert found
+    return found
+
+
+def contrast(one: Color, other: Color) -> float:
+    """Return the contrast of two colours as WCAG 2 defines it."""
+    darker, lighter = sorted(map(luminance, (one, other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def luminance(color: Color) -> float:
+    red, green, blue = (
+        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in color.normalized
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
