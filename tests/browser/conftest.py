@@ -39,9 +39,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+def shop() -> Iterator[int]:
+    """Serve a web page of another origin; yield its port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<title>Shop</title>")
+
+        def log_message(self, *arguments: Any) -> None:
+            """Log nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture(scope="session")
+def serving(tmp_path_factory: pytest.TempPathFactory, shop: int) -> Iterator[Serving]:
     running = Serving(tmp_path_factory.mktemp("browser"))
-    running.start("--auth-rate-limit", "1000000/1000000", "--trusted-proxies", "1")
+    running.start(
+        *("--auth-rate-limit", "1000000/1000000", "--trusted-proxies", "1"),
+        *("--cors-origin", f"http://127.0.0.1:{shop}"),
+    )
     running.make_user()
     running.cli("projects", "create", "Bakery")
     yield running
