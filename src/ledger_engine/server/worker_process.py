@@ -176,7 +176,8 @@ class _Reply:
 
 def _replace(message: Message, error: Exception) -> Message:
     """Return what is sent in place of a message that cannot be pickled."""
-    return Message(REFUSAL, message.number, RuntimeError(f"{message.content!r} cannot be sent: {error!r}"))
+    _, number, content = message
+    return REFUSAL, number, RuntimeError(f"{content!r} cannot be sent: {error!r}")
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:

@@ -12,17 +12,14 @@ import pickle
 import socket
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, TypeAlias, cast
 
 _HEAD = struct.Struct("<I")  # the length of what follows
 
 
-class Message(NamedTuple):
-    """One message: what it is about, and what it says. `number` is that of a request and of its answer."""
-
-    kind: str
-    number: int
-    content: Any
+# What the message is about, the number of a request and of its answer, and what it says. A class of its own,
+# even a NamedTuple, is pickled by calls of Python.
+Message: TypeAlias = tuple[str, int, Any]
 
 
 class Channel(asyncio.Protocol):
@@ -55,7 +52,7 @@ class Channel(asyncio.Protocol):
         """Send a message at the end of this iteration of the event loop; nothing happens once it is lost."""
         if not self._unsent:
             self._loop.call_soon(self.flush)
-        self._unsent.append(Message(kind, number, content))
+        self._unsent.append((kind, number, content))
 
     def flush(self) -> None:
         """Send what is waiting at once."""

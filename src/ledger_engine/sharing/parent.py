@@ -59,21 +59,20 @@ class Parent:
         self._channel.close()
 
     def _receive(self, messages: list[Message]) -> None:
+        asked = self._asked
         for message in messages:
             kind, number, content = message
             if kind == ANSWER:
-                outcome = self._asked.pop(number)
-                if not outcome.done():
+                if not (outcome := asked.pop(number)).done():
                     outcome.set_result(content)
             elif kind == REFUSAL:
-                outcome = self._asked.pop(number)
-                if not outcome.done():
+                if not (outcome := asked.pop(number)).done():
                     outcome.set_exception(content)
             else:
                 self._told(message)
 
     def _refuse(self, message: Message, error: Exception) -> None:
-        outcome = self._asked.pop(message.number, None)
+        outcome = self._asked.pop(message[1], None)
         if outcome is not None and not outcome.done():
             outcome.set_exception(error)
 

@@ -1,0 +1,100 @@
+"""Which process answers: the workers of a server, and the connections each of them has."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.faults.client import Connection
+from tests.faults.server import PATIENCE_S, Server
+from tests.ledger_engine.waiting import until
+
+ESTABLISHED = "01"
+
+
+def workers_of(server: Server) -> list[int]:
+    """The process ids of the workers, without any other child of the parent's."""
+    found = []
+    for thread in Path(f"/proc/{server.pid}/task").iterdir():
+        for child in map(int, (thread / "children").read_text().split()):
+            if b"server.worker " in _read(Path(f"/proc/{child}/cmdline")):
+                found.append(child)
+    return sorted(found)
+
+
+def is_running(pid: int) -> bool:
+    status = _read(Path(f"/proc/{pid}/stat")).rpartition(b")")[2].split()
+    return bool(status) and status[0] != b"Z"
+
+
+def kill(worker: int) -> None:
+    os.kill(worker, signal.SIGKILL)
+
+
+def connections_of(worker: int, port: int) -> set[int]:
+    """The client's ports of the connections that a worker of the server at this port has."""
+    held = set()
+    for file in Path(f"/proc/{worker}/fd").iterdir():
+        try:
+            held.add(os.readlink(file))
+        except FileNotFoundError:  # closed meanwhile
+            continue
+    found = set()
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, local, remote, state, *others = line.split()
+        is_its_own = state == ESTABLISHED and f"socket:[{others[5]}]" in held
+        if is_its_own and int(local.rpartition(":")[2], 16) == port:
+            found.add(int(remote.rpartition(":")[2], 16))
+    return found
+
+
+async def worker_with(server: Server, port: int) -> int:
+    """The worker that has the connection from this port of the client's."""
+    found: list[int] = []
+
+    def look() -> bool:
+        found[:] = [each for each in workers_of(server) if port in connections_of(each, server.port)]
+        return bool(found)
+
+    await until(look)
+    return found[0]
+
+
+@asynccontextmanager
+async def connections(server: Server, key: str, count: int) -> AsyncIterator[list[Connection]]:
+    """Open connections, as many to each worker as to the others, which all have been used once."""
+    made = [Connection(key) for _ in range(count)]
+    try:
+        for each in made:
+            await each.request(server.port, "GET", "/api/health")
+        yield made
+    finally:
+        for each in made:
+            await each.close()
+
+
+async def restarted(server: Server, before: list[int]) -> None:
+    """Wait until there are as many workers as before, and the new ones get connections."""
+
+    def all_are_there() -> bool:
+        return len([each for each in workers_of(server) if is_running(each)]) == len(before)
+
+    await until(all_are_there)
+    new = set(workers_of(server)) - set(before)
+    deadline = asyncio.get_running_loop().time() + PATIENCE_S
+    while new:
+        assert asyncio.get_running_loop().time() < deadline, "a worker gets no connections"
+        with socket.create_connection(("127.0.0.1", server.port)) as opened:
+            new.discard(await worker_with(server, opened.getsockname()[1]))
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
