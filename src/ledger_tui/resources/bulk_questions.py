@@ -37,7 +37,7 @@ def bulk_question(
     lines.append("")
     for record in records[:_NAMED]:
         facts = " · ".join(known_by(subject(record) or record, names))
-        lines.append(f"{literal(record.get('id'))}  {facts}")
+        lines.append(facts or literal(record.get("id")))
     if len(records) > _NAMED:
         lines.append(f"and {len(records) - _NAMED:,} more")
     if left_out:

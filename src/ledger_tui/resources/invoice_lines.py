@@ -82,8 +82,13 @@ def sum_as_typed(rows: Iterable[TypedLine], currency: str | None) -> str:
             parsed.append(_parsed(row._replace(description="-"), currency))
         except ValueError:
             continue
+    total = _sum(parsed)
+    if total > LARGEST_AMOUNT:
+        return (
+            f"the sum is more than the largest amount, {format_amount(LARGEST_AMOUNT, currency)} {currency}"
+        )
     missing = "" if len(parsed) == len(filled) else f" + {len(filled) - len(parsed)} not complete"
-    return f"sum {format_amount(_sum(parsed), currency)} {currency}{missing}"
+    return f"sum {format_amount(total, currency)} {currency}{missing}"
 
 
 def _parsed(row: TypedLine, currency: str) -> dict[str, Any]:

@@ -34,7 +34,6 @@ from ledger_tui.screens.confirm import ConfirmScreen
 from ledger_tui.screens.form import FormScreen
 from ledger_tui.screens.help import HelpScreen
 from ledger_tui.screens.list_dialogs import ListDialogs
-from ledger_tui.screens.raw import RawScreen
 from ledger_tui.screens.shown_once import ShownOnceScreen
 from ledger_tui.screens.submission import Submission
 from ledger_tui.state.raw import FoundId, ids_in
@@ -280,6 +279,8 @@ class Dashboard(ListDialogs):
     def action_raw(self) -> None:
         record = self.view.selected
         if record is not None:
+            from ledger_tui.screens.raw import RawScreen
+
             self.app.push_screen(RawScreen("JSON", record))
 
     def action_ids(self) -> None:

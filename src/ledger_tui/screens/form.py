@@ -38,6 +38,7 @@ from ledger_tui.widgets.key_bar import KeyBar
 from ledger_tui.widgets.lines_field import LinesField
 from ledger_tui.widgets.picker_field import PickerField
 
+_ROOMY_ROWS, _FEW_FIELDS = 30, 4
 _DISCARD = "Discard what you typed?"
 _LEAVE_UNANSWERED = "No answer came: it may have succeeded. Leave the form?"
 _LEAVE_IN_FLIGHT = "It was sent and may still succeed. Leave without the answer?"
@@ -80,7 +81,9 @@ class FormScreen(FormNames):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog", id="form") as box:
             box.border_title = self._title()
-            box.set_class(self._has_lines, "-dense")
+            # On a small screen a picker's matches would push the keys out of view.
+            small = self.app.size.height < _ROOMY_ROWS
+            box.set_class(self._has_lines or (small and len(self._form.fields) > _FEW_FIELDS), "-dense")
             with VerticalScroll(id="fields", can_focus=False):
                 for field in self._form.fields:
                     with Horizontal(classes="field", id=f"row-{field.name}"):

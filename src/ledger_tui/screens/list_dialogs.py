@@ -12,7 +12,6 @@ from ledger_tui.list_messages import (
     ProgramRequested,
     TimesChanged,
 )
-from ledger_tui.resources.bulk_questions import bulk_question
 from ledger_tui.state.list_settings import ListSettings
 from ledger_tui.state.window import Record
 from ledger_tui.widgets.navigation import Navigation
@@ -73,6 +72,7 @@ class ListDialogs(Screen[None]):
 
     @handles(BulkRequested)
     def ask_before_acting_on_all(self, message: BulkRequested) -> None:
+        from ledger_tui.resources.bulk_questions import bulk_question
         from ledger_tui.screens.bulk import BulkScreen
 
         view, action, context = self.resource_view, message.action, self._view_context

@@ -50,6 +50,8 @@ def test_the_sum_counts_what_is_complete_while_it_is_typed() -> None:
     half = TypedLine("Tray", "3", "")
     assert sum_as_typed([BEANS, half, TypedLine()], "EUR") == "sum 25.00 EUR + 1 not complete"
     assert sum_as_typed([BEANS], "JPY") == "sum 0 JPY + 1 not complete"
+    most = TypedLine("Gold", "2", "90071992547409.91")  # each can be sent, the sum cannot
+    assert "more than the largest amount, 90,071,992,547,409.91 EUR" in sum_as_typed([most], "EUR")
     assert "choose an account first" in sum_as_typed([BEANS], None)
 
 

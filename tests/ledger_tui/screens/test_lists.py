@@ -290,7 +290,9 @@ async def test_hostile_text_is_drawn_literally_everywhere(
         await driver.sees("␛]52;c;aGk=␇")
         await driver.press("enter")
         await driver.sees("description   ␛]52;c;aGk=␇")
-        await driver.press("escape", "n")
+        await driver.press("escape")
+        await driver.lists_only(account)
+        await driver.press("n")
         await driver.sees("␛]52;c;aGk=␇", "Post a transaction")
         raw = "".join(
             segment.text for strip in driver.app.screen._compositor.render_strips() for segment in strip
