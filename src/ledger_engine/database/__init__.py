@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.sharing import Outcome
@@ -115,6 +115,16 @@ class Unit(Protocol):
 
 Work: TypeAlias = Callable[[Unit], T]
 Listener: TypeAlias = Callable[[frozenset[str]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LongWork(Generic[T]):
+    """A work that takes many milliseconds to write, such as a batch: it shares its commit with no other."""
+
+    work: Work[T]
+
+    def __call__(self, unit: Unit) -> T:
+        return self.work(unit)
 
 
 class Database(Protocol):

@@ -3,18 +3,28 @@
 A commit costs the same for one work as for fifty, and a writer that runs while the event loop is busy
 competes with it for the interpreter and slows both. So the works of one loop are passed to the writer in
 groups, one at a time, when the loop has nothing more to add.
+
+A long work, such as a batch, has a group of its own, and a group of all others that wait comes before each:
+nobody waits for more than one long work, and a long work for no more than one group of others.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 GROUP_MAX = 128  # enough works for one commit: waiting for more gains nothing
 QUIET_TURNS = 20  # iterations of the event loop without a new work, after which none is expected
 
-J = TypeVar("J")
+
+class Waiting(Protocol):
+    """What can be grouped."""
+
+    long: bool
+
+
+J = TypeVar("J", bound=Waiting)
 
 
 class GroupCommit(Generic[J]):
@@ -29,6 +39,7 @@ class GroupCommit(Generic[J]):
         self._expected = 1
         self._seen = 0
         self._quiet = 0
+        self._long_is_next = False  # as the others have had a group since the last long work
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -59,12 +70,29 @@ class GroupCommit(Generic[J]):
             self._watch()
 
     def flush(self) -> None:
-        """Hand over the waiting jobs at once."""
+        """Hand over the waiting jobs at once, all together."""
         if self._waiting:
             group, self._waiting = self._waiting, []
-            self._in_flight = len(group)
-            self._handed_over_at = self._loop.time()
-            self._hand_over(group)
+            self._start(group)
+
+    def _next_group(self) -> list[J]:
+        """Remove the next group from the waiting jobs, of which there are some."""
+        others = [job for job in self._waiting if not job.long]
+        if len(others) == len(self._waiting):
+            self._waiting = []
+            return others
+        self._long_is_next = bool(others) and not self._long_is_next
+        if self._long_is_next:
+            self._waiting = [job for job in self._waiting if job.long]
+            return others
+        first = next(job for job in self._waiting if job.long)
+        self._waiting.remove(first)
+        return [first]
+
+    def _start(self, group: list[J]) -> None:
+        self._in_flight = len(group)
+        self._handed_over_at = self._loop.time()
+        self._hand_over(group)
 
     def _watch(self) -> None:
         self._seen = 0
@@ -78,5 +106,5 @@ class GroupCommit(Generic[J]):
         # A single client need not wait for others: only several are worth waiting for.
         if waiting < min(self._expected, GROUP_MAX) and self._quiet < QUIET_TURNS:
             self._loop.call_soon(self._look)
-        else:
-            self.flush()
+        elif waiting:
+            self._start(self._next_group())

@@ -20,6 +20,7 @@ class Job:
     outcome: Outcome
     loop: asyncio.AbstractEventLoop
     writes: bool
+    long: bool = False
     answer: Any = None
     error: BaseException | None = None
 

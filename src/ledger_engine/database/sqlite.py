@@ -22,7 +22,7 @@ from ledger_engine.core.clock import Clock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.measuring import CommitObserver
-from ledger_engine.database import Listener, T, Work, kept_time, migrations
+from ledger_engine.database import Listener, LongWork, T, Work, kept_time, migrations
 from ledger_engine.database.connection import FATAL, close_to_others, code_of, public_error, reason_of
 from ledger_engine.database.file import DatabaseFile, has_space, probe_read, probe_write
 from ledger_engine.database.group_commit import GroupCommit
@@ -152,7 +152,7 @@ class SqliteDatabase:
             raise StorageUnavailable("it is being closed")
         if waiting >= WAITING_MAX:
             raise StorageUnavailable("too many requests are waiting")
-        return Job(work, outcome, loop, writes)
+        return Job(work, outcome, loop, writes, isinstance(work, LongWork))
 
     def _of_loop(self, loop: asyncio.AbstractEventLoop) -> _OfLoop:
         of_loop = self._loops.get(loop)

@@ -24,7 +24,7 @@ from ledger_engine.core.errors import (
 )
 from ledger_engine.core.records import Shown, as_json
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import T, Unit
+from ledger_engine.database import LongWork, T, Unit
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import Page
 from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, parse_query
@@ -96,6 +96,12 @@ class Call:
     ) -> T:
         """Run a work that writes, for the caller's tenant. Returns once it is durable."""
         return await self.engine.write(_TenantWork(work, self._known_tenant(), args, kwargs))
+
+    async def write_long(
+        self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Do the same as `write`, for a work that takes many milliseconds."""
+        return await self.engine.write(LongWork(_TenantWork(work, self._known_tenant(), args, kwargs)))
 
     def _known_tenant(self) -> Tenant:
         assert self.tenant is not None, "a public operation has no tenant"

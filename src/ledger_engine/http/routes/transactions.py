@@ -91,7 +91,7 @@ async def post_transaction(call: Call, body: PostTransaction) -> Transaction:
 async def post_batch(call: Call, body: PostBatch) -> dict[str, object]:
     """Post up to 1000 transactions, all or none."""
     batch = [item.new() for item in body.transactions]
-    posted = await call.write(transactions.post_batch, batch, call.idempotency_key)
+    posted = await call.write_long(transactions.post_batch, batch, call.idempotency_key)
     return {"data": [shown(item) for item in posted]}
 
 

@@ -1,0 +1,97 @@
+"""Which of the works that wait are handed to the writer together."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+
+from ledger_engine.database.group_commit import GroupCommit
+
+
+@dataclass(eq=False)
+class Waiting:
+    name: str
+    long: bool = False
+
+
+class Writer:
+    """A writer that notes each group and is done with it at once, but for the first, which is held."""
+
+    def __init__(self) -> None:
+        self.groups: list[str] = []
+        self._news = asyncio.Event()
+        self.group_commit: GroupCommit[Waiting] = GroupCommit(asyncio.get_running_loop(), self._take)
+
+    def _take(self, group: list[Waiting]) -> None:
+        self.groups.append("".join(each.name for each in group))
+        self._news.set()
+        if len(self.groups) > 1:
+            asyncio.get_running_loop().call_soon(self.group_commit.done)
+
+    async def until(self, count: int) -> list[str]:
+        """Return the groups once there are so many; the first is done with when more are wanted."""
+        if self.groups:
+            self.group_commit.done()
+        async with asyncio.timeout(60):
+            while len(self.groups) < count:
+                self._news.clear()
+                await self._news.wait()
+        return self.groups
+
+
+@pytest.fixture
+async def writer() -> Writer:
+    """A writer that is busy with a first work."""
+    writer = Writer()
+    writer.group_commit.add(Waiting("_"))
+    await writer.until(1)
+    return writer
+
+
+async def test_works_that_wait_together_are_one_group(writer: Writer) -> None:
+    for name in "abc":
+        writer.group_commit.add(Waiting(name))
+    assert await writer.until(2) == ["_", "abc"]
+
+
+async def test_others_come_before_a_long_work_which_has_a_group_of_its_own(writer: Writer) -> None:
+    for name in "aXb":
+        writer.group_commit.add(Waiting(name, long=name.isupper()))
+    assert await writer.until(3) == ["_", "ab", "X"]
+
+
+async def test_after_one_group_of_others_a_long_work_has_its_turn(writer: Writer) -> None:
+    for name in "aXYb":
+        writer.group_commit.add(Waiting(name, long=name.isupper()))
+    take = writer.group_commit._hand_over
+
+    def another_comes(group: list[Waiting]) -> None:
+        take(group)
+        if len(writer.groups) < 5:
+            writer.group_commit.add(Waiting(str(len(writer.groups))))
+
+    writer.group_commit._hand_over = another_comes
+    assert await writer.until(6) == ["_", "ab", "X", "23", "Y", "4"]
+
+
+async def test_long_works_alone_come_one_after_the_other(writer: Writer) -> None:
+    for name in "XY":
+        writer.group_commit.add(Waiting(name, long=True))
+    assert await writer.until(3) == ["_", "X", "Y"]
+
+
+async def test_at_the_end_all_that_wait_are_handed_over(writer: Writer) -> None:
+    for name in "aXb":
+        writer.group_commit.add(Waiting(name, long=name.isupper()))
+    writer.group_commit.flush()
+    assert writer.groups == ["_", "aXb"]
+
+
+async def test_a_work_that_was_withdrawn_is_not_handed_over(writer: Writer) -> None:
+    long, other = Waiting("X", long=True), Waiting("a")
+    writer.group_commit.add(long)
+    writer.group_commit.add(other)
+    assert writer.group_commit.withdraw(long)
+    assert await writer.until(2) == ["_", "a"]
