@@ -4,7 +4,9 @@
 #   make quick   the tests for while you work       make bench   the benchmarks
 #   make soak    the random and fault tests, long
 #   make lock    pin the dependencies anew          make clean   remove what can be made again
-#   make pictures  draw docs/pictures, the dashboard's screens
+#   make dist-all      dist/ledger.pyz for each Python version
+#   make binary        dist/ledger, which needs no Python
+#   make pictures      draw docs/pictures, the dashboard's screens
 #   make bench-rivals  install what make bench also compares with
 
 PYTHON ?= python3
@@ -25,7 +27,7 @@ venv := .venv
 bin := $(venv)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: run test quick check dist soak bench bench-rivals pictures lock clean runtime dev
+.PHONY: run test quick check dist dist-all binary soak bench bench-rivals pictures lock clean runtime dev
 
 run: runtime
 	$(bin)/ledger-tui --demo
@@ -50,6 +52,13 @@ check: dev
 
 dist: dev
 	$(bin)/python tools/build_archive.py
+
+dist-all: dev
+	set -e; for version in 3.11 3.12 3.13 3.14; do \
+		$(bin)/python tools/build_archive.py dist/ledger-$$version.pyz $$version; done
+
+binary: dev
+	$(bin)/python tools/build_binary.py
 
 soak: dev
 	$(bin)/python -m pytest -m soak --soak $(SOAK) $(SOAK_ARGS)

@@ -1,7 +1,8 @@
 """Build dist/ledger.pyz, both programs with all they need in one file, from the lock and the wheel.
 
 The same sources, lock, platform and Python give the same bytes: traces of where and when pip installed
-something are removed. The file runs on the Python minor version and the platform that built it.
+something are removed. The file runs on one minor version of Python, by default the one that builds it, and on
+the platform that built it.
 """
 
 import os
@@ -16,6 +17,8 @@ from zipfile import ZipFile
 
 ROOT = Path(__file__).resolve().parent.parent
 
+THIS_PYTHON = "{}.{}".format(*sys.version_info)
+
 # sqlite-utils depends on pip, for a command that nothing here calls.
 UNUSED = ("pip", "pip-*.dist-info")
 
@@ -27,27 +30,35 @@ from sysconfig import get_platform
 built = {built!r}
 here = ("%d.%d" % sys.version_info[:2], get_platform())
 if here != built:
-    sys.exit("ledger.pyz was built for Python %s on %s and cannot run on Python %s on %s." % (built + here))
+    sys.exit("{name} was built for Python %s on %s and cannot run on Python %s on %s." % (built + here))
 """
 
 
 def main() -> None:
     target = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "dist" / "ledger.pyz").resolve()
+    version = sys.argv[2] if len(sys.argv) > 2 else None
     target.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as folder:
         work = Path(folder)
         site = work / "site"
-        install_dependencies(site)
+        install_dependencies(site, version)
         install_project(site, work)
         remove_traces(site)
         unfinished = target.with_suffix(".part")
-        pack(site, work, unfinished)
+        pack(site, work, unfinished, version or THIS_PYTHON)
         unfinished.replace(target)
-    major, minor = sys.version_info[:2]
-    print(f"{target.name}: {target.stat().st_size / 1e6:.1f} MB, for Python {major}.{minor} on this platform")
+    runs_on = version or THIS_PYTHON
+    print(f"{target.name}: {target.stat().st_size / 1e6:.1f} MB, for Python {runs_on} on this platform")
 
 
-def install_dependencies(site: Path) -> None:
+def install_dependencies(site: Path, version: str | None = None) -> None:
+    """Install what the lock has for this Python, or for another version of it, which need not be here."""
+    if version is not None:
+        # pip would take the wheels of that version, but judge the lock's conditions by its own.
+        python("uv", "pip", "install", "--quiet", "--python", sys.executable, "--python-version", version,
+               "--only-binary", ":all:", "--require-hashes", "--no-deps", "--link-mode", "copy",
+               "--target", str(site), "--requirement", str(ROOT / "requirements.lock"))  # fmt: skip
+        return
     python("pip", "install", "-qq", "--disable-pip-version-check", "--no-compile", "--require-hashes",
            "--target", str(site), "--requirement", str(ROOT / "requirements.lock"))  # fmt: skip
 
@@ -66,6 +77,7 @@ def remove_traces(site: Path) -> None:
     for pattern in UNUSED:
         for folder in site.glob(pattern):
             shutil.rmtree(folder)
+    (site / ".lock").unlink(missing_ok=True)  # uv's
     for record in site.glob("*.dist-info/RECORD"):
         text = record.read_text(encoding="utf-8")
         record.write_text(re.sub(r"(?m)^(\.\./)*bin/.*\n", "", text), encoding="utf-8")
@@ -73,10 +85,11 @@ def remove_traces(site: Path) -> None:
         path.chmod(0o755 if path.is_dir() or path.suffix == ".so" else 0o644)
 
 
-def pack(site: Path, work: Path, target: Path) -> None:
+def pack(site: Path, work: Path, target: Path, version: str) -> None:
     preamble = work / "right_python.py"
     preamble.write_text(
-        PREAMBLE.format(built=("{}.{}".format(*sys.version_info), get_platform())), encoding="utf-8"
+        PREAMBLE.format(name=target.with_suffix(".pyz").name, built=(version, get_platform())),
+        encoding="utf-8",
     )
     preamble.chmod(0o644)
     python("shiv.cli", "--reproducible", "--preamble", str(preamble), "--site-packages", str(site),

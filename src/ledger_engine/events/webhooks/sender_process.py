@@ -209,5 +209,6 @@ def _encode(line: Sequence[Any]) -> bytes:
 
 def _environment() -> dict[str, str]:
     """Return our environment without secrets, and with our sys.path, which an archive sets at its start."""
-    kept = {name: value for name, value in os.environ.items() if name not in (VARIABLE, "LEDGER_API_KEY")}
+    secrets = (VARIABLE, "LEDGER_API_KEY", "LEDGER_API_KEY_TEST")
+    kept = {name: value for name, value in os.environ.items() if name not in secrets}
     return kept | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -1,0 +1,28 @@
+"""The entry point of the executable that `tools/build_binary.py` makes.
+
+Both programs start parts of themselves as `sys.executable -m …`. In the executable that is no Python but the
+executable itself, so it does here what Python would do with these few command lines.
+"""
+
+import sys
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    if words[:1] == ["-m"]:
+        del sys.argv[1:3]
+        if words[1] == "ledger_engine":
+            from ledger_engine.cli import main as program
+        else:
+            from ledger_tui.cli import main as program
+        program()
+    elif words[:2] == ["-P", "-c"]:  # the sender of webhooks
+        exec(words[2], {"__name__": "__main__"})
+    else:
+        from ledger_engine.archive import main as either
+
+        either()
+
+
+if __name__ == "__main__":
+    main()
