@@ -34,15 +34,15 @@ def seed(file: str, project: str | None, database: Path, as_json: bool) -> None:
     """Load the data set FILE.
 
     FILE is the name of an included one, or a JSON file. It is loaded into test mode, with a history that ends
-    yesterday. A trial load comes first, so that nothing is loaded when there is a mistake. A load that was
-    interrupted continues when the command is run again.
+    yesterday. When there is a mistake, nothing is loaded. A load that was interrupted continues when the
+    command is run again.
     """
     from ledger_engine.seeding import seed_files
     from ledger_engine.seeding.fields import BadDataSet
     from ledger_engine.seeding.loading import Progress
     from ledger_engine.seeding.reading import read as read_data_set
     from ledger_engine.seeding.steps import steps_of
-    from ledger_engine.seeding.turns import load_in_turns
+    from ledger_engine.seeding.whole import load_data_set
 
     progress = Progress()
     try:
@@ -51,7 +51,7 @@ def seed(file: str, project: str | None, database: Path, as_json: bool) -> None:
 
         make_folder(database)
         find = partial(project_or_first, id=project)
-        loading = load_in_turns(database, find, data_set, steps, progress, is_new=not database.exists())
+        loading = load_data_set(database, find, data_set, steps, progress, is_new=not database.exists())
         owner, loaded = asyncio.run(_show(loading, progress, 2 * len(steps), data_set.name))
     except BadDataSet as error:
         raise click.ClickException(str(error)) from error

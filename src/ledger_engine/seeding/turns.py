@@ -88,17 +88,17 @@ async def load_in_turns(
     `progress` counts each step twice. Raises what `loading.load` does; then nothing was loaded, unless the
     project was used meanwhile.
     """
-    look = partial(_look, find_project=find_project, data_set=data_set, steps=len(steps))
+    seek = partial(look, find_project=find_project, data_set=data_set, steps=len(steps))
     with tempfile.TemporaryDirectory(prefix="ledger-seed-") as folder:  # 0700
-        async with _opened(Path(folder, "rehearsal.db")) as rehearsal:
+        async with opened(Path(folder, "rehearsal.db")) as rehearsal:
             if is_new:
-                load = await rehearsal.write(look)
+                load = await rehearsal.write(seek)
             else:
-                async with _opened(database) as engine:
-                    load = await engine.write(look)
+                async with opened(database) as engine:
+                    load = await engine.write(seek)
             tried_out = await rehearsal.write(partial(_try_out, load=load, steps=steps, progress=progress))
-    async with _opened(database) as engine:
-        load = await engine.write(partial(_begin, find_project=find_project, data_set=data_set, load=load))
+    async with opened(database) as engine:
+        load = await engine.write(partial(begin, find_project=find_project, data_set=data_set, load=load))
         progress.done = len(steps) + load.done
         done = load.done
         rests = Rests()
@@ -146,7 +146,8 @@ def _with_version(unit: Unit, turns: Callable[[Unit], int]) -> tuple[int, int]:
 
 
 @asynccontextmanager
-async def _opened(database: Path) -> AsyncIterator[Engine]:
+async def opened(database: Path) -> AsyncIterator[Engine]:
+    """Open the database for a load."""
     engine = open_engine(database)
     try:
         yield engine
@@ -154,7 +155,7 @@ async def _opened(database: Path) -> AsyncIterator[Engine]:
         await engine.close()
 
 
-def _look(unit: Unit, find_project: FindProject, data_set: DataSet, steps: int) -> Load:
+def look(unit: Unit, find_project: FindProject, data_set: DataSet, steps: int) -> Load:
     """Return what is to be loaded: the whole data set or the rest. Raises Conflict when it cannot be."""
     project = find_project(unit)
     tenant = loading.tenant_of(project)
@@ -199,7 +200,7 @@ def _try_out(unit: Unit, load: Load, steps: Sequence[Step], progress: Progress) 
     return TriedOut(history.accounts, history.users, history.made, counts)
 
 
-def _begin(unit: Unit, find_project: FindProject, data_set: DataSet, load: Load) -> Load:
+def begin(unit: Unit, find_project: FindProject, data_set: DataSet, load: Load) -> Load:
     """Record that the load starts or continues. Raises Conflict when another one started meanwhile."""
     project = find_project(unit)
     tenant = loading.tenant_of(project)
@@ -234,12 +235,12 @@ def _take_turns(unit: Unit, steps: Sequence[Step], done: int, for_s: float, **gi
     """
     began = time.monotonic()
     while True:
-        done = _take_turn(unit, steps=steps, done=done, **given)
+        done = take_turn(unit, steps=steps, done=done, **given)
         if done == len(steps) or time.monotonic() - began >= for_s:
             return done
 
 
-def _take_turn(
+def take_turn(
     unit: Unit, load: Load, data_set: DataSet, steps: Sequence[Step], done: int, tried_out: TriedOut
 ) -> int:
     """Make the next steps; return how many are done then.

@@ -52,17 +52,17 @@ def cut_off(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Have the load end after so many turns."""
 
     def after(count: int) -> None:
-        real, left = turns._take_turn, count
+        real, left = turns.take_turn, count
 
         def take(unit: Unit, **given: Any) -> int:
             nonlocal left
             if left == 0:
-                monkeypatch.setattr(turns, "_take_turn", real)
+                monkeypatch.setattr(turns, "take_turn", real)
                 raise CutOff
             left -= 1
             return real(unit, **given)
 
-        monkeypatch.setattr(turns, "_take_turn", take)
+        monkeypatch.setattr(turns, "take_turn", take)
         monkeypatch.setattr(turns, "COMMIT_S", 0.0)  # each turn is a commit
 
     return after
