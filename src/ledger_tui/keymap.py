@@ -54,7 +54,7 @@ TOGETHER: list[list[Binding]] = [
     [
         each
         for each in _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TRACE_KEYS, *actions.TABLE_KEYS])
-        if each.action != "app.restart_server"
+        if each.action != "app.repair"
     ],
     *map(_of_a_resource, RESOURCES),
     _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.OVERVIEW_KEYS]),

@@ -23,6 +23,7 @@ complete -p ledger-engine
 """
 
 
+@pytest.mark.process  # of bash, which is asked for its version
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_there_is_a_script_for_each_shell(command: Command, shell: str) -> None:
     script = command("completion", shell).stdout

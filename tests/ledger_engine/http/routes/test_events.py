@@ -22,7 +22,7 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.events import following, outbox
 from ledger_engine.events.following import Followers
-from ledger_engine.events.webhooks import deliveries, signatures
+from ledger_engine.events.webhooks import deliveries, endpoints, signatures
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.http.protocol.hypercorn_patch import make_strict
 from ledger_engine.http.routes import events as routes
