@@ -20,7 +20,8 @@ NOWHERE = "/api/orders/ord_00000000000000000000000000"
 def refusal(answer: httpx.Response) -> tuple[int, str]:
     """Status and code of an error of the directory surface."""
     error = answer.json()
-    assert set(error) - {"same_request"} == {"error", "message"}
+    of_second_use = {"same_request"} if error["error"] == "duplicate_idempotency_key" else set()
+    assert set(error) == {"error", "message"} | of_second_use
     return answer.status_code, error["error"]
 
 
@@ -274,17 +275,3 @@ async def test_items_are_kept_by_value_in_their_order(api: httpx.AsyncClient, ad
     answer = await api.post("/api/orders", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 201
     assert '"items":[{"weight":100.0,"b":1,"a":0.1}]' in answer.text
-
-
-async def test_the_orders_of_one_user_are_listed(api: httpx.AsyncClient, ada: str) -> None:
-    eve = (await api.post("/api/users", json={"name": "Eve", "email": "eve@example.com"})).json()["id"]
-    placed = [
-        (await api.post("/api/orders", json={"user_id": user, "items": [BEANS]})).json()["id"]
-        for user in (ada, eve, ada, ada)
-    ]
-    path = f"/api/users/{ada}/orders"
-    first = (await api.get(path, params={"limit": "2"})).json()
-    rest = (await api.get(path, params={"cursor": first["next_cursor"]})).json()
-    found = [order["id"] for order in first["data"] + rest["data"]]
-    assert found == [placed[3], placed[2], placed[0]]
-    assert refusal(await api.get("/api/users/usr_none/orders")) == (404, "not_found")
