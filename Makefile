@@ -6,7 +6,7 @@
 #   make lock    pin the dependencies anew          make clean   remove what can be made again
 #   make dist-all      dist/ledger.pyz for each Python version
 #   make binary        dist/ledger, which needs no Python
-#   make pictures      draw docs/pictures, the dashboard's screens
+#   make pictures      draw docs/pictures, the dashboard's screens, and record its tour
 #   make bench-rivals  install what make bench also compares with
 
 PYTHON ?= python3
@@ -83,6 +83,7 @@ bench-rivals: .venv-bench/.made
 
 pictures: dev
 	$(bin)/python tools/pictures.py
+	$(bin)/python -m tools.record_tour
 
 # The locks name neither an index nor a path, so they hold wherever they are installed from.
 # UV_ARGS is for the place that makes them, for instance UV_ARGS="--index-url …".

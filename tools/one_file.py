@@ -16,7 +16,8 @@ def main() -> None:
         else:
             from ledger_tui.cli import main as program
         program()
-    elif words[:2] == ["-P", "-c"]:  # the sender of webhooks
+    elif words[:2] == ["-P", "-c"]:  # the sender of webhooks, or a worker
+        del sys.argv[1:4]
         exec(words[2], {"__name__": "__main__"})
     else:
         from ledger_engine.archive import main as either

@@ -48,7 +48,9 @@ class Picture:
 
 
 PICTURES = (
-    Picture("overview", ("0",), "open invoices", mode="demo", wait_seconds=45),
+    Picture(
+        "overview", ("tab", "tab", "down"), "of other clients", size=(120, 40), mode="demo", wait_seconds=25
+    ),
     Picture("accounts", ("1", "down", "down"), "balance"),
     Picture("transactions", ("2", "down", "down", "down"), "description"),
     Picture("invoice", ("3", "down", "enter"), "draft"),

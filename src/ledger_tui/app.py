@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 from textual import events, work
@@ -43,7 +43,14 @@ from ledger_tui.state.traffic import Traffic, masked
 from ledger_tui.state.window import Want
 from ledger_tui.styles import ABOUT, DEFAULT_THEME, THEMES, theme_named
 from ledger_tui.styles.custom import custom_themes
+from ledger_tui.widgets.resource_view import ResourceView
 from ledger_tui.widgets.view import Context
+
+if TYPE_CHECKING:
+    from ledger_tui.tour import Tour
+
+
+_OF_A_KEY = frozenset({"act", "jump", "repair"})  # the workers that a key starts and whose answer it awaits
 
 
 class LedgerApp(App[int]):
@@ -76,6 +83,7 @@ class LedgerApp(App[int]):
         self.tokens = self.connection.token_manager
         self.failure = ""
         self.keys = KeyOrder(self, super().on_event)
+        self._tour: Tour | None = None
         own_themes = custom_themes(options.config.themes, options.config_file)
         for theme in (*THEMES, *own_themes):
             self.register_theme(theme)
@@ -102,7 +110,10 @@ class LedgerApp(App[int]):
     async def on_event(self, event: events.Event) -> None:
         """Handle keys and pasted text from the terminal in the order typed, and all else as Textual does."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
-            await self.keys.take(event)
+            if self._tour is not None and self._tour.playing:
+                self._end_tour(self._tour)
+            else:
+                await self.keys.take(event)
         else:
             await super().on_event(event)
 
@@ -116,7 +127,7 @@ class LedgerApp(App[int]):
             kept=self.kept,
             themes=self._themes,
         )
-        return Dashboard(context, OVERVIEW if self.options.demo else PLACES[0])
+        return Dashboard(context, OVERVIEW if self.options.shows_demo else PLACES[0])
 
     @property
     def dashboard(self) -> Dashboard:
@@ -150,6 +161,29 @@ class LedgerApp(App[int]):
         self.session.on_change = self._post_session_changed
         # Draw first: the user sees the screen before the server is reached.
         self.call_after_refresh(self._connect)
+        if self.options.tour_pace is not None:
+            self.call_after_refresh(self._play_tour, self.options.tour_pace)
+
+    @work(group="tour", exit_on_error=False)
+    async def _play_tour(self, pace: float) -> None:
+        from ledger_tui.tour import Tour
+
+        self._tour = Tour(self, self.keys, self.session, self._is_reading, pace)
+        await self._tour.play()
+
+    def _end_tour(self, tour: Tour) -> None:
+        tour.playing = False
+        self.workers.cancel_group(self, "tour")
+        self.run_worker(tour.end(), group="tour", exit_on_error=False)
+
+    def _is_reading(self) -> bool:
+        """Return whether an answer for the screen is awaited."""
+        asking = any(worker.is_running and worker.group in _OF_A_KEY for worker in self.workers)
+        match self.dashboard.view:
+            case ResourceView() as view:
+                return asking or not (view.window.loaded or view.record_list.problem)
+            case view:
+                return asking or view.unread
 
     def _post_session_changed(self) -> None:
         self.post_message(SessionChanged())
@@ -266,7 +300,7 @@ class LedgerApp(App[int]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "repair":
             ended = self.session.state is ConnectionState.ENDED
-            return ended or (self.options.demo and self.dashboard.broken_endpoint is not None)
+            return ended or (self.options.shows_demo and self.dashboard.broken_endpoint is not None)
         if action == "sign_in":
             return self.connection.signs_in is not None
         if action == "suspend_process":

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,13 @@ def _version(context: click.Context, _parameter: click.Parameter, wanted: bool) 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
 @click.option("--demo", is_flag=True, help="Show demo data with live traffic, in a temporary database.")
+@click.option("--tour", is_flag=True, help="Show the demo by itself for a minute; any key ends it.")
+@click.option(
+    "--pace",
+    type=click.FloatRange(0.2, 100),
+    help="How fast the tour plays: 2 is twice as fast.",
+)
+@click.option("--of-demo", is_flag=True, hidden=True, help="The server at --url is a demo.")
 @click.option(
     "--url", metavar="U", help="Connect to this server instead of starting one, e.g. http://127.0.0.1:8700."
 )
@@ -65,6 +73,9 @@ def command(
     profile: str | None,
     database: str | None,
     demo: bool,
+    tour: bool,
+    pace: float | None,
+    of_demo: bool,
     read_only: bool,
     web: bool,
     port: int | None,
@@ -75,11 +86,12 @@ def command(
     """
     if context.invoked_subcommand is not None:
         return
+    demo = demo or (tour and not of_demo)
     if url is not None or profile is not None:
         if demo or database:
             given = "--url" if url is not None else "--profile"
             raise click.UsageError(
-                f"{given} names another server; --demo and --database are for the dashboard's own."
+                f"{given} names another server; --demo, --tour and --database are for the dashboard's own."
             )
     elif demo and database:
         raise click.UsageError("--demo uses its own database; leave out --database.")
@@ -88,7 +100,10 @@ def command(
         raise click.UsageError(f"--key goes with --url.{own}")
     if port is not None and not web:
         raise click.UsageError("--port goes with --web.")
+    if pace is not None and not tour:
+        raise click.UsageError("--pace goes with --tour.")
     options = _options(url, key, profile, database, demo, read_only)
+    options = replace(options, of_demo=of_demo, tour_pace=(pace or 1.0) if tour else None)
     sys.exit(_serve(options, port or 0) if web else _draw(options))
 
 

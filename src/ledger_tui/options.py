@@ -19,3 +19,10 @@ class Options:
     profile: Profile | None = None
     config: Config = field(default_factory=Config)
     config_file: str = "config.toml"
+    of_demo: bool = False  # `url` is the server of a demo, started by another process
+    tour_pace: float | None = None  # how fast to play the tour; None not to play it
+
+    @property
+    def shows_demo(self) -> bool:
+        """Whether what is shown is a demo."""
+        return self.demo or self.of_demo

@@ -56,6 +56,8 @@ def test_the_version_is_said() -> None:
         (["--url", "http://h", "--key", "k\nX: y"], "characters that a key cannot have"),
         (["--url", "http://h", "--demo", "--key", "k"], "the dashboard's own"),
         (["--demo", "--database", "f"], "leave out --database"),
+        (["--tour", "--url", "http://h", "--key", "k"], "the dashboard's own"),
+        (["--demo", "--pace", "2"], "--pace goes with --tour"),
         (["--key", "k"], "--key goes with --url"),
         (["--profile", "shop", "--key", "k"], "--key goes with --url. A profile has a key of its own."),
         (["--colour"], "No such option"),

@@ -77,7 +77,7 @@ class Overview(View, can_focus=True):
             def draw_figure(width: int, height: int) -> TileContent:
                 figure = self.figures.get(name)
                 if figure is None:
-                    return sentence(awaited(self.context.session).plain, width)
+                    return sentence(self._awaited(), width)
                 return sentence(figure, width) if isinstance(figure, str) else draw(figure, width, height)
 
             return Tile(title, draw_figure, Link(title, kind), id=f"tile-{name}")
@@ -91,6 +91,12 @@ class Overview(View, can_focus=True):
             tile("webhooks", "webhooks", tiles.webhooks, "webhook_endpoints"),
             tile("events", "newest events", self._events, "events"),
         )
+
+    def _awaited(self) -> str:
+        """Return what stands in place of a figure; the caption shows how far a demo is loaded."""
+        session = self.context.session
+        loading = session.state is ConnectionState.STARTING and session.progress is not None
+        return "loading…" if loading else awaited(session).plain
 
     def compose(self) -> ComposeResult:
         yield Static(id="overview-caption")
@@ -117,6 +123,10 @@ class Overview(View, can_focus=True):
     def selected(self) -> Record | None:
         chosen = self.tile.chosen
         return chosen.record if chosen is not None else None
+
+    @property
+    def unread(self) -> bool:
+        return len(self.figures) < len(_FIGURES)
 
     def _go_to(self, tile: Tile) -> None:
         self.tile.current = False
@@ -254,10 +264,11 @@ class Overview(View, can_focus=True):
 
     def tick(self) -> None:
         super().tick()
-        self.tiles[1].refresh()  # the bars move without a request
+        for tile in self.tiles[:2]:  # the bars and courses move without a request
+            tile.show_changes()
 
     def session_changed(self) -> None:
-        if len(self.figures) < len(_FIGURES):
+        if self.unread:
             self._draw()
         else:
             self._draw_caption()
@@ -265,7 +276,7 @@ class Overview(View, can_focus=True):
     def _draw(self) -> None:
         self._draw_caption()
         for tile in self.tiles:
-            tile.refresh()
+            tile.show_changes()
 
     def _draw_caption(self) -> None:
         session = self.context.session
@@ -280,7 +291,8 @@ class Overview(View, can_focus=True):
         width_left = max(1, self.size.width - left.cell_length - len(right))
         style = "bold $error" if self.problem else "$muted"
         self.query_one("#overview-caption", Static).update(
-            Content.assemble(left, " " * width_left, (right, style))
+            Content.assemble(left, " " * width_left, (right, style)),
+            layout=False,  # which would draw the whole screen
         )
 
     def names_loaded(self) -> None:

@@ -62,7 +62,8 @@ def balances(
         tone: Tone = "minus" if one.amount < 0 else "strong"
         line = [Cell(f"{literal(one.currency):<4} ", "dim"), Cell(amount.rjust(widest), tone)]
         room = width - 5 - widest - 2 - widest_change
-        change = Cell("  " + change.text.rjust(widest_change), change.tone)
+        # An amount that is cut would mislead, so a change that does not fit is left out.
+        change = Cell("  " + change.text.rjust(widest_change) if room >= 0 else "", change.tone)
         if each >= 3:
             over = f"  in {minutes:.0f} min" if change.text.strip() else ""
             rows.append(TileRow([*line, change, Cell(over if len(over) <= room else "", "dim")]))
@@ -160,8 +161,9 @@ def _stages(figure: Stages, resource: Resource, width: int, *, tall: bool = Fals
             rows.append(TileRow([*head, *_sums(stage, width - 16)], link))
             rows.append(TileRow([_bar(stage.count / most, width, bar_tone)]))
             continue
-        sums = _sums(stage, width - 16 - 12)
-        room = width - 16 - (len(sums[0].text) if sums else 0)
+        left = width - sum(len(cell.text) for cell in head)
+        sums = _sums(stage, left - 12)
+        room = left - sum(len(cell.text) for cell in sums)
         rows.append(TileRow([*head, _bar(stage.count / most, room, bar_tone), *sums], link))
     return rows
 
@@ -236,7 +238,7 @@ def webhooks(figure: Sequence[EndpointHealth], width: int, height: int) -> TileC
     shown = figure if len(figure) <= height else figure[: height - 1]
     each_has = height // max(1, len(shown))
     names = _names(shown)
-    named = min(max(map(len, names)), max(10, width // 3))
+    named = min(max(map(len, names), default=0), max(10, width // 3))
     rows: list[TileRow] = []
     for each, name in zip(shown, names, strict=True):
         link = Link("Deliveries", "deliveries", filters={"endpoint": str(each.endpoint.get("id"))})

@@ -17,6 +17,7 @@ from ledger_tui.widgets.toned import toned, toned_line
 
 MARGIN = 2  # cells left of each row, for the mark of the one that enter opens
 _MARK = "▸ "
+_LEAST_WIDTH = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class Tile(Widget):
         self._draw = draw
         self._link = link
         self._rows: Sequence[TileRow] = ()
+        self._drawn: TileContent | None = None
         self._chosen = 0  # among the rows that have a link
         self.current = False
 
@@ -110,9 +112,17 @@ class Tile(Widget):
 
     # ------------------------------------------------------------------ drawing
 
+    def show_changes(self) -> None:
+        """Draw again if that changes anything: what is drawn crosses the line to the terminal."""
+        width, height = self.content_size
+        if self._drawn is None or self._drawn != self._draw(width - MARGIN, height - 1):
+            self.refresh()
+
     def render(self) -> Content:
         width, height = self.content_size
-        content = self._draw(width - MARGIN, height - 1)
+        if height < 2 or width < _LEAST_WIDTH:  # while the screen is laid out
+            return self._head((), width)
+        content = self._drawn = self._draw(width - MARGIN, height - 1)
         self._keep_chosen(content.rows[: max(0, height - 1)])
         chosen = self.chosen if self.current else None
         lines = [self._head(content.fact, width)]

@@ -70,6 +70,11 @@ class View(Widget):
         """Whether new rows are held back until the user asks for them."""
         return False
 
+    @property
+    def unread(self) -> bool:
+        """Whether figures of it have not been read yet."""
+        return False
+
     def shown_texts(self) -> Iterator[tuple[str, str]]:
         """Yield the texts shown for the selected record, each with its label."""
         return iter(())
