@@ -239,6 +239,7 @@ class Resource(Place):
     missing_text: str = ""  # shown when the server has no such list
     empty: str = "Nothing here yet."
     account_ids: Callable[[Record], tuple[object, ...]] = field(default=lambda _record: ())
+    names_users: bool = False  # whether its rows name users by their ids
 
     @property
     def still(self) -> bool:

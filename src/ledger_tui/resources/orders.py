@@ -124,5 +124,6 @@ ORDERS = Resource(
     ),
     changes=True,
     object_part="orders.one",
+    names_users=True,
     empty="No orders here. Press n to place one.",
 )

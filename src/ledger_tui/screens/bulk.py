@@ -61,7 +61,7 @@ class BulkScreen(Dialog[list[Record]]):
         self._tried = 0
         self._failures: list[str] = []
         self._changed: list[Record] = []
-        # One for each object, so that a second attempt cannot take effect twice.
+        # One for each object: `Api.write` sends again after a 429.
         self._keys = {id(record): new_idempotency_key() for record in records}
 
     @property

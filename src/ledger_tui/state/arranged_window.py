@@ -39,6 +39,11 @@ class ArrangedWindow(Window):
         return self._order is not None or self._keep is not None
 
     @property
+    def sorted(self) -> bool:
+        """Whether the rows are in another order than the server's."""
+        return self._order is not None
+
+    @property
     def searches(self) -> bool:
         """Whether only the rows that match are shown."""
         return self._keep is not None

@@ -85,7 +85,7 @@ class Caption(Widget):
 
     def _sorted(self) -> str:
         settings = self._list.settings
-        if not settings.sort:
+        if not self._list.window.sorted:
             return ""
         return f"by {settings.sorted_by} {'▼' if settings.descending else '▲'}  "
 

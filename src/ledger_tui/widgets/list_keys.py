@@ -75,8 +75,11 @@ class ListKeys(View):
 
     @property
     def marked(self) -> list[Record]:
-        """The marked records, in the order they were marked."""
-        return [*self.table.marked.values()] if self.is_mounted else []
+        """The marked records, in the order they were marked, as they are loaded now."""
+        if not self.is_mounted or not self.table.marked:
+            return []
+        now = {str(record.get("id")): record for _index, record in self.record_list.window.at_hand()}
+        return [now.get(record_id, record) for record_id, record in self.table.marked.items()]
 
     @handles(PagedTable.Marked)
     def marks_changed(self, message: PagedTable.Marked) -> None:
@@ -97,10 +100,10 @@ class ListKeys(View):
 
     def may_act_on_marked(self, action_name: str) -> bool | None:
         """Return whether an action is possible on the marked objects; None where none is marked."""
-        action = self.resource.action(action_name)
-        if action is None or not self.marked or self.opened:
+        action, marked = self.resource.action(action_name), self.marked
+        if action is None or not marked or self.opened:
             return None
-        return any(map(action.allowed, self.marked)) and not self.context.session.forbids_changes
+        return any(map(action.allowed, marked)) and not self.context.session.forbids_changes
 
     def action_go(self, name: str) -> None:
         to = self.resource.related_view(name)

@@ -15,7 +15,7 @@ from textual.widgets import Static
 from textual.worker import Worker, WorkerState
 
 from ledger_tui.client.errors import ClientError, Forbidden, Invalid, NotOffered
-from ledger_tui.client.lists import fetch_page, learn_account
+from ledger_tui.client.lists import fetch_page
 from ledger_tui.handlers import handles, while_running
 from ledger_tui.messages import NamesLoaded, PageFailed, PageLoaded, PartFailed
 from ledger_tui.resources.arranging import columns_of, order_of, selected_by
@@ -24,12 +24,12 @@ from ledger_tui.state.arranged_window import ArrangedWindow, Keep
 from ledger_tui.state.list_settings import ListSettings
 from ledger_tui.state.text import literal
 from ledger_tui.state.window import Page, Record, Want
-from ledger_tui.widgets.blank import Stack
 from ledger_tui.widgets.paged_table import PagedTable, TableHeader
+from ledger_tui.widgets.row_names import RowNames
 from ledger_tui.widgets.view import Context
 
 
-class RecordList(Stack):
+class RecordList(RowNames):
     """The rows of one resource, whose pages are read as the user moves through them.
 
     Calls `changed` whenever the rows or `problem` change. On a server without the list it shows the rows that
@@ -53,6 +53,7 @@ class RecordList(Stack):
         self.looking = False  # whether older pages are being read to find more rows
         self._found_before = 0
         self._polls = 0
+        self._next_page_at = 0.0  # when the cursor at the end may read another page
         self.problem = ""  # a sentence that says what is wrong
         self.remembered: list[Record] = []  # objects read one by one, shown when the server has no list
         self._changed = changed
@@ -70,10 +71,6 @@ class RecordList(Stack):
     def on_mount(self) -> None:
         self.show_missing()
         self._arrange_rows()
-
-    @property
-    def table(self) -> PagedTable:
-        return self.query_one(PagedTable)
 
     @property
     def list_is_missing(self) -> bool:
@@ -271,6 +268,16 @@ class RecordList(Stack):
         window = self.window
         return window.searches and not self.text and len(window) < self.table.height_in_rows
 
+    def reach_end(self) -> None:
+        """Read the next older page when the cursor comes to the end of a list that shows only some rows."""
+        window, session = self.window, self.context.session
+        near = window.cursor + self.table.height_in_rows >= len(window)
+        if near and window.searches and not window.sorted and not (self.looking or self.problem):
+            want = window.want_more() if session.clock() >= self._next_page_at else None
+            if want is not None:
+                self._next_page_at = session.clock() + session.look_pause
+                self._load(want)
+
     def look(self) -> None:
         """Read older pages, one after the other, until a row more is shown or the list ends."""
         if not self.looking and self.window.arranged and self.window.has_older:
@@ -295,30 +302,6 @@ class RecordList(Stack):
             self._load(want)
         elif self.looking:  # another page is on its way
             self.set_timer(self.context.session.look_pause, self._look_further)
-
-    # ------------------------------------------------------------------ names of accounts
-
-    def learn_names(self, selected: Record | None) -> None:
-        """Read the names of the accounts in the visible rows and the selected one, where unknown."""
-        top = self.table.top
-        rows = [*self.window.rows_between(top, top + self.table.height_in_rows), selected or {}]
-        unknown = self.context.names.unknown(id_ for row in rows for id_ in self.resource.account_ids(row))
-        if unknown:
-            self._look_up(unknown)
-
-    @work(group="names", exclusive=True, exit_on_error=False)
-    async def _look_up(self, account_ids: list[str]) -> None:
-        for account_id in account_ids:
-            try:
-                if await learn_account(self.context.api, self.context.names, account_id):
-                    self.post_message(NamesLoaded())
-            except ClientError:
-                return
-
-    def names_loaded(self) -> None:
-        self.window.arrange_again()
-        self.table.widen_columns()
-        self.table.redraw()
 
     # ------------------------------------------------------------------ the filter
 

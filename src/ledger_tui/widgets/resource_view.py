@@ -202,9 +202,10 @@ class ResourceView(ListKeys):
     @handles(PagedTable.Moved)
     def cursor_moved(self, message: PagedTable.Moved) -> None:
         message.stop()
+        self.record_list.fetch()
         if message.by_hand:
             self.pinned = None
-        self.record_list.fetch()
+            self.record_list.reach_end()
         self.changed()
 
     @handles(PagedTable.Opened)

@@ -293,3 +293,48 @@ async def test_the_palette_finds_accounts_and_users_that_were_loaded(
         await driver.sees("Account Operating, Kuwait")
         await driver.press("enter")
         await driver.sees("→ Its transactions", "1.500 KWD")
+
+
+async def test_scrolling_through_narrowed_rows_loads_older_pages_one_by_one(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    till = server.add_account("Till")
+    for number in range(350):
+        server.post(till, 100, description="even" if number % 2 == 0 else "odd")
+    async with dashboards.open() as driver:
+        await driver.press("2")
+        await driver.sees("odd")
+        await driver.press("slash")
+        await driver.type("odd")
+        await driver.press("enter")
+        await driver.sees("of 50 among 100 loaded")
+        reads = len(server.requests)
+        await driver.press("end")
+        await driver.sees("of 100 among 200 loaded")
+        cursors = [args for _m, _path, args in server.requests[reads:] if "starting_after" in args]
+        assert len(cursors) == 1
+
+
+async def test_orders_name_their_users_and_are_filtered_by_them(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    for name in ("Ada Lovelace", "Grace Hopper"):
+        user = {
+            "id": server.new_id("usr"),
+            "name": name,
+            "email": f"{name[:3]}@example.com",
+            "role": "member",
+        }
+        server.users.append(user)
+        server.orders.append(
+            {"id": server.new_id("ord"), "user_id": user["id"], "items": [{"name": "Mug"}], "status": "open"}
+        )
+    async with dashboards.open() as driver:
+        await driver.press("5")
+        await driver.sees("Ada Lovelace", "Grace Hopper")
+        await driver.press("slash")
+        await driver.type("user:grace")
+        await driver.sees("Gra@example.com")
+        await driver.press("down", "enter", "enter")
+        await driver.sees('user:"Grace Hopper"')
+        await driver.sees_no_more("Ada Lovelace")
