@@ -36,6 +36,7 @@ GLOBAL_KEYS: list[BindingType] = [
     *SCREEN_KEYS,
     _key("question_mark", "help", "keys", show=True),
     _key("q", "app.quit", "quit", show=True),
+    _key("colon", "command_line", "command line"),
     _key("left_square_bracket", "travel(-1)", "go back"),
     _key("right_square_bracket", "travel(1)", "go forward"),
     _key("J", "raw", "raw JSON"),

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -24,12 +25,21 @@ from ledger_tui.client.errors import ClientError
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.client.receivers import repair
 from ledger_tui.commands import DashboardCommands
+from ledger_tui.config import BadConfig
 from ledger_tui.crash import crash_report
 from ledger_tui.handlers import handles
 from ledger_tui.kept import Kept
 from ledger_tui.key_order import KeyOrder
 from ledger_tui.keymap import keymap, spelled
-from ledger_tui.messages import NamesLoaded, ServerEnded, ServerFailed, SessionChanged, SignInRequested
+from ledger_tui.messages import (
+    NamesLoaded,
+    ReconnectRequested,
+    SaveProfileRequested,
+    ServerEnded,
+    ServerFailed,
+    SessionChanged,
+    SignInRequested,
+)
 from ledger_tui.options import Options
 from ledger_tui.resources.arranging import check_lists
 from ledger_tui.resources.registry import OVERVIEW, PLACES
@@ -82,6 +92,7 @@ class LedgerApp(App[int]):
         )
         self.tokens = self.connection.token_manager
         self.failure = ""
+        self.next_options: Options | None = None  # what to connect to after this dashboard has ended
         self.keys = KeyOrder(self, super().on_event)
         self._tour: Tour | None = None
         own_themes = custom_themes(options.config.themes, options.config_file)
@@ -125,6 +136,7 @@ class LedgerApp(App[int]):
             self.traffic,
             self.tokens,
             kept=self.kept,
+            profiles=[*self.options.config.profiles],
             themes=self._themes,
         )
         return Dashboard(context, OVERVIEW if self.options.shows_demo else PLACES[0])
@@ -262,6 +274,44 @@ class LedgerApp(App[int]):
     @handles(NamesLoaded)
     def names_loaded(self) -> None:
         self.dashboard.names_loaded()
+
+    # ------------------------------------------------------------------ other connections
+
+    @handles(ReconnectRequested)
+    def reconnect(self, message: ReconnectRequested) -> None:
+        """End this dashboard for another one: nothing of a server is left beside the next one's."""
+        if self.is_web:
+            self.notify("In a browser, start another --web with that profile.", severity="warning")
+            return
+        options = self.options
+        if message.profile is not None:
+            profile = options.config.profiles[message.profile]
+            options = replace(options, url=None, key=None, database=None, demo=False, profile=profile)
+        elif self.connection.own_server:
+            self.notify("The own server needs no other key.", severity="warning")
+            return
+        else:
+            options = replace(options, key=message.key)
+        self.next_options = options
+        self.exit()
+
+    @handles(SaveProfileRequested)
+    def ask_to_save(self, message: SaveProfileRequested) -> None:
+        if self.connection.own_server:
+            self.notify("The own server is there without a profile.", severity="warning")
+        else:
+            self._save_profile(message.name)
+
+    @work(group="save", exclusive=True, thread=True, exit_on_error=False)
+    def _save_profile(self, name: str) -> None:
+        from ledger_tui.connection_saving import save_connection
+
+        try:
+            sentence = save_connection(name, self.session.url, self.options.profile, self.tokens.key)
+        except (BadConfig, OSError) as error:
+            self.call_from_thread(self.notify, f"Not saved: {literal(error)}", severity="error", markup=False)
+        else:
+            self.call_from_thread(self.notify, sentence, markup=False)
 
     # ------------------------------------------------------------------ signing in
 

@@ -159,13 +159,16 @@ def _draw(options: Options) -> int:
     from ledger_tui.app import LedgerApp
     from ledger_tui.config import BadConfig
 
-    try:
-        app = LedgerApp(options)
-    except BadConfig as error:
-        raise click.UsageError(str(error)) from None
-    gc.freeze()
-    gc.enable()
-    asyncio.run(_run(app))
+    following: Options | None = options
+    while following is not None:  # the user may go on to another server
+        try:
+            app = LedgerApp(following)
+        except BadConfig as error:
+            raise click.UsageError(str(error)) from None
+        gc.freeze()
+        gc.enable()
+        asyncio.run(_run(app))
+        following = app.next_options
     if app.failure:
         click.echo(f"Error: {app.failure}", err=True)
     return app.return_code or 0

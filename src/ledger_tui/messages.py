@@ -335,6 +335,23 @@ class SignInEnded(Message):
         self.sentence = sentence
 
 
+class ReconnectRequested(Message):
+    """The user asks for another server, by its profile, or for another key for this one."""
+
+    def __init__(self, *, profile: str | None = None, key: str | None = None) -> None:
+        super().__init__()
+        self.profile = profile
+        self.key = key
+
+
+class SaveProfileRequested(Message):
+    """The user asks to save the connection as a profile."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+
 class ServerEnded(Message):
     """The dashboard's own server has ended; `sentence` is its last line of output."""
 

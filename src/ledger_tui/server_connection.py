@@ -144,7 +144,7 @@ class ServerConnection:
 
     async def _find_key(self) -> str:
         profile = self._profile
-        if profile is None:
+        if profile is None or self._key:  # a key that the user typed in place of the profile's
             return self._key or ""
         if profile.key.startswith("env:"):
             name = profile.key.removeprefix("env:")

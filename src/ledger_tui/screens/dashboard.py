@@ -13,7 +13,6 @@ from ledger_tui.actions import GLOBAL_KEYS
 from ledger_tui.client.api import new_idempotency_key
 from ledger_tui.client.curl import KEY_VARIABLE, as_curl
 from ledger_tui.client.errors import ClientError, NotOffered, Unreachable
-from ledger_tui.config import BadConfig, config_file
 from ledger_tui.handlers import handles, while_running
 from ledger_tui.messages import (
     ActionDone,
@@ -30,6 +29,7 @@ from ledger_tui.resources.confirmations import question
 from ledger_tui.resources.filtering import filter_line
 from ledger_tui.resources.registry import PLACES, TRACED, ids_within, is_id, resource_of_id
 from ledger_tui.screens.choose import ChooseScreen
+from ledger_tui.screens.commanded import Commanded
 from ledger_tui.screens.confirm import ConfirmScreen
 from ledger_tui.screens.form import FormScreen
 from ledger_tui.screens.help import HelpScreen
@@ -53,7 +53,7 @@ _TICK_SECONDS = 0.5
 _LOAD_SECONDS = 1.0  # after the start, when the first screen is drawn
 
 
-class Dashboard(ListDialogs):
+class Dashboard(Commanded, ListDialogs):
     """The main screen, below all dialogs: it holds the views, what they share, and opens the dialogs."""
 
     # The last binding is for screens where `n` creates nothing; no list of keys contains it.
@@ -367,40 +367,6 @@ class Dashboard(ListDialogs):
     def _exported(self, sentence: str | None) -> None:
         if sentence is not None:
             self.notify(sentence, markup=False)
-
-    # ------------------------------------------------------------------ themes
-
-    def action_themes(self) -> None:
-        """Preview each highlighted theme; enter keeps it, and esc restores the old one."""
-        before = self.app.theme
-        names = [*self._view_context.themes]
-        about = self._view_context.themes.items()
-        lines = [Content.assemble(f"{name:<17} ", (text, "$muted")) for name, text in about]
-
-        def preview(number: int) -> None:
-            self.app.theme = names[number]
-
-        def chosen(number: int | None) -> None:
-            if number is None:
-                self.app.theme = before
-            else:
-                self._keep_theme(names[number])
-
-        at = names.index(before) if before in names else 0
-        self.app.push_screen(ChooseScreen("Themes", lines, at, preview), chosen)
-
-    def _keep_theme(self, name: str) -> None:
-        self.app.theme = name
-        from ledger_tui.config_edit import set_theme
-
-        try:
-            set_theme(config_file(), name)
-        except (BadConfig, OSError) as error:
-            self.notify(
-                f"The theme could not be saved and lasts until you quit: {literal(error)}",
-                severity="warning",
-                markup=False,
-            )
 
 
 def _is_id(text: str) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from ledger_tui.screens.dialog import Dialog
 
@@ -16,7 +17,12 @@ _KEY_WIDTH = 14
 
 
 class HelpScreen(Dialog[None]):
-    BINDINGS = [Binding("escape,question_mark,q", "dismiss", "close", show=True)]
+    """`/` searches: only keys whose description or name has the typed text are shown."""
+
+    BINDINGS = [
+        Binding("escape,question_mark,q", "dismiss", "close", show=True),
+        Binding("slash", "search", "search", show=True),
+    ]
 
     def __init__(self, bindings: Mapping[str, ActiveBinding]) -> None:
         super().__init__()
@@ -25,13 +31,25 @@ class HelpScreen(Dialog[None]):
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="help", classes="dialog") as box:
             box.border_title = "Keys"
-            box.border_subtitle = "esc closes"
+            box.border_subtitle = "esc closes, / searches"
+            yield Input(compact=True, placeholder="part of a key's description")
             yield Static(self._lines())
 
     def on_mount(self) -> None:
         self.app.clear_notifications()  # they would cover the keys
 
-    def _lines(self) -> Content:
+        self.query_one(Input).display = False
+
+    def action_search(self) -> None:
+        line = self.query_one(Input)
+        line.display = True
+        line.focus()
+
+    @on(Input.Changed)
+    def search(self, event: Input.Changed) -> None:
+        self.query_one(Static).update(self._lines(event.value.strip().casefold()))
+
+    def _lines(self, wanted: str = "") -> Content:
         keys: dict[tuple[str, str, bool], list[str]] = {}
         # The palette first, in which all other actions can be found. It is Textual's own, as are the bindings
         # without an id, which are left out.
@@ -43,6 +61,8 @@ class HelpScreen(Dialog[None]):
         lines = []
         for (_action, description, enabled), names in keys.items():
             shown = " ".join(dict.fromkeys(names)).rjust(_KEY_WIDTH)
+            if wanted not in f"{shown} {description}".casefold():
+                continue
             # Disabled keys are faint, as in the key bar.
             style, text = ("bold $accent", "$foreground") if enabled else ("$faint", "$faint")
             lines.append(Content.assemble((shown, style), (f"  {description}", text)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from textual.binding import Binding
@@ -42,6 +42,7 @@ class Context:
     recent: RecentObjects = field(default_factory=RecentObjects)
     kept: Kept = field(default_factory=Kept)
     pane_choice: PaneChoice = field(default_factory=PaneChoice)
+    profiles: Sequence[str] = ()
     themes: Mapping[str, str] = field(default_factory=dict)  # to choose from, with a few words on each
 
 

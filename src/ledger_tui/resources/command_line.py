@@ -1,0 +1,164 @@
+"""The command line: `:inv paid`, `:txn acc_…`, `:profile prod`. What it understands and what completes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ledger_tui.resources.base import Filter, Resource
+from ledger_tui.resources.filtering import BadFilter, parse_filters, usage
+from ledger_tui.resources.registry import BY_KIND, PLACES, is_id, resource_of_id
+from ledger_tui.state.names import AccountNames
+
+Kind = Literal["screen", "object", "profile", "key", "save", "theme", "help", "quit"]
+
+
+class BadCommand(ValueError):
+    """The line is no command; the message says why."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a line asks for: `argument` is a screen, an id, a profile or a theme; `filters` are a screen's."""
+
+    kind: Kind
+    argument: str = ""
+    filters: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What can be named besides screens: the profiles and themes there are, and the accounts known."""
+
+    profiles: Sequence[str]
+    themes: Sequence[str]
+    names: AccountNames
+
+
+_SHORT = {"txn": "transactions", "webhooks": "events", "keys": "api_keys", "home": "overview", "q": "quit"}
+_ABOUT: dict[str, tuple[Kind, str]] = {
+    "profile": ("profile", "connect to another server"),
+    "key": ("key", "use another API key for this server"),
+    "save": ("save", "save this connection as a profile"),
+    "theme": ("theme", "change the colours"),
+    "help": ("help", "the keys"),
+    "quit": ("quit", "quit"),
+}
+# Words that a filter may accept alone: `paid` for `status:paid`.
+_WORDS = ("draft", "open", "paid", "void", "shipped", "credit", "debit", "member", "admin", "owner")
+
+
+def parse_command(line: str, choices: Choices) -> Command:
+    """Return what a line asks for. Raises BadCommand."""
+    first, _, rest = line.strip().lstrip(":").partition(" ")
+    rest = rest.strip()
+    if not first:
+        raise BadCommand("Type a screen, an id, or a command; tab completes it.")
+    if is_id(first):
+        return _object(first)
+    word = _meant(first)
+    if word not in _ABOUT:
+        return _screen(word, rest, choices)
+    kind = _ABOUT[word][0]
+    known = {"profile": choices.profiles, "theme": choices.themes}.get(kind)
+    if known is not None and rest not in known:
+        there = ", ".join(known) or "none; `:save NAME` makes one"
+        raise BadCommand(f"There is no {kind} “{rest}”. There is {there}." if rest else f"Which? {there}.")
+    if kind == "save" and not rest:
+        raise BadCommand("Under which name? :save NAME")
+    return Command(kind, rest)
+
+
+def completions(line: str, choices: Choices) -> list[tuple[str, str]]:
+    """Return what the line may become, each with a few words on it."""
+    first, space, rest = line.lstrip(":").partition(" ")
+    if not space:
+        commands = ((word, _about(word)) for word in _commands())
+        return [(word, about) for word, about in commands if word.startswith(first.lower())]
+    try:
+        word = _meant(first)
+    except BadCommand:
+        return []
+    before, _, last = rest.rpartition(" ")
+    head = f"{first} {before} ".replace("  ", " ")
+    return [(head + text, about) for text, about in _arguments(word, last, choices)]
+
+
+def _arguments(word: str, typed: str, choices: Choices) -> Iterator[tuple[str, str]]:
+    named = {"profile": choices.profiles, "theme": choices.themes}.get(word)
+    if named is not None:
+        yield from ((name, "") for name in named if name.startswith(typed))
+        return
+    resource = BY_KIND.get(word)
+    for filter_ in resource.filters if resource is not None else ():
+        yield from (
+            (text, filter_.name) for text in _WORDS if text.startswith(typed) and _takes(filter_, text)
+        )
+        if f"{filter_.name}:".startswith(typed):
+            yield f"{filter_.name}:", f"like {filter_.name}:{filter_.example}"
+        if filter_.account and typed:
+            name = typed.removeprefix(f"{filter_.name}:")
+            yield from ((f"{filter_.name}:{one.id}", one.name) for one in choices.names.search(name))
+
+
+def _commands() -> list[str]:
+    return [*(place.kind for place in PLACES), *_SHORT, *_ABOUT]
+
+
+def _about(word: str) -> str:
+    meant = _SHORT.get(word, word)
+    if meant in _ABOUT:
+        return _ABOUT[meant][1]
+    return next((place.title for place in PLACES if place.kind == meant), "")
+
+
+def _meant(word: str) -> str:
+    """Return the screen or command that a word or the beginning of one names. Raises BadCommand."""
+    word = word.lower()
+    words = _commands()
+    found = [word] if word in words else [each for each in words if each.startswith(word)]
+    meant = list(dict.fromkeys(_SHORT.get(each, each) for each in found))
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        raise BadCommand(f"“{word}” may be {', '.join(meant)}; write more of it.")
+    raise BadCommand(f"There is no command “{word}”; tab shows what there is.")
+
+
+def _object(record_id: str) -> Command:
+    resource = resource_of_id(record_id)
+    if resource is None or not resource.has_object_path:
+        raise BadCommand(f"No screen shows {record_id}.")
+    return Command("object", record_id)
+
+
+def _screen(kind: str, rest: str, choices: Choices) -> Command:
+    resource = BY_KIND.get(kind)
+    if not rest:
+        return Command("screen", kind)
+    if resource is None or not (resource.filters or is_id(rest)):
+        raise BadCommand(f"{kind} has no filters.")
+    if is_id(rest) and resource_of_id(rest) is resource:
+        return _object(rest)
+    line = " ".join(_as_filter(word, resource) for word in rest.split())
+    try:
+        return Command("screen", kind, parse_filters(line, resource.filters, choices.names))
+    except BadFilter as error:
+        raise BadCommand(str(error)) from None
+
+
+def _as_filter(word: str, resource: Resource) -> str:
+    """Return a word as a filter: `paid` as `status:paid`, an account's id or name as `account:…`."""
+    if ":" in word:
+        return word
+    takes = [filter_ for filter_ in resource.filters if _takes(filter_, word)]
+    takes += [filter_ for filter_ in resource.filters if filter_.account and word not in _WORDS]
+    if takes:
+        return f"{takes[0].name}:{word}"
+    raise BadCommand(f"“{word}” is not one of {usage(resource.filters)}.")
+
+
+def _takes(filter_: Filter, word: str) -> bool:
+    """Return whether a filter accepts this word and not any."""
+    return filter_.check("?") is not None and filter_.check(word) is None

@@ -1,0 +1,108 @@
+"""The command line goes to screens, objects, servers and themes; the help is searched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ledger_tui.app import LedgerApp
+from ledger_tui.config import Config, Profile, read_config
+from ledger_tui.options import Options
+from ledger_tui.screens.command_line import CommandScreen, KeyScreen
+from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.contract_server import KEY, ContractServer
+from tests.ledger_tui.driving import Driver, key_event, until
+
+
+@pytest.fixture
+def own_config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    file = tmp_path / "config.toml"
+    monkeypatch.setenv("LEDGER_TUI_CONFIG", str(file))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    return file
+
+
+async def command(driver: Driver, line: str) -> None:
+    await driver.press("colon")
+    await until(lambda: isinstance(driver.app.screen, CommandScreen), "the command line")
+    await driver.type(line)
+    await driver.press("enter")
+
+
+async def test_a_command_goes_to_a_filtered_list_and_to_an_object(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    account = server.add_account("Till")
+    server.post(account, 5, description="in")
+    server.post(account, 5, "debit", description="out")
+    async with dashboards.open() as driver:
+        await command(driver, "txn debit")
+        await driver.sees("type:debit", "▼ debit")
+        await driver.sees_no_more("▲ credit")
+        await command(driver, account["id"])
+        await driver.sees("→ Its transactions")
+        await command(driver, "nothing")
+        await driver.sees("There is no command “nothing”")
+        await driver.press("escape")
+        await driver.press("colon")
+        await driver.type("order")
+        await driver.sees("orders")
+        await driver.press("tab")
+        await driver.type("op")
+        await driver.press("down", "enter")
+        await driver.sees("status:open")
+        await command(driver, "theme ledger-light")
+        assert driver.app.theme == "ledger-light"
+        await command(driver, "help")
+        await driver.sees("Keys")
+
+
+async def test_another_profile_and_another_key_are_connected_to_next(server: ContractServer) -> None:
+    shop = Profile("shop", "https://shop.example", read_only=True)
+    config = Config(profiles={"shop": shop})
+    for line, key in (("profile shop", None), ("key", "sk_test_another")):
+        app = LedgerApp(Options(url=server.url, key=KEY, config=config))
+        async with app.run_test() as pilot:
+            driver = Driver(app, pilot)
+            await driver.sees("● online")
+            await driver.press("colon")
+            await driver.type(line)
+            app.post_message(key_event("enter"))  # it may end the application, which answers no more keys
+            if key is not None:
+                await until(lambda: isinstance(app.screen, KeyScreen), "the question for the key")  # noqa: B023
+                await driver.type(key)
+                assert key not in driver.text()
+                app.post_message(key_event("enter"))
+            await until(lambda: app.next_options is not None)  # noqa: B023
+        following = app.next_options
+        assert following is not None
+        if key is None:
+            assert (following.url, following.key, following.profile) == (None, None, shop)
+        else:
+            assert (following.url, following.key, following.profile) == (server.url, key, None)
+
+
+async def test_the_connection_is_saved_as_a_profile(
+    server: ContractServer, dashboards: Dashboards, own_config: Path
+) -> None:
+    async with dashboards.open() as driver:
+        await command(driver, "save shop")
+        await driver.sees("Saved as shop")
+        assert read_config(own_config).profiles == {"shop": Profile("shop", server.url)}
+        secrets = own_config.with_name("secrets.json")
+        assert KEY in secrets.read_text(encoding="utf-8")
+        assert secrets.stat().st_mode & 0o777 == 0o600
+        await command(driver, "save shop")
+        await driver.sees("Not saved: ", "already exists")
+
+
+async def test_the_help_is_searched(server: ContractServer, dashboards: Dashboards) -> None:
+    server.add_account("Till")
+    async with dashboards.open() as driver:
+        await driver.press("question_mark", "slash")
+        await driver.type("curl")
+        await driver.sees("copy as curl")
+        await driver.sees_no_more("go back")
+        await driver.press("escape")
+        assert len(driver.app.screen_stack) == 1
