@@ -8,7 +8,7 @@ from typing import Any
 from ledger_tui.resources.base import Action, Field, Form, Resource
 from ledger_tui.resources.events import known_by
 from ledger_tui.resources.invoice_lines import load_lines, sum_as_typed
-from ledger_tui.state.money import editable_amount, format_amount
+from ledger_tui.state.money import BadAmount, editable_amount, format_amount, parse_amount
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.session import Mode
 from ledger_tui.state.text import literal
@@ -75,3 +75,19 @@ def _shown_value(
         return dict(field.choices).get(value, value)
     known = {"account": names.get, "user": names.users.get}.get(field.kind, lambda _id: None)(value)
     return literal(known.name if known else value)
+
+
+def what_moves(form: Form, typed: Mapping[str, str], names: AccountNames) -> str:
+    """Return what a form that moves money would do: `Credits Till 12.50 EUR`; "" while it is incomplete."""
+    account = names.get(typed.get("account", "").strip())
+    kind = typed.get("type")
+    if not form.moves_money or account is None or kind not in ("credit", "debit"):
+        return ""
+    try:
+        amount = parse_amount(typed.get("amount", ""), account.currency)
+    except BadAmount:
+        return ""
+    does, other_does = ("Credits", "debits") if kind == "credit" else ("Debits", "credits")
+    text = f"{does} {literal(account.name)} {format_amount(amount, account.currency)} {account.currency}"
+    other = names.get(typed.get("destination", "").strip())
+    return f"{text}, {other_does} {literal(other.name)}" if other is not None else text

@@ -25,7 +25,7 @@ from ledger_tui.messages import (
     FormUnanswered,
 )
 from ledger_tui.resources.base import Field
-from ledger_tui.resources.confirmations import question_of_form
+from ledger_tui.resources.confirmations import question_of_form, what_moves
 from ledger_tui.screens.confirm import ConfirmScreen
 from ledger_tui.screens.discard import DiscardScreen
 from ledger_tui.screens.form_names import FormNames
@@ -71,6 +71,7 @@ class FormScreen(FormNames):
         self.sending = False
         self._done: Created | None = None  # returned when the form is left: an earlier try succeeded
         self._typed_at_first: dict[str, str] = {}
+        self._guessed: dict[str, str] = {}  # the values when the user was asked whom they mean
         self._typed_as_sent: dict[str, str] = {}
         self._focus_as_sent: Widget | None = None
         self._selection_as_sent = Selection.cursor(0)
@@ -206,6 +207,7 @@ class FormScreen(FormNames):
         guessed = [entry for entry in self.query(PickerField) if entry.take_only()]
         if guessed:  # whom it is about is seen before it is sent
             guessed[0].query_one(Input).focus()
+            self._guessed = self.typed()
             self._note("Is this the one that is meant? Then send it once more.", "bold $warning")
             return
         self._show_errors({})
@@ -360,10 +362,18 @@ class FormScreen(FormNames):
         self.refresh_bindings()  # enter may now do something else
         for lines in self.query(LinesField):
             lines.show_sum()
+        self._say_what_moves()
         for field in self._form.fields:
             as_sent = self._typed_as_sent.get(field.name)
             if message.entry == f"field-{field.name}" and self._value(field) != as_sent:
                 self._show_error(field, "")
+
+    def _say_what_moves(self) -> None:
+        """Name the account and the amount while they are typed, unless the note says something of its own."""
+        typed = self.typed()
+        said = self.sending or self.submission.unanswered or self._done or typed == self._guessed
+        if self._form.moves_money and not said:
+            self._note(what_moves(self._form, typed, self._names))
 
     def _show_errors(self, errors: Mapping[str, str]) -> None:
         for field in self._form.fields:

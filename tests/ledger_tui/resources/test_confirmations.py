@@ -7,7 +7,7 @@ import pytest
 from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.api_keys import API_KEYS
 from ledger_tui.resources.base import Form, Resource
-from ledger_tui.resources.confirmations import question, question_of_form
+from ledger_tui.resources.confirmations import question, question_of_form, what_moves
 from ledger_tui.resources.endpoints import ENDPOINTS
 from ledger_tui.resources.invoice_lines import TypedLine, dump_lines, parse_lines
 from ledger_tui.resources.invoices import INVOICES
@@ -107,3 +107,20 @@ def test_an_order_names_its_user_and_an_invoice_the_sum_of_its_lines() -> None:
     text, _ = asked_of_form(INVOICES.form, Mode.LIVE, {"lines": lines}, body)
     assert "2, " in text.splitlines()[2]
     assert "25.00" in text.splitlines()[2]
+
+
+def test_a_posting_is_named_while_it_is_typed_once_it_is_complete() -> None:
+    names = AccountNames()
+    names.learn(
+        {"id": f"acc_{number}", "name": name, "currency": "EUR"}
+        for number, name in ((1, "Till"), (2, "Safe"))
+    )
+    form = TRANSACTIONS.form
+    assert form is not None
+    typed = {"account": "acc_1", "type": "credit", "amount": "12.5"}
+    assert what_moves(form, typed, names) == "Credits Till 12.50 EUR"
+    assert what_moves(form, typed | {"type": "debit", "destination": "acc_2"}, names) == (
+        "Debits Till 12.50 EUR, credits Safe"
+    )
+    assert what_moves(form, typed | {"amount": "1.234"}, names) == ""
+    assert what_moves(form, typed | {"account": "Till"}, names) == ""

@@ -45,6 +45,7 @@ async def test_a_transaction_is_posted_to_an_account_found_by_its_name(
         await driver.sees("Kuwait branch · KWD")
         await driver.press("right", "tab")
         await driver.type("12.5")
+        await driver.sees("Debits Kuwait branch 12.500 KWD")
         await driver.press("ctrl+s")
         await driver.sees("Posted txn_", "−12.500  KWD")
     assert [(t["amount"], t["type"], t["account"]) for t in server.transactions] == [
