@@ -65,7 +65,7 @@ async def post(connection: Connection, server: Server, account: str, key: str | 
 
 
 async def test_connections_are_shared_out_evenly(shared: Server) -> None:
-    first, second = workers_of(shared)
+    first, second = workers_of(shared.pid)
     key = make_key(shared)
     async with connections(shared, key, 12) as opened:
         assert len(connections_of(first, shared.port)) == len(connections_of(second, shared.port)) == 6
@@ -193,7 +193,7 @@ async def test_a_stream_has_the_events_of_all_workers_in_order(shared: Server) -
 
 async def test_the_streams_of_all_workers_are_counted_together_and_end_with_a_worker(shared: Server) -> None:
     key = make_key(shared)
-    before = workers_of(shared)
+    before = workers_of(shared.pid)
 
     async def follow(stack: AsyncExitStack) -> int:
         return (await stack.enter_async_context(stream(shared, key)))[0]
@@ -268,7 +268,7 @@ async def test_an_acknowledged_write_survives_the_kill_of_a_worker(own: Server, 
     async with writers.writing(16):
         for number in range(2 * soak):
             await writers.until(100)
-            before = workers_of(own)
+            before = workers_of(own.pid)
             kill(before[number % 2])
             await writers.until(50)
             await restarted(own, before)
@@ -290,7 +290,7 @@ async def test_an_acknowledged_write_survives_the_end_of_all(
     async with writers.writing(16):
         for _ in range(soak):
             await writers.until(100)
-            workers = workers_of(own)
+            workers = workers_of(own.pid)
             if ending == "SIGTERM":
                 assert await asyncio.to_thread(own.stop) == 0
             else:

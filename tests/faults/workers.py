@@ -17,10 +17,10 @@ from tests.ledger_engine.waiting import until
 ESTABLISHED = "01"
 
 
-def workers_of(server: Server) -> list[int]:
+def workers_of(parent: int) -> list[int]:
     """The process ids of the workers, without any other child of the parent's."""
     found = []
-    for thread in Path(f"/proc/{server.pid}/task").iterdir():
+    for thread in Path(f"/proc/{parent}/task").iterdir():
         for child in map(int, (thread / "children").read_text().split()):
             if b"server.worker " in _read(Path(f"/proc/{child}/cmdline")):
                 found.append(child)
@@ -58,7 +58,7 @@ async def worker_with(server: Server, port: int) -> int:
     found: list[int] = []
 
     def look() -> bool:
-        found[:] = [each for each in workers_of(server) if port in connections_of(each, server.port)]
+        found[:] = [each for each in workers_of(server.pid) if port in connections_of(each, server.port)]
         return bool(found)
 
     await until(look)
@@ -82,10 +82,10 @@ async def restarted(server: Server, before: list[int]) -> None:
     """Wait until there are as many workers as before, and the new ones get connections."""
 
     def all_are_there() -> bool:
-        return len([each for each in workers_of(server) if is_running(each)]) == len(before)
+        return len([each for each in workers_of(server.pid) if is_running(each)]) == len(before)
 
     await until(all_are_there)
-    new = set(workers_of(server)) - set(before)
+    new = set(workers_of(server.pid)) - set(before)
     deadline = asyncio.get_running_loop().time() + PATIENCE_S
     while new:
         assert asyncio.get_running_loop().time() < deadline, "a worker gets no connections"

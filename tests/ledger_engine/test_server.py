@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import signal
 import socket
@@ -24,6 +25,7 @@ from cryptography import x509
 from tests.certificates import make_certificate
 from tests.commands import answer_of_command
 from tests.contract.rules import holds
+from tests.faults.workers import workers_of
 from tests.ledger_engine.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.process
@@ -202,6 +204,50 @@ def test_it_has_the_issuer_the_limits_and_the_proxies_it_was_given(start: Start)
     answer = httpx.post(f"{found[1]}/v1/auth/token", json={}, trust_env=False)
     assert answer.headers["X-RateLimit-Limit"] == "3"
     assert left_for(found[1], "198.51.100.1") == left_for(found[1], "198.51.100.2") == 59
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
+def test_with_workers_it_has_all_options_says_once_where_it_serves_and_heeds_its_own_signals(
+    start: Start, tmp_path: Path
+) -> None:
+    certfile, keyfile = make_certificate(tmp_path, x509.DNSName("localhost"))
+    tls = ("--certfile", str(certfile), "--keyfile", str(keyfile))
+    server = start(
+        "--port", "0", "--workers", "2", *tls, "--trusted-proxies", "1", "--auth-rate-limit", "3/3"
+    )
+    url = url_of(server).replace("127.0.0.1", "localhost")
+    workers = workers_of(server.pid)
+    assert len(workers) == 2
+    for worker in workers:  # as a terminal or systemd signals all processes
+        os.kill(worker, signal.SIGTERM)
+        os.kill(worker, signal.SIGINT)
+    context = ssl.create_default_context(cafile=str(certfile))
+    left = []
+    for number in range(4):
+        headers = {"X-Forwarded-For": f"203.0.113.99, 198.51.100.{number // 2}"}
+        with httpx.Client(verify=context, trust_env=False, headers=headers) as api:
+            assert api.get(f"{url}/api/health").json()["ok"] is True
+            left.append(int(api.get(f"{url}/v1/accounts").headers["X-RateLimit-Remaining"]))
+            assert api.post(f"{url}/v1/auth/token", json={}).headers["X-RateLimit-Limit"] == "3"
+    assert left in ([59, 58, 59, 58], [59, 59, 59, 58], [59, 58, 59, 59]), "a minute may have ended"
+    assert workers_of(server.pid) == workers
+    assert "Listening" not in stopped(server)
+
+
+@pytest.mark.parametrize("number", ["0", "65", "two"])
+def test_a_number_of_workers_that_cannot_be_is_refused(start: Start, database: Path, number: str) -> None:
+    assert "must be auto, or a number from 1 to 64" in refusal(start("--workers", number), 2)
+    assert not database.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
+def test_workers_auto_are_as_many_as_processors_and_one_is_none_at_all(start: Start) -> None:
+    processors = len(os.sched_getaffinity(0))
+    url_of(auto := start("--port", "0", "--workers", "auto"))
+    assert len(workers_of(auto.pid)) == (processors if processors > 1 else 0)
+    stopped(auto)
+    url_of(one := start("--port", "0", "--workers", "1"))
+    assert workers_of(one.pid) == []
 
 
 def test_an_ipv6_address_is_told_in_brackets(start: Start) -> None:
