@@ -27,10 +27,10 @@ class ColumnsScreen(Dialog[ListSettings]):
 
     BINDINGS = [
         Binding("enter", "sort", "sort by it", show=True, priority=True),
-        Binding("space", "show_or_hide", "show or hide", show=True),
-        Binding("left_square_bracket,shift+up,K", "shift(-1)", "to the left", show=True),
-        Binding("right_square_bracket,shift+down,J", "shift(1)", "to the right", show=True),
-        Binding("0", "reset", "as it was made", show=True),
+        Binding("space", "show_or_hide", "show, hide", show=True),
+        Binding("left_square_bracket,shift+up,K", "shift(-1)", "left, ] right", show=True),
+        Binding("right_square_bracket,shift+down,J", "shift(1)", "to the right", show=False),
+        Binding("0", "reset", "reset", show=True),
         Binding("escape,q,O", "close", "done", show=True),
     ]
 
