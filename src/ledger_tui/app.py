@@ -30,7 +30,7 @@ from ledger_tui.crash import crash_report
 from ledger_tui.handlers import handles
 from ledger_tui.kept import Kept
 from ledger_tui.key_order import KeyOrder
-from ledger_tui.keymap import keymap, spelled
+from ledger_tui.keymap import command_bindings, keymap, spelled
 from ledger_tui.messages import (
     NamesLoaded,
     ReconnectRequested,
@@ -104,6 +104,9 @@ class LedgerApp(App[int]):
         self.kept = Kept(options.config.lists)
         times.chosen.style = options.config.times or times.TimeStyle.UTC
         self.set_keymap(keymap(options.config.keys, options.config_file))
+        self._command_keys = command_bindings(
+            options.config.commands, options.config.keys, options.config_file
+        )
 
     def notify(
         self,
@@ -129,6 +132,7 @@ class LedgerApp(App[int]):
             await super().on_event(event)
 
     def get_default_screen(self) -> Dashboard:
+        config = self.options.config
         context = Context(
             self.api,
             self.session,
@@ -136,10 +140,12 @@ class LedgerApp(App[int]):
             self.traffic,
             self.tokens,
             kept=self.kept,
-            profiles=[*self.options.config.profiles],
+            profiles=[*config.profiles],
             themes=self._themes,
+            commands=config.commands,
         )
-        return Dashboard(context, OVERVIEW if self.options.shows_demo else PLACES[0])
+        first = OVERVIEW if self.options.shows_demo else PLACES[0]
+        return Dashboard(context, first, self._command_keys)
 
     @property
     def dashboard(self) -> Dashboard:

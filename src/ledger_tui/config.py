@@ -28,6 +28,7 @@ from typing import Any
 
 from ledger_tui.client.transport import is_address, is_confidential, is_key
 from ledger_tui.list_config import parse_lists, parse_times
+from ledger_tui.own_commands import OwnCommand
 from ledger_tui.state.list_settings import ListSettings
 from ledger_tui.state.text import literal
 from ledger_tui.state.times import TimeStyle
@@ -66,6 +67,7 @@ class Config:
     times: TimeStyle | None = None
     lists: Mapping[str, ListSettings] = field(default_factory=dict)
     themes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    commands: Mapping[str, OwnCommand] = field(default_factory=dict)
 
 
 _ENTRIES = tuple(each.name for each in fields(Config))
@@ -122,7 +124,34 @@ def parse_config(text: str, file: str) -> Config:
     profiles = {name: _profile(name, table, bad) for name, table in tables.items()}
     themes = _themes(data.get("themes", {}), bad)
     lists = parse_lists(data.get("lists", {}), bad)
-    return Config(theme, keys, profiles, parse_times(data.get("times"), bad), lists, themes)
+    commands = _commands(data.get("commands", {}), bad)
+    return Config(theme, keys, profiles, parse_times(data.get("times"), bad), lists, themes, commands)
+
+
+def _commands(tables: Any, bad: Callable[[str, str], BadConfig]) -> Mapping[str, OwnCommand]:
+    """Return the user's own commands; the keymap checks their keys."""
+    if not isinstance(tables, dict):
+        raise bad("commands", "must be a table")
+    found = {}
+    for name, table in tables.items():
+        where = f"commands.{name}"
+        if not _NAME.fullmatch(name):
+            raise bad(where, "a name is letters, digits, - and _")
+        if not isinstance(table, dict):
+            raise bad(where, "must be a table")
+        for entry in table:
+            if entry not in ("key", "run", "screens"):
+                raise bad(
+                    f"{where}.{entry}", "is not an entry of a command; the entries are key, run and screens"
+                )
+        for entry in ("key", "run"):
+            if not isinstance(table.get(entry), str) or not table[entry].strip():
+                raise bad(f"{where}.{entry}", "must be text in quotes")
+        screens = table.get("screens", [])
+        if not isinstance(screens, list) or not all(isinstance(each, str) for each in screens):
+            raise bad(f"{where}.screens", 'must be a list of names, like ["invoices"]')
+        found[name] = OwnCommand(name, table["key"], table["run"], tuple(screens))
+    return found
 
 
 def _themes(tables: Any, bad: Callable[[str, str], BadConfig]) -> Mapping[str, Mapping[str, str]]:

@@ -13,10 +13,11 @@ def read_checked(file: Path) -> Config:
     What knows the keys and the themes loads Textual, so it is imported only where the file names one.
     """
     config = read_config(file)
-    if config.keys:
-        from ledger_tui.keymap import keymap
+    if config.keys or config.commands:
+        from ledger_tui.keymap import command_bindings, keymap
 
         keymap(config.keys, str(file))
+        command_bindings(config.commands, config.keys, str(file))
     if config.theme is not None or config.themes:
         from ledger_tui.styles import theme_named
         from ledger_tui.styles.custom import custom_themes

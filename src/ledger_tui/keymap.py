@@ -12,8 +12,9 @@ from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 
 from ledger_tui import actions
 from ledger_tui.config import BadConfig
+from ledger_tui.own_commands import OwnCommand
 from ledger_tui.resources.base import Resource
-from ledger_tui.resources.registry import RESOURCES
+from ledger_tui.resources.registry import PLACE_OF_KIND, RESOURCES
 
 _EVERYWHERE = [*actions.APP_KEYS, *actions.GLOBAL_KEYS]
 
@@ -92,6 +93,27 @@ _SENT_AS = {
     "ctrl+left_square_bracket": "escape",
     "ctrl+h": "backspace",
 }
+
+
+def command_bindings(commands: Mapping[str, OwnCommand], keys: Mapping[str, str], file: str) -> list[Binding]:
+    """Return a binding for each of the user's own commands.
+
+    Raises BadConfig for a key that is none or is taken, and for a screen that there is not.
+    """
+    taken = {key: name for name, binding in BY_ID.items() for key in _split(keys.get(name, binding.key))}
+    made = []
+    for name, command in commands.items():
+        for screen in command.screens:
+            if screen not in PLACE_OF_KIND:
+                raise BadConfig(f'{file}: commands.{name}.screens: there is no screen "{screen}".')
+        for key in _split(command.key):
+            last = _parts(key)[1]
+            if (len(last) != 1 and last not in _NAMED) or key in _TAKEN:
+                raise BadConfig(f'{file}: commands.{name}.key: "{key}" is not a key that can be used.')
+            if (owner := taken.setdefault(key, f"commands.{name}")) != f"commands.{name}":
+                raise BadConfig(f'{file}: commands.{name}.key: "{key}" is already the key of {owner}.')
+            made.append(Binding(key, f"own_command('{name}')", name, id=f"commands.{name}"))
+    return made
 
 
 def keymap(keys: Mapping[str, str], file: str) -> dict[str, str]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from textual import work
 from textual.content import Content
 from textual.screen import Screen
 
 from ledger_tui.config import BadConfig, config_file
 from ledger_tui.messages import ReconnectRequested, SaveProfileRequested
+from ledger_tui.own_commands import OwnCommand, environment, run
 from ledger_tui.screens.choose import ChooseScreen
+from ledger_tui.screens.confirm import ConfirmScreen
+from ledger_tui.state.session import Mode
 from ledger_tui.state.text import literal
 from ledger_tui.widgets.navigation import Navigation
 from ledger_tui.widgets.resource_view import ResourceView
@@ -29,6 +34,34 @@ class Commanded(Screen[None]):
     @abstractmethod
     def action_help(self) -> None:
         """Show the keys."""
+
+    # ------------------------------------------------------------------ the user's own commands
+
+    def action_own_command(self, name: str) -> None:
+        """Run a command of the config file with the selected record; where money is live, ask first."""
+        command, view = self._view_context.commands[name], self.navigation.view
+        record = view.selected
+        if record is None or (command.screens and view.place.kind not in command.screens):
+            self.notify(f"{name} is for {' and '.join(command.screens) or 'a record'}: select one first.")
+            return
+        session = self._view_context.session
+        variables = environment(record, view.place.kind, session.url)
+        if session.mode is Mode.TEST:
+            self._run_own(command, variables)
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._run_own(command, variables)
+
+        text = f"Run {name} with {literal(record.get('id', ''))}?\n\n{literal(command.run)}"
+        self.app.push_screen(ConfirmScreen(text, None, session.mode), answered)
+
+    @work(group="own-command", exit_on_error=False)
+    async def _run_own(self, command: OwnCommand, variables: Mapping[str, str]) -> None:
+        self.notify(await run(command, variables), markup=False)
+
+    # ------------------------------------------------------------------ the command line
 
     def action_command_line(self) -> None:
         from ledger_tui.resources.command_line import Choices

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from textual import events, work
 from textual.app import ComposeResult
-from textual.binding import Binding
+from textual.binding import Binding, BindingsMap
 from textual.content import Content
 
 from ledger_tui.actions import GLOBAL_KEYS
@@ -60,8 +61,9 @@ class Dashboard(Commanded, ListDialogs):
     BINDINGS = [*GLOBAL_KEYS, Binding("n", "nothing_to_create", show=False)]
     BLANK = True
 
-    def __init__(self, context: Context, first: Place = PLACES[0]) -> None:
+    def __init__(self, context: Context, first: Place = PLACES[0], own_keys: Sequence[Binding] = ()) -> None:
         super().__init__()
+        self._bindings = BindingsMap.merge([self._bindings, BindingsMap(own_keys)])
         self._first = first
         self._view_context = context
         self._tabs = ScreenTabs()

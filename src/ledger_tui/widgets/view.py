@@ -16,6 +16,7 @@ from ledger_tui.client.tokens import TokenManager
 from ledger_tui.handlers import handles, while_running
 from ledger_tui.kept import Kept
 from ledger_tui.messages import BackRequested, PartFailed
+from ledger_tui.own_commands import OwnCommand
 from ledger_tui.resources.base import Place
 from ledger_tui.state.history import History, Location, RecentObjects
 from ledger_tui.state.names import AccountNames
@@ -43,6 +44,7 @@ class Context:
     kept: Kept = field(default_factory=Kept)
     pane_choice: PaneChoice = field(default_factory=PaneChoice)
     profiles: Sequence[str] = ()
+    commands: Mapping[str, OwnCommand] = field(default_factory=dict)
     themes: Mapping[str, str] = field(default_factory=dict)  # to choose from, with a few words on each
 
 

@@ -9,6 +9,7 @@ import pytest
 from ledger_tui.app import LedgerApp
 from ledger_tui.config import Config, Profile, read_config
 from ledger_tui.options import Options
+from ledger_tui.own_commands import OwnCommand
 from ledger_tui.screens.command_line import CommandScreen, KeyScreen
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import KEY, ContractServer
@@ -106,3 +107,27 @@ async def test_the_help_is_searched(server: ContractServer, dashboards: Dashboar
         await driver.sees_no_more("go back")
         await driver.press("escape")
         assert len(driver.app.screen_stack) == 1
+
+
+async def test_an_own_command_gets_the_selected_record_and_asks_where_money_is_live(
+    server: ContractServer, tmp_path: Path
+) -> None:
+    server.add_account("Till")
+    out = tmp_path / "out"
+    command = OwnCommand("mail", "f6", f"echo $LEDGER_NAME >> {out}; echo sent", ("accounts",))
+    app = LedgerApp(Options(url=server.url, key=KEY, config=Config(commands={"mail": command})))
+    async with app.run_test(notifications=True) as pilot:
+        driver = Driver(app, pilot)
+        await driver.sees("Till")
+        await driver.press("f6")
+        await driver.sees("mail: done  sent")
+        assert out.read_text(encoding="utf-8") == "Till\n"
+        driver.turn_live()
+        await driver.press("f6")
+        await driver.sees("Run mail with acc_")
+        await driver.press("escape", "2", "f6")
+        await driver.sees("mail is for accounts: select one first.")
+        assert out.read_text(encoding="utf-8") == "Till\n"
+        await driver.press("question_mark", "slash")
+        await driver.type("mail")
+        await driver.sees("f6  mail")
