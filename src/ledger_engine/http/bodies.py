@@ -108,9 +108,7 @@ def parse_object(raw: bytes) -> dict[str, Any]:
     """
     try:
         text = raw.decode("utf-8")
-        value = _decode(text)
-        if text.count("{") + text.count("[") > DEPTH_MAX:
-            _check_depth(value)
+        value = _decode_large(text) if text.count("{") + text.count("[") > DEPTH_MAX else _decode(text)
         if "\\u" in text:
             _check_characters(value)
     except UnicodeDecodeError:
@@ -218,19 +216,34 @@ _NESTS = (dict, list)
 _decode = json.JSONDecoder(
     object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_kept
 ).decode
+# Of a field that occurs twice it keeps the last.
+_decode_quickly = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_kept).decode
 
 
-def _check_depth(value: object) -> None:
+def _decode_large(text: str) -> Any:
+    """Do the same as `_decode` in half the time, as no function is called for each object."""
+    value = _decode_quickly(text)
+    # There is a colon for each field, and one more where a field occurs twice or a string has one.
+    return value if text.count(":") == _members(value) else _decode(text)
+
+
+def _members(value: object) -> int:
+    """Return how many fields all objects in a value have; raises InvalidRequest if it is nested too deep."""
+    count = 0
     level: list[Any] = [value] if type(value) in _NESTS else []
     for _ in range(DEPTH_MAX):
-        level = [
-            inner
-            for part in level
-            for inner in (part.values() if type(part) is dict else part)
-            if type(inner) in _NESTS
-        ]
-    if level:
-        _refuse(f"it is nested deeper than {DEPTH_MAX}")
+        below: list[Any] = []
+        for part in level:
+            if type(part) is dict:
+                count += len(part)
+                part = part.values()
+            for inner in part:
+                if type(inner) in _NESTS:
+                    below.append(inner)
+        if not below:
+            return count
+        level = below
+    _refuse(f"it is nested deeper than {DEPTH_MAX}")
 
 
 def _check_characters(value: object) -> None:

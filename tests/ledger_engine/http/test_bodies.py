@@ -139,6 +139,20 @@ def test_exactly_32_levels_are_read() -> None:
     assert depth == 32
 
 
+@pytest.mark.parametrize(
+    "last", ['{"a": 1, "a": 1}', '{"a": {"b": 1, "b": 2}}', '[[{"a": 1, "\\u0061": 2}]]']
+)
+def test_a_field_that_occurs_twice_is_refused_in_a_large_body_too(last: str) -> None:
+    raw = '{"items": [' + '{"a": "x"},' * 40 + last + "]}"
+    with pytest.raises(InvalidRequest, match="a field occurs twice"):
+        parse_object(raw.encode())
+
+
+def test_colons_in_the_strings_of_a_large_body_are_read() -> None:
+    given = {"items": [{"a": "x:y", "b:": number, "c": ":"} for number in range(40)]}
+    assert parse_object(json.dumps(given).encode()) == given
+
+
 def test_many_containers_beside_each_other_are_not_deep() -> None:
     raw = json.dumps({"lines": [[{}] for _ in range(1000)], "text": "[[[[{{{{" * 20}).encode()
     assert len(parse_object(raw)["lines"]) == 1000
