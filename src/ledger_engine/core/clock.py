@@ -36,6 +36,10 @@ class Clock(Protocol):
         """Return the machine's clock in milliseconds; it may be wrong and may go back."""
         ...
 
+    def monotonic(self) -> float:
+        """Return seconds from some moment on, by which waits are measured: nobody sets this clock."""
+        ...
+
 
 class SystemClock:
     """The machine's clock, kept from going back.
@@ -62,6 +66,9 @@ class SystemClock:
 
     def machine(self) -> int:
         return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
 
     def _now(self) -> int:
         tick = time.monotonic_ns()

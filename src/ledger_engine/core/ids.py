@@ -14,6 +14,7 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
 _RANDOM_BITS = 74  # the bits that RFC 9562 leaves free: 12 after the version, 62 after the variant
 _LENGTH = 26
+IdMark = tuple[int, int]  # the last id's time and its random part
 # Ids are not secrets, so a fast generator is enough. The system seeds it; nothing else does.
 _random_bits = random.Random().getrandbits
 
@@ -41,6 +42,16 @@ class IdSource:
             else:
                 self._random += 1 + self._random_bits(32)
             return prefix + "_" + _encode(self._moment, self._random)
+
+    def mark(self) -> IdMark:
+        """Return where the source is, for `go_back`."""
+        with self._lock:
+            return self._moment, self._random
+
+    def go_back(self, mark: IdMark) -> None:
+        """Go on from `mark`: what has later ids is gone, together with all that came after the mark."""
+        with self._lock:
+            self._moment, self._random = mark
 
 
 def _encode(moment: int, random: int) -> str:

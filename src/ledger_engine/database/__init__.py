@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
+from ledger_engine.core.ids import IdMark
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.sharing import Outcome
 
@@ -125,6 +127,24 @@ class LongWork(Generic[T]):
 
     def __call__(self, unit: Unit) -> T:
         return self.work(unit)
+
+
+class Rewinder(Protocol):
+    """A database that can be copied as it is, and be as its copy again, while it is in use."""
+
+    async def copy_to(self, file: Path, note: Callable[[], T]) -> tuple[IdMark, T]:
+        """Copy the database to a new file as it is between two commits.
+
+        Return where the ids are, and what `note` returns at that moment. Raises StorageUnavailable.
+        """
+        ...
+
+    async def replace_by(self, file: Path, mark: IdMark, then: Callable[[], None]) -> None:
+        """Replace everything by the content of `file`, in one commit; the ids go on from `mark`.
+
+        `then` is called before the next work. Raises StorageUnavailable, and then nothing is changed.
+        """
+        ...
 
 
 class Database(Protocol):

@@ -42,6 +42,15 @@ def copy(source: Path, target: Path) -> None:
         raise StorageUnavailable(f"{source}: {error}") from error
 
 
+def overwrite(connection: sqlite3.Connection, source: Path) -> None:
+    """Replace all that is in the database of an open connection by the content of `source`, in one commit.
+
+    Readers go on with what they have begun to read. Raises StorageUnavailable for a file that is no ledger.
+    """
+    with closing(open_to_read(source)) as copied:
+        copied.backup(connection, pages=-1)
+
+
 def fold(database: Path, target: Path, *, alone: bool) -> int:
     """Create the file `target` from a database and its log; return how many frames of the log were applied.
 

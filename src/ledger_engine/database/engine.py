@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ledger_engine.core.clock import Clock, SystemClock
 from ledger_engine.core.errors import ExpiredCredential, StorageUnavailable
+from ledger_engine.core.ids import IdMark
 from ledger_engine.core.measuring import CommitObserver
-from ledger_engine.database import Database, Listener, T, Unit, Work, kept_time
+from ledger_engine.database import Database, Listener, Rewinder, T, Unit, Work, kept_time
 from ledger_engine.sharing import Outcome, Shared
 from ledger_engine.sharing.places import HeldPlaces
 from ledger_engine.sharing.rate_limits import Windows
@@ -25,8 +27,11 @@ class Engine:
     same ledger; by default there are none.
     """
 
-    def __init__(self, database: Database, clock: Clock, shared: Shared | None = None) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, shared: Shared | None = None, rewinder: Rewinder | None = None
+    ) -> None:
         self._database = database
+        self._rewinder = rewinder
         self.clock = clock
         self.shared = shared or Shared(Windows(), HeldPlaces())
         self._time_kept = 0
@@ -95,6 +100,20 @@ class Engine:
         """Call `observer` after each commit with its number of works and seconds, in the writer's thread."""
         self._database.observe_commits(observer)
 
+    async def copy_to(self, file: Path, note: Callable[[], T]) -> tuple[IdMark, T]:
+        """Copy the ledger to a new file, as `Rewinder` says."""
+        return await self._rewindable().copy_to(file, note)
+
+    async def replace_by(self, file: Path, mark: IdMark, then: Callable[[], None]) -> None:
+        """Replace the whole ledger by a copy, as `Rewinder` says."""
+        await self._rewindable().replace_by(file, mark, then)
+        self._time_kept = 0
+
+    def _rewindable(self) -> Rewinder:
+        if self._rewinder is None:
+            raise StorageUnavailable("this process cannot copy it")
+        return self._rewinder
+
     async def close(self) -> None:
         """Finish the works accepted, then close the database."""
         await self._database.close()
@@ -112,7 +131,9 @@ def open_engine(path: Path, *, clock: Clock | None = None, serving: bool = False
     StorageUnavailable.
     """
     # Imported here, so that packages which use the engine do not load the driver.
+    from ledger_engine.database.rewinding import SqliteRewinder
     from ledger_engine.database.sqlite import open_database
 
     clock = clock or SystemClock()
-    return Engine(open_database(path, clock, checkpoints=serving), clock)
+    database = open_database(path, clock, checkpoints=serving)
+    return Engine(database, clock, rewinder=SqliteRewinder(path, database))

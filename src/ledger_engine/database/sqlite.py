@@ -52,13 +52,14 @@ class SqliteDatabase:
 
     def __init__(self, path: Path, clock: Clock, *, checkpoints: bool) -> None:
         self._clock = clock
-        self._ids = IdSource()
+        self.ids = IdSource()
         self._listeners: list[Listener] = []
         self._commit_observer: CommitObserver | None = None
         self._loops: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
         # A command waits as long as necessary: whoever runs it can stop it.
         self._answer_s = ANSWER_S if checkpoints else math.inf
         self._writes: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
+        self._steps: queue.SimpleQueue[Job] = queue.SimpleQueue()  # to run between two groups
         self._closing = False
         self._lost = False
         self._close_all_s = 0  # if a lock stopped a work: how long to wait for all connections to be closed
@@ -77,7 +78,7 @@ class SqliteDatabase:
             self._close_files()
             raise
         self._thread = threading.Thread(target=self._write_until_closed, name="ledger-writer", daemon=True)
-        self._readers = Readers(self._file, clock, self._ids, self._note_locked)
+        self._readers = Readers(self._file, clock, self.ids, self._note_locked)
         self._thread.start()
         self._readers.start()
 
@@ -111,6 +112,16 @@ class SqliteDatabase:
             raise StorageUnavailable(SILENT) from None
         if self._lost:
             raise StorageUnavailable("the disk is full")
+
+    async def between_groups(self, step: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `step` on the writer's connection while no group is being committed (`rewinding`)."""
+        loop = asyncio.get_running_loop()
+        # A step is no work: it has no transaction of its own and no unit.
+        done = loop.create_future()
+        job = self._job(cast(Work[Any], step), done, loop, 0, writes=True)
+        self._steps.put(job)
+        self._writes.put([])
+        return cast(T, await done)
 
     def listen(self, listener: Listener) -> None:
         self._listeners.append(listener)
@@ -179,9 +190,22 @@ class SqliteDatabase:
         while (group := self._writes.get()) is not None:
             if group:
                 self._write_group(group)
+            else:
+                self._take_steps()
             if self._close_all_s:
                 self._close_all()
         self._close_files()
+
+    def _take_steps(self) -> None:
+        while not self._steps.empty():
+            job = self._steps.get()
+            try:
+                job.answer = cast(Callable[[sqlite3.Connection], Any], job.work)(self._sound_writer())
+            except BaseException as error:
+                job.error = public_error(error)
+                self._close_writer()
+            self._seen_version = -1  # the step may have changed anything
+            call_soon(job.loop, job.settle)
 
     def _close_files(self) -> None:
         self._file.release()
@@ -248,7 +272,7 @@ class SqliteDatabase:
         connection.execute("BEGIN IMMEDIATE")
         self._file.require_same()  # again, as a restore may have replaced the file while we waited
         self._follow_other_writers(connection)
-        unit = SqliteUnit(connection, self._clock, self._ids)
+        unit = SqliteUnit(connection, self._clock, self.ids)
         topics: set[str] = set()
         for job in group:
             unit.begin_work()
@@ -314,7 +338,7 @@ class SqliteDatabase:
         """
         try:
             writer = self._sound_writer()
-            probe_write(SqliteUnit(writer, self._clock, self._ids))
+            probe_write(SqliteUnit(writer, self._clock, self.ids))
         except (sqlite3.Error, OSError, StorageUnavailable):
             self._close_writer()
             return False

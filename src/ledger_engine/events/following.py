@@ -70,6 +70,16 @@ class Followers:
         self.ended = True
         self._changed.set()
 
+    async def end_those_there(self) -> None:
+        """End all who follow now, because what they follow is replaced; others may follow afterwards."""
+        self.end()
+        for _ in range(500):  # a second; whoever takes longer does not read what is sent
+            if not self.count:
+                break
+            await asyncio.sleep(0.002)
+        self.ended = False
+        self._changed = asyncio.Event()
+
     def _notice_commit(self, topics: frozenset[str]) -> None:
         if outbox.TOPIC in topics and self.count:
             self._changed.set()

@@ -79,7 +79,8 @@ class RequestRecorder:
             self.dropped += 1
 
     def start(self) -> None:
-        """Start writing; needs a running event loop."""
+        """Start writing, also again after `stop`; needs a running event loop."""
+        self._stopping.clear()
         self._task = asyncio.create_task(self._write_until_stopped())
 
     async def stop(self) -> None:

@@ -10,7 +10,7 @@ from ledger_engine.core.settings import WEBHOOK_RETRIES_S
 from ledger_engine.database.engine import Engine
 from ledger_engine.events.following import Followers
 from ledger_engine.events.request_recorder import RequestRecorder
-from ledger_engine.events.webhooks.deliver import Deliverer
+from ledger_engine.events.webhooks.deliver import Deliverer, MakeSender
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.upkeep.retention import Retention
 from ledger_engine.upkeep.timekeeping import Timekeeper
@@ -31,12 +31,18 @@ class Background:
         *,
         retries_s: Sequence[float] = WEBHOOK_RETRIES_S,
         monotonic: Callable[[], float] = time.monotonic,
+        make_sender: MakeSender | None = None,
     ) -> None:
         self.recorder = RequestRecorder(engine)
         self._timekeeper = timekeeper
         self._followers = Followers.of(engine)
         self._deliverer = Deliverer(
-            engine, seal, retries_s=retries_s, monotonic=monotonic, real_time=timekeeper.now
+            engine,
+            seal,
+            retries_s=retries_s,
+            make_sender=make_sender,
+            monotonic=monotonic,
+            real_time=timekeeper.now,
         )
         self._retention = Retention(engine, timekeeper.now)
         self._waiting: asyncio.Task[None] | None = None
@@ -52,6 +58,19 @@ class Background:
         await self._timekeeper.wait_until_trusted()
         self._deliverer.release_retries()
         self._retention.start()
+
+    async def pause(self) -> None:
+        """Write nothing until `resume`, while the ledger is replaced; what was under way is recorded."""
+        await self._retention.stop()
+        await self._deliverer.stop()
+        await self.recorder.stop()
+
+    def resume(self) -> None:
+        """Go on with the ledger as it is now."""
+        self.recorder.start()
+        self._deliverer.start(hold_retries=not self._timekeeper.is_trusted)
+        if self._timekeeper.is_trusted:
+            self._retention.start()
 
     def begin_stop(self) -> None:
         """End the streams, which would never end by themselves; the server accepts no more requests."""

@@ -60,6 +60,10 @@ class AnySender(Protocol):
     async def stop(self, grace_s: float) -> None: ...
 
 
+Report = Callable[[SendResult], None]
+MakeSender = Callable[[Report], AnySender]
+
+
 class Deliverer:
     """Delivers from `start` to `stop`; `retries_s` are the waits before each retry, in seconds."""
 
@@ -69,15 +73,15 @@ class Deliverer:
         seal: Seal,
         *,
         retries_s: Sequence[float] = WEBHOOK_RETRIES_S,
-        make_sender: Callable[[Callable[[SendResult], None]], AnySender] | None = None,
+        make_sender: MakeSender | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         real_time: Callable[[], int] | None = None,
     ) -> None:
         self._engine = engine
         self._seal = seal
         self._retries_s = retries_s
-        self._monotonic = monotonic
-        self._sender = (make_sender or _sender)(self._take_answer)
+        self._make_sender = make_sender or new_sender
+        self._sender = self._make_sender(self._take_answer)
         self._outgoing: dict[str, Outgoing] = {}
         self._sent: dict[int, Sent] = {}  # by job number: submitted, without a result yet
         self._answers: list[tuple[SendResult, int]] = []  # with the time of each result
@@ -96,10 +100,17 @@ class Deliverer:
         engine.listen(self._notice_commit)
 
     def start(self, *, hold_retries: bool = False) -> None:
-        """Start delivering; needs a running event loop.
+        """Start delivering, also again after `stop`; needs a running event loop.
 
         `hold_retries` holds back those pending now, until `release_retries`.
         """
+        if self._stopped:
+            self._stopped = False
+            self._sender = self._make_sender(self._take_answer)
+            self._outgoing.clear()
+            self._sent.clear()
+            self._answered.clear()
+            self._endpoints_changed = True
         self._holds_retries = hold_retries
         self._tasks = [asyncio.create_task(self._deliver()), asyncio.create_task(self._record())]
 
@@ -144,9 +155,9 @@ class Deliverer:
     async def _deliver(self) -> None:
         await _try_until_done(partial(self._clock.begin, hold=self._holds_retries))
         await _try_step(self._seal_secrets)
-        polled_at = kept_cursors_at = self._monotonic()
+        polled_at = kept_cursors_at = time.monotonic()
         while True:
-            now = self._monotonic()
+            now = time.monotonic()  # also where the ledger's time stands still
             if now - polled_at >= POLL_INTERVAL_S:
                 polled_at = now
                 self._look_everywhere()
@@ -350,7 +361,8 @@ class Deliverer:
         )
 
 
-def _sender(report: Callable[[SendResult], None]) -> AnySender:
+def new_sender(report: Report) -> AnySender:
+    """Return the sender that a server uses; `report` is called once with each result."""
     if sys.platform == "win32":
         return Sender(report)  # on Windows asyncio cannot wait for this process's ends of the pipes
     return SenderProcess(report)
