@@ -54,6 +54,14 @@ def test_looking_takes_at_most_a_quarter_of_the_plan() -> None:
     assert session.poll_seconds == 2.0
 
 
+def test_reading_page_by_page_slows_down_when_half_of_the_limit_is_used() -> None:
+    session = Session()
+    session.answered(200, {"x-ratelimit-limit": "60", "x-ratelimit-remaining": "40"})
+    assert session.look_pause < 1
+    session.answered(200, {"x-ratelimit-limit": "60", "x-ratelimit-remaining": "29"})
+    assert session.look_pause == session.pause_after(1) == 4.0
+
+
 def test_why_nothing_can_be_changed() -> None:
     session = Session()
     assert session.forbids_changes == ""
