@@ -22,6 +22,7 @@ from ledger_tui.state.window import Record
 from ledger_tui.widgets.tile import TileContent, TileRow, sentence
 
 AXIS = 7  # cells left of the bars
+_LEAST_COURSE = 8  # cells for the course of a balance on the line of its amount
 _PLOT_ROWS = 3  # at most, for one currency
 _LOOKS: Mapping[str, Mapping[str, tuple[str, Tone]]] = {
     INVOICES.kind: {"draft": ("○", "dim"), "open": ("◐", "accent"), "paid": ("●", "plus")},
@@ -56,6 +57,9 @@ def balances(
     widest = max(map(len, amounts), default=0)
     changes = [_change(earlier.get(one.currency, ()), one.currency) for one in sums]
     widest_change = max((len(change.text) for change in changes), default=0)
+    if each < 3 and width - 7 - widest - widest_change < _LEAST_COURSE:  # the course rather than the amount
+        changes = [Cell(change.text[:1], change.tone) for change in changes]
+        widest_change = 1
     rows: list[TileRow] = []
     for one, amount, change in zip(sums, amounts, changes, strict=True):
         values = earlier.get(one.currency, ())
@@ -73,7 +77,7 @@ def balances(
                 rows.append(TileRow([]))
         else:
             # A line of dots in the room that is left, before the change, which stands at the end.
-            if len(values) > 1 and room >= 6:
+            if len(values) > 1 and room >= _LEAST_COURSE:
                 line += [Cell("  "), Cell(plot.line(values, room - 2, 1)[0], "accent")]
             rows.append(TileRow([*line, change]))
     if len(sums) < len(figure.sums):
@@ -138,7 +142,8 @@ def invoices(figure: Stages, width: int, height: int) -> TileContent:
             rows.append(TileRow([*cells, _bar(count / most, width - 16, "warn")], link))
     elif total:
         ages = " · ".join(f"{name} {count}" for name, count in overdue if count)
-        rows.append(TileRow([Cell(f"✕ overdue {total:>5,} ", "warn"), Cell(ages, "dim")], link))
+        late = Cell(f"✕ overdue {total:>5,} ", "warn")
+        rows.append(TileRow([late, Cell(ages if len(late.text + ages) <= width else "", "dim")], link))
     return TileContent(rows, fact)
 
 
@@ -156,15 +161,14 @@ def _stages(figure: Stages, resource: Resource, width: int, *, tall: bool = Fals
         glyph, tone = _LOOKS[resource.kind][stage.status]
         link = Link(stage.status, resource.kind, filters={"status": stage.status})
         head = [Cell(f"{glyph} {stage.status:<8}", tone), Cell(f"{_count(stage):>5} ", "strong")]
-        bar_tone: Tone = "accent" if tone == "dim" else tone
         if tall:
             rows.append(TileRow([*head, *_sums(stage, width - 16)], link))
-            rows.append(TileRow([_bar(stage.count / most, width, bar_tone)]))
+            rows.append(TileRow([_bar(stage.count / most, width, tone)]))
             continue
         left = width - sum(len(cell.text) for cell in head)
         sums = _sums(stage, left - 12)
         room = left - sum(len(cell.text) for cell in sums)
-        rows.append(TileRow([*head, _bar(stage.count / most, room, bar_tone), *sums], link))
+        rows.append(TileRow([*head, _bar(stage.count / most, room, tone), *sums], link))
     return rows
 
 
@@ -197,23 +201,21 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
     """Return the answers by status, and how long the slowest half and twentieth took."""
     if not len(figure):
         return sentence("No requests of other clients yet.", width)
-    counted = figure.by_status()
+    counted = {str(status or "none"): count for status, count in figure.by_status()}
+    for merged in ("23", "45"):  # where not all have a row, first those that went well share one
+        if len(counted) > height - figure.own:  # whose requests these are is said in any case
+            counted = _by_class(counted, merged)
+    most = max(counted.values())
     rows = []
+    for status, count in counted.items():
+        tone: Tone = "plus" if status < "4" else "minus" if status < "5" else "bad"
+        head = Cell(f"{'✓' if tone == 'plus' else '✕'} {status:<5}", tone)
+        link = _requests_of(status) if status.isdigit() and not figure.own else None
+        rows.append(TileRow([head, Cell(f"{count:>5,} "), _bar(count / most, width - 13, tone)], link))
     note = "this dashboard's own" if figure.own else f"the last {len(figure):,} of other clients"
     if len(note) > width:
         note = f"the last {len(figure):,}"
-    shown = counted[: max(1, height - 1)]
-    most = max(count for _status, count in counted)
-    for status, count in shown:
-        tone: Tone = "plus" if status is not None and status < 400 else "minus"
-        if status is None or status >= 500:
-            tone = "bad"
-        head = Cell(f"{'✓' if tone == 'plus' else '✕'} {status or 'none':<5}", tone)
-        link = None if figure.own or status is None else _requests_of(status)
-        rows.append(TileRow([head, Cell(f"{count:>5,} "), _bar(count / most, width - 13, tone)], link))
-    if len(shown) < height:
-        left = len(counted) - len(shown)
-        rows.append(TileRow([Cell(f"and {left} more statuses" if left else note, "dim")]))
+    rows.append(TileRow([Cell(note, "dim")]))
     half, slowest = figure.percentile_ms(50), figure.percentile_ms(95)
     if half is None or slowest is None:
         return TileContent(rows)
@@ -221,8 +223,17 @@ def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
     return TileContent(rows, fact)
 
 
-def _requests_of(status: int) -> Link:
-    return Link(f"Requests answered {status}", "requests", filters={"status": str(status)})
+def _by_class(counted: Mapping[str, int], merged: str) -> dict[str, int]:
+    """Return the counts with the statuses that begin with one of these digits together: `2xx`."""
+    found: dict[str, int] = {}
+    for status, count in counted.items():
+        name = f"{status[0]}xx" if status[0] in merged else status
+        found[name] = found.get(name, 0) + count
+    return found
+
+
+def _requests_of(status: str) -> Link:
+    return Link(f"Requests answered {status}", "requests", filters={"status": status})
 
 
 def _ms(duration: float) -> str:
@@ -243,7 +254,8 @@ def webhooks(figure: Sequence[EndpointHealth], width: int, height: int) -> TileC
     for each, name in zip(shown, names, strict=True):
         link = Link("Deliveries", "deliveries", filters={"endpoint": str(each.endpoint.get("id"))})
         disabled = each.endpoint.get("status") == "disabled"
-        dot = Cell("✕ ", "minus") if disabled else Cell("● ", "plus")
+        healthy: Tone = "warn" if each.count("failed", "retrying") else "plus"
+        dot = Cell("✕ ", "minus") if disabled else Cell("● ", healthy)
         share = "" if each.success is None else f"{floor(each.success * 100)} %"
         if each_has < 3:
             name = name if len(name) <= named else "…" + name[-(named - 1) :]

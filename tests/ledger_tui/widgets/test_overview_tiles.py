@@ -94,3 +94,32 @@ def test_how_an_endpoint_does_is_said_in_words_too() -> None:
     shown = tiles.webhooks([health], 60, 4).rows
     assert "".join(cell.text for cell in shown[0].cells).split() == ["●", "h/a", "66", "%"]
     assert shown[2].cells[1].text == "1 failed · answered 503"
+
+
+def test_where_statuses_have_no_room_they_are_counted_by_their_first_digit() -> None:
+    figures = RequestFigures()
+    statuses = enumerate((200, 201, 201, 404, 409, 503))
+    figures.take([{"id": f"req_{n}", "status": status, "duration_ms": 1.0} for n, status in statuses], set())
+
+    def shown(height: int) -> list[str]:
+        rows = tiles.requests(figures, 60, height).rows[:-1]
+        return [" ".join("".join(cell.text for cell in row.cells[:2]).split()) for row in rows]
+
+    assert shown(5) == ["✓ 200 1", "✓ 201 2", "✕ 404 1", "✕ 409 1", "✕ 503 1"]
+    assert shown(4) == ["✓ 2xx 3", "✕ 404 1", "✕ 409 1", "✕ 503 1"]
+    assert shown(3) == ["✓ 2xx 3", "✕ 4xx 2", "✕ 5xx 1"]
+
+
+def test_a_narrow_balance_shows_its_course_and_which_way_it_goes() -> None:
+    rows = tiles.balances(Balances([Sum("EUR", 500, 1)], 1, False), {"EUR": [100, 300, 500]}, 5, 24, 1).rows
+    text = "".join(cell.text for cell in rows[0].cells)
+    assert text.startswith("EUR  5.00  ")
+    assert text.endswith("  ▲")
+    assert "+4.00" in "".join(
+        cell.text
+        for cell in tiles.balances(
+            Balances([Sum("EUR", 500, 1)], 1, False), {"EUR": [100, 300, 500]}, 5, 60, 1
+        )
+        .rows[0]
+        .cells
+    )
