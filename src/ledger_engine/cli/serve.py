@@ -199,6 +199,11 @@ class Address(click.ParamType[tuple[str, int]]):
     metavar="KEY",
     help="A test key of your own, sk_test_ and 32 letters or digits, which the first project is to have.",
 )
+@click.option(
+    "--test-helpers",
+    is_flag=True,
+    help="Offer the test helpers: whoever has an owner's test key moves the clock, breaks and rewinds.",
+)
 @click.option("--demo", is_flag=True, help="Serve demo data with live traffic; it is removed at the end.")
 @click.option("--embedded", is_flag=True, hidden=True, help="Serve the dashboard that started this process.")
 @click.pass_context

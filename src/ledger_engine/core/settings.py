@@ -41,6 +41,7 @@ class ServeSettings:
     `cors_origins` are those of the web pages that may read the answers. `accept_clock` confirms that the
     machine's clock is right although it is far ahead of the last time known to the ledger. `workers` is the
     number of processes that answer requests, `metrics` the address and port to serve metrics on.
+    `test_helpers` lets owners of test keys move the clock, break connections and empty the ledger.
     """
 
     database: Path | None
@@ -62,6 +63,7 @@ class ServeSettings:
     metrics: tuple[str, int] | None = None
     log_format: str = "text"
     log_level: str = "warning"
+    test_helpers: bool = False
 
     def check(self) -> None:
         """Raise BadSettings for settings that must not be served with (docs/decisions.md#conventions)."""
@@ -91,6 +93,13 @@ class ServeSettings:
             raise BadSettings("--workers needs sockets that Windows does not have; leave it out.")
         if self.workers > 1 and self.metrics is not None:
             raise BadSettings("--metrics counts the requests of one process; leave it out with --workers.")
+        if self.workers > 1 and self.test_helpers:
+            raise BadSettings("--test-helpers works in one process; leave it out with --workers.")
+        if self.test_helpers and not self.insecure and not _is_loopback(self.host):
+            raise BadSettings(
+                f"{self.host} can be reached from other machines, and with --test-helpers whoever has a test"
+                " key can move the clock and empty the ledger. Give --insecure if you accept that."
+            )
         if self.issuer is not None:
             self._check_issuer(self.issuer)
 

@@ -73,29 +73,43 @@ def create_app(
     recorder: RequestRecorder | None = None,
     cors_origins: Sequence[str] = (),
     meter: RequestMeter | None = None,
+    test_helpers: bool = False,
 ) -> Quart:
     """Return the ASGI application that serves this engine.
 
     `issuer` is its address for apps, `recorder` writes the request log, `meter` counts the requests, and
     `cors_origins` are those of the web pages that may read answers. With a `wall_clock` the requests are
-    counted by that clock, and by this application alone. A request comes first to the gate and then to the
-    dispatcher, which serves the operations; only pages and unknown paths reach Quart itself.
+    counted by that clock, and by this application alone. With `test_helpers` the application also has those
+    of the engine (`Helpers`); without them nothing of theirs is in it.
+
+    A request comes first to the gate and then to the dispatcher, which serves the operations; only pages and
+    unknown paths reach Quart itself.
     """
     app = Quart(__name__, static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = BODY_MAX
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.merge_slashes = False
-    app.register_blueprint(documentation.pages(RESOURCES))
+    helping = _test_helpers() if test_helpers else None
+    resources = RESOURCES if helping is None else [*RESOURCES, helping.routes]
+    app.register_blueprint(documentation.pages(resources))
     app.register_blueprint(views.SignInPages(issuer or Issuer()).blueprint())
     app.register_error_handler(LedgerError, _show_error)
     app.register_error_handler(HTTPException, _show_http_error)
     app.register_error_handler(Exception, _show_failure)
-    dispatcher = Dispatcher(app.asgi_app, app.url_map, RESOURCES)
+    dispatcher: Any = Dispatcher(app.asgi_app, app.url_map, resources)
+    served = dispatcher if helping is None else helping.guard(dispatcher, engine)
     cors = Cors(cors_origins) if cors_origins else None
     rate_limits = engine.shared.rate_limits if wall_clock is None else Windows(wall_clock)
-    gate: Any = Gate(dispatcher, engine, auth_rate_limit, rate_limits, recorder, cors, meter)
-    app.asgi_app = gate
+    gate: Any = Gate(served, engine, auth_rate_limit, rate_limits, recorder, cors, meter)
+    app.asgi_app = gate if helping is None else helping.outside(gate, engine)
     return app
+
+
+def _test_helpers() -> Any:
+    # Imported here: hardly any server has them.
+    from ledger_engine.http.test_helpers import wiring
+
+    return wiring
 
 
 async def _show_error(error: LedgerError) -> Response:

@@ -73,10 +73,10 @@ async def _serve(
     listener = listen(settings.host, settings.port)
     url = url_of(settings, listener)
     async with (
-        ledger.opened(database) as engine,
+        ledger.opened(settings, database) as engine,
         ledger.credential(engine, settings) as key,
         ledger.demo(engine, wanted=settings.database is None, report=report) as demo,
-        ledger.background(engine, settings) as background,
+        ledger.background(engine, settings, ledger.test_helpers(engine, settings, database)) as background,
         ledger.metrics(engine, settings, database) as (meter, metrics_url),
     ):
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ledger_engine.access import api_keys, projects
+from ledger_engine.core.clock import Clock, SystemClock
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.core.settings import BadSettings, ServeSettings, make_folder
@@ -25,6 +26,7 @@ from ledger_engine.upkeep.timekeeping import Timekeeper
 
 if TYPE_CHECKING:
     from ledger_engine.seeding.demo import Demo
+    from ledger_engine.test_helpers.helpers import Helpers
 
 
 @contextlib.contextmanager
@@ -42,9 +44,9 @@ def database_file(settings: ServeSettings) -> Iterator[Path]:
 
 
 @contextlib.asynccontextmanager
-async def opened(database: Path) -> AsyncIterator[Engine]:
+async def opened(settings: ServeSettings, database: Path) -> AsyncIterator[Engine]:
     """Yield the engine of the process that serves the file."""
-    engine = open_engine(database, serving=True)
+    engine = open_engine(database, clock=_clock(settings), serving=True)
     try:
         # Only one process serves the file, so the servers of all stored session keys have ended.
         await engine.write(api_keys.revoke_sessions)
@@ -87,12 +89,24 @@ async def demo(
 
 
 @contextlib.asynccontextmanager
-async def background(engine: Engine, settings: ServeSettings) -> AsyncIterator[Background]:
+async def background(
+    engine: Engine, settings: ServeSettings, helpers: Helpers | None
+) -> AsyncIterator[Background]:
     """Yield the background tasks, which run meanwhile."""
-    # The data of a demo are new, whatever the machine's clock shows.
-    timekeeper = Timekeeper(engine, accept=settings.accept_clock or settings.database is None)
+    # The data of a demo are new, whatever the machine's clock shows; a clock that tests move is right.
+    is_right = settings.accept_clock or settings.database is None or settings.test_helpers
+    timekeeper = Timekeeper(engine, accept=is_right, monotonic=engine.clock.monotonic)
     await timekeeper.begin()
-    running = Background(engine, Seal.from_environment(), timekeeper, retries_s=settings.webhook_retries_s)
+    running = Background(
+        engine,
+        Seal.from_environment(),
+        timekeeper,
+        retries_s=settings.webhook_retries_s,
+        monotonic=engine.clock.monotonic,
+        make_sender=None if helpers is None else helpers.make_sender,
+    )
+    if helpers is not None:
+        helpers.begin(running, timekeeper)
     running.start()
     try:
         yield running
@@ -118,6 +132,23 @@ async def metrics(
         yield counted, f"http://{in_url(host)}:{listener.port}/metrics"
     finally:
         await listener.close()
+
+
+def test_helpers(engine: Engine, settings: ServeSettings, database: Path) -> Helpers | None:
+    """Return the test helpers of a server that has them."""
+    if not settings.test_helpers:
+        return None
+    from ledger_engine.test_helpers.helpers import Helpers
+
+    return Helpers.offer(engine, engine.clock, database)
+
+
+def _clock(settings: ServeSettings) -> Clock:
+    if not settings.test_helpers:
+        return SystemClock()
+    from ledger_engine.test_helpers.clock import MovableClock
+
+    return MovableClock()
 
 
 def _make_key(unit: Unit, value: str, settings: ServeSettings) -> bool:

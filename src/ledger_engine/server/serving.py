@@ -39,6 +39,7 @@ def make_app(
         recorder=recorder,
         cors_origins=settings.cors_origins,
         meter=meter,
+        test_helpers=settings.test_helpers,
     )
     return BehindProxies(app, settings.trusted_proxies) if settings.trusted_proxies else app
 

@@ -24,6 +24,14 @@ def test_beyond_loopback_takes_tls_or_a_word(host: str) -> None:
     ServeSettings(DATABASE, host, certfile=Path("cert.pem"), keyfile=Path("key.pem")).check()
 
 
+def test_test_helpers_beyond_loopback_take_a_word_with_tls_too() -> None:
+    tls = {"certfile": Path("cert.pem"), "keyfile": Path("key.pem")}
+    with pytest.raises(BadSettings, match="--test-helpers"):
+        ServeSettings(DATABASE, "0.0.0.0", test_helpers=True, **tls).check()
+    ServeSettings(DATABASE, "0.0.0.0", test_helpers=True, insecure=True).check()
+    ServeSettings(DATABASE, test_helpers=True).check()
+
+
 def test_a_certificate_and_its_key_go_together() -> None:
     for half in ({"certfile": Path("cert.pem")}, {"keyfile": Path("key.pem")}):
         with pytest.raises(BadSettings, match="go together"):

@@ -93,6 +93,10 @@ class Gate:
         self._cors = cors
         self._meter = meter
 
+    def restart_ids(self) -> None:
+        """Begin the ids of requests anew, because the ledger and its time went back."""
+        self._ids = IdSource()
+
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)

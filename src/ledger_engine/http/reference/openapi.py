@@ -10,7 +10,7 @@ from ledger_engine import __version__
 from ledger_engine.http.bodies import FORM, FormOrJson
 from ledger_engine.http.errors import CODES, OAUTH_CODES
 from ledger_engine.http.operations import Operation, Routes
-from ledger_engine.http.reference import examples, openapi_oauth, schemas
+from ledger_engine.http.reference import examples, of_test_helpers, openapi_oauth, schemas
 from ledger_engine.http.reference.schemas import Records, Schema
 from ledger_engine.http.reference.terms import TERMS, explain
 
@@ -47,6 +47,7 @@ _TAGS = {
     "requests": "The requests of the last 7 days.",
     "oauth": "Acting on behalf of a user, with what the user allowed (RFC 6749).",
     "health": "Whether the server can work.",
+    "test_helpers": "Setting the clock, breaking and rewinding the ledger, for tests of an app.",
 }
 _ABOUT = """\
 A ledger over HTTP: accounts, transactions, invoices, users and orders.
@@ -132,7 +133,7 @@ def _operation(routes: Routes, operation: Operation, records: Records) -> dict[s
     if parameters:
         described["parameters"] = parameters
     if operation.body is not None:
-        example = examples.BODIES.get(operation.body.__name__)
+        example = _example(examples.BODIES, of_test_helpers.BODIES, operation.body)
         content = _json(schemas.name_of(operation.body), example)
         described["requestBody"] = {"required": True, "content": content}
         if issubclass(operation.body, FormOrJson):
@@ -176,7 +177,7 @@ def _success(operation: Operation, records: Records) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if operation.answer is not None:
         one = records.refer(operation.answer)
-        example = examples.RECORDS.get(operation.answer.__name__)
+        example = _example(examples.RECORDS, of_test_helpers.RECORDS, operation.answer)
         if operation.paged:
             one = _page_of(one)
             example = example and {"data": [example], "has_more": False, "next_cursor": None}
@@ -188,6 +189,10 @@ def _success(operation: Operation, records: Records) -> dict[str, Any]:
         "headers": _headers(_EVERYWHERE),
         "content": content,
     }
+
+
+def _example(usual: dict[str, Schema], of_helpers: dict[str, Schema], kind: type[Any]) -> Schema | None:
+    return usual.get(kind.__name__, of_helpers.get(kind.__name__))
 
 
 def _json(schema: Schema, example: Schema | None) -> dict[str, Any]:

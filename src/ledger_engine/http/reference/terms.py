@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ledger_engine.http.reference import of_test_helpers
+
 TERMS = {
     "access_token": "Send it as a bearer token.",
     "account": "Id of an account.",
@@ -167,7 +169,11 @@ def meaning(place: str, name: str) -> str | None:
     `place` is a schema such as `Account`, a field of one such as `Delivery.attempts`, or an operation such as
     `GET /v1/requests`, whose parameter it is.
     """
-    return TERMS.get(f"{place}.{name}", TERMS.get(name))
+    for terms in (TERMS, of_test_helpers.TERMS):
+        found = terms.get(f"{place}.{name}", terms.get(name))
+        if found is not None:
+            return found
+    return None
 
 
 def explain(place: str, schema: dict[str, Any]) -> None:

@@ -1,0 +1,41 @@
+"""What the application takes of the test helpers: their routes, and what is around the gate and within it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ledger_engine.database.engine import Engine
+from ledger_engine.http.protocol.asgi import Asgi, Receive, Send
+from ledger_engine.http.protocol.gate import Gate
+from ledger_engine.http.test_helpers.guard import Guard, is_helper
+from ledger_engine.http.test_helpers.routes import routes
+from ledger_engine.test_helpers.helpers import Helpers
+
+__all__ = ["guard", "outside", "routes"]
+
+_STREAM = "/v1/events/stream"  # it ends when the ledger is replaced, so nobody waits for it
+
+
+def guard(dispatcher: Asgi, engine: Engine) -> Guard:
+    """Return what the gate passes requests on to."""
+    return Guard(dispatcher, Helpers.of(engine).faults)
+
+
+def outside(gate: Gate, engine: Engine) -> Asgi:
+    """Return the application, whose requests wait while the ledger is replaced."""
+    helpers = Helpers.of(engine)
+    helpers.when_restored.append(gate.restart_ids)
+    turnstile = helpers.turnstile
+
+    async def passed(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        if scope["type"] != "http" or is_helper(path):
+            await gate(scope, receive, send)
+        elif path == _STREAM:
+            await turnstile.wait()
+            await gate(scope, receive, send)
+        else:
+            async with turnstile.passing():
+                await gate(scope, receive, send)
+
+    return passed

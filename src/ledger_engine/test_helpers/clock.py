@@ -1,0 +1,89 @@
+"""A ledger's clock that a test can move forward and stop (docs/testing.md)."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from ledger_engine.core.clock import Clock, SystemClock
+
+
+@dataclass(frozen=True, slots=True)
+class ClockState:
+    """Where a clock stands: its time in milliseconds, and whether it stands still."""
+
+    now: int
+    frozen: bool
+
+
+class MovableClock:
+    """The machine's clock, ahead of it by what it was moved, or standing still.
+
+    It never goes back, except by `go_back`, together with the whole ledger. `monotonic` runs with it, so to
+    whoever measures waits by both, time seems to have passed.
+    """
+
+    def __init__(self, machine: Clock | None = None) -> None:
+        self._lock = threading.Lock()
+        self._machine = machine or SystemClock()
+        self._offset = 0
+        self._frozen_at: int | None = None
+
+    def now(self) -> int:
+        with self._lock:
+            return self._now()
+
+    def advance_past(self, moment: int) -> None:
+        with self._lock:
+            if self._now() <= moment:
+                self._stand_at(moment + 1)
+
+    def machine(self) -> int:
+        """Return the time of `now`: to a ledger under test it is the real one."""
+        return self.now()
+
+    def monotonic(self) -> float:
+        """Return seconds that pass as this clock's time does."""
+        return self.now() / 1000
+
+    def state(self) -> ClockState:
+        """Return where the clock stands."""
+        with self._lock:
+            return ClockState(self._now(), self._frozen_at is not None)
+
+    def offset_ms(self) -> int:
+        """Return by how much the clock is ahead of the machine's; negative when it stood still."""
+        with self._lock:
+            return self._now() - self._machine.now()
+
+    def move_to(self, moment: int) -> None:
+        """Move forward to `moment` (milliseconds); one that has passed changes nothing."""
+        with self._lock:
+            if moment > self._now():
+                self._stand_at(moment)
+
+    def freeze(self) -> None:
+        """Stand still from now on."""
+        with self._lock:
+            self._frozen_at = self._now()
+
+    def unfreeze(self) -> None:
+        """Go on from where the clock stands."""
+        with self._lock:
+            now, self._frozen_at = self._now(), None
+            self._stand_at(now)
+
+    def go_back(self, state: ClockState) -> None:
+        """Stand where the clock stood when the ledger was as it is now again."""
+        with self._lock:
+            self._frozen_at = state.now if state.frozen else None
+            self._stand_at(state.now)
+
+    def _now(self) -> int:
+        return self._machine.now() + self._offset if self._frozen_at is None else self._frozen_at
+
+    def _stand_at(self, moment: int) -> None:
+        if self._frozen_at is None:
+            self._offset = moment - self._machine.now()
+        else:
+            self._frozen_at = moment
