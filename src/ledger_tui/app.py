@@ -43,6 +43,7 @@ from ledger_tui.messages import (
 from ledger_tui.options import Options
 from ledger_tui.resources.arranging import check_lists
 from ledger_tui.resources.registry import OVERVIEW, PLACES
+from ledger_tui.resuming import Left
 from ledger_tui.screens.dashboard import Dashboard
 from ledger_tui.server_connection import CannotConnect, ServerConnection, SignInNeeded
 from ledger_tui.state import times
@@ -92,6 +93,7 @@ class LedgerApp(App[int]):
         )
         self.tokens = self.connection.token_manager
         self.failure = ""
+        self.left: Left | None = None  # where it was when it ended
         self.next_options: Options | None = None  # what to connect to after this dashboard has ended
         self.keys = KeyOrder(self, super().on_event)
         self._tour: Tour | None = None
@@ -145,7 +147,7 @@ class LedgerApp(App[int]):
             commands=config.commands,
         )
         first = OVERVIEW if self.options.shows_demo else PLACES[0]
-        return Dashboard(context, first, self._command_keys)
+        return Dashboard(context, first, self._command_keys, self.options.resume)
 
     @property
     def dashboard(self) -> Dashboard:
@@ -384,6 +386,12 @@ class LedgerApp(App[int]):
                 signal.signal(signal.SIGTSTP, textuals)
 
     # ------------------------------------------------------------------ the end
+
+    def exit(self, result: int | None = None, return_code: int = 0, message: Any = None) -> None:
+        """End, and note where the user was, for the next start."""
+        if self.is_running and self.screen_stack:
+            self.left = self.dashboard.navigation.left_at
+        super().exit(result, return_code, message)
 
     def _handle_exception(self, error: Exception) -> None:
         # Quitting removes the command palette's widgets while its worker runs, which then fails.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ledger_tui.options import Options
 
 KEY_VARIABLE = "LEDGER_API_KEY"
+_RESUME_FILE = "resume.json"
 _COLLECT_AFTER_OBJECTS = 50_000
 _TERMINAL_EVERY_S = 2.0
 _QUIT_WITHIN_S = 5.0
@@ -54,6 +55,7 @@ def _version(context: click.Context, _parameter: click.Parameter, wanted: bool) 
     "--database", metavar="F", help="The SQLite file for the dashboard's own server (default: yours)."
 )
 @click.option("--read-only", is_flag=True, help="Read only: send nothing that changes data.")
+@click.option("--resume", is_flag=True, help="Begin where this dashboard was left: screen, filter, row.")
 @click.option(
     "--web", is_flag=True, help="Show it in a browser on this machine; prints a link that works once."
 )
@@ -77,6 +79,7 @@ def command(
     pace: float | None,
     of_demo: bool,
     read_only: bool,
+    resume: bool,
     web: bool,
     port: int | None,
 ) -> None:
@@ -102,8 +105,12 @@ def command(
         raise click.UsageError("--port goes with --web.")
     if pace is not None and not tour:
         raise click.UsageError("--pace goes with --tour.")
+    if resume and (web or demo or tour):
+        raise click.UsageError(f"--resume does not go with {'--web' if web else '--demo'}.")
     options = _options(url, key, profile, database, demo, read_only)
     options = replace(options, of_demo=of_demo, tour_pace=(pace or 1.0) if tour else None)
+    if resume:
+        options = _resumed(options)
     sys.exit(_serve(options, port or 0) if web else _draw(options))
 
 
@@ -140,6 +147,26 @@ def _options(
     return Options(url, key, database, demo, read_only, chosen, config, str(file))
 
 
+def _resumed(options: Options) -> Options:
+    from dataclasses import replace
+    from pathlib import Path
+
+    from ledger_tui.resuming import read_left
+
+    file = Path(options.config_file).with_name(_RESUME_FILE)
+    return replace(options, resume=read_left(file, options.connection))
+
+
+def _keep_left(options: Options, app: LedgerApp) -> None:
+    """Keep where the user was, except of a demo, whose data is gone."""
+    from pathlib import Path
+
+    from ledger_tui.resuming import keep_left
+
+    if app.left is not None and not options.demo and "TEXTUAL_DRIVER" not in os.environ:
+        keep_left(Path(options.config_file).with_name(_RESUME_FILE), options.connection, app.left)
+
+
 def _draw(options: Options) -> int:
     # Under textual-serve the dashboard draws to its pipe; otherwise Textual reads stdin and draws to stderr.
     on_a_terminal = all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
@@ -168,6 +195,7 @@ def _draw(options: Options) -> int:
         gc.freeze()
         gc.enable()
         asyncio.run(_run(app))
+        _keep_left(following, app)
         following = app.next_options
     if app.failure:
         click.echo(f"Error: {app.failure}", err=True)

@@ -80,6 +80,15 @@ class ObjectFound(Message):
         self.by_link = by_link
 
 
+class RowFound(Message):
+    """The object whose row the cursor is to stand on was read."""
+
+    def __init__(self, kind: str, record: Record) -> None:
+        super().__init__()
+        self.kind = kind
+        self.record = record
+
+
 class ObjectNotFound(Message):
     """The object to navigate to could not be read; `sentence` says why."""
 

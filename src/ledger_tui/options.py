@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ledger_tui.config import Config, Profile
+from ledger_tui.resuming import Left
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,16 @@ class Options:
     config_file: str = "config.toml"
     of_demo: bool = False  # `url` is the server of a demo, started by another process
     tour_pace: float | None = None  # how fast to play the tour; None not to play it
+    resume: Left | None = None  # where to begin
 
     @property
     def shows_demo(self) -> bool:
         """Whether what is shown is a demo."""
         return self.demo or self.of_demo
+
+    @property
+    def connection(self) -> str:
+        """Return what distinguishes this connection from others."""
+        if self.profile is not None:
+            return f"profile {self.profile.name}"
+        return self.url or f"own {self.database or ''}".rstrip()

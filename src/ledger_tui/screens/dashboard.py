@@ -29,6 +29,7 @@ from ledger_tui.resources.base import Form, Place
 from ledger_tui.resources.confirmations import question
 from ledger_tui.resources.filtering import filter_line
 from ledger_tui.resources.registry import PLACES, TRACED, ids_within, is_id, resource_of_id
+from ledger_tui.resuming import Left
 from ledger_tui.screens.choose import ChooseScreen
 from ledger_tui.screens.commanded import Commanded
 from ledger_tui.screens.confirm import ConfirmScreen
@@ -61,8 +62,15 @@ class Dashboard(Commanded, ListDialogs):
     BINDINGS = [*GLOBAL_KEYS, Binding("n", "nothing_to_create", show=False)]
     BLANK = True
 
-    def __init__(self, context: Context, first: Place = PLACES[0], own_keys: Sequence[Binding] = ()) -> None:
+    def __init__(
+        self,
+        context: Context,
+        first: Place = PLACES[0],
+        own_keys: Sequence[Binding] = (),
+        resume: Left | None = None,
+    ) -> None:
         super().__init__()
+        self._resume = resume
         self._bindings = BindingsMap.merge([self._bindings, BindingsMap(own_keys)])
         self._first = first
         self._view_context = context
@@ -107,6 +115,8 @@ class Dashboard(Commanded, ListDialogs):
     async def on_mount(self) -> None:
         self.set_interval(_TICK_SECONDS, self._tick)
         await self.navigation.go(self._first.kind)
+        if self._resume is not None:
+            await self.navigation.resume(self._resume)
         self.set_timer(_LOAD_SECONDS, self._load_rarer_views)
 
     @work(group="load", thread=True, exit_on_error=False)

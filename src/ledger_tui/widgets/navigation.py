@@ -9,10 +9,18 @@ from textual import work
 from ledger_tui.client.errors import ClientError
 from ledger_tui.client.lists import learn_accounts_until, learn_users_until
 from ledger_tui.handlers import handles
-from ledger_tui.messages import BackRequested, LinkFollowed, LocationOpened, ObjectFound, ObjectNotFound
+from ledger_tui.messages import (
+    BackRequested,
+    LinkFollowed,
+    LocationOpened,
+    ObjectFound,
+    ObjectNotFound,
+    RowFound,
+)
 from ledger_tui.resources.base import Link, Place, Resource, Via
 from ledger_tui.resources.registry import BY_KIND, PLACE_OF_KIND, resource_of_id
 from ledger_tui.resources.trace import TRACE
+from ledger_tui.resuming import Left
 from ledger_tui.state.history import Location, Recent, RecentObjects
 from ledger_tui.state.names import AccountName, UserName
 from ledger_tui.state.text import literal
@@ -23,6 +31,7 @@ from ledger_tui.widgets.tabs import ScreenTabs
 from ledger_tui.widgets.view import Context, View
 from ledger_tui.widgets.views import make_view
 
+TRACED_FROM = "accounts"  # a trace itself is not resumed
 _JUMP = "jump"  # the group of workers that read the object to go to
 
 
@@ -122,6 +131,45 @@ class Navigation(Switcher):
             return Location(view.place.kind, filters)
         record = view.selected
         return Location(view.place.kind, filters, str(record.get("id")), record, view.by_link)
+
+    @property
+    def left_at(self) -> Left:
+        """Where the user is now, to begin there another time."""
+        view = self.view
+        if not isinstance(view, ResourceView):
+            return Left(view.place.kind if view.place is not TRACE else TRACED_FROM)
+        record_id = (view.selected or {}).get("id")
+        at = str(record_id) if record_id is not None and not view.window.following else None
+        return Left(view.place.kind, dict(view.record_list.filters), at, view.opened)
+
+    async def resume(self, left: Left) -> None:
+        """Go to where the user was; what is not there any more is passed over."""
+        if left.kind not in PLACE_OF_KIND:
+            return
+        await self.go(left.kind)
+        view = self.view
+        if not isinstance(view, ResourceView):
+            return
+        known = {filter_.param for filter_ in view.resource.filters}
+        view.set_filters({name: value for name, value in left.filters.items() if name in known})
+        if left.record_id is not None and view.resource.has_object_path:
+            if left.opened or view.resource.paging != "starting_after":
+                await self.open_object(left.record_id, left.kind)
+            else:
+                self._find_row(view.resource, left.record_id)
+
+    @work(group=_JUMP, exclusive=True, exit_on_error=False)
+    async def _find_row(self, resource: Resource, record_id: str) -> None:
+        with suppress(ClientError):
+            path = resource.object_path(record_id)
+            answer = await self._view_context.api.read(path, part=resource.object_part)
+            self.post_message(RowFound(resource.kind, answer.record))
+
+    @handles(RowFound)
+    def show_row(self, message: RowFound) -> None:
+        view = self.query_one(f"#{message.kind}", ResourceView)
+        if view is self.view and not view.opened:
+            view.record_list.open_at(message.record)
 
     def leave(self) -> None:
         """Add the current location to the history, before going elsewhere."""
