@@ -195,7 +195,7 @@ _LOG = Resource(
     more=More(_read_events, _events_section, _to_events),
     part="requests",
     missing_text="This server keeps no request log; these are this dashboard's own requests.",
-    empty="No requests but this dashboard's own; the filter own:yes shows them.",
+    empty="Only this dashboard's own; own:yes shows them.",
 )
 
 REQUESTS = requests_resource(lambda _id: False)

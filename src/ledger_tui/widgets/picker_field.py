@@ -34,9 +34,13 @@ class PickerField(Vertical):
         self._value = value
         self._hint = hint
         self._matches: list[AccountName | UserName] = []
+        self._chosen: AccountName | UserName | None = None  # while its name stands in the input
 
     def compose(self) -> ComposeResult:
-        yield Input(self._value, placeholder=self._hint, compact=True, select_on_focus=True)
+        chosen = self._directory.get(self._value)
+        self._chosen = chosen
+        text = self._value if chosen is None else literal(chosen.name)
+        yield Input(text, placeholder=self._hint, compact=True, select_on_focus=True)
         matches = OptionList(markup=False, compact=True)
         matches.can_focus = False
         matches.display = False
@@ -51,7 +55,8 @@ class PickerField(Vertical):
         line = self.query_one(".chosen", Static)
         line.display = chosen is not None
         if chosen is not None:
-            line.update(Content.styled(f"{literal(chosen.name)} · {literal(_beside(chosen))}", "$muted"))
+            beside = f"{literal(chosen.name)} · {literal(_beside(chosen))} · {literal(chosen.id)}"
+            line.update(Content.styled(beside, "$muted"))
 
     @property
     def looks_for(self) -> str:
@@ -72,8 +77,10 @@ class PickerField(Vertical):
 
     @property
     def value(self) -> str:
-        """The chosen id, or the typed text."""
-        return self.query_one(Input).value.strip()
+        """The chosen object's id, or the typed text."""
+        text = self.query_one(Input).value.strip()
+        chosen = self._chosen
+        return chosen.id if chosen is not None and text == literal(chosen.name).strip() else text
 
     @on(Input.Changed)
     def search(self, event: Input.Changed) -> None:
@@ -112,8 +119,7 @@ class PickerField(Vertical):
         found = self._directory.resolve(typed)
         if found is None or self._directory.get(typed) is not None:
             return False
-        self.query_one(Input).value = found.id
-        self._offer("")
+        self._take(found)
         return bool(found.name.casefold() != typed.casefold())
 
     def action_pick(self, step: int) -> None:
@@ -128,8 +134,13 @@ class PickerField(Vertical):
         self.query_one(Input).focus()
 
     def _choose(self, index: int) -> None:
-        self.query_one(Input).value = self._matches[index].id
+        self._take(self._matches[index])
+
+    def _take(self, chosen: AccountName | UserName) -> None:
+        self._chosen = chosen
+        self.query_one(Input).value = literal(chosen.name)
         self._offer("")
+        self._say_chosen()
 
 
 def _beside(named: AccountName | UserName) -> str:

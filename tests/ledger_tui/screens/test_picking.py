@@ -1,5 +1,6 @@
 """Accounts and users are chosen by part of their name, also those that were not read yet."""
 
+from ledger_tui.widgets.picker_field import PickerField
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import until
@@ -51,7 +52,11 @@ async def test_an_account_that_was_not_read_yet_is_found_by_typing_its_name(
         await driver.type("kuwait")
         await driver.sees("Operating, Kuwait        KWD")
         await driver.press("down", "enter")
-        await driver.sees("Operating, Kuwait · KWD")
+        await driver.sees("Operating, Kuwait · KWD · acc_")
+        picker = driver.app.screen.query_one("#field-account", PickerField)
+        assert picker.value == server.accounts[0]["id"]
+        await driver.press("shift+tab", "end", "x")  # another text is no longer that account
+        assert picker.value == "Operating, Kuwaitx"
         await driver.press("escape", "escape", "ctrl+p")
         await driver.type("shop 7")
         await driver.sees("Account Shop 7")
