@@ -18,6 +18,14 @@ from tests.ledger_tui.driving import Driver, until
 parse_styles_once()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nobodys_config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the config file of whoever runs the tests out of them, and what they keep out of it."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("LEDGER_TUI_CONFIG", str(tmp_path_factory.mktemp("config") / "config.toml"))
+        yield
+
+
 @pytest.fixture
 def server() -> Iterator[ContractServer]:
     with ContractServer() as running:
