@@ -86,12 +86,13 @@ def _figure(result: Result) -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """Return the commit that is checked out, with a + when files differ from it."""
+    """Return the commit that is checked out, with a + when the program differs from it."""
     git = ["git", "-C", str(HISTORY.parent)]
     head = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     if head.returncode:
         return "unknown"
-    changed = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=False)
+    status = [*git, "status", "--porcelain", "--", ":/src"]  # the runs themselves change other files
+    changed = subprocess.run(status, capture_output=True, text=True, check=False)
     return head.stdout.strip() + ("+" if changed.stdout.strip() else "")
 
 

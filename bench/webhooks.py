@@ -25,6 +25,7 @@ def measure(folder: Path, rounds: int) -> list[Result]:
     quiet = asyncio.run(make_books(folder / "quiet.db"))
     told = asyncio.run(make_books(folder / "told.db"))
     delivered: list[float] = []
+    drained: list[float] = []
     with receiving() as receiver, ledger(quiet.path) as without, ledger(told.path) as with_endpoint:
         asyncio.run(_register(told, f"{receiver}/hook"))
 
@@ -36,11 +37,12 @@ def measure(folder: Path, rounds: int) -> list[Result]:
             before, began = _received(receiver), time.perf_counter()
             posted = rate(with_endpoint, told)
             delivered.append((_received(receiver) - before) / (time.perf_counter() - began))
-            _wait_until_quiet(receiver)
+            drained.append(_drain(receiver))
             return posted
 
         rate(without, quiet), rate_while_delivering()  # warm-up
         delivered.clear()
+        drained.clear()
         posting = compare(
             "POST with a webhook endpoint / without",
             rate_while_delivering,
@@ -55,6 +57,12 @@ def measure(folder: Path, rounds: int) -> list[Result]:
     return [
         posting,
         single(DELIVERED, delivered, "/s", ">=", 1500, label="webhooks sent to one receiver meanwhile"),
+        single(
+            "deliveries to one receiver afterwards",
+            drained,
+            "/s",
+            label="webhooks sent to one receiver, nothing else going on",
+        ),
     ]
 
 
@@ -71,9 +79,15 @@ def _received(receiver: str) -> int:
         return int(answer.read())
 
 
-def _wait_until_quiet(receiver: str) -> None:
-    """Wait until nothing more arrives for half a second, because a rest would slow the other side."""
-    seen = -1
-    while seen != (now := _received(receiver)):
-        seen = now
-        time.sleep(0.5)
+def _drain(receiver: str) -> float:
+    """Wait until nothing more arrives for half a second; return how many arrived a second until then.
+
+    What is left would slow the other side.
+    """
+    began = last_at = time.perf_counter()
+    first = last = _received(receiver)
+    while time.perf_counter() - last_at < 0.5:
+        time.sleep(0.05)
+        if (now := _received(receiver)) != last:
+            last, last_at = now, time.perf_counter()
+    return (last - first) / max(last_at - began, 0.05)
