@@ -128,7 +128,10 @@ def pending(unit: Unit, endpoint: str, limit: int, held_before: int = 0) -> list
 def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> None:
     """Record attempts, and when the next ones are due, counted from `now` in milliseconds."""
     put_off = kept_time.get(unit).put_off
-    rows: list[dict[str, Value]] = []
+    known = _known(unit, outcomes)
+    new: list[tuple[Value, ...]] = []
+    again: list[dict[str, Value]] = []
+    attempts: list[tuple[Value, ...]] = []
     for outcome in outcomes:
         if outcome.error is None:
             status, due = "succeeded", None
@@ -136,42 +139,36 @@ def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> None:
             status, due = "pending", now + outcome.retry_in_ms - put_off
         else:
             status, due = "failed", None
-        rows.append(
-            {
-                "id": unit.new_id("dlv"),
-                "project": outcome.project,
-                "livemode": outcome.livemode,
-                "endpoint": outcome.endpoint,
-                "event": outcome.event,
-                "state": status,
-                "retries": outcome.retries + (status == "pending"),
-                "due": due,
-                "attempted_at": outcome.attempted_at,
-                "now": now,
-                "latency_ms": outcome.latency_ms,
-                "status": outcome.status,
-                "error": outcome.error,
-                "request_headers": outcome.request_headers,
-                "response_headers": outcome.response_headers,
-                "response_body": outcome.response_body,
-            }
+        retries = outcome.retries + (status == "pending")
+        delivery, made = known.get((outcome.endpoint, outcome.event), ("", 0))
+        number = made + 1
+        if delivery:
+            row: dict[str, Value] = {"id": delivery, "status": status, "attempts": number, "retries": retries}
+            again.append(row | {"due": due, "attempted_at": outcome.attempted_at})
+        else:
+            delivery = unit.new_id("dlv")
+            of = (delivery, outcome.project, outcome.livemode, outcome.endpoint, outcome.event)
+            new.append((*of, status, number, retries, due, outcome.attempted_at, now))
+        attempts.append(
+            (
+                delivery,
+                number,
+                outcome.attempted_at,
+                outcome.latency_ms,
+                outcome.status,
+                outcome.error,
+                outcome.request_headers,
+                outcome.response_headers,
+                outcome.response_body,
+            )
         )
-    # Two statements for all of them: with RETURNING in the first, each would be run on its own.
+    unit.insert_many("deliveries", _DELIVERY, new)
     unit.execute_many(
-        "INSERT INTO deliveries (id, project, livemode, endpoint, event, status, attempts, retries, due,"
-        " attempted_at, created) VALUES (:id, :project, :livemode, :endpoint, :event, :state, 1,"
-        " :retries, :due, :attempted_at, :now) ON CONFLICT (endpoint, event) DO UPDATE SET"
-        " attempts = deliveries.attempts + 1, status = excluded.status, retries = excluded.retries,"
-        " due = excluded.due, attempted_at = excluded.attempted_at",
-        rows,
+        "UPDATE deliveries SET status = :status, attempts = :attempts, retries = :retries, due = :due,"
+        " attempted_at = :attempted_at WHERE id = :id",
+        again,
     )
-    unit.execute_many(
-        "INSERT INTO delivery_attempts (delivery, number, attempted_at, latency_ms, status, error,"
-        " request_headers, response_headers, response_body) SELECT id, attempts, :attempted_at, :latency_ms,"
-        " :status, :error, :request_headers, :response_headers, :response_body"
-        " FROM deliveries WHERE endpoint = :endpoint AND event = :event",
-        rows,
-    )
+    unit.insert_many("delivery_attempts", _ATTEMPT, attempts)
 
 
 def last_pending_attempt(unit: Unit) -> int:
@@ -216,3 +213,36 @@ def postpone(unit: Unit, by: int) -> None:
         "UPDATE webhook_endpoints SET failing_since = failing_since + :by WHERE failing_since IS NOT NULL",
         {"by": by},
     )
+
+
+def _known(unit: Unit, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], tuple[str, int]]:
+    """Return the deliveries that are stored, by endpoint and event: id, and number of attempts."""
+    known: dict[tuple[str, str], tuple[str, int]] = {}
+    for first in range(0, len(outcomes), _READ_TOGETHER):
+        parameters = dict(_NOTHING)  # one statement, whatever their number
+        for number, outcome in enumerate(outcomes[first : first + _READ_TOGETHER]):
+            parameters[_ENDPOINTS[number]] = outcome.endpoint
+            parameters[_EVENTS[number]] = outcome.event
+        for row in unit.execute(_READ, parameters):
+            known[row["endpoint"], row["event"]] = row["id"], row["attempts"]
+    return known
+
+
+_DELIVERY = (
+    "id", "project", "livemode", "endpoint", "event", "status", "attempts", "retries", "due", "attempted_at",
+    "created",
+)  # fmt: skip
+_ATTEMPT = (
+    "delivery", "number", "attempted_at", "latency_ms", "status", "error", "request_headers",
+    "response_headers", "response_body",
+)  # fmt: skip
+_READ_TOGETHER = 50  # deliveries
+_ENDPOINTS = [f"endpoint_{number}" for number in range(_READ_TOGETHER)]
+_EVENTS = [f"event_{number}" for number in range(_READ_TOGETHER)]
+_NOTHING: dict[str, Value] = dict.fromkeys(_ENDPOINTS + _EVENTS)
+_PAIRS = ", ".join(f"(:{endpoint}, :{event})" for endpoint, event in zip(_ENDPOINTS, _EVENTS, strict=True))
+_READ = (
+    f"WITH wanted (endpoint, event) AS (VALUES {_PAIRS})"
+    " SELECT d.id, d.endpoint, d.event, d.attempts FROM wanted AS w CROSS JOIN deliveries AS d"
+    " WHERE d.endpoint = w.endpoint AND d.event = w.event"
+)

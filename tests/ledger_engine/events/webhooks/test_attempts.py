@@ -214,6 +214,17 @@ async def test_each_further_attempt_is_added_and_the_last_failure_is_final(sendi
     assert await sending.pending() == []
 
 
+async def test_first_and_further_attempts_are_recorded_together(sending: Sending) -> None:
+    """As many as are read by two statements, the last of them for the first time."""
+    events = await sending.happen(attempts._READ_TOGETHER + 10)
+    await sending.record(*map(sending.failure, events[:-1]))
+    await sending.record(*map(sending.outcome, events))
+    found = {delivery.event: delivery for delivery in await sending.deliveries()}
+    assert {delivery.status for delivery in found.values()} == {"succeeded"}
+    numbers = {event: [each["number"] for each in delivery.attempts] for event, delivery in found.items()}
+    assert numbers == {event: [1, 2] for event in events[:-1]} | {events[-1]: [1]}
+
+
 async def test_a_retry_that_succeeds_is_the_end_of_it(sending: Sending) -> None:
     (event,) = await sending.happen()
     await sending.record(sending.failure(event))
