@@ -1,0 +1,1 @@
+"""A shop that keeps its invoices in a ledger."""

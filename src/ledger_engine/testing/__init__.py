@@ -1,0 +1,33 @@
+"""Tools for testing an app against a ledger: a pytest plugin and what its fixtures are (docs/testing.md).
+
+Nothing is loaded before it is used, as pytest loads the plugin wherever this package is installed.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ledger_engine.testing.helpers import Clock, Fault, Faults, Snapshots
+    from ledger_engine.testing.inbox import Inbox
+    from ledger_engine.testing.project import Ledger
+    from ledger_engine.testing.server import LedgerServer
+
+__all__ = ["Clock", "Fault", "Faults", "Inbox", "Ledger", "LedgerServer", "Snapshots"]
+
+_MODULES = {
+    "Clock": "helpers",
+    "Fault": "helpers",
+    "Faults": "helpers",
+    "Inbox": "inbox",
+    "Ledger": "project",
+    "LedgerServer": "server",
+    "Snapshots": "helpers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,0 +1,127 @@
+"""The test helpers as Python objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+
+_ROOT = "/v1/test_helpers"
+
+
+class Clock:
+    """The server's clock. It concerns all projects of the server, and only goes forward."""
+
+    def __init__(self, api: httpx.Client) -> None:
+        self._api = api
+
+    @property
+    def now(self) -> datetime:
+        """The ledger's time."""
+        return datetime.fromisoformat(_answer(self._api.get(f"{_ROOT}/clock"))["now"])
+
+    def advance(self, by: timedelta | float) -> datetime:
+        """Go forward by a time, or so many seconds, with all that is due until then; return the time."""
+        return self._set(advance=by.total_seconds() if isinstance(by, timedelta) else by)
+
+    def move_to(self, moment: datetime) -> datetime:
+        """Go forward to a moment, which needs a time zone, with all that is due until then."""
+        if moment.tzinfo is None:
+            raise ValueError("the moment needs a time zone")
+        return self._set(now=moment.isoformat())
+
+    def freeze(self) -> datetime:
+        """Stand still; return the time."""
+        return self._set(frozen=True)
+
+    def unfreeze(self) -> datetime:
+        """Go on from where the clock stands."""
+        return self._set(frozen=False)
+
+    def _set(self, **body: Any) -> datetime:
+        return datetime.fromisoformat(_answer(self._api.post(f"{_ROOT}/clock", json=body))["now"])
+
+
+@dataclass
+class Fault:
+    """A fault that was set."""
+
+    id: str
+    _api: httpx.Client
+
+    @property
+    def hits(self) -> int:
+        """How often it has happened."""
+        listed = _answer(self._api.get(f"{_ROOT}/faults", params={"limit": 100}))["data"]
+        return next(int(each["hits"]) for each in listed if each["id"] == self.id)
+
+    def delete(self) -> None:
+        """End it."""
+        _answer(self._api.delete(f"{_ROOT}/faults/{self.id}"))
+
+
+class Faults:
+    """Lets requests and webhooks of the key's project fail.
+
+    `match` is `method`, `path`, `key` and `header` of a request, or `endpoint` and `type` of a webhook;
+    `times` is how often at most, None for always.
+    """
+
+    def __init__(self, api: httpx.Client) -> None:
+        self._api = api
+
+    def cut(self, where: str = "after_commit", *, times: int | None = 1, **match: str) -> Fault:
+        """Cut the connection `before` the work, `after_commit`, or in `half` of the answer."""
+        return self.set({"cut": where}, times=times, match=match)
+
+    def status(self, status: int, code: str | None = None, *, times: int | None = 1, **match: str) -> Fault:
+        """Answer with an error, without doing the work."""
+        action = {"status": status} if code is None else {"status": status, "code": code}
+        return self.set(action, times=times, match=match)
+
+    def delay(self, delay_ms: int, jitter_ms: int = 0, *, times: int | None = None, **match: str) -> Fault:
+        """Wait before the work."""
+        return self.set({"delay_ms": delay_ms, "jitter_ms": jitter_ms}, times=times, match=match)
+
+    def webhook(self, what: str, *, times: int | None = 1, **match: str) -> Fault:
+        """`drop`, `delay`, `duplicate` or `reorder` a webhook, or `corrupt` its signature."""
+        return self.set({"webhook": what}, times=times, match=match)
+
+    def set(self, action: dict[str, Any], *, match: dict[str, str], **more: Any) -> Fault:
+        """Set a fault as `POST /v1/test_helpers/faults` takes it, for instance with `probability`, `seed`."""
+        body = {"match": match, "action": action, **more}
+        return Fault(_answer(self._api.post(f"{_ROOT}/faults", json=body))["id"], self._api)
+
+    def clear(self) -> None:
+        """End all faults of the project."""
+        _answer(self._api.delete(f"{_ROOT}/faults"))
+
+
+class Snapshots:
+    """Takes and restores snapshots of the whole server, with its clock."""
+
+    def __init__(self, api: httpx.Client) -> None:
+        self._api = api
+        self._taken: list[str] = []
+
+    def take(self, name: str) -> None:
+        """Take a snapshot."""
+        _answer(self._api.post(f"{_ROOT}/snapshots", json={"name": name}))
+        self._taken.append(name)
+
+    def restore(self, name: str) -> None:
+        """Make the server what it was; of what came after the snapshot nothing is left."""
+        _answer(self._api.post(f"{_ROOT}/snapshots/{name}/restore"))
+
+    def delete_all(self) -> None:
+        """Delete the snapshots that were taken with this object."""
+        while self._taken:
+            _answer(self._api.delete(f"{_ROOT}/snapshots/{self._taken.pop()}"))
+
+
+def _answer(response: httpx.Response) -> dict[str, Any]:
+    response.raise_for_status()
+    answer: dict[str, Any] = response.json()
+    return answer

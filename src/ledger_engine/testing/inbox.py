@@ -1,0 +1,103 @@
+"""A webhook inbox: a receiver that checks signatures, and waits for events."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from ledger_engine.testing.project import Ledger
+
+WAIT_S = 10.0
+
+
+class Inbox:
+    """Receives the events of a project by webhook. Use it as a context.
+
+    `events` are those with a good signature, in the order received, repeated ones too; `rejected` are the
+    bodies of the others. `answer` is the status of each answer from now on.
+    """
+
+    def __init__(self, ledger: Ledger, events: list[str] | None = None) -> None:
+        self._ledger = ledger
+        self._wanted = events or ["*"]
+        self._changed = threading.Condition()
+        self._secret = b""
+        self.events: list[dict[str, Any]] = []
+        self.rejected: list[bytes] = []
+        self.answer = 200
+
+    def __enter__(self) -> Inbox:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._take))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}/"
+        endpoint = self._ledger.make("/v1/webhook_endpoints", url=self.url, events=self._wanted)
+        self.endpoint = str(endpoint["id"])
+        self._secret = str(endpoint["secret"]).encode()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # The endpoint may be gone, after a reset or with a snapshot.
+        self._ledger.api.delete(f"/v1/webhook_endpoints/{self.endpoint}")
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def wait_for(
+        self,
+        type: str,
+        matches: Callable[[dict[str, Any]], object] = lambda event: True,
+        *,
+        count: int = 1,
+        timeout: float = WAIT_S,
+    ) -> dict[str, Any]:
+        """Return the event of this type that matches, or the last of `count`; wait for it if necessary.
+
+        Raises AssertionError that says what came instead.
+        """
+        deadline = time.monotonic() + timeout
+
+        def found() -> list[dict[str, Any]]:
+            return [event for event in self.events if event["type"] == type and matches(event)]
+
+        with self._changed:
+            while len(found()) < count:
+                if not self._changed.wait(max(0.0, deadline - time.monotonic())):
+                    came = ", ".join(event["type"] for event in self.events) or "nothing"
+                    raise AssertionError(
+                        f"{count} × {type} did not come within {timeout:g} s; {came} came, and"
+                        f" {len(self.rejected)} with a signature that does not fit"
+                    )
+            return found()[count - 1]
+
+    def _take(self, signature: str, body: bytes) -> int:
+        is_good = hmac.compare_digest(hmac.digest(self._secret, body, "sha256").hex(), signature)
+        with self._changed:
+            if is_good:
+                self.events.append(json.loads(body))
+            else:
+                self.rejected.append(body)
+            self._changed.notify_all()
+        return self.answer if is_good else 400
+
+
+def _handler(take: Callable[[str, bytes], int]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:  # the name that http.server calls
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(take(self.headers.get("Ledger-Signature", ""), body))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    return Handler

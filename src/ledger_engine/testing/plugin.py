@@ -1,0 +1,107 @@
+"""The pytest plugin: fixtures for a server, a project for each test, a webhook inbox and the test helpers.
+
+It imports nothing but pytest: each fixture loads what it needs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from ledger_engine.testing import Clock, Faults, Inbox, Ledger, LedgerServer, Snapshots
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options with which the tests use a server that is running already."""
+    group = parser.getgroup("ledger")
+    group.addoption(
+        "--ledger-url",
+        default=os.environ.get("LEDGER_TEST_URL"),
+        metavar="URL",
+        help="use this server, which runs with --test-helpers, and start none (LEDGER_TEST_URL)",
+    )
+    group.addoption(
+        "--ledger-key",
+        default=os.environ.get("LEDGER_API_KEY_TEST"),
+        metavar="KEY",
+        help="a test key of that server with the role owner (LEDGER_API_KEY_TEST)",
+    )
+
+
+@pytest.fixture(scope="session")
+def ledger_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LedgerServer]:
+    """Return a server with test helpers, for all tests; with xdist each worker has its own."""
+    from ledger_engine.testing.server import LedgerServer
+
+    url, key = request.config.getoption("--ledger-url"), request.config.getoption("--ledger-key")
+    if url is not None:
+        if not key:
+            raise pytest.UsageError("--ledger-url needs --ledger-key, a test key with the role owner.")
+        server = LedgerServer(url, key)
+    else:
+        server = LedgerServer.start(tmp_path_factory.mktemp("ledger") / "ledger.db")
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def ledger(ledger_server: LedgerServer) -> Iterator[Ledger]:
+    """Return an empty project of the test's own, with an owner's test key and a client that sends it."""
+    project = ledger_server.new_project()
+    try:
+        yield project
+    finally:
+        project.close()
+
+
+@pytest.fixture
+def ledger_inbox(ledger: Ledger) -> Iterator[Inbox]:
+    """Return an inbox that receives every event of the test's project by webhook, and checks signatures."""
+    from ledger_engine.testing.inbox import Inbox
+
+    with Inbox(ledger) as inbox:
+        yield inbox
+
+
+@pytest.fixture
+def ledger_clock(ledger: Ledger) -> Iterator[Clock]:
+    """Return the server's clock; after the test it does not stand still, but stays where it is."""
+    from ledger_engine.testing.helpers import Clock
+
+    clock = Clock(ledger.api)
+    try:
+        yield clock
+    finally:
+        clock.unfreeze()
+
+
+@pytest.fixture
+def ledger_faults(ledger: Ledger) -> Iterator[Faults]:
+    """Return what lets requests and webhooks of the test's project fail; nothing of it outlasts the test."""
+    from ledger_engine.testing.helpers import Faults
+
+    faults = Faults(ledger.api)
+    try:
+        yield faults
+    finally:
+        faults.clear()
+
+
+@pytest.fixture
+def ledger_snapshots(ledger: Ledger) -> Iterator[Snapshots]:
+    """Return what takes and restores snapshots of the whole server; they are deleted after the test."""
+    from ledger_engine.testing.helpers import Snapshots
+
+    snapshots = Snapshots(ledger.api)
+    try:
+        yield snapshots
+    finally:
+        snapshots.delete_all()

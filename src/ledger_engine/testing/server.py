@@ -1,0 +1,111 @@
+"""A server for tests, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+
+from ledger_engine.testing.project import Ledger
+
+STOP_TIMEOUT_S = 20
+_NO_LIMIT = "1000000"
+_PROGRAM = [sys.executable, "-m", "ledger_engine"]
+_OPTIONS = ["--test-helpers", "--port", "0", "--auth-rate-limit", f"{_NO_LIMIT}/{_NO_LIMIT}"]
+_TIMEOUT_S = 60.0  # moving the clock waits for webhooks
+
+
+class LedgerServer:
+    """A running server with test helpers: its `url`, and `key`, an owner's test key of its first project."""
+
+    def __init__(self, url: str, key: str, process: subprocess.Popen[str] | None = None) -> None:
+        self.url = url.rstrip("/")
+        self.key = key
+        self._process = process
+        # One for all clients: each would take 30 ms for the authorities it trusts.
+        self._transport = _Shared(httpx.HTTPTransport(limits=httpx.Limits(max_connections=200)))
+        self.api = self.client(key)
+
+    @classmethod
+    def start(cls, database: Path, *options: str) -> LedgerServer:
+        """Start a server on a free port of this machine, on a new database. Raises RuntimeError.
+
+        Its limits are so high that tests do not meet them; `options` of `serve` may set others.
+        """
+        process = subprocess.Popen(
+            [*_PROGRAM, "serve", *_OPTIONS, "--database", str(database), *options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        assert process.stdout is not None
+        url = key = None
+        for line in process.stdout:
+            if line.startswith("Listening on "):
+                url = line.split()[2]
+            elif line.startswith("A test key "):
+                key = line.split()[-1]
+            if url is not None and key is not None:
+                server = cls(url, key, process)
+                server._raise_limits(database)
+                return server
+        raise RuntimeError(
+            f"the ledger's server ended with {process.wait()} before it could serve, or {database} is not new"
+        )
+
+    def _raise_limits(self, database: Path) -> None:
+        """Let the first project, and those that it makes, send as many requests as they like."""
+        project = self.api.get("/v1/whoami").json()["project"]
+        limits = ["--rate-limit", _NO_LIMIT, "--burst", _NO_LIMIT, "--database", str(database)]
+        subprocess.run(
+            [*_PROGRAM, "projects", "update", project, *limits], check=True, stdout=subprocess.DEVNULL
+        )
+
+    def client(self, key: str | None = None) -> httpx.Client:
+        """Return a client that sends the key, or none; it shares its connections with all others."""
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        return httpx.Client(
+            base_url=self.url,
+            headers=headers,
+            transport=self._transport,
+            timeout=_TIMEOUT_S,
+            trust_env=False,
+        )
+
+    def new_project(self, name: str = "Test") -> Ledger:
+        """Return a new project with an owner's test key."""
+        answer = self.api.post("/v1/projects", json={"name": name})
+        answer.raise_for_status()
+        made = answer.json()
+        key = made["api_key"]["key"]
+        return Ledger(self.url, made["id"], key, self.client(key))
+
+    def stop(self) -> None:
+        """End the server, if it was started here."""
+        self._transport.close_shared()
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+
+
+class _Shared(httpx.BaseTransport):
+    """A transport that outlasts the clients that use it."""
+
+    def __init__(self, transport: httpx.HTTPTransport) -> None:
+        self._transport = transport
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return self._transport.handle_request(request)
+
+    def close_shared(self) -> None:
+        self._transport.close()

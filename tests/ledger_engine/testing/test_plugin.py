@@ -1,0 +1,153 @@
+"""The pytest plugin, as tests of an app use it: in a pytest of its own, with two workers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+TESTS = """
+    import time
+    from datetime import timedelta
+
+    import httpx
+    import pytest
+
+
+    @pytest.mark.parametrize("number", range(4))
+    def test_a_project_of_its_own(ledger, number):
+        assert ledger.api.get("/v1/accounts").json()["data"] == []
+        ledger.make("/v1/accounts", name="Till", currency="EUR")
+        assert len(ledger.api.get("/v1/accounts").json()["data"]) == 1
+
+
+    def test_a_server_for_each_worker(ledger_server, worker_id, tmp_path_factory):
+        shared = tmp_path_factory.getbasetemp().parent / "servers"
+        with shared.open("a") as file:
+            file.write(f"{worker_id} {ledger_server.url}\\\\n")
+        lines = {tuple(line.split()) for line in shared.read_text().splitlines()}
+        assert len({worker for worker, _ in lines}) == len({url for _, url in lines})
+
+
+    def test_a_new_project_takes_a_moment(ledger_server):
+        def cost():
+            began = time.perf_counter()
+            ledger_server.new_project().close()
+            return time.perf_counter() - began
+
+        # The best of some, as others use the machine too.
+        assert min(cost() for _ in range(20)) < 0.02
+
+
+    def test_an_inbox_waits_and_checks_signatures(ledger, ledger_inbox, ledger_faults, ledger_clock):
+        paid = ledger.happen("invoice.paid")
+        assert ledger_inbox.wait_for("invoice.paid")["id"] == paid["event"]["id"]
+        ledger_faults.webhook("corrupt", type="user.created")
+        user = ledger.happen("user.created")["event"]
+        ledger_clock.advance(10)
+        assert ledger_inbox.wait_for("user.created", lambda event: event["id"] == user["id"])
+        assert len(ledger_inbox.rejected) == 1
+        with pytest.raises(AssertionError, match="order.shipped did not come within 0.01 s; .*invoice.paid"):
+            ledger_inbox.wait_for("order.shipped", timeout=0.01)
+
+
+    def test_an_inbox_that_fails_gets_it_again(ledger, ledger_inbox, ledger_clock):
+        ledger_inbox.answer = 500
+        ledger.happen("account.created")
+        ledger_inbox.wait_for("account.created")
+        ledger_inbox.answer = 200
+        ledger_clock.advance(10)
+        first, second = ledger_inbox.events
+        assert first == second
+
+
+    def test_clock_and_snapshots(ledger, ledger_clock, ledger_snapshots):
+        now = ledger_clock.freeze()
+        ledger_snapshots.take("now")
+        assert ledger_clock.advance(timedelta(days=40)) == now + timedelta(days=40)
+        assert ledger_clock.move_to(now + timedelta(days=41)) == now + timedelta(days=41)
+        ledger.happen("account.created")
+        ledger_snapshots.restore("now")
+        assert ledger_clock.now == now
+        assert ledger.api.get("/v1/accounts").json()["data"] == []
+        with pytest.raises(ValueError, match="time zone"):
+            ledger_clock.move_to(now.replace(tzinfo=None))
+
+
+    def test_faults(ledger, ledger_faults):
+        cut = ledger_faults.cut(path="/v1/accounts")
+        with pytest.raises(httpx.RemoteProtocolError):
+            ledger.make("/v1/accounts", name="Till", currency="EUR")
+        assert len(ledger.api.get("/v1/accounts").json()["data"]) == 1
+        assert cut.hits == 1
+        ledger_faults.status(503, path="/v1/accounts")
+        with pytest.raises(httpx.HTTPStatusError):
+            ledger.make("/v1/accounts", name="Till", currency="EUR")
+        slow = ledger_faults.delay(1, 1)
+        ledger.reset()
+        slow = ledger_faults.delay(1, 1)
+        slow.delete()
+        assert ledger.api.get("/v1/accounts").json()["data"] == []
+"""
+
+
+def pytest_in(
+    folder: Path, tests: str, *options: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    (folder / "test_app.py").write_text(textwrap.dedent(tests))
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    # Loaded by its name too, for an environment that was installed before there was an entry point.
+    plugin = ["-p", "ledger_engine.testing.plugin"]
+    for each in ("schemathesis", "anyio", "asyncio", "hypothesispytest", "syrupy"):
+        plugin += ["-p", f"no:{each}"]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *plugin, "-p", "no:cacheprovider", *options, str(folder)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.mark.process
+def test_each_fixture_does_what_it_says_in_two_workers(tmp_path: Path) -> None:
+    ran = pytest_in(tmp_path, TESTS, "--numprocesses", "2")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "10 passed" in ran.stdout
+
+
+@pytest.mark.process
+def test_who_does_not_use_it_loads_nothing_of_it_and_a_server_needs_a_key(tmp_path: Path) -> None:
+    tests = """
+        import sys
+
+
+        def test_nothing_is_loaded():
+            ours = {name for name in sys.modules if name.startswith("ledger_engine")}
+            assert ours == {"ledger_engine", "ledger_engine.testing", "ledger_engine.testing.plugin"}
+            assert "httpx" not in sys.modules
+
+
+        def test_a_server_that_runs(ledger_server):
+            pass
+    """
+    ran = pytest_in(tmp_path, tests, LEDGER_TEST_URL="http://127.0.0.1:9", LEDGER_API_KEY_TEST="")
+    assert "1 passed, 1 error" in ran.stdout, ran.stdout + ran.stderr
+    assert "--ledger-url needs --ledger-key" in ran.stdout
+
+
+@pytest.mark.process
+def test_the_test_to_copy_passes(tmp_path: Path) -> None:
+    page = Path(__file__).parents[3] / "docs" / "testing.md"
+    copied = next(
+        block.partition("```")[0]
+        for block in page.read_text(encoding="utf-8").split("```python\n")
+        if "def test_a_cut_connection_pays_in_once" in block
+    )
+    ran = pytest_in(tmp_path, copied)
+    assert "1 passed" in ran.stdout, ran.stdout + ran.stderr
