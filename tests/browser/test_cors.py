@@ -12,7 +12,8 @@ const [url, key, done] = arguments;
 fetch(`${url}/v1/accounts`, {
     method: "POST",
     headers: {
-        "Authorization": `Bearer ${key}`, "Content-Type": "application/json", "Idempotency-Key": key.slice(-9),
+        "Authorization": `Bearer ${key}`, "Content-Type": "application/json",
+        "Idempotency-Key": key.slice(-9),
     },
     body: JSON.stringify({name: "Till", currency: "EUR"}),
 }).then(async answer => done([

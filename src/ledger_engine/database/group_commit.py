@@ -6,6 +6,9 @@ groups, one at a time, when the loop has nothing more to add.
 
 A long work, such as a batch, has a group of its own, and a group of all others that wait comes before each:
 nobody waits for more than one long work, and a long work for no more than one group of others.
+
+Works of other processes come after a while of which the loop knows nothing. So with `await_others` it waits
+until as many have come as were answered last, for a short time.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 GROUP_MAX = 128  # enough works for one commit: waiting for more gains nothing
+OTHERS_WITHIN_S = 0.001  # the time for works of other processes
 QUIET_TURNS = 20  # iterations of the event loop without a new work, after which none is expected
 
 
@@ -40,6 +44,9 @@ class GroupCommit(Generic[J]):
         self._seen = 0
         self._quiet = 0
         self._long_is_next = False  # as the others have had a group since the last long work
+        self._awaits_others = False
+        self._looks_soon = False
+        self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -47,8 +54,12 @@ class GroupCommit(Generic[J]):
     def add(self, job: J) -> None:
         """Add a job to the next group."""
         self._waiting.append(job)
-        if not self._in_flight and len(self._waiting) == 1:
+        if not self._in_flight and (len(self._waiting) == 1 or self._awaits_others):
             self._watch()
+
+    def await_others(self) -> None:
+        """Wait for works that other processes may be about to send."""
+        self._awaits_others = True
 
     def withdraw(self, job: J) -> bool:
         """Remove a waiting job; return False when it was handed over already."""
@@ -71,6 +82,7 @@ class GroupCommit(Generic[J]):
 
     def flush(self) -> None:
         """Hand over the waiting jobs at once, all together."""
+        self._stop_timer()
         if self._waiting:
             group, self._waiting = self._waiting, []
             self._start(group)
@@ -95,11 +107,18 @@ class GroupCommit(Generic[J]):
         self._hand_over(group)
 
     def _watch(self) -> None:
+        if self._awaits_others:
+            if not self._looks_soon:
+                self._looks_soon = True
+                self._loop.call_soon(self._look_for_others)
+            return
         self._seen = 0
         self._quiet = 0
         self._loop.call_soon(self._look)
 
     def _look(self) -> None:
+        if self._in_flight:
+            return
         waiting = len(self._waiting)
         self._quiet = 0 if waiting > self._seen else self._quiet + 1
         self._seen = waiting
@@ -108,3 +127,22 @@ class GroupCommit(Generic[J]):
             self._loop.call_soon(self._look)
         elif waiting:
             self._start(self._next_group())
+
+    def _look_for_others(self) -> None:
+        self._looks_soon = False
+        if self._in_flight:
+            return
+        if len(self._waiting) >= min(self._expected, GROUP_MAX):
+            self._start_waiting()
+        elif self._waiting and self._timer is None:
+            self._timer = self._loop.call_later(OTHERS_WITHIN_S, self._start_waiting)
+
+    def _start_waiting(self) -> None:
+        self._stop_timer()
+        if self._waiting and not self._in_flight:
+            self._start(self._next_group())
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

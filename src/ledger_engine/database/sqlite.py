@@ -97,6 +97,7 @@ class SqliteDatabase:
 
     def submit(self, work: Work[Any], outcome: Outcome) -> None:
         job, of_loop = self._submit(work, outcome, asyncio.get_running_loop())
+        of_loop.group_commit.await_others()
         of_loop.pending.add(job)
 
     async def check(self) -> None:

@@ -18,6 +18,7 @@ from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.database import Listener, T, Work
 from ledger_engine.database.connection import reason_of
 from ledger_engine.database.file import DatabaseFile, probe_read
+from ledger_engine.database.group_commit import GroupCommit
 from ledger_engine.database.jobs import Job, Pending
 from ledger_engine.database.readers import CLOSE_CONNECTIONS_S, Readers
 from ledger_engine.database.sqlite import ANSWER_S, CHECK_S, CLOSE_S, SILENT, WAITING_MAX
@@ -43,7 +44,9 @@ class WorkerDatabase:
         self._closes_all = threading.Lock()
         loop = asyncio.get_running_loop()
         self._reads = Pending(loop, ANSWER_S, _give_up)
-        self._writes = Pending(loop, PARENT_ANSWERS_S, _give_up)
+        self._writes = Pending(loop, PARENT_ANSWERS_S, self._give_up_write)
+        self._groups: GroupCommit[Job] = GroupCommit(loop, self._send)
+        self._unanswered = 0  # of the group that was sent
         self._readers.start()
 
     async def read(self, work: Work[T]) -> T:
@@ -55,14 +58,12 @@ class WorkerDatabase:
         return cast(T, await self._reads.answer(job, answered))
 
     async def write(self, work: Work[T]) -> T:
-        loop = asyncio.get_running_loop()
-        answered = loop.create_future()
-        self.submit(work, answered)
-        return cast(T, await self._writes.answer(Job(work, answered, loop, writes=True), answered))
+        answered = asyncio.get_running_loop().create_future()
+        job = self._submit(work, answered)
+        return cast(T, await self._writes.answer(job, answered))
 
     def submit(self, work: Work[Any], outcome: Outcome) -> None:
-        self._require_open(self._parent.waiting)
-        self._parent.request("write", work, outcome)
+        self._writes.add(self._submit(work, outcome))
 
     async def check(self) -> None:
         try:
@@ -86,8 +87,35 @@ class WorkerDatabase:
     async def close(self) -> None:
         if not self._closing:
             self._closing = True
+            self._groups.flush()
             await asyncio.to_thread(self._readers.stop, CLOSE_S)
             self._file.close()
+
+    def _submit(self, work: Work[Any], outcome: Outcome) -> Job:
+        self._require_open(len(self._groups))
+        job = Job(work, outcome, asyncio.get_running_loop(), writes=True)
+        self._groups.add(job)
+        return job
+
+    def _send(self, group: list[Job]) -> None:
+        """Send a group to the parent; the next one waits until all of it is answered."""
+        self._unanswered += len(group)
+        for job in group:
+            self._parent.request("write", job.work, _Sent(self, job))
+        self._parent.flush()
+
+    def note_answered(self, job: Job) -> None:
+        """Settle a job that the parent has answered."""
+        job.settle()
+        self._writes.remove(job)
+        self._unanswered -= 1
+        if not self._unanswered:
+            self._groups.done()
+
+    def _give_up_write(self, job: Job) -> None:
+        """Fail a write that has waited too long; it is not sent if that has not happened."""
+        unknown = not self._groups.withdraw(job)
+        job.outcome.set_exception(StorageUnavailable(SILENT, unknown=unknown))
 
     def _require_open(self, waiting: int) -> None:
         if self._closing:
@@ -107,8 +135,29 @@ class WorkerDatabase:
             self._closes_all.release()
 
 
+class _Sent:
+    """The outcome of a write that was sent to the parent."""
+
+    __slots__ = ("_database", "_job")
+
+    def __init__(self, database: WorkerDatabase, job: Job) -> None:
+        self._database = database
+        self._job = job
+
+    def done(self) -> bool:
+        return False  # the answer counts, though nobody may wait for it any more
+
+    def set_result(self, result: Any, /) -> None:
+        self._job.answer = result
+        self._database.note_answered(self._job)
+
+    def set_exception(self, error: Any, /) -> None:
+        self._job.error = error
+        self._database.note_answered(self._job)
+
+
 def _give_up(job: Job) -> None:
-    job.outcome.set_exception(StorageUnavailable(SILENT, unknown=job.writes))
+    job.outcome.set_exception(StorageUnavailable(SILENT))
 
 
 def open_database(path: Path, clock: Clock, parent: Parent) -> WorkerDatabase:

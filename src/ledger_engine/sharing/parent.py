@@ -54,6 +54,10 @@ class Parent:
         self.request(kind, content, answered)
         return await answered
 
+    def flush(self) -> None:
+        """Send what is waiting at once."""
+        self._channel.flush()
+
     def close(self) -> None:
         """Send what is waiting, and close the channel."""
         self._channel.close()

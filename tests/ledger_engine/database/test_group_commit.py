@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from ledger_engine.database.group_commit import GroupCommit
+from tests.ledger_engine.waiting import until
 
 
 @dataclass(eq=False)
@@ -95,3 +96,50 @@ async def test_a_work_that_was_withdrawn_is_not_handed_over(writer: Writer) -> N
     writer.group_commit.add(other)
     assert writer.group_commit.withdraw(long)
     assert await writer.until(2) == ["_", "a"]
+
+
+class Groups:
+    """The groups of works that also come from other processes, by the works' names."""
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+        self.group_commit: GroupCommit[Waiting] = GroupCommit(asyncio.get_running_loop(), self._take)
+        self.group_commit.await_others()
+
+    def _take(self, group: list[Waiting]) -> None:
+        self.taken.append("".join(each.name for each in group))
+
+    def add(self, names: str) -> None:
+        for name in names:
+            self.group_commit.add(Waiting(name, long=name.isupper()))
+
+
+async def test_a_group_waits_for_as_many_works_as_were_answered_last_but_not_for_long() -> None:
+    groups = Groups()
+    groups.add("a")
+    await until(lambda: groups.taken == ["a"])  # one work expects no other
+    groups.add("bcd")
+    await asyncio.sleep(0.01)
+    assert groups.taken == ["a"], "the first group is under way"
+    groups.group_commit.done()
+    # Expected are the three that wait, and one more from whoever was answered.
+    groups.add("e")
+    await asyncio.sleep(0)
+    assert groups.taken == ["a", "bcde"]
+
+    groups.group_commit.done()
+    groups.add("f")
+    await asyncio.sleep(0)
+    assert groups.taken[2:] == [], "four were answered"
+    await until(lambda: groups.taken[2:] == ["f"])  # the others do not come
+
+
+async def test_a_long_work_of_another_process_has_a_group_of_its_own_too() -> None:
+    groups = Groups()
+    groups.add("a")
+    await until(lambda: groups.taken == ["a"])
+    groups.add("bXc")
+    groups.group_commit.done()
+    await until(lambda: groups.taken == ["a", "bc"])
+    groups.group_commit.done()
+    await until(lambda: groups.taken == ["a", "bc", "X"])
