@@ -22,7 +22,7 @@ from ledger_tui.key_order import KeyOrder
 from ledger_tui.state import plot
 from ledger_tui.state.session import ConnectionState, Session
 
-_KEY_SECONDS = 0.45  # between two keys of a step
+_KEY_SECONDS = 0.3  # between two keys of a step
 _PATIENCE_SECONDS = 20.0  # for what a key has asked the server for
 _LOOK_SECONDS = 0.02
 _LONGER = {"/": "slash", ":": "colon"}
@@ -52,7 +52,7 @@ STEPS = (
     Step("… and its deliveries say why: each attempt is kept", ("enter", "enter"), 3.5),
     Step("R repairs it, as this is the demo, and s sends the event again", ("R", "s"), 5),
     Step("ctrl+p finds screens, actions and objects by name", ("ctrl+p", *"till"), 3),
-    Step("The rest is yours: press any key, then ? for all keys", ("escape", "0"), 8),
+    Step("The rest is yours: press any key, then ? for all keys", ("escape", "0"), 5),
 )
 
 

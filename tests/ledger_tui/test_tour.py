@@ -61,4 +61,4 @@ def test_each_caption_fits_the_smallest_screen() -> None:
 
 
 def test_it_takes_about_a_minute() -> None:
-    assert 50 <= sum(step.seconds + 0.45 * min(len(step.keys), 6) for step in STEPS) <= 85
+    assert 50 <= sum(step.seconds + 0.3 * min(len(step.keys), 6) for step in STEPS) <= 70
