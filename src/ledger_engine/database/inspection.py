@@ -161,14 +161,16 @@ def _accounts(connection: sqlite3.Connection) -> Iterator[tuple[str, int]]:
 
 
 def _of_few(connection: sqlite3.Connection, index: str, column: str) -> int:
-    """Return the fingerprint of an index that only some transactions are in."""
-    total, after = 0, ("", "")
+    """Return the fingerprint of an index that only some transactions are in. Raises _OutOfOrder."""
+    total, after = 0, ("", -(2**63), "")
     while True:
+        # In the index's own order, as SQLite would hide a wrong one by sorting.
         rows = [
             tuple(row)
             for row in connection.execute(
-                f"SELECT {column}, id, book FROM transactions INDEXED BY {index}"
-                f" WHERE {column} IS NOT NULL AND ({column}, id) > (?, ?) ORDER BY {column}, id LIMIT ?",
+                f"SELECT {column}, book, id FROM transactions INDEXED BY {index}"
+                f" WHERE {column} IS NOT NULL AND ({column}, book, id) > (?, ?, ?)"
+                f" ORDER BY {column}, book, id LIMIT ?",
                 (*after, ENTRIES_AT_ONCE),
             )
         ]
@@ -176,5 +178,5 @@ def _of_few(connection: sqlite3.Connection, index: str, column: str) -> int:
             return total
         if rows != sorted(rows):
             raise _OutOfOrder
-        total += sum(hash(value) * hash(id) * weight(book) for value, id, book in rows)
-        after = rows[-1][:2]
+        total += sum(hash(value) * hash(id) * weight(book) for value, book, id in rows)
+        after = rows[-1]

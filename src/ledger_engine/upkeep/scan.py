@@ -285,35 +285,46 @@ def books_of(unit: Unit, table: str) -> Iterator[int]:
             yield book
 
 
-def first_orphaned_event(unit: Unit, since: Mapping[int, str], tell: Callable[[int], None]) -> Found | None:
-    """Return the first event of a posting that has no transaction, or another time than it.
+@dataclass(slots=True)
+class EventScan:
+    """The pass over all events: `run` for each book.
 
-    `since` has the id, by book, after which events are looked at.
+    `orphan` is the first event of a posting that has no transaction, or another time than it. `damage` says
+    what no ledger contains.
     """
-    for book in books_of(unit, "events"):
-        after: str | None = since.get(book, "")
-        while after is not None and (last := last_of_part(unit, book, after, "events")) is not None:
+
+    unit: Unit
+    tell: Callable[[int], None] = lambda rows: None
+    orphan: Found | None = None
+    counted: int = 0
+    damage: list[str] = field(default_factory=list)
+
+    def run(self, book: int, after: str = "") -> None:
+        """Look at the events of the book after the id `after`."""
+        while (last := last_of_part(self.unit, book, after, "events")) is not None:
             bounds: dict[str, Value] = {"book": book, "after": after, "last": last}
-            rows, alike = _agree(unit, bounds)
-            if not alike and (row := unit.first(f"{_ORPHANED} LIMIT 1", bounds)) is not None:
-                return Found(row["id"], {"kind": "event", "object": row["object"]})
-            tell(rows)
+            ids, alike = _agree(self.unit, bounds)
+            if ids != sorted(ids):
+                self.damage.append(f"the events from {ids[0]} to {ids[-1]} are not in order")
+            if not alike and self.orphan is None:
+                row = self.unit.first(f"{_ORPHANED} ORDER BY e.id LIMIT 1", bounds)
+                if row is not None:
+                    self.orphan = Found(row["id"], {"kind": "event", "object": row["object"]})
+            self.tell(len(ids))
+            self.counted += len(ids)
             after = last
-    return None
 
 
-def _agree(unit: Unit, bounds: Parameters) -> tuple[int, bool]:
-    """Return how many events a part has, and whether those of postings have as many transactions in a row.
+def _agree(unit: Unit, bounds: Parameters) -> tuple[list[str], bool]:
+    """Return the ids of some events, and whether those of postings have as many transactions in a row.
 
     They have when the events are in the order of the transactions, as the ledger writes them.
     """
     columns = ("id", "CASE WHEN body IS NULL THEN object END", "CASE WHEN body IS NULL THEN created END")
     listed, objects, times = unit.columns(columns, f"events {_OF_PART}", bounds)
     ids = listed.split(",")
-    if ids != sorted(ids):
-        return len(ids), False
     if not objects:
-        return len(ids), True
+        return ids, True
     first, last = objects.partition(",")[0], objects.rpartition(",")[2]
     part: dict[str, Value] = {"book": bounds["book"], "first": first, "last": last}
     end = unit.first(
@@ -322,6 +333,6 @@ def _agree(unit: Unit, bounds: Parameters) -> tuple[int, bool]:
         {**part, "rows": objects.count(",")},
     )
     if end is None or end["id"] != last:
-        return len(ids), False
+        return ids, False
     source = "transactions NOT INDEXED WHERE book = :book AND id >= :first AND id <= :last"
-    return len(ids), unit.columns(("id", "created"), source, part) == [objects, times]
+    return ids, unit.columns(("id", "created"), source, part) == [objects, times]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -32,7 +33,8 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for number in range(20)
         ]
         transactions.post(unit, tenant, NewTransaction(held[0], 5, "debit", None, held[1]))
-        transactions.reverse(unit, tenant, posted[3].id)
+        for number in (3, 4):
+            transactions.reverse(unit, tenant, posted[number].id)
         users.create(unit, tenant, users.NewUser("Ada", "ada@example.com", "owner"))
 
     async def make() -> None:
@@ -98,6 +100,41 @@ def test_an_entry_without_a_transaction_is_found(ledger: Path) -> None:
     fault = look(ledger, audit.verify).fault
     assert fault is not None
     assert "transactions_by_type" in fault.message
+
+
+def disordered(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the file with two neighbouring rows exchanged on a page, and that page, for each page of rows."""
+    size = int.from_bytes(data[16:18], "big")
+    for start in range(size, len(data), size):
+        cells = int.from_bytes(data[start + 3 : start + 5], "big")
+        if data[start] == 0x0A and cells > 1:  # a leaf of an index, or of a table without row ids
+            page = bytearray(data)
+            at = start + 8 + 2 * (cells // 2 - 1)
+            page[at : at + 4] = page[at + 2 : at + 4] + page[at : at + 2]
+            yield bytes(page), data[start : start + size]
+
+
+def test_rows_and_entries_in_a_wrong_order_are_found(ledger: Path) -> None:
+    with closing(sqlite3.connect(ledger)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    tried = 0
+    for data, page in disordered(ledger.read_bytes()):
+        if b"txn_" in page:
+            tried += 1
+            ledger.write_bytes(data)
+            fault = look(ledger, audit.verify).fault
+            assert fault is not None, page
+            assert fault.check == checks.SOUND
+    assert tried == 7, "the table, its five indexes, and the events"
+
+
+def test_a_row_of_no_book_is_found(ledger: Path) -> None:
+    for table in ("events", "transactions"):
+        with closing(sqlite3.connect(ledger)) as connection, connection:
+            connection.execute(f"UPDATE {table} SET book = 99 WHERE id = (SELECT max(id) FROM {table})")
+        fault = look(ledger, audit.verify).fault
+        assert fault is not None
+        assert fault.message == f"The file is damaged: a row of {table} refers to a missing row of books."
 
 
 def test_the_indexes_are_the_same_read_in_parts(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
