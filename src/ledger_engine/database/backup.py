@@ -28,16 +28,16 @@ OLDER = (
 _HERE, _NO_REPLACE = -100, 1  # AT_FDCWD and RENAME_NOREPLACE of renameat2(2)
 
 
-def copy(source: Path, target: Path) -> None:
+def copy(source: Path, target: Path, *, durable: bool = True) -> None:
     """Copy the database `source` as it is at one moment to the new file `target`, private to its owner.
 
-    Writers to the source are neither stopped nor slowed. Raises StorageUnavailable, also when the source is
-    not a ledger.
+    Writers to the source are neither stopped nor slowed. A copy that is not `durable` may be lost with the
+    machine's power. Raises StorageUnavailable, also when the source is not a ledger.
     """
     make_private(target)
     try:
         with closing(open_to_read(source)) as connection:
-            _copy(connection, target)
+            _copy(connection, target, durable=durable)
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{source}: {error}") from error
 
@@ -48,7 +48,12 @@ def overwrite(connection: sqlite3.Connection, source: Path) -> None:
     Readers go on with what they have begun to read. Raises StorageUnavailable for a file that is no ledger.
     """
     with closing(open_to_read(source)) as copied:
-        copied.backup(connection, pages=-1)
+        # The log is synced with the next commit. Until then a loss of power loses this one, and no more.
+        connection.execute("PRAGMA synchronous=NORMAL")
+        try:
+            copied.backup(connection, pages=-1)
+        finally:
+            connection.execute("PRAGMA synchronous=FULL")
 
 
 def fold(database: Path, target: Path, *, alone: bool) -> int:
@@ -195,8 +200,10 @@ def _rename_to_new(file: Path, target: Path) -> None:
     file.rename(target)
 
 
-def _copy(source: sqlite3.Connection, target: Path) -> None:
+def _copy(source: sqlite3.Connection, target: Path, *, durable: bool = True) -> None:
     with closing(sqlite3.connect(target)) as new:
+        if not durable:
+            new.execute("PRAGMA synchronous=OFF")
         # In one step: with several, each write by another process would restart the copy.
         source.backup(new, pages=-1)
         # The copy is to be one file, with no write-ahead log beside it.

@@ -20,7 +20,7 @@ class SqliteRewinder:
 
     async def copy_to(self, file: Path, note: Callable[[], T]) -> tuple[IdMark, T]:
         def copy(_: sqlite3.Connection) -> tuple[IdMark, T]:
-            backup.copy(self._path, file)
+            backup.copy(self._path, file, durable=False)
             return self._database.ids.mark(), note()
 
         return await self._database.between_groups(copy)

@@ -54,7 +54,7 @@ class MovableClock:
     def offset_ms(self) -> int:
         """Return by how much the clock is ahead of the machine's; negative when it stood still."""
         with self._lock:
-            return self._now() - self._machine.now()
+            return self._offset if self._frozen_at is None else self._frozen_at - self._machine.now()
 
     def move_to(self, moment: int) -> None:
         """Move forward to `moment` (milliseconds); one that has passed changes nothing."""
