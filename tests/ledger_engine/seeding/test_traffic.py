@@ -44,10 +44,11 @@ class Shop:
 
 
 @pytest.fixture
-async def shop(served: Address) -> AsyncIterator[Shop]:
+async def shop(served: Address, request: pytest.FixtureRequest) -> AsyncIterator[Shop]:
+    plan = getattr(request, "param", "enterprise")
     headers = {"Authorization": f"Bearer {served.key}"}
     async with httpx.AsyncClient(base_url=served.url, headers=headers, trust_env=False) as root:
-        made = await root.post("/v1/projects", json={"name": "Shop", "plan": "enterprise"})
+        made = await root.post("/v1/projects", json={"name": "Shop", "plan": plan})
         root.headers["Authorization"] = f"Bearer {made.json()['api_key']['key']}"
         account = (await root.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})).json()
         await root.post("/api/users", json={"name": "Ada", "email": "ada@example.com"})
@@ -99,9 +100,8 @@ async def test_a_mistake_has_its_status(shop: Shop, act: traffic.Act, status: in
         assert (await shop.does(act))[-1] == status
 
 
-async def test_more_than_a_client_may_send_in_a_second_is_429(shop: Shop) -> None:
-    for _ in range(5):  # a slow machine may send some of them in the next second
-        statuses = await shop.does(Traffic.flood)
-        if 429 in statuses:
-            break
+# So many are more than this plan allows in a minute: whether a machine sends them in a second does not matter.
+@pytest.mark.parametrize("shop", ["free"], indirect=True)
+async def test_more_than_a_client_may_send_is_429(shop: Shop) -> None:
+    statuses = await shop.does(Traffic.flood)
     assert set(statuses) == {200, 429}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.helped_server import ROOT, Owned
+from tests.ledger_engine.waiting import looked_until
 from tests.receivers import Receiver, receiving
 
 
@@ -26,6 +27,11 @@ class Hooked:
     async def account(self, name: str) -> str:
         made = await asyncio.to_thread(self.own.made, "/v1/accounts", name=name, currency="EUR")
         return str(made["name"])
+
+    async def hits(self) -> int:
+        """Return how often a fault has hit."""
+        listed = (await asyncio.to_thread(self.own.api.get, f"{ROOT}/faults")).json()["data"]
+        return sum(each["hits"] for each in listed)
 
     async def attempts(self) -> list[dict[str, Any]]:
         path = f"/v1/webhook_endpoints/{self.endpoint['id']}/deliveries"
@@ -108,6 +114,7 @@ async def test_a_deleted_endpoint_leaves_nothing_that_waits(own: Owned) -> None:
     async with hooked(own) as hook:
         await hook.fault("delay", delay_ms=60_000)
         await hook.account("late")
+        await looked_until(hook.hits, lambda hits: hits == 1)
         await asyncio.to_thread(own.api.delete, f"/v1/webhook_endpoints/{hook.endpoint['id']}")
         assert (await asyncio.to_thread(own.helper, "reset"))["accounts"] == 1
         assert hook.received() == []
