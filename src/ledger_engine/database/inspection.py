@@ -16,15 +16,14 @@ from ledger_engine.database import Prints, weight
 FAULTS_MAX = 10  # one proves the damage; more than ten do not help
 ENTRIES_AT_ONCE = 10_000
 _LARGE = ("transactions", "events")
-# The events about users, each looked up in their index, and how many entries that has. With a plus before the
-# column SQLite does not read the index in place of the table, which it does in spite of NOT INDEXED.
-_ABOUT_USERS = "type IN ('user.created', 'user.deactivated', 'user.restored')"
-_USERS_EVENTS = f"""
-SELECT (SELECT count(*) FROM events AS e WHERE +e.{_ABOUT_USERS} AND EXISTS (
-            SELECT 1 FROM events AS i INDEXED BY events_about_users
-            WHERE i.object = e.object AND i.{_ABOUT_USERS} AND i.book = e.book AND i.id = e.id)) AS found,
-       (SELECT count(*) FROM events WHERE +{_ABOUT_USERS}) AS rows,
-       (SELECT count(*) FROM events INDEXED BY events_about_users WHERE {_ABOUT_USERS}) AS entries"""
+# The events that have a body, each looked up in their index, and how many entries that has. With a plus before
+# the column SQLite does not read the index in place of the table, which it does in spite of NOT INDEXED.
+_EVENTS_ABOUT = """
+SELECT (SELECT count(*) FROM events AS e WHERE +e.body IS NOT NULL AND EXISTS (
+            SELECT 1 FROM events AS i INDEXED BY events_about
+            WHERE i.object = e.object AND i.body IS NOT NULL AND i.book = e.book AND i.id = e.id)) AS found,
+       (SELECT count(*) FROM events WHERE +body IS NOT NULL) AS rows,
+       (SELECT count(*) FROM events INDEXED BY events_about WHERE body IS NOT NULL) AS entries"""
 
 _INDEXES = ("transactions_by_account", "transactions_by_account_and_type", "transactions_by_type")
 _OF_TYPE = "type || book = :value"
@@ -43,8 +42,8 @@ def inspect(connection: sqlite3.Connection, *, thorough: bool) -> list[str]:
     for (table,) in connection.execute(tables).fetchall():
         if table not in _LARGE:
             found += _sentences(connection, "integrity_check", table) + _missing(connection, table)
-    users_events = tuple(connection.execute(_USERS_EVENTS).fetchone())
-    if len(set(users_events)) > 1:
+    events_about = tuple(connection.execute(_EVENTS_ABOUT).fetchone())
+    if len(set(events_about)) > 1:
         found += _sentences(connection, "integrity_check", "events") or ["events do not fit their index"]
     return found[:FAULTS_MAX]
 

@@ -253,10 +253,11 @@ ALTER TABLE webhook_endpoints ADD COLUMN previous_until INTEGER
 @ledger()
 def m017_what_belongs_together(database: Database) -> None:
     # The event of a posting has no body and is found by the time in its transaction's id, so this index costs
-    # a posting nothing.
+    # a posting nothing. It holds the events about users too.
     tables.run(
         database,
         """
+DROP INDEX events_about_users;
 CREATE INDEX events_about ON events (object) WHERE body IS NOT NULL;
 DROP INDEX orders_by_user;
 CREATE INDEX orders_by_user ON orders (user_id, id)
