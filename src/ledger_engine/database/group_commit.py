@@ -8,7 +8,8 @@ A long work, such as a batch, has a group of its own, and a group of all others 
 nobody waits for more than one long work, and a long work for no more than one group of others.
 
 Works of other processes come after a while of which the loop knows nothing. So with `await_others` it waits
-until as many have come as were answered last, for a short time.
+until enough have come, for a short time. Half of those that may come are enough: then one half is committed
+while the clients of the other half send their next requests.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 GROUP_MAX = 128  # enough works for one commit: waiting for more gains nothing
-OTHERS_WITHIN_S = 0.001  # the time for works of other processes
+ENOUGH = 0.5  # share of the expected works of other processes, with which a group begins …
+OTHERS_WITHIN_S = 0.001  # … and the time for them to come
 QUIET_TURNS = 20  # iterations of the event loop without a new work, after which none is expected
 
 
@@ -132,7 +134,7 @@ class GroupCommit(Generic[J]):
         self._looks_soon = False
         if self._in_flight:
             return
-        if len(self._waiting) >= min(self._expected, GROUP_MAX):
+        if len(self._waiting) >= ENOUGH * min(self._expected, GROUP_MAX):
             self._start_waiting()
         elif self._waiting and self._timer is None:
             self._timer = self._loop.call_later(OTHERS_WITHIN_S, self._start_waiting)

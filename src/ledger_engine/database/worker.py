@@ -93,6 +93,8 @@ class WorkerDatabase:
 
     def _submit(self, work: Work[Any], outcome: Outcome) -> Job:
         self._require_open(len(self._groups))
+        if self._groups.age() > PARENT_ANSWERS_S:
+            raise StorageUnavailable(SILENT)
         job = Job(work, outcome, asyncio.get_running_loop(), writes=True)
         self._groups.add(job)
         return job

@@ -114,7 +114,7 @@ class Groups:
             self.group_commit.add(Waiting(name, long=name.isupper()))
 
 
-async def test_a_group_waits_for_as_many_works_as_were_answered_last_but_not_for_long() -> None:
+async def test_a_group_waits_for_half_of_the_works_that_may_come_but_not_for_long() -> None:
     groups = Groups()
     groups.add("a")
     await until(lambda: groups.taken == ["a"])  # one work expects no other
@@ -122,16 +122,23 @@ async def test_a_group_waits_for_as_many_works_as_were_answered_last_but_not_for
     await asyncio.sleep(0.01)
     assert groups.taken == ["a"], "the first group is under way"
     groups.group_commit.done()
-    # Expected are the three that wait, and one more from whoever was answered.
-    groups.add("e")
     await asyncio.sleep(0)
-    assert groups.taken == ["a", "bcde"]
+    assert groups.taken == ["a", "bcd"], "the three that waited are most of the four that may come"
 
     groups.group_commit.done()
+    groups.add("e")
+    await asyncio.sleep(0)
+    assert groups.taken[2:] == [], "three were answered"
     groups.add("f")
     await asyncio.sleep(0)
-    assert groups.taken[2:] == [], "four were answered"
-    await until(lambda: groups.taken[2:] == ["f"])  # the others do not come
+    assert groups.taken[2:] == ["ef"]
+
+    groups.add("ghijk")
+    groups.group_commit.done()
+    await asyncio.sleep(0)
+    groups.group_commit.done()
+    groups.add("l")
+    await until(lambda: groups.taken[4:] == ["l"])  # the others do not come
 
 
 async def test_a_long_work_of_another_process_has_a_group_of_its_own_too() -> None:

@@ -100,7 +100,7 @@ async def test_a_mistake_has_its_status(shop: Shop, act: traffic.Act, status: in
         assert (await shop.does(act))[-1] == status
 
 
-# So many are more than this plan allows in a minute: whether a machine sends them in a second does not matter.
+# More than this plan allows in a minute, so that it does not matter how fast the machine sends them.
 @pytest.mark.parametrize("shop", ["free"], indirect=True)
 async def test_more_than_a_client_may_send_is_429(shop: Shop) -> None:
     statuses = await shop.does(Traffic.flood)
