@@ -81,6 +81,11 @@ class Listener:
         async with server.stream("GET", f"{self.server}/v1/events/stream", headers=headers) as response:
             if response.status_code != 200:
                 await response.aread()
+                if self._last is not None and _code(response) == "invalid_cursor":
+                    self._last = None
+                    raise httpx.HTTPError(
+                        "the server no longer has the last event; what comes next is forwarded"
+                    )
                 if response.status_code < 500 and response.status_code != 429:
                     raise Refused(_refusal(response))
                 raise httpx.HTTPError(_refusal(response))
@@ -164,6 +169,13 @@ def _require_ascii(text: str) -> None:
     """Raise Refused for text that cannot be sent in a header."""
     if not text.isascii():
         raise Refused(UNREADABLE)
+
+
+def _code(response: httpx.Response) -> object:
+    try:
+        return response.json()["error"]["code"]
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _refusal(response: httpx.Response) -> str:

@@ -86,6 +86,7 @@ class Helpers:
         async with self._turn, self.turnstile.alone(), self._nothing_beside():
             await Followers.of(self._engine).end_those_there()
             restored = await self.snapshots.restore(self._engine, self.clock, name)
+            self.turnstile.replaced += 1
             for call in self.when_restored:
                 call()
             await self._engine.write(_announce_all)

@@ -13,6 +13,7 @@ class Turnstile:
     """Counts the requests under way; `alone` lets them end and the others wait."""
 
     def __init__(self) -> None:
+        self.replaced = 0  # how often the ledger was replaced
         self._under_way = 0
         self._is_open = asyncio.Event()
         self._is_open.set()

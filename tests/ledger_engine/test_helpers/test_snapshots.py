@@ -10,8 +10,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from ledger_engine.cli import listening
+from ledger_engine.cli.listening import Listener
+from ledger_engine.test_helpers import turnstile
 from ledger_engine.upkeep import audit
 from tests.helped_server import ROOT, HelpedServer, Owned
+from tests.ledger_engine.waiting import looked_until
 from tests.receivers import receiving
 
 
@@ -183,6 +187,54 @@ def test_snapshots_and_the_time_outlast_the_server(tmp_path: Path) -> None:
         assert api.post(f"{ROOT}/snapshots/kept/restore").status_code == 200
         assert api.get("/v1/accounts").json()["data"] == []
         assert api.get(f"{ROOT}/clock").json()["offset_ms"] < 86_400_000
+
+
+def test_a_request_that_is_not_waited_for_fails_cleanly(own: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turnstile, "PATIENCE_S", 0.01)
+    own.made(f"{ROOT}/snapshots", name="slow")
+    own.made(f"{ROOT}/faults", action={"delay_ms": 1500}, match={"path": "/v1/accounts"}, times=1)
+    answers: list[httpx.Response] = []
+    with httpx.Client(base_url=own.api.base_url, headers=own.api.headers) as other:
+        thread = threading.Thread(target=lambda: answers.append(other.get("/v1/accounts")))
+        thread.start()
+        while not own.api.get(f"{ROOT}/faults").json()["data"][0]["hits"]:
+            pass
+        own.helper("snapshots/slow/restore")
+        thread.join()
+    assert [(each.status_code, each.json()["error"]["code"]) for each in answers] == [
+        (503, "storage_unavailable")
+    ]
+    assert own.api.get("/v1/accounts").status_code == 200
+    own.api.delete(f"{ROOT}/faults")
+    own.api.delete(f"{ROOT}/snapshots/slow")
+
+
+async def test_who_listens_goes_on_with_what_comes_next(own: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening, "RECONNECTS_S", (0.01,))
+    lines: list[str] = []
+
+    async def until(text: str) -> None:
+        async def look() -> bool:
+            return any(text in line for line in lines)
+
+        await looked_until(look, bool)
+
+    async with receiving() as receiver:
+        await asyncio.to_thread(own.made, f"{ROOT}/snapshots", name="listened")
+        url = str(own.api.base_url).rstrip("/")
+        task = asyncio.create_task(Listener(url, own.key, receiver.url, lines.append).run())
+        await until("whsec_")
+        await asyncio.to_thread(own.made, "/v1/accounts", name="Gone", currency="EUR")
+        await receiver.until_received(1)
+        await asyncio.to_thread(own.helper, "snapshots/listened/restore")
+        await until("Connected again.")
+        await asyncio.to_thread(own.made, "/v1/accounts", name="Next", currency="EUR")
+        await receiver.until_received(2)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert b"Next" in receiver.received[1].body
+    assert any("no longer has the last event" in line for line in lines)
+    await asyncio.to_thread(own.api.delete, f"{ROOT}/snapshots/listened")
 
 
 def test_what_was_begun_before_is_not_held_against_the_turnstile(server: HelpedServer, own: Owned) -> None:

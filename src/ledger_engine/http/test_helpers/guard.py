@@ -11,12 +11,13 @@ import random
 from typing import Any
 
 from ledger_engine.access.credentials import Credential
-from ledger_engine.core.errors import NotFound
+from ledger_engine.core.errors import NotFound, StorageUnavailable
 from ledger_engine.http.errors import render
 from ledger_engine.http.operations import CALL, Call
 from ledger_engine.http.protocol.asgi import Asgi, Header, Receive, Reply
 from ledger_engine.http.test_helpers.fault_answers import fault_answer
 from ledger_engine.test_helpers.faults import Fault, Faults, Request
+from ledger_engine.test_helpers.turnstile import Turnstile
 
 ROOT = "/v1/test_helpers"
 
@@ -24,9 +25,10 @@ ROOT = "/v1/test_helpers"
 class Guard:
     """An ASGI application that passes requests on to `app`."""
 
-    def __init__(self, app: Asgi, faults: Faults) -> None:
+    def __init__(self, app: Asgi, faults: Faults, turnstile: Turnstile) -> None:
         self._app = app
         self._faults = faults
+        self._turnstile = turnstile
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Reply) -> None:
         if scope["type"] != "http":
@@ -38,7 +40,13 @@ class Guard:
                 await send.answer(*render(NotFound("path", scope["path"]), scope["path"]))
                 return
         elif len(self._faults):
+            replaced = self._turnstile.replaced
             fault = await self._delayed(scope, call)
+            if self._turnstile.replaced != replaced:
+                # It was authenticated against a ledger that is gone.
+                error = StorageUnavailable("the ledger was replaced by a snapshot meanwhile")
+                await send.answer(*render(error, scope["path"]))
+                return
             if fault is not None:
                 await self._fail(fault, scope, receive, send)
                 return

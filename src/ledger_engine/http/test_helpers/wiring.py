@@ -18,7 +18,8 @@ _STREAM = "/v1/events/stream"  # it ends when the ledger is replaced, so nobody 
 
 def guard(dispatcher: Asgi, engine: Engine) -> Guard:
     """Return what the gate passes requests on to."""
-    return Guard(dispatcher, Helpers.of(engine).faults)
+    helpers = Helpers.of(engine)
+    return Guard(dispatcher, helpers.faults, helpers.turnstile)
 
 
 def outside(gate: Gate, engine: Engine) -> Asgi:
