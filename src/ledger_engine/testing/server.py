@@ -40,7 +40,7 @@ class LedgerServer:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env=_environment(),
         )
         assert process.stdout is not None
         url = key = None
@@ -62,7 +62,10 @@ class LedgerServer:
         project = self.api.get("/v1/whoami").json()["project"]
         limits = ["--rate-limit", _NO_LIMIT, "--burst", _NO_LIMIT, "--database", str(database)]
         subprocess.run(
-            [*_PROGRAM, "projects", "update", project, *limits], check=True, stdout=subprocess.DEVNULL
+            [*_PROGRAM, "projects", "update", project, *limits],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            env=_environment(),
         )
 
     def client(self, key: str | None = None) -> httpx.Client:
@@ -96,6 +99,12 @@ class LedgerServer:
                 self._process.wait()
             assert self._process.stdout is not None
             self._process.stdout.close()
+
+
+def _environment() -> dict[str, str]:
+    """Return our environment without what would set an option of the server, such as its port or key."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("LEDGER_")}
+    return kept | {"PYTHONUNBUFFERED": "1"}
 
 
 class _Shared(httpx.BaseTransport):
