@@ -40,9 +40,10 @@ class Retention:
     have set forward for good.
     """
 
-    def __init__(self, engine: Engine, real_time: Callable[[], int]) -> None:
+    def __init__(self, engine: Engine, real_time: Callable[[], int], *, between_s: float = BETWEEN_S) -> None:
         self._engine = engine
         self._real_time = real_time
+        self._between_s = between_s  # the pause after each work
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -78,7 +79,7 @@ class Retention:
                 event = await self._engine.write(
                     partial(_erase_user, user=user, before=before, after_event=event)
                 )
-                await asyncio.sleep(BETWEEN_S)
+                await asyncio.sleep(self._between_s)
 
     async def _forget_deleted(self, before: int) -> None:
         """Purge the webhook endpoints and apps that can no longer be restored."""
@@ -89,7 +90,7 @@ class Retention:
         purged = AT_ONCE
         while purged == AT_ONCE:
             purged = await self._engine.write(partial(purge, limit=AT_ONCE))
-            await asyncio.sleep(BETWEEN_S)
+            await asyncio.sleep(self._between_s)
 
     async def _clean_up_every_hour(self) -> None:
         await asyncio.sleep(FIRST_AFTER_S)
