@@ -6,12 +6,11 @@ import os
 import signal
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
-from textual import events, work
+from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding
 from textual.color import Color
@@ -21,11 +20,8 @@ from textual.worker import Worker, WorkerFailed, WorkerState
 
 from ledger_tui.actions import APP_KEYS
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError
-from ledger_tui.client.lists import fetch_page
-from ledger_tui.client.receivers import repair
 from ledger_tui.commands import DashboardCommands
-from ledger_tui.config import BadConfig
+from ledger_tui.connecting import Connecting
 from ledger_tui.crash import crash_report
 from ledger_tui.handlers import handles
 from ledger_tui.kept import Kept
@@ -45,13 +41,12 @@ from ledger_tui.resources.arranging import check_lists
 from ledger_tui.resources.registry import OVERVIEW, PLACES
 from ledger_tui.resuming import Left
 from ledger_tui.screens.dashboard import Dashboard
-from ledger_tui.server_connection import CannotConnect, ServerConnection, SignInNeeded
+from ledger_tui.server_connection import ServerConnection
 from ledger_tui.state import times
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.session import ConnectionState, Session
 from ledger_tui.state.text import literal
 from ledger_tui.state.traffic import Traffic, masked
-from ledger_tui.state.window import Want
 from ledger_tui.styles import ABOUT, DEFAULT_THEME, THEMES, theme_named
 from ledger_tui.styles.custom import custom_themes
 from ledger_tui.widgets.resource_view import ResourceView
@@ -92,6 +87,7 @@ class LedgerApp(App[int]):
             demo=options.demo,
         )
         self.tokens = self.connection.token_manager
+        self._connecting = Connecting(self, self.connection, self.api, self.session, self.names)
         self.failure = ""
         self.left: Left | None = None  # where it was when it ended
         self.next_options: Options | None = None  # what to connect to after this dashboard has ended
@@ -127,7 +123,7 @@ class LedgerApp(App[int]):
         """Handle keys and pasted text from the terminal in the order typed, and all else as Textual does."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             if self._tour is not None and self._tour.playing:
-                self._end_tour(self._tour)
+                self._tour.stop()
             else:
                 await self.keys.take(event)
         else:
@@ -180,21 +176,15 @@ class LedgerApp(App[int]):
     def on_mount(self) -> None:
         self.session.on_change = self._post_session_changed
         # Draw first: the user sees the screen before the server is reached.
-        self.call_after_refresh(self._connect)
+        self.call_after_refresh(self._connecting.connect)
         if self.options.tour_pace is not None:
-            self.call_after_refresh(self._play_tour, self.options.tour_pace)
+            self._tour = self._make_tour(self.options.tour_pace)
+            self.call_after_refresh(self._tour.start)
 
-    @work(group="tour", exit_on_error=False)
-    async def _play_tour(self, pace: float) -> None:
+    def _make_tour(self, pace: float) -> Tour:
         from ledger_tui.tour import Tour
 
-        self._tour = Tour(self, self.keys, self.session, self._is_reading, pace)
-        await self._tour.play()
-
-    def _end_tour(self, tour: Tour) -> None:
-        tour.playing = False
-        self.workers.cancel_group(self, "tour")
-        self.run_worker(tour.end(), group="tour", exit_on_error=False)
+        return Tour(self, self.keys, self.session, self._is_reading, pace)
 
     def _is_reading(self) -> bool:
         """Return whether an answer for the screen is awaited."""
@@ -208,42 +198,6 @@ class LedgerApp(App[int]):
     def _post_session_changed(self) -> None:
         self.post_message(SessionChanged())
 
-    @work(group="connect", exclusive=True, exit_on_error=False)
-    async def _connect(self) -> None:
-        try:
-            await self.connection.open()
-        except SignInNeeded:
-            self.post_message(SignInRequested())
-            return
-        except CannotConnect as error:
-            self.post_message(ServerFailed(str(error)))
-            return
-        if self.connection.own_server:
-            self._watch_server()
-        await self._learn_names()
-        await self._learn_scopes()
-
-    @work(group="server", exclusive=True, exit_on_error=False)
-    async def _watch_server(self) -> None:
-        sentence = await self.connection.server_ended()
-        if sentence is not None:
-            self.post_message(ServerEnded(sentence))
-
-    async def _learn_names(self) -> None:
-        """Read the newest accounts, so that the first transactions show names and currencies at once."""
-        try:
-            page = await fetch_page(self.api, "/v1/accounts", "starting_after", {}, Want(0, "page", 0, None))
-        except ClientError:
-            return
-        self.names.learn(page.rows)
-        self.post_message(NamesLoaded())
-
-    async def _learn_scopes(self) -> None:
-        """Read the credential's scopes, where the server reports them, to know if it may change anything."""
-        with suppress(ClientError):
-            whoami = await self.api.read("/v1/whoami", part="whoami")
-            self.session.saw_scopes(whoami.record.get("scopes"))
-
     @handles(ServerFailed)
     def server_failed(self, message: ServerFailed) -> None:
         self.failure = literal(message.sentence)
@@ -256,24 +210,15 @@ class LedgerApp(App[int]):
         self.session.ended(literal(message.sentence))
         if again:
             self.notify("The server ended and is being restarted.", severity="warning")
-            self._connect()
+            self._connecting.connect()
         self.refresh_bindings()
 
     def action_repair(self) -> None:
         """Restart the server that ended, or have the demo's selected receiver work again."""
         if self.session.state is ConnectionState.ENDED:
-            self._connect()
+            self._connecting.connect()
         elif (endpoint := self.dashboard.broken_endpoint) is not None:
-            self._repair(endpoint)
-
-    @work(group="repair", exclusive=True, exit_on_error=False)
-    async def _repair(self, endpoint: str) -> None:
-        try:
-            url = await repair(self.api, endpoint)
-        except ClientError as error:
-            self.notify(f"Could not repair it: {literal(error)}", severity="error", markup=False)
-        else:
-            self.notify(f"Repaired {literal(url)}: what comes now arrives, and s sends again.", markup=False)
+            self._connecting.repair(endpoint)
 
     @handles(SessionChanged)
     def session_changed(self) -> None:
@@ -308,18 +253,7 @@ class LedgerApp(App[int]):
         if self.connection.own_server:
             self.notify("The own server is there without a profile.", severity="warning")
         else:
-            self._save_profile(message.name)
-
-    @work(group="save", exclusive=True, thread=True, exit_on_error=False)
-    def _save_profile(self, name: str) -> None:
-        from ledger_tui.connection_saving import save_connection
-
-        try:
-            sentence = save_connection(name, self.session.url, self.options.profile, self.tokens.key)
-        except (BadConfig, OSError) as error:
-            self.call_from_thread(self.notify, f"Not saved: {literal(error)}", severity="error", markup=False)
-        else:
-            self.call_from_thread(self.notify, sentence, markup=False)
+            self._connecting.save(message.name, self.options.profile)
 
     # ------------------------------------------------------------------ signing in
 
@@ -330,23 +264,7 @@ class LedgerApp(App[int]):
 
     def action_sign_in(self) -> None:
         if self.connection.signs_in is not None:
-            from ledger_tui.screens.sign_in import SignInScreen
-
-            self.push_screen(SignInScreen(self.connection.signs_in.app), self._sign_in_closed)
-
-    def _sign_in_closed(self, answer: dict[str, Any] | None) -> None:
-        if answer is not None:
-            self._use_sign_in(answer)
-
-    @work(group="connect", exclusive=True, exit_on_error=False)
-    async def _use_sign_in(self, answer: dict[str, Any]) -> None:
-        try:
-            await self.connection.signed_in(answer)
-        except ClientError as error:
-            self.notify(f"Could not sign in: {literal(error)}", severity="error", markup=False)
-            return
-        await self._learn_names()
-        await self._learn_scopes()
+            self._connecting.sign_in(self.connection.signs_in)
 
     @handles(Worker.StateChanged)
     def worker_ended(self, event: Worker.StateChanged) -> None:

@@ -90,6 +90,16 @@ class Tour:
         self._caption = TourCaption()
         self.playing = False
 
+    def start(self) -> None:
+        """Play it in a worker of the application."""
+        self._app.run_worker(self.play(), group="tour", exit_on_error=False)
+
+    def stop(self) -> None:
+        """End it at once, as a key was pressed."""
+        self.playing = False
+        self._app.workers.cancel_group(self._app, "tour")
+        self._app.run_worker(self.end(), group="tour", exit_on_error=False)
+
     async def play(self) -> None:
         """Play all steps once the demo is loaded; the last caption stays until a key is pressed."""
         self.playing = True
@@ -108,8 +118,7 @@ class Tour:
             await asyncio.sleep(step.seconds / self._pace)
 
     async def end(self) -> None:
-        """End it and leave the user where it was."""
-        self.playing = False
+        """Remove its caption and leave the user where it was."""
         with suppress(NoMatches):
             await self._app.screen_stack[0].query_one("#tour").remove()
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingsMap
 from textual.content import Content
+from textual.screen import Screen
 
 from ledger_tui.actions import GLOBAL_KEYS
-from ledger_tui.client.api import new_idempotency_key
 from ledger_tui.client.curl import KEY_VARIABLE, as_curl
-from ledger_tui.client.errors import ClientError, NotOffered, Unreachable
 from ledger_tui.handlers import handles, while_running
+from ledger_tui.list_messages import (
+    BatchRequested,
+    BulkRequested,
+    ColumnsRequested,
+    ProgramRequested,
+    TimesChanged,
+)
 from ledger_tui.messages import (
     ActionDone,
     ActionFailed,
@@ -26,16 +31,14 @@ from ledger_tui.messages import (
     TokensChanged,
 )
 from ledger_tui.resources.base import Form, Place
-from ledger_tui.resources.confirmations import question
-from ledger_tui.resources.filtering import filter_line
 from ledger_tui.resources.registry import PLACES, TRACED, ids_within, is_id, resource_of_id
 from ledger_tui.resuming import Left
 from ledger_tui.screens.choose import ChooseScreen
-from ledger_tui.screens.commanded import Commanded
-from ledger_tui.screens.confirm import ConfirmScreen
+from ledger_tui.screens.commanding import CommandLine, OwnCommands, ThemeChoice
 from ledger_tui.screens.form import FormScreen
 from ledger_tui.screens.help import HelpScreen
 from ledger_tui.screens.list_dialogs import ListDialogs
+from ledger_tui.screens.object_actions import ObjectActions
 from ledger_tui.screens.shown_once import ShownOnceScreen
 from ledger_tui.screens.submission import Submission
 from ledger_tui.state.raw import FoundId, ids_in
@@ -55,7 +58,7 @@ _TICK_SECONDS = 0.5
 _LOAD_SECONDS = 1.0  # after the start, when the first screen is drawn
 
 
-class Dashboard(Commanded, ListDialogs):
+class Dashboard(Screen[None]):
     """The main screen, below all dialogs: it holds the views, what they share, and opens the dialogs."""
 
     # The last binding is for screens where `n` creates nothing; no list of keys contains it.
@@ -79,6 +82,11 @@ class Dashboard(Commanded, ListDialogs):
         self._api = context.api
         self._session = context.session
         self._names = context.names
+        self._actions = ObjectActions(self, self.navigation, context)
+        self._lists = ListDialogs(self, self.navigation, context)
+        self._themes = ThemeChoice(self, context.themes)
+        self._own_commands = OwnCommands(self, self.navigation, context)
+        self._command_line = CommandLine(self, self.navigation, context, self._themes, self.action_help)
 
     def compose(self) -> ComposeResult:
         yield StatusBar(self._session)
@@ -157,7 +165,7 @@ class Dashboard(Commanded, ListDialogs):
 
     @handles(CreateRequested)
     def open_form(self) -> None:
-        view = self.resource_view
+        view = self.navigation.resource_view
         if view.resource.form is not None:
             self._open_form(view.resource.form, view.selected)
 
@@ -175,12 +183,12 @@ class Dashboard(Commanded, ListDialogs):
 
     @handles(EditRequested)
     def open_edit_form(self, message: EditRequested) -> None:
-        form = self.resource_view.resource.edit(message.record, self._names)
+        form = self.navigation.resource_view.resource.edit(message.record, self._names)
         if form is not None:
             self._open_form(form, message.record)
 
     def _open_form(self, form: Form, record: Record | None) -> None:
-        view = self.resource_view
+        view = self.navigation.resource_view
         prefill = dict(form.prefill(record, view.record_list.filters))
         if form.method == "POST" and self._names.get(prefill.get("account")) is None:
             prefill.pop("account", None)  # an account without a known name is not filled in
@@ -191,7 +199,7 @@ class Dashboard(Commanded, ListDialogs):
         if created is None:
             return
         self.notify(created.sentence, markup=False)
-        view = self.resource_view
+        view = self.navigation.resource_view
         if created.edited and created.record is not None:
             view.show_changed(created.record)
         else:
@@ -201,75 +209,49 @@ class Dashboard(Commanded, ListDialogs):
 
     @handles(ActionRequested)
     def ask_before_acting(self, message: ActionRequested) -> None:
-        action, record, mode = message.action, message.record, self._session.mode
-        if not action.final and mode is Mode.TEST:
-            self._act(message)
-            return
-        record_id = literal(record.get("id"))
-        text = question(message.resource, action, record, self._names)
-        if action.name == "revoke" and self._view_context.tokens.is_own(record):
-            text += "\n\nIt is the key of this dashboard, which will lose access."
-        # In live mode also what can be undone is confirmed, but nothing has to be typed for it.
-        typed = record_id if action.final and mode is not Mode.TEST else None
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self._act(message)
-
-        self.app.push_screen(ConfirmScreen(text, typed, mode), answered)
-
-    @work(group="act", exit_on_error=False)
-    async def _act(self, wanted: ActionRequested) -> None:
-        action = wanted.action
-        path = wanted.resource.object_path(wanted.record.get("id")) + action.suffix
-        if action.target is not None:
-            path = action.target(wanted.record)
-        key = new_idempotency_key() if action.creates else None
-        try:
-            answer = await self._api.write(action.method, path, None, key, part=action.part)
-        except NotOffered as error:
-            sentence = f"this server does not offer it, or has no such object ({literal(error)})"
-            self.post_message(ActionFailed(wanted, sentence))
-        except ClientError as error:
-            lost = isinstance(error, Unreachable)
-            self.post_message(ActionFailed(wanted, literal(error), unanswered=lost))
-        else:
-            # The secret is removed from the record at once: it is shown in one dialog and stored nowhere.
-            record = dict(answer.record)
-            secret = record.pop(action.shows_once, None) if action.shows_once else None
-            self.post_message(ActionDone(wanted, record, secret if isinstance(secret, str) else None))
+        self._actions.ask(message)
 
     @handles(ActionDone)
     def acted(self, message: ActionDone) -> None:
-        wanted = message.wanted
-        answered_id = message.record.get("id")
-        another = answered_id not in (None, wanted.record.get("id"))
-        made = another and str(answered_id).startswith(wanted.resource.id_prefix)
-        sentence = f"{wanted.action.done} {literal(wanted.record.get('id'))}"
-        if made:
-            sentence += f": {literal(answered_id)}"
-        self.notify(sentence, markup=False)
-        for view in self.query(f"#{wanted.resource.kind}").results(ResourceView):
-            if message.record.get("id") == wanted.record.get("id"):
-                view.show_changed(message.record)
-            if made:
-                view.show_created(message.record)
-            elif another:
-                view.action_follow()
-        self.view.poll_soon()
-        if message.secret is not None:
-            note = ""
-            if wanted.action.name == "roll" and self._view_context.tokens.is_own(wanted.record):
-                self._view_context.tokens.replace_key(message.secret)
-                note = "It was this dashboard's own key: the new one is in use already."
-            self.app.push_screen(ShownOnceScreen(sentence, message.secret, note))
+        self._actions.done(message)
 
     @handles(ActionFailed)
     def act_failed(self, message: ActionFailed) -> None:
-        text = f"Could not {message.wanted.action.label}: {message.sentence}"
-        if message.unanswered:
-            text = f"No answer ({message.sentence}): it may have succeeded. Check before you try again."
-        self.notify(text, severity="error", markup=False)
+        self._actions.failed(message)
+
+    @handles(ColumnsRequested)
+    def choose_columns(self) -> None:
+        self._lists.choose_columns()
+
+    @handles(TimesChanged)
+    def change_times(self) -> None:
+        self._lists.change_times()
+
+    @handles(BulkRequested)
+    def act_on_all(self, message: BulkRequested) -> None:
+        self._lists.act_on_all(message)
+
+    @handles(BatchRequested)
+    def post_file(self) -> None:
+        self._lists.post_file()
+
+    @handles(ProgramRequested)
+    def show_in_program(self, message: ProgramRequested) -> None:
+        self._lists.show_in_program(message)
+
+    def action_export(self) -> None:
+        self._lists.export()
+
+    def action_command_line(self) -> None:
+        self._command_line.open()
+
+    def action_themes(self) -> None:
+        self._themes.choose()
+
+    def action_own_command(self, name: str) -> None:
+        self._own_commands.ask(name)
+
+    # ------------------------------------------------------------------ copying and looking
 
     def action_copy_id(self) -> None:
         record = self.view.selected
@@ -286,11 +268,10 @@ class Dashboard(Commanded, ListDialogs):
     def action_help(self) -> None:
         self.app.push_screen(HelpScreen(self.active_bindings))
 
-    # ------------------------------------------------------------------ what is shown
-
     def action_raw(self) -> None:
         record = self.view.selected
         if record is not None:
+            # Imported here: rarely used, and not needed for the first paint.
             from ledger_tui.screens.raw import RawScreen
 
             self.app.push_screen(RawScreen("JSON", record))
@@ -342,43 +323,6 @@ class Dashboard(Commanded, ListDialogs):
             await self.navigation.open_trace(kind, record)
         else:
             self.notify("There is nothing here to trace: choose an object, an event or a request first.")
-
-    def action_export(self) -> None:
-        view = self.view
-        listed = view.resource.list_path(view.record_list.filters) if isinstance(view, ResourceView) else None
-        if not isinstance(view, ResourceView) or listed is None:
-            self.notify("There is no list here to export.")
-            return
-        # Imported here: rarely used, and not needed for the first paint. The imports below are alike.
-        from ledger_tui.client.export import ExportRequest
-        from ledger_tui.screens.export import ExportScreen
-
-        path, params = listed
-        resource = view.resource
-        file = Path(f"{resource.kind}.csv")
-        names = self._view_context.names
-        list_ = view.record_list
-        wanted = ExportRequest(
-            path,
-            resource.paging,
-            params,
-            resource.part,
-            file,
-            "csv",
-            names=names,
-            keep=list_.selects,
-            rows=view.marked or None,
-        )
-        narrowed = " ".join(filter(None, (filter_line(list_.filters, resource.filters), list_.text)))
-        what = f"{resource.title}, {literal(narrowed)}" if narrowed else f"All {resource.title.lower()}"
-        total = len(view.window) if view.window.complete else view.window.total
-        if view.marked:
-            what, total = f"{resource.title}, the {len(view.marked):,} marked", len(view.marked)
-        self.app.push_screen(ExportScreen(self._view_context.api, wanted, what, total), self._exported)
-
-    def _exported(self, sentence: str | None) -> None:
-        if sentence is not None:
-            self.notify(sentence, markup=False)
 
 
 def _is_id(text: str) -> bool:

@@ -2,47 +2,40 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from textual.screen import Screen
 
-from ledger_tui.handlers import handles
-from ledger_tui.list_messages import (
-    BatchRequested,
-    BulkRequested,
-    ColumnsRequested,
-    ProgramRequested,
-    TimesChanged,
-)
+from ledger_tui.list_messages import BulkRequested, ProgramRequested
+from ledger_tui.resources.filtering import filter_line
 from ledger_tui.state.list_settings import ListSettings
+from ledger_tui.state.text import literal
 from ledger_tui.state.window import Record
 from ledger_tui.widgets.navigation import Navigation
 from ledger_tui.widgets.resource_view import ResourceView
 from ledger_tui.widgets.view import Context
 
 
-class ListDialogs(Screen[None]):
-    """The part of the main screen that opens the dialogs of lists. They are imported when first opened."""
+class ListDialogs:
+    """Opens the dialogs of lists over the main screen. They are imported when first opened."""
 
-    _view_context: Context
-    navigation: Navigation
-
-    @property
-    def resource_view(self) -> ResourceView:
-        """The view on screen, which must be a resource's: only those open forms and dialogs of lists."""
-        view = self.navigation.view
-        assert isinstance(view, ResourceView)
-        return view
+    def __init__(self, screen: Screen[Any], navigation: Navigation, context: Context) -> None:
+        self._screen = screen
+        self._navigation = navigation
+        self._context = context
 
     def _warn(self, sentence: str) -> None:
         if sentence:
-            self.notify(sentence, severity="warning", markup=False)
+            self._screen.notify(sentence, severity="warning", markup=False)
 
     # ------------------------------------------------------------------ how lists are shown
 
-    @handles(ColumnsRequested)
-    def open_columns(self) -> None:
+    def choose_columns(self) -> None:
+        """Sort the list and choose its columns, with a preview of each change."""
         from ledger_tui.screens.columns import ColumnsScreen
 
-        view, kept = self.resource_view, self._view_context.kept
+        view, kept = self._navigation.resource_view, self._context.kept
         kind = view.resource.kind
         before = kept.of(kind)
 
@@ -54,28 +47,28 @@ class ListDialogs(Screen[None]):
             if settings is not None and settings != before:
                 self._warn(kept.save(kind))
 
-        self.app.push_screen(ColumnsScreen(view.resource, before, preview), closed)
+        self._screen.app.push_screen(ColumnsScreen(view.resource, before, preview), closed)
 
-    @handles(TimesChanged)
     def change_times(self) -> None:
+        """Write times in the next style."""
         from ledger_tui.state import times
 
-        problem = self._view_context.kept.next_times()
-        for view in self.query(ResourceView):
+        problem = self._context.kept.next_times()
+        for view in self._screen.query(ResourceView):
             view.times_changed()
         if problem:
             self._warn(problem)
         else:
-            self.notify(f"Times are written as {times.chosen.style.in_words}.")
+            self._screen.notify(f"Times are written as {times.chosen.style.in_words}.")
 
     # ------------------------------------------------------------------ several objects
 
-    @handles(BulkRequested)
-    def ask_before_acting_on_all(self, message: BulkRequested) -> None:
+    def act_on_all(self, message: BulkRequested) -> None:
+        """Ask once, then act on several objects one after the other."""
         from ledger_tui.resources.bulk_questions import bulk_question
         from ledger_tui.screens.bulk import BulkScreen
 
-        view, action, context = self.resource_view, message.action, self._view_context
+        view, action, context = self._navigation.resource_view, message.action, self._context
         left_out = len(view.marked) - len(message.records)
         text = bulk_question(message.resource, action, message.records, left_out, context.names)
         if action.name == "revoke" and any(map(context.tokens.is_own, message.records)):
@@ -89,25 +82,62 @@ class ListDialogs(Screen[None]):
                 view.poll_soon()
 
         screen = BulkScreen(message.resource, action, message.records, text, context.api, context.session)
-        self.app.push_screen(screen, done)
+        self._screen.app.push_screen(screen, done)
 
     # ------------------------------------------------------------------ files and other programs
 
-    @handles(BatchRequested)
-    def open_batch(self) -> None:
+    def post_file(self) -> None:
+        """Post the transactions of a file."""
         from ledger_tui.screens.batch import BatchScreen
 
-        view, context = self.resource_view, self._view_context
+        view, context = self._navigation.resource_view, self._context
 
         def closed(posted: int | None) -> None:
             if posted:
                 view.show_created(None)
 
         path = view.resource.batch
-        self.app.push_screen(BatchScreen(path, context.api, context.session, context.names), closed)
+        self._screen.app.push_screen(BatchScreen(path, context.api, context.session, context.names), closed)
 
-    @handles(ProgramRequested)
-    def open_program(self, message: ProgramRequested) -> None:
+    def show_in_program(self, message: ProgramRequested) -> None:
+        """Show a record in another program."""
         from ledger_tui.screens.programs import show_in_program
 
-        self._warn(show_in_program(self.app, message.variable, message.record))
+        self._warn(show_in_program(self._screen.app, message.variable, message.record))
+
+    def export(self) -> None:
+        """Write the list, or its marked rows, to a file."""
+        view = self._navigation.view
+        listed = view.resource.list_path(view.record_list.filters) if isinstance(view, ResourceView) else None
+        if not isinstance(view, ResourceView) or listed is None:
+            self._screen.notify("There is no list here to export.")
+            return
+        from ledger_tui.client.export import ExportRequest
+        from ledger_tui.screens.export import ExportScreen
+
+        path, params = listed
+        resource = view.resource
+        file = Path(f"{resource.kind}.csv")
+        names = self._context.names
+        list_ = view.record_list
+        wanted = ExportRequest(
+            path,
+            resource.paging,
+            params,
+            resource.part,
+            file,
+            "csv",
+            names=names,
+            keep=list_.selects,
+            rows=view.marked or None,
+        )
+        narrowed = " ".join(filter(None, (filter_line(list_.filters, resource.filters), list_.text)))
+        what = f"{resource.title}, {literal(narrowed)}" if narrowed else f"All {resource.title.lower()}"
+        total = len(view.window) if view.window.complete else view.window.total
+        if view.marked:
+            what, total = f"{resource.title}, the {len(view.marked):,} marked", len(view.marked)
+        self._screen.app.push_screen(ExportScreen(self._context.api, wanted, what, total), self._exported)
+
+    def _exported(self, sentence: str | None) -> None:
+        if sentence is not None:
+            self._screen.notify(sentence, markup=False)

@@ -51,6 +51,13 @@ class Navigation(Switcher):
         assert isinstance(shown, View)
         return shown
 
+    @property
+    def resource_view(self) -> ResourceView:
+        """The view on screen, which must be a resource's: only those open forms and dialogs of lists."""
+        view = self.view
+        assert isinstance(view, ResourceView)
+        return view
+
     async def go(self, kind: str) -> None:
         """Change to a screen by its key; esc does not lead back from it."""
         if kind != self.view.place.kind:

@@ -1,0 +1,142 @@
+"""Connecting the application to its server: opening, signing in, restarting, and what is read at first."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from textual.app import App
+
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import ClientError
+from ledger_tui.client.lists import fetch_page
+from ledger_tui.config import BadConfig, Profile
+from ledger_tui.messages import NamesLoaded, ServerEnded, ServerFailed, SignInRequested
+from ledger_tui.server_connection import CannotConnect, ServerConnection, SignInNeeded
+from ledger_tui.state.names import AccountNames
+from ledger_tui.state.session import Session
+from ledger_tui.state.text import literal
+from ledger_tui.state.window import Want
+
+if TYPE_CHECKING:
+    from ledger_tui.client.oauth_tokens import OAuthTokenManager
+
+
+class Connecting:
+    """Connects in workers of the application, which gets what happens as messages."""
+
+    def __init__(
+        self, app: App[Any], connection: ServerConnection, api: Api, session: Session, names: AccountNames
+    ) -> None:
+        self._app = app
+        self._connection = connection
+        self._api = api
+        self._session = session
+        self._names = names
+
+    def _work(self, group: str, work: Coroutine[Any, Any, None]) -> None:
+        """Start a worker in place of the one of its group."""
+        self._app.run_worker(work, group=group, exclusive=True, exit_on_error=False)
+
+    # ------------------------------------------------------------------ the server
+
+    def connect(self) -> None:
+        """Connect, or ask to sign in, and read what the first screen needs."""
+        self._work("connect", self._connect())
+
+    async def _connect(self) -> None:
+        try:
+            await self._connection.open()
+        except SignInNeeded:
+            self._app.post_message(SignInRequested())
+            return
+        except CannotConnect as error:
+            self._app.post_message(ServerFailed(str(error)))
+            return
+        if self._connection.own_server:
+            self._work("server", self._watch_server())
+        await self._learn_names()
+        await self._learn_scopes()
+
+    async def _watch_server(self) -> None:
+        sentence = await self._connection.server_ended()
+        if sentence is not None:
+            self._app.post_message(ServerEnded(sentence))
+
+    async def _learn_names(self) -> None:
+        """Read the newest accounts, so that the first transactions show names and currencies at once."""
+        want = Want(0, "page", 0, None)
+        try:
+            page = await fetch_page(self._api, "/v1/accounts", "starting_after", {}, want)
+        except ClientError:
+            return
+        self._names.learn(page.rows)
+        self._app.post_message(NamesLoaded())
+
+    async def _learn_scopes(self) -> None:
+        """Read the credential's scopes, where the server reports them, to know if it may change anything."""
+        with suppress(ClientError):
+            whoami = await self._api.read("/v1/whoami", part="whoami")
+            self._session.saw_scopes(whoami.record.get("scopes"))
+
+    def repair(self, endpoint: str) -> None:
+        """Have a receiver of the demo work again."""
+        self._work("repair", self._repair(endpoint))
+
+    async def _repair(self, endpoint: str) -> None:
+        from ledger_tui.client.receivers import repair
+
+        try:
+            url = await repair(self._api, endpoint)
+        except ClientError as error:
+            self._app.notify(f"Could not repair it: {literal(error)}", severity="error", markup=False)
+        else:
+            self._app.notify(
+                f"Repaired {literal(url)}: what comes now arrives, and s sends again.", markup=False
+            )
+
+    # ------------------------------------------------------------------ signing in
+
+    def sign_in(self, manager: OAuthTokenManager) -> None:
+        """Open the dialog that signs in through the browser."""
+        from ledger_tui.screens.sign_in import SignInScreen
+
+        self._app.push_screen(SignInScreen(manager.app), self._sign_in_closed)
+
+    def _sign_in_closed(self, answer: dict[str, Any] | None) -> None:
+        if answer is not None:
+            self._work("connect", self._use_sign_in(answer))
+
+    async def _use_sign_in(self, answer: dict[str, Any]) -> None:
+        try:
+            await self._connection.signed_in(answer)
+        except ClientError as error:
+            self._app.notify(f"Could not sign in: {literal(error)}", severity="error", markup=False)
+            return
+        await self._learn_names()
+        await self._learn_scopes()
+
+    # ------------------------------------------------------------------ keeping it
+
+    def save(self, name: str, profile: Profile | None) -> None:
+        """Save the server and the key in use as a profile; `profile` is the one in use."""
+
+        def save_off_the_loop() -> None:
+            from ledger_tui.connection_saving import save_connection
+
+            app = self._app
+            try:
+                sentence = save_connection(
+                    name, self._session.url, profile, self._connection.token_manager.key
+                )
+            except (BadConfig, OSError) as error:
+                app.call_from_thread(
+                    app.notify, f"Not saved: {literal(error)}", severity="error", markup=False
+                )
+            else:
+                app.call_from_thread(app.notify, sentence, markup=False)
+
+        self._app.run_worker(
+            save_off_the_loop, group="save", exclusive=True, thread=True, exit_on_error=False
+        )
