@@ -16,8 +16,8 @@ from ledger_engine.database import Prints, weight
 FAULTS_MAX = 10  # one proves the damage; more than ten do not help
 ENTRIES_AT_ONCE = 10_000
 _LARGE = ("transactions", "events")
-# The events that have a body, each looked up in their index, and how many entries that has. With a plus before
-# the column SQLite does not read the index in place of the table, which it does in spite of NOT INDEXED.
+# The events that have a body, each looked up in their index, and how many entries that has. With a plus
+# before the column SQLite does not read the index in place of the table, as it does in spite of NOT INDEXED.
 _EVENTS_ABOUT = """
 SELECT (SELECT count(*) FROM events AS e WHERE +e.body IS NOT NULL AND EXISTS (
             SELECT 1 FROM events AS i INDEXED BY events_about

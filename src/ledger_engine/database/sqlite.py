@@ -11,7 +11,6 @@ import math
 import queue
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +22,8 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.database import Listener, LongWork, T, Work, kept_time, migrations
-from ledger_engine.database.connection import FATAL, close_to_others, code_of, public_error, reason_of
+from ledger_engine.database.committer import CommitFailed, Committer
+from ledger_engine.database.connection import close_to_others, code_of, public_error, reason_of
 from ledger_engine.database.file import DatabaseFile, has_space, probe_read, probe_write
 from ledger_engine.database.group_commit import GroupCommit
 from ledger_engine.database.jobs import Job, Pending, call_soon
@@ -36,7 +36,6 @@ ANSWER_S = 10  # a work of the server that takes longer fails (docs/operations.m
 CHECK_S = 3  # a check that takes longer fails
 CLOSE_S = 20  # the time for the readers, and then for the writer, to finish
 SILENT = "it does not answer"
-CAUTIOUS_GROUPS = 100  # groups that run with savepoints after one in which a work failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,6 @@ class SqliteDatabase:
         self._clock = clock
         self.ids = IdSource()
         self._listeners: list[Listener] = []
-        self._commit_observer: CommitObserver | None = None
         self._loops: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
         # A command waits as long as necessary: whoever runs it can stop it.
         self._answer_s = ANSWER_S if checkpoints else math.inf
@@ -64,8 +62,8 @@ class SqliteDatabase:
         self._lost = False
         self._close_all_s = 0  # if a lock stopped a work: how long to wait for all connections to be closed
         self._seen_version = -1
-        self._cautious_groups = 0
         self._file = DatabaseFile(path, checkpoints=checkpoints)
+        self._committer = Committer(clock, self.ids, self._check_begun)
         self._writer: sqlite3.Connection | None = None
         try:
             self._writer = self._file.connect_writer()
@@ -128,7 +126,7 @@ class SqliteDatabase:
         self._listeners.append(listener)
 
     def observe_commits(self, observer: CommitObserver) -> None:
-        self._commit_observer = observer
+        self._committer.observer = observer
 
     async def close(self) -> None:
         if self._closing:
@@ -223,7 +221,7 @@ class SqliteDatabase:
         topics: set[str] = set()
         try:
             writer = self._sound_writer()
-            topics = self._commit(writer, group)
+            topics = self._committer.commit(writer, group)
             if self._lost:
                 self._check_space(writer)
         except Exception as error:  # of any kind: without this thread nothing would ever be written
@@ -243,69 +241,10 @@ class SqliteDatabase:
         self._file.note_log()
         return self._writer
 
-    def _commit(self, connection: sqlite3.Connection, group: list[Job]) -> set[str]:
-        """Run the works in one transaction and return the topics they announced.
-
-        Raises sqlite3.Error when none of them was committed.
-
-        A savepoint around each work takes a tenth of its time, and most groups have no work that fails. So a
-        group first runs without savepoints; when a work fails, the whole group runs again with them, and so
-        do the next groups for a while. A single work needs none.
-        """
-        if self._cautious_groups == 0 or len(group) == 1:
-            try:
-                return self._run(connection, group, self._run_bare)
-            except _WorkFailed as failed:
-                connection.execute("ROLLBACK")
-                if len(group) == 1:
-                    group[0].error = public_error(failed.reason)
-                    return set()
-                self._cautious_groups = CAUTIOUS_GROUPS
-        self._cautious_groups -= 1
-        return self._run(connection, group, self._run_in_savepoint)
-
-    def _run(
-        self,
-        connection: sqlite3.Connection,
-        group: list[Job],
-        run: Callable[[sqlite3.Connection, SqliteUnit, Job], None],
-    ) -> set[str]:
-        connection.execute("BEGIN IMMEDIATE")
+    def _check_begun(self, connection: sqlite3.Connection) -> None:
+        """Check a transaction that has begun, before its first work."""
         self._file.require_same()  # again, as a restore may have replaced the file while we waited
         self._follow_other_writers(connection)
-        unit = SqliteUnit(connection, self._clock, self.ids)
-        topics: set[str] = set()
-        for job in group:
-            unit.begin_work()
-            run(connection, unit, job)
-            if job.error is None:
-                topics |= unit.topics()
-        began = time.perf_counter()
-        try:
-            connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise _CommitFailed(error) from error
-        if self._commit_observer is not None:
-            self._commit_observer(len(group), time.perf_counter() - began)
-        return topics
-
-    def _run_bare(self, connection: sqlite3.Connection, unit: SqliteUnit, job: Job) -> None:
-        try:
-            job.answer = job.work(unit)
-        except BaseException as error:
-            _require_sound(connection, error)
-            raise _WorkFailed(error) from error
-
-    def _run_in_savepoint(self, connection: sqlite3.Connection, unit: SqliteUnit, job: Job) -> None:
-        connection.execute("SAVEPOINT work")
-        try:
-            job.answer = job.work(unit)
-        except BaseException as error:
-            _require_sound(connection, error)
-            connection.execute("ROLLBACK TO work")
-            job.error = public_error(error)
-            self._cautious_groups = CAUTIOUS_GROUPS
-        connection.execute("RELEASE work")
 
     def _follow_other_writers(self, connection: sqlite3.Connection) -> None:
         """Make sure that this group is dated after everything another process has written."""
@@ -319,8 +258,8 @@ class SqliteDatabase:
 
     def _give_up(self, group: list[Job], error: Exception) -> None:
         """Restore the connection, and set the outcome of every work of the group."""
-        committing = isinstance(error, _CommitFailed)
-        reason = error.reason if isinstance(error, _CommitFailed) else error
+        committing = isinstance(error, CommitFailed)
+        reason = error.reason if isinstance(error, CommitFailed) else error
         self._seen_version = -1
         self._close_writer()
         if (code := code_of(reason)) in CLOSE_CONNECTIONS_S:
@@ -379,29 +318,6 @@ class SqliteDatabase:
                 job.settle()
                 of_loop.pending.remove(job)
             of_loop.group_commit.done()
-
-
-class _CommitFailed(Exception):
-    """A commit failed, though all of it may have reached the disk."""
-
-    def __init__(self, reason: sqlite3.Error) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-class _WorkFailed(Exception):
-    """A work failed, and its changes cannot be separated from those of the others in its group."""
-
-    def __init__(self, reason: BaseException) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-def _require_sound(connection: sqlite3.Connection, error: BaseException) -> None:
-    """Raise sqlite3.Error when the error ended the transaction, rather than only the work."""
-    # A full disk rolls back the whole transaction unasked, including earlier works.
-    if not connection.in_transaction or code_of(error) in FATAL:
-        raise sqlite3.OperationalError(str(error)) from error
 
 
 def open_database(path: Path, clock: Clock, *, checkpoints: bool) -> SqliteDatabase:

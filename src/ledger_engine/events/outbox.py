@@ -203,7 +203,8 @@ def erase_user(unit: Unit, user: str, after: str, limit: int) -> str | None:
     Return the id of the last of these, None when no more follow.
     """
     rows = unit.execute(
-        f"SELECT book, id, body FROM events AS e WHERE object = :user AND body IS NOT NULL AND {_OF_USERS} AND id > :after"
+        "SELECT book, id, body FROM events AS e"
+        f" WHERE object = :user AND body IS NOT NULL AND {_OF_USERS} AND id > :after"
         " ORDER BY id LIMIT :limit",
         {"user": user, "after": after, "limit": limit},
     )

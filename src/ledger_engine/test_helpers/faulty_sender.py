@@ -13,7 +13,7 @@ from functools import partial
 from ledger_engine.core.records import dumps
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
-from ledger_engine.events.webhooks.deliver import AnySender
+from ledger_engine.events.webhooks.sender_process import AnySender
 from ledger_engine.events.webhooks.sending import Job, SendResult
 from ledger_engine.test_helpers.faults import Faults
 

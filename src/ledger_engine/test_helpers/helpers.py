@@ -17,7 +17,7 @@ from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
 from ledger_engine.events import outbox
 from ledger_engine.events.following import Followers
-from ledger_engine.events.webhooks import deliver, endpoints
+from ledger_engine.events.webhooks import endpoints, sender_process
 from ledger_engine.test_helpers import emptying, moving
 from ledger_engine.test_helpers.clock import MovableClock
 from ledger_engine.test_helpers.emptying import Emptied
@@ -58,8 +58,8 @@ class Helpers:
         return _OF[engine]
 
     def make_sender(
-        self, report: deliver.Report, make: deliver.MakeSender = deliver.new_sender
-    ) -> deliver.AnySender:
+        self, report: sender_process.Report, make: sender_process.MakeSender = sender_process.new_sender
+    ) -> sender_process.AnySender:
         """Return a sender of webhooks to whose jobs faults happen."""
         return FaultySender(self._engine, self.faults, make, report)
 

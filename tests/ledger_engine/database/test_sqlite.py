@@ -12,8 +12,9 @@ import pytest
 
 from ledger_engine.core.errors import InvalidRequest, LedgerError, StorageUnavailable
 from ledger_engine.database import Unit, Work
+from ledger_engine.database.committer import CAUTIOUS_GROUPS
 from ledger_engine.database.engine import Engine, open_engine
-from ledger_engine.database.sqlite import CAUTIOUS_GROUPS, WAITING_MAX
+from ledger_engine.database.sqlite import WAITING_MAX
 from tests.ledger_engine.database.conftest import Hold, Seen, note, submit
 from tests.ledger_engine.manual_clock import ManualClock
 

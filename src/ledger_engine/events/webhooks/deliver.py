@@ -14,11 +14,9 @@ import asyncio
 import contextlib
 import logging
 import random
-import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Protocol
 
 from ledger_engine.core.errors import LedgerError, StorageUnavailable
 from ledger_engine.core.settings import WEBHOOK_RETRIES_S
@@ -33,8 +31,8 @@ from ledger_engine.events.webhooks.outgoing import NEVER, Demand, Outgoing, Sent
 from ledger_engine.events.webhooks.recording import GONE, Part, Recording, store
 from ledger_engine.events.webhooks.retry_clock import RetryClock
 from ledger_engine.events.webhooks.sealing import Seal, WrongKey, is_sealed
-from ledger_engine.events.webhooks.sender_process import SenderProcess
-from ledger_engine.events.webhooks.sending import Job, Sender, SendResult
+from ledger_engine.events.webhooks.sender_process import MakeSender, new_sender
+from ledger_engine.events.webhooks.sending import SendResult
 
 JITTER = 0.1  # share of the wait added at random, so that what failed together is retried apart
 POLL_INTERVAL_S = 1.0  # to find what other processes wrote, which wakes nobody here
@@ -48,20 +46,6 @@ RETRY_AFTER_S = 1.0
 RECORDED_AT_ONCE = 200
 
 log = logging.getLogger("ledger_engine.events.webhooks.deliver")
-
-
-class AnySender(Protocol):
-    """A sender, in a process of its own or in this one."""
-
-    @property
-    def is_ready(self) -> bool: ...
-    def submit(self, job: Job) -> None: ...
-    def drop(self, endpoint: str) -> None: ...
-    async def stop(self, grace_s: float) -> None: ...
-
-
-Report = Callable[[SendResult], None]
-MakeSender = Callable[[Report], AnySender]
 
 
 class Deliverer:
@@ -359,13 +343,6 @@ class Deliverer:
             response_body=answer.body,
             retry_in_ms=retry_in_ms,
         )
-
-
-def new_sender(report: Report) -> AnySender:
-    """Return the sender that a server uses; `report` is called once with each result."""
-    if sys.platform == "win32":
-        return Sender(report)  # on Windows asyncio cannot wait for this process's ends of the pipes
-    return SenderProcess(report)
 
 
 def _find(unit: Unit, demands: list[Demand], held_before: int) -> list[tuple[Demand, Feed, list[Retry]]]:

@@ -18,7 +18,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from ledger_engine.core.records import dumps
 from ledger_engine.events.webhooks.sealing import VARIABLE
@@ -35,10 +35,24 @@ _PROGRAM = "from ledger_engine.events.webhooks.sender_process import main; main(
 log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
 
+class AnySender(Protocol):
+    """A sender, in a process of its own or in this one."""
+
+    @property
+    def is_ready(self) -> bool: ...
+    def submit(self, job: Job) -> None: ...
+    def drop(self, endpoint: str) -> None: ...
+    async def stop(self, grace_s: float) -> None: ...
+
+
+Report = Callable[[SendResult], None]
+MakeSender = Callable[[Report], AnySender]
+
+
 class SenderProcess:
     """A Sender in another process. Submit jobs while `is_ready`; `report` is called once with each result."""
 
-    def __init__(self, report: Callable[[SendResult], None]) -> None:
+    def __init__(self, report: Report) -> None:
         self._report = report
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -156,6 +170,13 @@ class Lines:
         *whole, last = b"".join(self._rest), *others
         self._rest = [last]
         return [json.loads(line) for line in whole]
+
+
+def new_sender(report: Report) -> AnySender:
+    """Return the sender that a server uses; `report` is called once with each result."""
+    if sys.platform == "win32":
+        return Sender(report)  # on Windows asyncio cannot wait for this process's ends of the pipes
+    return SenderProcess(report)
 
 
 def main() -> None:
