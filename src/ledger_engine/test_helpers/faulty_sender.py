@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from ledger_engine.core.errors import LedgerError
 from ledger_engine.core.records import dumps
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
@@ -91,7 +92,11 @@ class FaultySender:
             self._report(result)
 
     async def _look_up(self, id: str, endpoint: _Endpoint) -> None:
-        endpoint.owner = await self._engine.read(partial(_owner_of, endpoint=id))
+        try:
+            endpoint.owner = await self._engine.read(partial(_owner_of, endpoint=id))
+        except LedgerError:
+            self.drop(id)  # the deliverer submits its jobs again
+            return
         while endpoint.waiting:
             self._send(endpoint, endpoint.waiting.popleft())
 

@@ -7,10 +7,15 @@ import hmac
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.database.engine import Engine
+from ledger_engine.events.webhooks.sending import Job, SendResult
+from ledger_engine.test_helpers.faults import Faults
+from ledger_engine.test_helpers.faulty_sender import FaultySender
 from tests.helped_server import ROOT, Owned
-from tests.ledger_engine.waiting import looked_until
+from tests.ledger_engine.waiting import looked_until, until
 from tests.receivers import Receiver, receiving
 
 
@@ -118,3 +123,23 @@ async def test_a_deleted_endpoint_leaves_nothing_that_waits(own: Owned) -> None:
         await asyncio.to_thread(own.api.delete, f"/v1/webhook_endpoints/{hook.endpoint['id']}")
         assert (await asyncio.to_thread(own.helper, "reset"))["accounts"] == 1
         assert hook.received() == []
+
+
+async def test_jobs_come_back_when_the_endpoints_project_cannot_be_read() -> None:
+    class Lost:
+        async def read(self, _work: object) -> None:
+            raise StorageUnavailable("the disk is full")
+
+    class Idle:
+        is_ready = True
+
+        def drop(self, _endpoint: str) -> None: ...
+
+        async def stop(self, _grace_s: float) -> None: ...
+
+    results: list[SendResult] = []
+    sender = FaultySender(cast(Engine, Lost()), Faults(), lambda _report: cast(Any, Idle()), results.append)
+    sender.submit(Job(1, "whe_1", True, False, "127.0.0.1", 9, False, "/", [], "{}"))
+    await until(lambda: results)
+    assert results == [SendResult(1, made=False)]
+    await sender.stop(0)
