@@ -6,6 +6,7 @@
 #   make lock    pin the dependencies anew          make clean   remove what can be made again
 #   make dist-all      dist/ledger.pyz for each Python version
 #   make binary        dist/ledger, which needs no Python
+#   make catalogues    write docs/errors.md and docs/events.md from the code
 #   make pictures      draw docs/pictures, the dashboard's screens, and record its tour
 #   make bench-rivals  install what make bench also compares with
 
@@ -27,7 +28,7 @@ venv := .venv
 bin := $(venv)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: run test quick check dist dist-all binary soak bench bench-rivals pictures lock clean runtime dev
+.PHONY: run test quick check dist dist-all binary soak bench bench-rivals catalogues pictures lock clean runtime dev
 
 run: runtime
 	$(bin)/ledger-tui --demo
@@ -80,6 +81,10 @@ bench-rivals: .venv-bench/.made
 		ln -sf ../node/node_modules/.bin/emulate .venv-bench/bin/emulate; \
 	else echo "npm is not installed, so emulate is left out"; fi
 	@touch $@
+
+catalogues: dev
+	$(bin)/python -m tools.error_page
+	$(bin)/python -m tools.event_page
 
 pictures: dev
 	$(bin)/python tools/pictures.py
