@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger_engine.database.backup import look
+from ledger_engine.database.backup import read_copy
 from ledger_engine.database.engine import open_engine
 from ledger_engine.upkeep import audit, backups
 from tests.faults.forking import Done, Forks, can_trace
@@ -75,7 +75,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def postings(file: Path) -> int:
-    report = look(file, audit.verify)
+    report = read_copy(file, audit.verify)
     assert report.fault is None, report.fault
     return report.transactions
 

@@ -79,7 +79,7 @@ def fold(database: Path, target: Path, *, alone: bool) -> int:
     return frames
 
 
-def look(file: Path, work: Work[T]) -> T:
+def read_copy(file: Path, work: Work[T]) -> T:
     """Run a reading work on a file that nobody uses, without changing it. Raises StorageUnavailable."""
     try:
         with closing(open_to_read(file)) as connection:

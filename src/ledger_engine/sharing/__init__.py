@@ -33,7 +33,7 @@ class RateLimits(Protocol):
         """Count one request of `who`; one refused because of its burst does not count for the minute."""
         ...
 
-    async def look(self, who: str, per_minute: int) -> Verdict:
+    async def peek(self, who: str, per_minute: int) -> Verdict:
         """Return the verdict without counting, for requests that are never refused."""
         ...
 

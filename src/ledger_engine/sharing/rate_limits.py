@@ -51,7 +51,7 @@ class Windows:
             return Verdict(per_minute, 0, reset, wait=1)
         return Verdict(per_minute, per_minute - self._minute.add(who, now), reset)
 
-    async def look(self, who: str, per_minute: int) -> Verdict:
+    async def peek(self, who: str, per_minute: int) -> Verdict:
         """Return the verdict without counting, for requests that are never refused."""
         now = int(self._wall_clock())
         return Verdict(per_minute, max(0, per_minute - self._minute.used(who, now)), end_of_minute(now))

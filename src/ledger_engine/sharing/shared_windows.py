@@ -78,7 +78,7 @@ class SharedWindows:
             return Verdict(per_minute, 0, reset, wait=1)
         return Verdict(per_minute, per_minute - in_minute, reset)
 
-    async def look(self, who: str, per_minute: int) -> Verdict:
+    async def peek(self, who: str, per_minute: int) -> Verdict:
         """Return the verdict without counting, for requests that are never refused."""
         name = self._name_of(who)
         bucket = _bucket_of(name)

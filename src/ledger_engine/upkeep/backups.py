@@ -49,7 +49,7 @@ def back_up(database: Path, target: Path, *, overwrite: bool = False) -> Report:
     with work_folder(target.parent) as folder:
         copy = folder / target.name
         backup.copy(database, copy)
-        report = _proven(database, backup.look(copy, audit.verify))
+        report = _proven(database, backup.read_copy(copy, audit.verify))
         _put_in_place(copy, target, overwrite=overwrite)
     return report
 
@@ -102,7 +102,7 @@ def recover(database: Path, target: Path) -> Recovered:
             copy = folder / target.name
             doubt = None if alone else why_not_its_own(database, log)
             frames = backup.fold(database, copy, alone=alone)
-            report = _proven(log_file(database), backup.look(copy, audit.verify))
+            report = _proven(log_file(database), backup.read_copy(copy, audit.verify))
             _put_in_place(copy, target, overwrite=False)
         return Recovered(report, doubt, max(0, log.frames - frames))
     finally:

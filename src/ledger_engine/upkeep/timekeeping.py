@@ -96,7 +96,7 @@ class Timekeeper:
             await asyncio.gather(self._task, return_exceptions=True)
             await self._keep_if_possible()
 
-    async def look(self) -> None:
+    async def compare_clocks(self) -> None:
         """Compare the machine's clock with the time that passed, and trust it once they agree long enough."""
         machine, passed = self._engine.clock.machine(), self._passed()
         if abs(machine - self._machine - (passed - self._looked_at)) > UNEVEN_MS:
@@ -116,7 +116,7 @@ class Timekeeper:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(POLL_INTERVAL_S)
-            await self.look()
+            await self.compare_clocks()
 
     async def _keep_if_possible(self) -> None:
         self._kept_at = self._passed()

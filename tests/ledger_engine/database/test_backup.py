@@ -9,7 +9,7 @@ import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.database import backup
-from ledger_engine.database.backup import look, put_in_place
+from ledger_engine.database.backup import put_in_place, read_copy
 from tests.made_once import put_empty_ledger
 
 
@@ -52,9 +52,9 @@ def test_a_log_beside_either_name_is_never_taken_for_that_of_the_other_file(
 def test_what_goes_wrong_in_a_file_that_is_up_to_date_is_not_put_down_to_its_age(tmp_path: Path) -> None:
     ledger = put_empty_ledger(tmp_path / "ledger.db")
     with pytest.raises(StorageUnavailable, match="no such table: nowhere"):
-        look(ledger, lambda unit: unit.execute("SELECT * FROM nowhere"))
+        read_copy(ledger, lambda unit: unit.execute("SELECT * FROM nowhere"))
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(StorageUnavailable, match=r"there is no file .*none\.db"):
-        look(tmp_path / "none.db", lambda unit: unit.execute("SELECT 1"))
+        read_copy(tmp_path / "none.db", lambda unit: unit.execute("SELECT 1"))

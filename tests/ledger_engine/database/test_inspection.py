@@ -14,7 +14,7 @@ import pytest
 from ledger_engine.access import projects
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit, inspection
-from ledger_engine.database.backup import look
+from ledger_engine.database.backup import read_copy
 from ledger_engine.database.engine import open_engine
 from ledger_engine.ledger import accounts, transactions, users
 from ledger_engine.ledger.transactions import NewTransaction
@@ -79,8 +79,8 @@ CHANGES = {
 @pytest.mark.parametrize("index", CHANGES)
 def test_a_row_that_is_not_as_in_its_index_is_found_and_named(ledger: Path, index: str) -> None:
     change_beside_index(ledger, index, f"UPDATE transactions SET {CHANGES[index]}")
-    assert look(ledger, lambda unit: unit.inspect(thorough=False)) == [], "the quick check leaves it out"
-    fault = look(ledger, audit.verify).fault
+    assert read_copy(ledger, lambda unit: unit.inspect(thorough=False)) == [], "the quick check leaves it out"
+    fault = read_copy(ledger, audit.verify).fault
     assert fault is not None
     assert fault.check == checks.SOUND
     assert f"missing from index {index}" in fault.message
@@ -90,7 +90,7 @@ def test_a_row_that_is_not_as_in_its_index_is_found_and_named(ledger: Path, inde
 def test_an_event_that_is_not_as_in_its_index_is_found(ledger: Path, type: str) -> None:
     of_one = f"(SELECT min(id) FROM events WHERE type = '{type}')"
     change_beside_index(ledger, "events_about", f"UPDATE events SET object = 'x' WHERE id = {of_one}")
-    (sentence,) = look(ledger, lambda unit: unit.inspect(thorough=False))
+    (sentence,) = read_copy(ledger, lambda unit: unit.inspect(thorough=False))
     assert "missing from index events_about" in sentence
 
 
@@ -98,7 +98,7 @@ def test_an_entry_without_a_transaction_is_found(ledger: Path) -> None:
     change_beside_index(
         ledger, "transactions_by_type", f"DELETE FROM transactions WHERE id = {LAST.format('true')}"
     )
-    fault = look(ledger, audit.verify).fault
+    fault = read_copy(ledger, audit.verify).fault
     assert fault is not None
     assert "transactions_by_type" in fault.message
 
@@ -123,7 +123,7 @@ def test_rows_and_entries_in_a_wrong_order_are_found(ledger: Path) -> None:
         if b"txn_" in page:
             tried += 1
             ledger.write_bytes(data)
-            fault = look(ledger, audit.verify).fault
+            fault = read_copy(ledger, audit.verify).fault
             assert fault is not None, page
             assert fault.check == checks.SOUND
     assert tried == 7, "the table, its five indexes, and the events"
@@ -133,18 +133,18 @@ def test_a_row_of_no_book_is_found(ledger: Path) -> None:
     for table in ("events", "transactions"):
         with closing(sqlite3.connect(ledger)) as connection, connection:
             connection.execute(f"UPDATE {table} SET book = 99 WHERE id = (SELECT max(id) FROM {table})")
-        fault = look(ledger, audit.verify).fault
+        fault = read_copy(ledger, audit.verify).fault
         assert fault is not None
         assert fault.message == f"The file is damaged: a row of {table} refers to a missing row of books."
 
 
 def test_the_indexes_are_the_same_read_in_parts(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once = look(ledger, lambda unit: unit.prints(lambda rows: None))
+    at_once = read_copy(ledger, lambda unit: unit.prints(lambda rows: None))
     assert at_once is not None
     monkeypatch.setattr(inspection, "ENTRIES_AT_ONCE", 3)
     told: list[int] = []
-    assert look(ledger, lambda unit: unit.prints(told.append)) == at_once
-    assert sum(told) == 3 * look(ledger, audit.count_transactions)
+    assert read_copy(ledger, lambda unit: unit.prints(told.append)) == at_once
+    assert sum(told) == 3 * read_copy(ledger, audit.count_transactions)
 
 
 def test_the_indexes_are_read_without_the_table_or_sorting(ledger: Path) -> None:

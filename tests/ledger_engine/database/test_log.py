@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.database.backup import copy, look
+from ledger_engine.database.backup import copy, read_copy
 from ledger_engine.database.engine import open_engine
 from ledger_engine.database.log import read_log, why_not_its_own
 from ledger_engine.upkeep import audit
@@ -112,7 +112,7 @@ def test_a_log_beside_a_file_that_is_not_its_own_is_refused_by_every_way_in(
     for enter in (
         lambda: open_engine(ledger, serving=True),
         lambda: open_engine(ledger),
-        lambda: look(ledger, audit.verify),
+        lambda: read_copy(ledger, audit.verify),
     ):
         with pytest.raises(StorageUnavailable, match="ledger-engine recover FILE"):
             enter()

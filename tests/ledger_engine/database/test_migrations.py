@@ -13,7 +13,7 @@ from sqlite_utils.migrations import Migrations
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.database import migrations
-from ledger_engine.database.backup import look
+from ledger_engine.database.backup import read_copy
 from ledger_engine.database.engine import open_engine
 from ledger_engine.upkeep import audit
 
@@ -121,7 +121,7 @@ def test_a_file_from_before_books_keeps_every_row(
     assert connection.execute("SELECT count(*) FROM books").fetchone() == (4,)
     assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    assert look(tmp_path / "ledger.db", audit.verify).fault is None
+    assert read_copy(tmp_path / "ledger.db", audit.verify).fault is None
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(

@@ -14,7 +14,7 @@ from ledger_engine.access import projects
 from ledger_engine.access.projects import Project
 from ledger_engine.core.errors import Conflict
 from ledger_engine.database import Unit
-from ledger_engine.database.backup import look
+from ledger_engine.database.backup import read_copy
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.lock import lock_file
 from ledger_engine.seeding import turns, whole
@@ -115,7 +115,7 @@ async def test_a_new_ledger_has_its_name_only_when_it_is_complete(tmp_path: Path
     _, made = await load_data_set(*given, is_new=True)
     assert set(seen) == {False}
     assert [each.name for each in path.parent.iterdir()] == ["ledger.db"]
-    assert look(path, audit.count_transactions) == made["transactions"]
+    assert read_copy(path, audit.count_transactions) == made["transactions"]
     with pytest.raises(Conflict, match="created in the meantime"):
         await load_data_set(*given, is_new=True)
 

@@ -114,8 +114,8 @@ async def test_callers_do_not_use_up_each_others_windows(windows: RateLimits) ->
 
 async def test_a_look_counts_nothing(windows: RateLimits) -> None:
     await windows.count("key_1", 60, 10)
-    assert [(await windows.look("key_1", 60)).remaining for _ in range(3)] == [59, 59, 59]
-    assert (await windows.look("key_2", 60)).remaining == 60
+    assert [(await windows.peek("key_1", 60)).remaining for _ in range(3)] == [59, 59, 59]
+    assert (await windows.peek("key_2", 60)).remaining == 60
 
 
 async def test_a_wall_clock_that_is_set_back_starts_a_window(windows: RateLimits, wall: Wall) -> None:

@@ -55,7 +55,7 @@ async def test_no_request_is_lost_when_processes_count_at_the_same_time(memory: 
     for process in [started(_COUNTS, memory, "5000") for _ in range(2)]:
         assert process.communicate()[0] == ""
         assert process.returncode == 0
-    assert (await SharedWindows(memory, lambda: AT).look("key_1", MANY)).remaining == MANY - 10_000
+    assert (await SharedWindows(memory, lambda: AT).peek("key_1", MANY)).remaining == MANY - 10_000
 
 
 @pytest.mark.process

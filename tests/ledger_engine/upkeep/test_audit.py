@@ -14,7 +14,7 @@ import pytest
 from ledger_engine.access import projects
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.database import Unit
-from ledger_engine.database.backup import look
+from ledger_engine.database.backup import read_copy
 from ledger_engine.database.engine import open_engine
 from ledger_engine.seeding import seed_files
 from ledger_engine.seeding.loading import Progress, load
@@ -59,7 +59,7 @@ def spoil(path: Path, sql: str) -> None:
 
 
 def verified(path: Path) -> Report:
-    return look(path, audit.verify)
+    return read_copy(path, audit.verify)
 
 
 def complaint(path: Path) -> str:
@@ -323,7 +323,7 @@ def test_every_check_of_the_audit_can_fail() -> None:
 def test_the_books_are_summed_apart_from_the_settlements(ledger: Path) -> None:
     spoil(ledger, "UPDATE settlements SET balance = balance + 7 WHERE currency = 'EUR'")
     (check,) = [check for check in checks.CHECKS if check.name == "the books sum to zero"]
-    (row,) = look(ledger, lambda unit: unit.execute(check.sql))
+    (row,) = read_copy(ledger, lambda unit: unit.execute(check.sql))
     assert (row["currency"], row["total"]) == ("EUR", 7)
 
 

@@ -18,7 +18,7 @@ from ledger_engine.access import projects
 from ledger_engine.core.errors import Conflict, LedgerError, StorageUnavailable
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import migrations
-from ledger_engine.database.backup import look
+from ledger_engine.database.backup import read_copy
 from ledger_engine.database.engine import open_engine
 from ledger_engine.database.lock import ServingLock
 from ledger_engine.database.work_folder import work_folder
@@ -83,7 +83,7 @@ def load_on(path: Path) -> Iterator[None]:
 
 
 def posted(path: Path) -> int:
-    return look(path, audit.verify).transactions
+    return read_copy(path, audit.verify).transactions
 
 
 def has_grown(path: Path, before: int) -> bool:
@@ -96,7 +96,7 @@ def test_a_backup_is_one_private_file_that_verifies(ledger: Path, tmp_path: Path
     assert (report.fault, report.transactions) == (None, 20)
     assert target.stat().st_mode & 0o777 == 0o600
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.db", "data"]
-    assert look(target, audit.verify) == report
+    assert read_copy(target, audit.verify) == report
 
 
 def test_a_backup_under_load_is_whole_and_the_load_goes_on(ledger: Path, tmp_path: Path, soak: int) -> None:
@@ -107,7 +107,7 @@ def test_a_backup_under_load_is_whole_and_the_load_goes_on(ledger: Path, tmp_pat
             report = backups.back_up(ledger, tmp_path / f"{round}.db")
             assert report.fault is None
             assert before <= report.transactions <= posted(ledger)
-    assert look(ledger, audit.verify).fault is None
+    assert read_copy(ledger, audit.verify).fault is None
 
 
 def test_what_is_only_in_the_write_ahead_log_is_in_the_backup_too(ledger: Path, tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_a_file_of_a_newer_version_is_neither_verified_nor_backed_up(ledger: Pat
             "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('ledger', 'm998', '')"
         )
     with pytest.raises(StorageUnavailable, match="newer version"):
-        look(ledger, audit.verify)
+        read_copy(ledger, audit.verify)
     with pytest.raises(StorageUnavailable, match="newer version"):
         backups.back_up(ledger, tmp_path / "copy.db")
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
@@ -229,12 +229,12 @@ def test_of_a_file_of_an_older_version_it_is_said_what_brings_it_up_to_date(
         migrations.apply(connection)
     whole = older.read_bytes()
     with pytest.raises(StorageUnavailable, match="older version"):
-        look(older, audit.verify)
+        read_copy(older, audit.verify)
     with pytest.raises(StorageUnavailable, match="`ledger-engine projects list`"):
         backups.back_up(older, tmp_path / "copy.db")
     assert older.read_bytes() == whole
     assert run_command(older, "projects", "list").exit_code == 0
-    assert look(older, audit.verify).fault is None
+    assert read_copy(older, audit.verify).fault is None
     assert backups.back_up(older, tmp_path / "copy.db").fault is None
 
 
@@ -245,7 +245,7 @@ def test_a_restored_ledger_is_as_it_was_and_goes_on(ledger: Path, tmp_path: Path
     assert restored.report.transactions == posted(ledger) == 20
     assert ledger.stat().st_mode & 0o777 == 0o600
     asyncio.run(post(ledger, 2))
-    assert look(ledger, audit.verify).fault is None
+    assert read_copy(ledger, audit.verify).fault is None
     assert posted(ledger) == 22
 
 

@@ -15,7 +15,7 @@ from ledger_engine.access import projects
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import T, Unit, Work
-from ledger_engine.database.backup import look
+from ledger_engine.database.backup import read_copy
 from ledger_engine.database.engine import open_engine
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.transactions import NewTransaction, Transaction
@@ -63,7 +63,7 @@ def prove(path: Path, since: Point | None = None) -> tuple[Report, Point | None]
 
         return audit.verify_all(start) if since is None else audit.verify_since(start, since)
 
-    return look(path, work)
+    return read_copy(path, work)
 
 
 def proven(path: Path) -> Point:

@@ -75,7 +75,7 @@ class Serving:
     async def run_evenly(self, milliseconds: int) -> None:
         for _ in range(10):
             self.machine.run(milliseconds // 10)
-            await self.timekeeper.look()
+            await self.timekeeper.compare_clocks()
 
 
 @asynccontextmanager
@@ -149,7 +149,7 @@ async def test_an_hour_of_even_running_makes_a_clock_trusted(tmp_path: Path, mac
         assert server.engine.notice is not None
         assert server.timekeeper.now() == START + HOUR - 10
         machine.shows += HOUR  # somebody sets it: the hour begins anew
-        await server.timekeeper.look()
+        await server.timekeeper.compare_clocks()
         await server.run_evenly(HOUR - 10)
         assert server.engine.notice is not None
         await server.run_evenly(10)
@@ -165,7 +165,7 @@ async def test_a_clock_that_is_set_right_while_the_server_waits_is_trusted(
     machine.shows += 400 * DAY
     async with serving(tmp_path, machine) as server:
         machine.shows -= 400 * DAY
-        await server.timekeeper.look()
+        await server.timekeeper.compare_clocks()
         assert server.engine.notice is None
         assert server.timekeeper.now() == machine.shows
 
@@ -303,7 +303,7 @@ async def test_while_the_clock_is_not_trusted_new_events_leave_at_once_and_earli
             await until(lambda: receiver.received[-1].event == new)
             assert len(receiver.received) == 209
             receiver.behave = answering()
-            await server.timekeeper.look()
+            await server.timekeeper.compare_clocks()
             assert server.engine.notice is None, "it has run evenly for an hour"
             for count in range(210, 215):
                 await receiver.until_received(count)

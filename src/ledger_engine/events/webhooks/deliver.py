@@ -28,7 +28,7 @@ from ledger_engine.events.webhooks.addresses import parse_url
 from ledger_engine.events.webhooks.attempts import Feed, Outcome, Retry
 from ledger_engine.events.webhooks.endpoints import Subscription
 from ledger_engine.events.webhooks.outgoing import NEVER, Demand, Outgoing, Sent
-from ledger_engine.events.webhooks.recording import GONE, Part, Recording, store
+from ledger_engine.events.webhooks.recording import GONE, OutcomeBatch, Recording, store
 from ledger_engine.events.webhooks.retry_clock import RetryClock
 from ledger_engine.events.webhooks.sealing import Seal, WrongKey, is_sealed
 from ledger_engine.events.webhooks.sender_process import MakeSender, new_sender
@@ -271,7 +271,9 @@ class Deliverer:
             if not outgoing.drains and not outgoing.firsts and outgoing.read_to != outgoing.cursor
         }
         if moved:
-            await self._engine.write(partial(store, part=Part([], moved), now=self._clock.followed_to))
+            await self._engine.write(
+                partial(store, batch=OutcomeBatch([], moved), now=self._clock.followed_to)
+            )
             for id, cursor in moved.items():
                 self._outgoing[id].recorded_to(cursor)
 

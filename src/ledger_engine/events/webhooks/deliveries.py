@@ -25,7 +25,7 @@ _FAILED = "(status = 'failed' OR (status = 'pending' AND retries > 0))"
 SHOWN_MAX = 4096  # bytes of a body that are stored and shown (docs/decisions.md#events-list)
 
 
-class Part(TypedDict):
+class HttpMessage(TypedDict):
     # One side of an exchange, with the first 4 KB of its body.
     headers: dict[str, str]
     body: str | None
@@ -40,8 +40,8 @@ class Attempt(TypedDict):
     status: int | None
     error: str | None
     latency_ms: int
-    request: Part
-    response: Part | None
+    request: HttpMessage
+    response: HttpMessage | None
 
 
 class Failed(NamedTuple):
@@ -221,7 +221,7 @@ def _fill(unit: Unit, tenant: Tenant, deliveries: list[Delivery]) -> None:
 
 
 def _attempt(row: Row, body: str | None) -> Attempt:
-    response: Part | None = None
+    response: HttpMessage | None = None
     if row["response_headers"] is not None:
         response = {"headers": _by_name(row["response_headers"]), "body": row["response_body"]}
     return {

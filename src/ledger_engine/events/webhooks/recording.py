@@ -22,25 +22,28 @@ log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Outcomes, and the cursors of their endpoints. A `bare` part is recorded without the exchange."""
+class OutcomeBatch:
+    """Outcomes, and the cursors of their endpoints. A `bare` batch is recorded without the exchange."""
 
     outcomes: list[Outcome]
     cursors: dict[str, str]
     bare: bool = False
 
-    def smaller(self) -> list[Part]:
-        """Return this part split into smaller ones, the cursors last; empty when it cannot be split."""
+    def smaller(self) -> list[OutcomeBatch]:
+        """Return this batch split into smaller ones, the cursors last; empty when it cannot be split."""
         by_endpoint = [
-            Part([outcome for outcome in self.outcomes if outcome.endpoint == id], {id: cursor})
+            OutcomeBatch([outcome for outcome in self.outcomes if outcome.endpoint == id], {id: cursor})
             for id, cursor in self.cursors.items()
         ]
         if len(by_endpoint) > 1:
             return by_endpoint
         if self.outcomes and (self.cursors or len(self.outcomes) > 1):
-            return [*(Part([outcome], {}) for outcome in self.outcomes), Part([], self.cursors)]
+            return [
+                *(OutcomeBatch([outcome], {}) for outcome in self.outcomes),
+                OutcomeBatch([], self.cursors),
+            ]
         if self.outcomes and not self.bare:
-            return [Part([_without_exchange(self.outcomes[0])], {}, bare=True)]
+            return [OutcomeBatch([_without_exchange(self.outcomes[0])], {}, bare=True)]
         return []
 
 
@@ -49,7 +52,7 @@ class Recording:
 
     def __init__(self, engine: Engine, outcomes: list[Outcome], cursors: dict[str, str]) -> None:
         self._engine = engine
-        self._parts = [Part(outcomes, cursors)]
+        self._batches = [OutcomeBatch(outcomes, cursors)]
         self._recorded_at: dict[tuple[str, str], int] = {}  # by endpoint and event
 
     async def run(self, now: int) -> None:
@@ -57,19 +60,19 @@ class Recording:
 
         Raises StorageUnavailable.
         """
-        while self._parts:
-            part = self._parts[0]
+        while self._batches:
+            batch = self._batches[0]
             try:
-                await self._engine.write(partial(store, part=part, now=now))
-                self._parts[:1] = []
-                self._recorded_at |= {(each.endpoint, each.event): now for each in part.outcomes}
+                await self._engine.write(partial(store, batch=batch, now=now))
+                self._batches[:1] = []
+                self._recorded_at |= {(each.endpoint, each.event): now for each in batch.outcomes}
             except StorageUnavailable:
                 raise
             except Exception:
-                smaller = part.smaller()
-                self._parts[:1] = smaller
+                smaller = batch.smaller()
+                self._batches[:1] = smaller
                 if not smaller:
-                    self._give_up(part)
+                    self._give_up(batch)
 
     def is_given_up(self, outcome: Outcome) -> bool:
         """Return whether the outcome cannot be recorded; for after `run`."""
@@ -81,21 +84,21 @@ class Recording:
             return None
         return self._recorded_at[outcome.endpoint, outcome.event] + outcome.retry_in_ms
 
-    def _give_up(self, part: Part) -> None:
-        for outcome in part.outcomes:
+    def _give_up(self, batch: OutcomeBatch) -> None:
+        for outcome in batch.outcomes:
             log.exception("the attempt to send %s to %s cannot be recorded", outcome.event, outcome.endpoint)
-        for endpoint in part.cursors:
+        for endpoint in batch.cursors:
             log.exception("the cursor of %s cannot be recorded", endpoint)
 
 
-def store(unit: Unit, part: Part, now: int) -> None:
+def store(unit: Unit, batch: OutcomeBatch, now: int) -> None:
     """Record the outcomes and the cursors, and disable endpoints where that follows."""
-    attempts.record(unit, part.outcomes, now)
-    for id, cursor in part.cursors.items():
+    attempts.record(unit, batch.outcomes, now)
+    for id, cursor in batch.cursors.items():
         endpoints.advance(unit, id, cursor)
-    attempted = {outcome.endpoint for outcome in part.outcomes}
-    succeeded = {outcome.endpoint for outcome in part.outcomes if outcome.error is None}
-    gone = {outcome.endpoint for outcome in part.outcomes if outcome.status == GONE}
+    attempted = {outcome.endpoint for outcome in batch.outcomes}
+    succeeded = {outcome.endpoint for outcome in batch.outcomes if outcome.error is None}
+    gone = {outcome.endpoint for outcome in batch.outcomes if outcome.status == GONE}
     for id in attempted:
         endpoints.note_outcomes(unit, id, now, any_succeeded=id in succeeded, gone=id in gone)
 

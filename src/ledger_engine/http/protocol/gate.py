@@ -228,7 +228,7 @@ class Gate:
     async def _count(self, scope: AsgiScope, caller: Credential | LedgerError, *, only_look: bool) -> Verdict:
         address = _address(scope)
         if only_look:
-            return await self._rate_limits.look(f"address/{address}", PLANS["free"].requests_per_minute)
+            return await self._rate_limits.peek(f"address/{address}", PLANS["free"].requests_per_minute)
         if scope["path"] in SIGN_IN_PATHS:
             limit = self._auth_rate_limit
             return await self._rate_limits.count(f"auth/{address}", limit.per_minute, limit.per_second)
@@ -243,7 +243,7 @@ class Gate:
             who, per_minute, per_second = f"address/{address}", free.requests_per_minute, free.burst
         # While the storage is lost, answer so without counting: retries would turn that answer into a 429.
         if scope["path"] == HEALTH or isinstance(caller, StorageUnavailable):
-            return await self._rate_limits.look(who, per_minute)
+            return await self._rate_limits.peek(who, per_minute)
         return await self._rate_limits.count(who, per_minute, per_second)
 
 

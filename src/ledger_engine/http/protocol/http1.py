@@ -19,8 +19,8 @@ from ledger_engine.http.protocol.asgi import WHOLE_ANSWERS, Asgi
 from ledger_engine.http.protocol.connections import Connections
 from ledger_engine.http.protocol.exchange import Exchange
 from ledger_engine.http.protocol.framing import (
+    ANONYMOUS_CHUNKS_MAX,
     CHUNKS_MAX,
-    STRANGERS_CHUNKS_MAX,
     BadFraming,
     Chunked,
     Sized,
@@ -210,7 +210,7 @@ class Http1(TcpConnection):
         exchange, body = self._exchange, self._body
         if exchange is None or body is None:
             return
-        most = CHUNKS_MAX if exchange.may_be_large else STRANGERS_CHUNKS_MAX
+        most = CHUNKS_MAX if exchange.may_be_large else ANONYMOUS_CHUNKS_MAX
         try:
             rest = body.take(data, exchange.parts, most)
         except BadFraming as error:
