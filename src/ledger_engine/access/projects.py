@@ -96,10 +96,10 @@ def limits_of(plan: str, rate_limit: int | None, burst: int | None) -> Plan:
 # The local administrator's functions
 
 
-def create(unit: Unit, new: NewProject) -> Project:
-    """Create a project."""
+def create(unit: Unit, new: NewProject, id: str | None = None) -> Project:
+    """Create a project, with a new id unless one is given."""
     project = Project(
-        id=unit.new_id("prj"),
+        id=id or unit.new_id("prj"),
         name=new.name,
         plan=new.plan,
         rate_limit=new.rate_limit,

@@ -11,6 +11,7 @@ from ledger_engine.cli import (
     keys,
     listen,
     projects,
+    pull,
     serve,
     users,
     verify,
@@ -36,6 +37,7 @@ main.add_command(webhooks.webhooks)
 main.add_command(events.events)
 main.add_command(listen.listen)
 main.add_command(data.seed)
+main.add_command(pull.pull)
 main.add_command(verify.verify)
 main.add_command(data.backup)
 main.add_command(data.restore)

@@ -67,6 +67,8 @@ def verify(since: Path | None, save: Path | None, database: Path, as_json: bool)
     elif report.fault is None:
         after = "" if point is None else f", of which those until {point.at} were proven before"
         say(f"The books are correct: {counts(report)}{after}.")
+        if report.copy_of is not None:
+            say(f"This ledger is {report.copy_of}.")
     if report.fault is not None:
         raise click.ClickException(report.fault.message)
 

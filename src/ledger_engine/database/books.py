@@ -7,6 +7,10 @@ their book instead, which is small. All conditions take the parameters `:project
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from ledger_engine.core.clock import iso
+from ledger_engine.core.errors import PermissionDenied
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 
@@ -16,12 +20,49 @@ OF_BOOK = f"book = {BOOK}"
 _WITH_BOOK = ("transactions", "events")
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The server that a book is a copy of. `pulled_at` is None until the first pull is complete."""
+
+    url: str
+    project: str
+    livemode: bool
+    pulled_at: int | None
+
+    def told(self) -> str:
+        """Return what the copy is of, in words."""
+        if self.pulled_at is None:
+            return f"a copy of {self.url}, not yet complete"
+        return f"a copy of {self.url} as of {iso(self.pulled_at)}"
+
+
 def number_of(unit: Unit, tenant: Tenant) -> int:
-    """Return the number of the tenant's book."""
-    row = unit.first(f"SELECT book FROM books WHERE {OF_TENANT}", tenant.bind())
+    """Return the number of the tenant's book, to be written to. Raises PermissionDenied for a copy."""
+    row = unit.first(f"SELECT book, copy_of FROM books WHERE {OF_TENANT}", tenant.bind())
     assert row is not None, "a project is made with its books"
+    if row["copy_of"] is not None:
+        raise PermissionDenied(
+            "read_only",
+            f"This ledger is a copy of {row['copy_of']} and cannot be changed: change it there, and pull.",
+        )
     number: int = row["book"]
     return number
+
+
+def require_own(unit: Unit, tenant: Tenant) -> None:
+    """Raise PermissionDenied when the tenant's book is a copy, for works that record no event."""
+    number_of(unit, tenant)
+
+
+def source(unit: Unit) -> Source | None:
+    """Return what this ledger is a copy of; None for one of its own."""
+    row = unit.first(
+        "SELECT b.copy_of, b.project, b.livemode, p.pulled_at FROM books AS b"
+        " LEFT JOIN pulls AS p ON p.book = b.book WHERE b.copy_of > '' LIMIT 1"
+    )
+    if row is None:
+        return None
+    return Source(row["copy_of"], row["project"], bool(row["livemode"]), row["pulled_at"])
 
 
 def condition_on(table: str) -> str:

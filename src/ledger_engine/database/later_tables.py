@@ -263,3 +263,36 @@ DROP INDEX orders_by_user;
 CREATE INDEX orders_by_user ON orders (user_id, id)
 """,
     )
+
+
+@ledger()
+def m018_copies_of_other_servers(database: Database) -> None:
+    # A book that `pull` fills is read-only and names its source. `pulled` has the records that were read and
+    # not yet applied, so that an interrupted pull goes on where it was (`ledger_engine.pulling`).
+    tables.run(
+        database,
+        """
+ALTER TABLE books ADD COLUMN copy_of TEXT;
+CREATE UNIQUE INDEX books_copied ON books (copy_of) WHERE copy_of IS NOT NULL;
+CREATE TABLE pulls (
+    book INTEGER PRIMARY KEY REFERENCES books (book),
+    source_project TEXT,
+    pulled_at INTEGER
+) STRICT;
+CREATE TABLE pull_lists (
+    book INTEGER NOT NULL REFERENCES books (book),
+    kind TEXT NOT NULL,
+    until TEXT NOT NULL,
+    cursor TEXT NOT NULL,
+    done INTEGER NOT NULL DEFAULT 0 CHECK (done IN (0, 1)),
+    PRIMARY KEY (book, kind)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE pulled (
+    book INTEGER NOT NULL REFERENCES books (book),
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL,
+    record TEXT NOT NULL,
+    PRIMARY KEY (book, kind, id)
+) STRICT, WITHOUT ROWID
+""",
+    )

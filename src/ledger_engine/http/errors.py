@@ -102,7 +102,10 @@ CODES: dict[int, tuple[str, tuple[str, ...]]] = {
         "authentication_error",
         ("missing_credential", "invalid_credential", "expired_credential", "revoked_credential"),
     ),
-    403: ("permission_error", ("missing_scope", "missing_role", "missing_live_key", "quota_exceeded")),
+    403: (
+        "permission_error",
+        ("missing_scope", "missing_role", "missing_live_key", "quota_exceeded", "read_only"),
+    ),
     404: ("not_found", ("not_found",)),
     405: ("invalid_request", ("method_not_allowed",)),
     408: ("invalid_request", ("invalid_value",)),

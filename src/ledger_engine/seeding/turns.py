@@ -27,7 +27,7 @@ from ledger_engine.access.projects import NewProject, Project
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit
+from ledger_engine.database import Unit, books
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.seeding import loading
 from ledger_engine.seeding.entries import DataSet
@@ -156,9 +156,13 @@ async def opened(database: Path) -> AsyncIterator[Engine]:
 
 
 def look(unit: Unit, find_project: FindProject, data_set: DataSet, steps: int) -> Load:
-    """Return what is to be loaded: the whole data set or the rest. Raises Conflict when it cannot be."""
+    """Return what is to be loaded: the whole data set or the rest. Raises Conflict when it cannot be.
+
+    Raises PermissionDenied when the project is a copy of another server.
+    """
     project = find_project(unit)
     tenant = loading.tenant_of(project)
+    books.require_own(unit, tenant)
     row = unit.first(
         "SELECT * FROM seeds WHERE project = :project AND name = :name",
         {"project": project.id, "name": data_set.name},

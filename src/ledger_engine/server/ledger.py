@@ -17,7 +17,7 @@ from ledger_engine.core.errors import Conflict
 from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.core.settings import BadSettings, ServeSettings, make_folder
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit
+from ledger_engine.database import Unit, books
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.server.listening import in_url
@@ -62,7 +62,9 @@ async def credential(engine: Engine, settings: ServeSettings) -> AsyncIterator[s
     It is the first key of a new project, or an embedded dashboard's, which is revoked at the end. The key of
     the settings is known, and so is not shown. Raises BadSettings when that one cannot be had.
     """
-    value = api_keys.new_value(livemode=False)
+    # A copy of another server has one mode only.
+    copied = await engine.read(books.source)
+    value = api_keys.new_value(livemode=settings.embedded and copied is not None and copied.livemode)
     try:
         shown = await engine.write(partial(_make_key, value=value, settings=settings))
     except Conflict as error:
@@ -164,6 +166,7 @@ def _make_key(unit: Unit, value: str, settings: ServeSettings) -> bool:
         api_keys.ensure(unit, tenant, settings.api_key)
         new = False
     if embedded:
+        tenant.livemode = value.startswith("sk_live_")
         api_keys.create(unit, tenant, api_keys.NewApiKey("dashboard", "owner", session=True), value)
     elif new:
         api_keys.create(unit, tenant, api_keys.NewApiKey("first key", "owner"), value)

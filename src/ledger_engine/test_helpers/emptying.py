@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ledger_engine.access import api_keys
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
-from ledger_engine.database.books import OF_BOOK, OF_TENANT
+from ledger_engine.database.books import OF_BOOK, OF_TENANT, require_own
 from ledger_engine.events.webhooks import endpoints
 
 _OF_APPS = f"(SELECT id FROM apps WHERE {OF_TENANT})"
@@ -33,8 +33,9 @@ EMPTIED: dict[str, str] = {
     "settlements": OF_TENANT,
     "counters": OF_TENANT,
 }
-# What stays: the project, its books, its keys and their tokens.
-KEPT = ("projects", "books", "api_keys", "tokens")
+# What stays: the project, its books, its keys and their tokens. A copy, which has the last three, is not
+# emptied at all.
+KEPT = ("projects", "books", "api_keys", "tokens", "pulls", "pull_lists", "pulled")
 _COUNTED = ("accounts", "transactions", "invoices", "users", "orders", "events", "webhook_endpoints")
 
 
@@ -52,7 +53,11 @@ class Emptied:
 
 
 def empty(unit: Unit, tenant: Tenant) -> Emptied:
-    """Delete everything of the project and mode; its keys and their tokens go on working."""
+    """Delete everything of the project and mode; its keys and their tokens go on working.
+
+    Raises PermissionDenied for a copy of another server.
+    """
+    require_own(unit, tenant)
     counts = {table: _count(unit, tenant, table) for table in _COUNTED}
     for table, condition in EMPTIED.items():
         unit.execute(f"DELETE FROM {table} WHERE {condition}", tenant.bind())

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
-from ledger_engine.database import T, Unit, Work
+from ledger_engine.database import T, Unit, Work, books
 from ledger_engine.upkeep import checks, scan
 from ledger_engine.upkeep.points import Point, Proven
 from ledger_engine.upkeep.scan import EventScan, Found, Scan
@@ -35,13 +35,17 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How many records were checked, and the first fault, if there is one."""
+    """How many records were checked, and the first fault, if there is one.
+
+    `copy_of` says what the ledger is a copy of, None for one of its own.
+    """
 
     projects: int
     accounts: int
     transactions: int
     invoices: int
     fault: Fault | None
+    copy_of: str | None = None
 
 
 class Start(Protocol):
@@ -168,12 +172,14 @@ def _damaged(start: Start, sentence: str) -> tuple[Report, None]:
     return Report(**_counts(start, start(count_transactions).result()), fault=fault), None
 
 
-def _counts(start: Start, transactions: int) -> dict[str, int]:
+def _counts(start: Start, transactions: int) -> dict[str, Any]:
     def count(unit: Unit) -> dict[str, int]:
         tables = ("projects", "accounts", "invoices")
         return {table: unit.execute(f"SELECT count(*) AS rows FROM {table}")[0]["rows"] for table in tables}
 
-    return {**start(count).result(), "transactions": transactions}
+    copied = start(books.source).result()
+    told = None if copied is None else copied.told()
+    return {**start(count).result(), "transactions": transactions, "copy_of": told}
 
 
 def unreadable(reason: str) -> Report:

@@ -54,7 +54,7 @@ CODES = {
     " unsupported_content_type currency_mismatch insufficient_funds balance_out_of_range"
     " unsupported_grant_type header_conflict",
     "AuthenticationError": "missing_credential invalid_credential expired_credential revoked_credential",
-    "PermissionDenied": "missing_scope missing_role missing_live_key quota_exceeded",
+    "PermissionDenied": "missing_scope missing_role missing_live_key quota_exceeded read_only",
     "Conflict": "duplicate_idempotency_key invoice_not_draft invoice_not_open order_not_open"
     " order_not_paid user_deactivated email_taken not_recoverable",
 }

@@ -18,7 +18,7 @@ from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.core.records import Moment, OneOf, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit
+from ledger_engine.database import Row, Unit, books
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks.addresses import parse_url
@@ -88,8 +88,9 @@ def create(
     """Register an endpoint that receives the events from now on; `sealed` is the stored form of `secret`.
 
     Raises InvalidRequest for an invalid URL or kind, PermissionDenied when the plan allows no more endpoints
-    and for kinds that the credential may not read.
+    for kinds that the credential may not read, and in a copy of another server.
     """
+    books.require_own(unit, tenant)
     parse_url(new.url, livemode=tenant.livemode)
     wanted = _shown_to(tenant, _check_kinds(new.events))
     endpoint = WebhookEndpoint(

@@ -139,5 +139,5 @@ RECORDS: dict[str, dict[str, Any]] = {
     },
     "ApiKey": _API_KEY,
     "ApiKeyWithValue": {**_API_KEY, "key": "sk_test_…"},
-    "Health": {"ok": True, "version": "1.4.2", "notice": None},
+    "Health": {"ok": True, "version": "1.4.2", "notice": None, "copy_of": None},
 }

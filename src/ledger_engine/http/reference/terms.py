@@ -93,6 +93,7 @@ TERMS = {
     "notice": "What a person has to look at, in a sentence; null when there is nothing.",
     "number": "Assigned when the invoice is finalized, without gaps.",
     "GET /v1/events.object": "Only the events about the object with this id.",
+    "copy_of": "The address of the server that this ledger is a read-only copy of; null for its own ledger.",
     "ok": "Whether the server can work.",
     "opened_at": "When the invoice was finalized.",
     "opening_balance": "The account's balance at the beginning of the period.",

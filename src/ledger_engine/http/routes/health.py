@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.records import as_json, dumps
+from ledger_engine.database import books
 from ledger_engine.http.errors import JSON, Rendered, status_of
 from ledger_engine.http.operations import Call, Routes
 
@@ -19,12 +20,14 @@ class Health:
     """The health of the server.
 
     `ok` is false when the storage is lost; `version` is that of the directory's interface, not of this
-    server; `notice` says what a person has to decide, null when there is nothing.
+    server; `notice` says what a person has to decide, null when there is nothing; `copy_of` is the address
+    of the server that this ledger is a read-only copy of, null for a ledger of its own.
     """
 
     ok: bool
     version: str
     notice: str | None
+    copy_of: str | None
 
 
 @routes.add("GET", "/health", public=True, answer=Health)
@@ -32,11 +35,12 @@ async def get_health(call: Call) -> Health | Rendered:
     """Report whether the server can work; 503 when its storage is lost."""
     try:
         await call.engine.check()
+        copied = await call.engine.read(books.source)
     except StorageUnavailable as error:
         body = {
-            **as_json(Health(False, VERSION, call.engine.notice)),
+            **as_json(Health(False, VERSION, call.engine.notice, None)),
             "error": error.code,
             "message": error.message,
         }
         return status_of(error), [JSON], dumps(body).encode()
-    return Health(True, VERSION, call.engine.notice)
+    return Health(True, VERSION, call.engine.notice, None if copied is None else copied.url)

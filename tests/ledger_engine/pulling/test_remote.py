@@ -1,0 +1,97 @@
+"""A remote server is read within its rate limit, and again after a failure that may pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from ledger_engine.pulling import remote as reading
+from ledger_engine.pulling.remote import LISTS, PullFailed, Remote
+
+ACCOUNTS = LISTS[-1]
+Answer = Callable[[int], httpx.Response | Exception]
+
+
+class Server:
+    """Answers each request by its number; `waits` has what the reader waited."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.asked = 0
+        self.waits: list[float] = []
+
+    async def read(self, pages: int = 1) -> None:
+        transport = httpx.MockTransport(self._serve)
+        async with Remote("http://remote.test/v1/", "sk_test_1", self._sleep, transport) as remote:
+            for _ in range(pages):
+                await remote.page(ACCOUNTS, None)
+
+    def _serve(self, request: httpx.Request) -> httpx.Response:
+        assert request.url.path == "/v1/accounts"
+        self.asked += 1
+        answer = self.answer(self.asked)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def _sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+
+def page(**headers: str) -> httpx.Response:
+    return httpx.Response(200, json={"data": [], "has_more": False, "next_cursor": None}, headers=headers)
+
+
+async def test_requests_are_spread_over_the_limit() -> None:
+    server = Server(lambda _: page(**{"X-RateLimit-Limit": "60", "X-RateLimit-Remaining": "59"}))
+    await server.read(3)
+    assert [round(wait, 1) for wait in server.waits] == [1.1, 1.1]  # 54 a minute, and not 10 in a second
+
+
+async def test_when_nothing_is_left_the_next_window_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading.time, "time", lambda: 1_000_000.0)
+    headers = {
+        "X-RateLimit-Limit": "6000",
+        "X-RateLimit-Remaining": "0",
+        "X-RateLimit-Reset": "1000042",
+    }
+    server = Server(lambda _: page(**headers))
+    await server.read(2)
+    assert [round(wait) for wait in server.waits] == [42]
+
+
+async def test_a_refusal_is_waited_out_as_long_as_it_says() -> None:
+    refusal = httpx.Response(
+        429, json={"error": "rate_limited", "message": "wait"}, headers={"Retry-After": "7"}
+    )
+    server = Server(lambda number: refusal if number < 3 else page())
+    await server.read()
+    assert server.waits == [7, 7]
+
+
+@pytest.mark.parametrize("failure", [httpx.Response(503), httpx.ConnectError("refused")])
+async def test_a_failure_is_tried_again_and_then_told(failure: httpx.Response | Exception) -> None:
+    await Server(lambda number: failure if number < 4 else page()).read()
+    server = Server(lambda _: failure)
+    with pytest.raises(PullFailed, match="Run the command again"):
+        await server.read()
+    assert server.asked == 1 + len(reading.RETRIES_S)
+
+
+async def test_a_refused_key_is_told_at_once() -> None:
+    body = {"error": {"type": "authentication_error", "code": "x", "message": "No.", "param": None}}
+    server = Server(lambda _: httpx.Response(401, json=body))
+    with pytest.raises(PullFailed, match=r"401: No\."):
+        await server.read()
+    assert server.asked == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["<html>", "7", '{"data": 7}', '{"data": [7]}', '{"data": [], "has_more": true}']
+)
+async def test_what_is_no_list_is_refused(text: str) -> None:
+    server = Server(lambda _: httpx.Response(200, text=text))
+    with pytest.raises(PullFailed):
+        await server.read()
