@@ -1,7 +1,8 @@
 """Record the dashboard's tour in a real terminal: `python -m tools.record_tour [FILE]`.
 
-It writes an asciinema recording (asciicast v2: a header, then a line for each piece of output with its time),
-which `asciinema play docs/pictures/tour.cast` shows.
+It writes an asciinema recording (asciicast v2: a header, then a line for each change of the screen with its
+time), which `asciinema play docs/pictures/tour.cast` shows. Only cells that change are written: what the
+dashboard itself writes is several times as long.
 """
 
 from __future__ import annotations
@@ -16,15 +17,14 @@ from typing import TextIO
 
 from bench.terminal import Terminal
 from ledger_tui.tour import STEPS
+from tools.terminal_grid import TerminalGrid
 
 FILE = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "tour.cast"
 COLUMNS, ROWS = 120, 34
-_QUESTION = re.compile(
-    r"\x1b\[[?>]?[0-9;]*(?:\$p|u|c|n)"
-)  # to the terminal, which would answer it when played
-_PIECE_SECONDS = 0.1  # output within this time is one piece
-# What gives the terminal back as it was: its screen, its cursor, and the mouse.
-_RESTORED = "\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?2004l\x1b[?1004l\x1b[?7h\x1b[?25h\x1b[?1049l"
+_PIECE_SECONDS = 0.25  # output within this time is one change
+# A screen of its own without a cursor, and what gives the terminal back as it was.
+_BEGINNING, _RESTORED = "\x1b[?1049h\x1b[?25l\x1b[2J", "\x1b[?25h\x1b[?1049l"
+_BEGUN = re.compile(rb"\x1b(?:\[[0-9;?<>=$]*)?\Z")  # an escape sequence without its end
 _LAST_SECONDS = 4.0  # how long the last caption is shown
 
 
@@ -43,10 +43,12 @@ def main() -> int:
 
 def record(terminal: Terminal, cast: TextIO) -> None:
     """Write the output of the terminal until the tour's last caption has been shown."""
+    grid = TerminalGrid(COLUMNS, ROWS)
     header = {"version": 2, "width": COLUMNS, "height": ROWS, "title": "ledger-tui --tour"}
     cast.write(json.dumps(header) + "\n")
+    cast.write(json.dumps([0.0, "o", _BEGINNING]) + "\n")
     ends_at: float | None = None
-    rest, seconds, before = b"", 0.0, ""
+    rest, seconds = b"", 0.0
     while ends_at is None or time.perf_counter() < ends_at:
         if terminal.process.poll() is not None:
             raise SystemExit(f"the tour ended too early: {terminal.seen.decode(errors='replace')[-500:]}")
@@ -55,11 +57,10 @@ def record(terminal: Terminal, cast: TextIO) -> None:
         while (left := piece_ends_at - time.perf_counter()) > 0:
             piece += terminal.read(left)
         text, rest = _whole(piece)
-        text = _QUESTION.sub("", text)
-        if text and text != before:  # drawing the same again changes nothing
-            before = text
+        grid.feed(text)
+        if changed := grid.changes():
             seconds = round(time.perf_counter() - terminal.started, 2)
-            cast.write(json.dumps([seconds, "o", text], ensure_ascii=False) + "\n")
+            cast.write(json.dumps([seconds, "o", changed], ensure_ascii=False) + "\n")
         if ends_at is None and STEPS[-1].caption in text:
             ends_at = time.perf_counter() + _LAST_SECONDS
         terminal.forget()
@@ -67,7 +68,10 @@ def record(terminal: Terminal, cast: TextIO) -> None:
 
 
 def _whole(piece: bytes) -> tuple[str, bytes]:
-    """Return the text of a piece, and the bytes of a character that has not arrived whole."""
+    """Return the text of a piece, and the bytes of a character or sequence that has not arrived whole."""
+    if begun := _BEGUN.search(piece):
+        text, rest = _whole(piece[: begun.start()])
+        return text, rest + begun[0]
     for cut in range(min(4, len(piece) + 1)):
         try:
             return piece[: len(piece) - cut].decode(), piece[len(piece) - cut :]

@@ -69,7 +69,7 @@ RESOURCE_KEYS: list[BindingType] = [
     *ACTION_KEYS,
     *RELATED_KEYS,
     *_COPY,
-    _key("O", "arrange", "sort, choose columns"),
+    _key("o", "arrange", "sort, choose columns"),
     _key("m", "look", "look in older rows", show=True),
     _key("z", "panes", "list, both or detail"),
     _key("less_than_sign", "widen(-1)", "narrow the list"),

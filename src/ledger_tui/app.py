@@ -87,7 +87,9 @@ class LedgerApp(App[int]):
             demo=options.demo,
         )
         self.tokens = self.connection.token_manager
-        self._connecting = Connecting(self, self.connection, self.api, self.session, self.names)
+        self._connecting = Connecting(
+            self, self.connection, self.api, self.session, self.names, options.config.notify
+        )
         self.failure = ""
         self.left: Left | None = None  # where it was when it ended
         self.next_options: Options | None = None  # what to connect to after this dashboard has ended

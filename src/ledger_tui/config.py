@@ -28,6 +28,7 @@ from typing import Any
 
 from ledger_tui.client.transport import is_address, is_confidential, is_key
 from ledger_tui.list_config import parse_lists, parse_times
+from ledger_tui.notify_config import Notify, parse_notify
 from ledger_tui.own_commands import OwnCommand
 from ledger_tui.state.list_settings import ListSettings
 from ledger_tui.state.text import literal
@@ -68,6 +69,7 @@ class Config:
     lists: Mapping[str, ListSettings] = field(default_factory=dict)
     themes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     commands: Mapping[str, OwnCommand] = field(default_factory=dict)
+    notify: Notify = field(default_factory=Notify)
 
 
 _ENTRIES = tuple(each.name for each in fields(Config))
@@ -125,7 +127,9 @@ def parse_config(text: str, file: str) -> Config:
     themes = _themes(data.get("themes", {}), bad)
     lists = parse_lists(data.get("lists", {}), bad)
     commands = _commands(data.get("commands", {}), bad)
-    return Config(theme, keys, profiles, parse_times(data.get("times"), bad), lists, themes, commands)
+    notify = parse_notify(data.get("notify", {}), bad)
+    times = parse_times(data.get("times"), bad)
+    return Config(theme, keys, profiles, times, lists, themes, commands, notify)
 
 
 def _commands(tables: Any, bad: Callable[[str, str], BadConfig]) -> Mapping[str, OwnCommand]:

@@ -13,6 +13,7 @@ from ledger_tui.client.errors import ClientError
 from ledger_tui.client.lists import fetch_page
 from ledger_tui.config import BadConfig, Profile
 from ledger_tui.messages import NamesLoaded, ServerEnded, ServerFailed, SignInRequested
+from ledger_tui.notify_config import Notify
 from ledger_tui.server_connection import CannotConnect, ServerConnection, SignInNeeded
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.session import Session
@@ -27,13 +28,20 @@ class Connecting:
     """Connects in workers of the application, which gets what happens as messages."""
 
     def __init__(
-        self, app: App[Any], connection: ServerConnection, api: Api, session: Session, names: AccountNames
+        self,
+        app: App[Any],
+        connection: ServerConnection,
+        api: Api,
+        session: Session,
+        names: AccountNames,
+        notify: Notify,
     ) -> None:
         self._app = app
         self._connection = connection
         self._api = api
         self._session = session
         self._names = names
+        self._notify = notify
 
     def _work(self, group: str, work: Coroutine[Any, Any, None]) -> None:
         """Start a worker in place of the one of its group."""
@@ -56,8 +64,16 @@ class Connecting:
             return
         if self._connection.own_server:
             self._work("server", self._watch_server())
+        await self._ready()
+
+    async def _ready(self) -> None:
+        """Read what the first screen needs, then look for what the user wants to be notified of."""
         await self._learn_names()
         await self._learn_scopes()
+        if self._notify.on:
+            from ledger_tui.notifying import Notifier
+
+            self._work("notify", Notifier(self._app, self._api, self._session, self._notify).watch())
 
     async def _watch_server(self) -> None:
         sentence = await self._connection.server_ended()
@@ -114,8 +130,7 @@ class Connecting:
         except ClientError as error:
             self._app.notify(f"Could not sign in: {literal(error)}", severity="error", markup=False)
             return
-        await self._learn_names()
-        await self._learn_scopes()
+        await self._ready()
 
     # ------------------------------------------------------------------ keeping it
 

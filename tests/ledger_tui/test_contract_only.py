@@ -127,7 +127,7 @@ async def test_an_invoice_is_drafted_edited_and_met_again_without_a_list(
         await driver.sees("Changed inv_", "Grace")
         assert server.invoices[0]["customer"] == "Grace"
         # Finalizing it goes beyond the interface.
-        await driver.press("o", "y")
+        await driver.press("F", "y")
         await driver.sees("Could not finalize: this server does not offer it")
         assert_sound(driver)
 

@@ -105,7 +105,7 @@ API_KEYS = Resource(
     actions=(
         Action(
             "roll",
-            "o",
+            "L",
             "roll",
             "Rolled",
             _is_active,

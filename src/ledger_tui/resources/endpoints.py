@@ -98,7 +98,7 @@ ENDPOINTS = Resource(
     actions=(
         Action(
             "roll_secret",
-            "o",
+            "L",
             "roll secret",
             "Rolled the secret of",
             lambda _r: True,

@@ -178,7 +178,7 @@ INVOICES = Resource(
     actions=(
         Action(
             "finalize",
-            "o",
+            "F",
             "finalize",
             "Finalized",
             lambda r: r.get("status") == "draft",

@@ -31,7 +31,7 @@ class ColumnsScreen(Dialog[ListSettings]):
         Binding("left_square_bracket,shift+up,K", "shift(-1)", "left, ] right", show=True),
         Binding("right_square_bracket,shift+down,J", "shift(1)", "to the right", show=False),
         Binding("0", "reset", "reset", show=True),
-        Binding("escape,q,O", "close", "done", show=True),
+        Binding("escape,q,o", "close", "done", show=True),
     ]
 
     def __init__(

@@ -78,9 +78,10 @@ class Dashboard(Screen[None]):
         self._first = first
         self._view_context = context
         self._tabs = ScreenTabs()
-        self.navigation = Navigation(first, self._tabs, context)
         self._api = context.api
         self._session = context.session
+        self._status = StatusBar(context.session)
+        self.navigation = Navigation(first, self._tabs, self._status, context)
         self._names = context.names
         self._actions = ObjectActions(self, self.navigation, context)
         self._lists = ListDialogs(self, self.navigation, context)
@@ -89,7 +90,7 @@ class Dashboard(Screen[None]):
         self._command_line = CommandLine(self, self.navigation, context, self._themes, self.action_help)
 
     def compose(self) -> ComposeResult:
-        yield StatusBar(self._session)
+        yield self._status
         yield self._tabs
         yield self.navigation
         yield KeyBar()
@@ -135,7 +136,7 @@ class Dashboard(Screen[None]):
     def _tick(self) -> None:
         session = self._session
         if session.waiting_seconds or session.unanswered_seconds or session.state is ConnectionState.LOST:
-            self.query_one(StatusBar).refresh()  # it shows the seconds
+            self._status.refresh()  # it shows the seconds
             self.view.session_changed()
         if session.state not in (ConnectionState.STARTING, ConnectionState.CONNECTING):
             self.view.tick()
@@ -154,7 +155,7 @@ class Dashboard(Screen[None]):
     def session_changed(self) -> None:
         """Redraw the status bar, and the frame, which differs in live mode."""
         self.set_class(self._session.mode is Mode.LIVE, "-live")
-        self.query_one(StatusBar).refresh()
+        self._status.refresh()
         self.view.session_changed()
 
     @handles(NamesLoaded)

@@ -232,6 +232,11 @@ class Session:
             return self.pause_after(1)
         return _LOOK_SECONDS
 
+    @property
+    def is_scarce(self) -> bool:
+        """Whether less than a tenth of the rate limit is left."""
+        return self.limit is not None and self.remaining is not None and self.remaining * 10 < self.limit
+
     def pause_after(self, requests: int) -> float:
         """Return the seconds to wait after a read that took this many requests."""
         if not self.limit:

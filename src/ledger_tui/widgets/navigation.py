@@ -18,6 +18,7 @@ from ledger_tui.messages import (
     RowFound,
 )
 from ledger_tui.resources.base import Link, Place, Resource, Via
+from ledger_tui.resources.breadcrumbs import breadcrumb
 from ledger_tui.resources.registry import BY_KIND, PLACE_OF_KIND, resource_of_id
 from ledger_tui.resources.trace import TRACE
 from ledger_tui.resuming import Left
@@ -27,6 +28,7 @@ from ledger_tui.state.text import literal
 from ledger_tui.state.window import Record
 from ledger_tui.widgets.blank import Switcher
 from ledger_tui.widgets.resource_view import ResourceView
+from ledger_tui.widgets.status_bar import StatusBar
 from ledger_tui.widgets.tabs import ScreenTabs
 from ledger_tui.widgets.view import Context, View
 from ledger_tui.widgets.views import make_view
@@ -36,11 +38,15 @@ _JUMP = "jump"  # the group of workers that read the object to go to
 
 
 class Navigation(Switcher):
-    """Holds a view for each screen that was visited and shows one of them, which `tabs` highlights."""
+    """Holds a view for each screen that was visited and shows one of them.
 
-    def __init__(self, first: Place, tabs: ScreenTabs, context: Context) -> None:
+    `tabs` highlights it, and `status` has the way back.
+    """
+
+    def __init__(self, first: Place, tabs: ScreenTabs, status: StatusBar, context: Context) -> None:
         super().__init__(make_view(first, context), initial=first.kind)
         self._tabs = tabs
+        self._status = status
         self._view_context = context
         self._trail: list[Location] = []  # the locations at which links were followed
 
@@ -75,6 +81,7 @@ class Navigation(Switcher):
         self.current = kind
         under = BY_KIND[kind].under if kind in BY_KIND else None
         self._tabs.shown = under or kind
+        self._status.trail = tuple(breadcrumb(each, self._view_context.names) for each in self._trail)
         view = self.view
         view.enter()
         return view

@@ -235,6 +235,16 @@ class RecordList(RowNames):
         self.table.show_columns(columns_of(self.resource, self.settings))
         self._changed()
 
+    @handles(TableHeader.Clicked)
+    def sort_by(self, message: TableHeader.Clicked) -> None:
+        """Sort by the column whose heading was clicked; again the other way round, then not at all."""
+        message.stop()
+        kept, kind = self.context.kept, self.resource.kind
+        kept.use(kind, self.settings.sorted_next(message.column.name))
+        self.settings_changed()
+        if problem := kept.save(kind):
+            self.notify(problem, severity="warning", markup=False)
+
     def times_changed(self) -> None:
         """Draw the times again."""
         self.table.redraw()

@@ -1,10 +1,12 @@
-"""The status bar: the ledger, its mode, the connection and the rest of the rate limit."""
+"""The status bar: the mode, the connection, the way back, the rest of the rate limit, and the server."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
 
 from textual.content import Content
+from textual.reactive import reactive
 from textual.widget import Widget
 
 from ledger_tui.state.session import ConnectionState, Mode, Session
@@ -17,8 +19,13 @@ _MODES = {
 }
 
 
+_LEAST_TRAIL = 36  # cells, for which the rate limit is left out unless it is nearly used up
+
+
 class StatusBar(Widget):
-    """The mode and the connection, always visible."""
+    """The mode and the connection, always visible; `trail` is where the links were followed from."""
+
+    trail: reactive[tuple[str, ...]] = reactive(())
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -36,9 +43,24 @@ class StatusBar(Widget):
         width_left = width - mode.cell_length - only.cell_length - host.cell_length - 3
         left = Content.assemble(mode, connection(session, width_left), only)
         rest = Content.assemble(limits(session), "  ", host, " ")
-        if rest.cell_length > width - left.cell_length - 2:
+        needed = min(_LEAST_TRAIL, breadcrumbs(self.trail, width).cell_length) if self.trail else 0
+        if rest.cell_length > width - left.cell_length - 2 - (0 if session.is_scarce else needed):
             rest = Content.assemble(host, " ")
+        trail = breadcrumbs(self.trail, width - left.cell_length - rest.cell_length - 1)
+        left = Content.assemble(left, trail)
         return Content.assemble(left, " " * (width - left.cell_length - rest.cell_length), rest)
+
+
+def breadcrumbs(trail: Sequence[str], width: int) -> Content:
+    """Return the way back in at most `width` cells: as many of the last steps as fit."""
+    for first in range(len(trail)):
+        steps = [*trail[first:]]
+        line = Content("   " + " › ".join(["…", *steps] if first else steps) + " ›")
+        if line.cell_length <= width:
+            return line.stylize("$muted")
+    if trail and width >= _LEAST_TRAIL // 3:
+        return Content(f"   … › {trail[-1]}").truncate(width, ellipsis=True).stylize("$muted")
+    return Content("")
 
 
 def connection(session: Session, width_left: int = 1_000) -> Content:
@@ -100,6 +122,5 @@ def limits(session: Session) -> Content:
     """Return the rest of the rate limit, as the server last reported it."""
     if session.limit is None or session.remaining is None:
         return Content("")
-    scarce = session.remaining * 10 < session.limit
-    style = "bold $warning" if scarce else "$muted"
+    style = "bold $warning" if session.is_scarce else "$muted"
     return Content.styled(f"{session.remaining:,}/{session.limit:,} req/min", style)

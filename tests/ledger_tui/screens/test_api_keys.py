@@ -49,7 +49,7 @@ async def test_a_key_is_revoked_after_asking(driver: Driver) -> None:
 
 async def test_a_key_is_rolled_and_the_new_value_shown_once(driver: Driver) -> None:
     old = await create(driver)
-    await driver.press("escape", "o", "y")
+    await driver.press("escape", "L", "y")
     new = await shown_secret(driver)
     assert new != old
     await driver.press("escape")
@@ -60,7 +60,7 @@ async def test_the_dashboards_own_key_can_be_rolled_under_its_feet(driver: Drive
     old = driver.app.tokens.key or ""
     await driver.press("9")
     await driver.sees(f"sk_test_…{old[-4:]}")
-    await driver.press("o", "y")
+    await driver.press("L", "y")
     new = await shown_secret(driver)
     await driver.sees("It was this dashboard's own key: the new one is in use already.")
     assert driver.app.tokens.key == new != old

@@ -37,7 +37,7 @@ async def test_loaded_rows_are_sorted_and_columns_chosen_and_kept(
         await driver.press("2")
         await driver.sees("1–19 of > 100")
         reads = len(server.requests)
-        await driver.press("O", "down", "down", "enter")
+        await driver.press("o", "down", "down", "enter")
         await driver.sees("amount            ▲ sorted", "the rows that are loaded are sorted", "esc done")
         await driver.press("enter", "down", "down", "space", "escape")
         await driver.sees("amount ▼", "by amount ▼", "of 100 loaded")
@@ -62,7 +62,7 @@ async def test_loaded_rows_are_sorted_and_columns_chosen_and_kept(
         kept = read_config(own_config).lists["transactions"]
         assert kept.sort == "-amount"
         assert "account" not in kept.columns
-        await driver.press("O", "0", "escape")
+        await driver.press("o", "0", "escape")
         await driver.sees("account")
     assert read_config(own_config).lists["transactions"] == ListSettings()
 

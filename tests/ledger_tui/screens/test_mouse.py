@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from textual.color import Color
 from textual.geometry import Offset
 from textual.widgets import OptionList
 
 from ledger_tui.app import LedgerApp
-from ledger_tui.config import Config
+from ledger_tui.config import Config, read_config
 from ledger_tui.options import Options
 from ledger_tui.screens.form import FormScreen
 from ledger_tui.styles import ABOUT
@@ -36,22 +38,28 @@ async def test_a_click_on_a_key_of_the_bar_presses_it(server: ContractServer, da
         await until(lambda: len(driver.app.screen_stack) == 1, "the end of the form")
 
 
-async def test_a_click_on_a_heading_names_its_column(server: ContractServer, dashboards: Dashboards) -> None:
-    server.add_account("Beans")
+async def test_clicks_on_a_heading_sort_by_it_and_back_and_not_at_all(
+    server: ContractServer, dashboards: Dashboards, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.toml"
+    monkeypatch.setenv("LEDGER_TUI_CONFIG", str(file))
+    for name in ("Beans", "Apples", "Cups"):
+        server.add_account(name)
     async with dashboards.open() as driver:
-        clicked: list[str] = []
-        header = driver.view.query_one(TableHeader)
-        post = header.post_message
+        window, header = driver.view.window, driver.view.query_one(TableHeader)
+        await driver.sees("Cups")
 
-        def note(message: object) -> bool:
-            if isinstance(message, TableHeader.Clicked):
-                clicked.append(message.column.title)
-            return post(message)  # type: ignore[arg-type]
+        def names() -> list[object]:
+            return [record["name"] for _n, record in window.at_hand()]
 
-        header.post_message = note  # type: ignore[method-assign, assignment]
-        for title in ("balance", "name"):
-            await click(driver, header, title)
-        await until(lambda: clicked == ["balance", "name"], "the columns")
+        await click(driver, header, "name")
+        await until(lambda: names() == ["Apples", "Beans", "Cups"], "ascending")
+        await driver.sees("name ▲")
+        await click(driver, header, "name")
+        await until(lambda: names() == ["Cups", "Beans", "Apples"], "descending")
+        assert read_config(file).lists["accounts"].sort == "-name"
+        await click(driver, header, "name")
+        await until(lambda: names() == ["Cups", "Apples", "Beans"], "as the server lists them")
 
 
 async def test_a_theme_of_the_config_file_is_used_and_offered(server: ContractServer) -> None:
@@ -73,12 +81,15 @@ async def test_the_highlighted_line_of_a_choice_can_be_read(server: ContractServ
     async with app.run_test() as pilot:
         driver = Driver(app, pilot)
         await driver.sees("Beans")
-        for keys, seen in ((("ctrl+t",), "ledger-light"), (("2", "i"), "acc_")):
-            await driver.press("escape", *keys)
+        for key, seen in (("ctrl+t", "ledger-light"), ("i", "acc_")):
+            if key == "i":
+                await driver.press("2")
+                await driver.sees("credit")
+            await driver.press(key)
             await driver.sees(seen)
             options = app.screen.query_one(OptionList)
             for foreground, background in shown_colors(driver, options):
-                assert contrast(foreground, background) >= 3.5, (keys, foreground, background)
+                assert contrast(foreground, background) >= 3.5, (key, foreground, background)
             await driver.press("escape", "escape")
 
 

@@ -172,7 +172,7 @@ async def test_an_endpoint_is_disabled_enabled_rolled_and_deleted(driver: Driver
     await driver.sees("Disabled whe_", "✕ disabled")
     await driver.press("u")
     await driver.sees("Enabled whe_", "● enabled")
-    await driver.press("o", "y")
+    await driver.press("L", "y")
     await driver.sees("Shown once")
     second = next(word for word in driver.text().split() if word.startswith("whsec_"))
     assert second != first

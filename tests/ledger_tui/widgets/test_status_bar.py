@@ -1,7 +1,7 @@
 """The words of the line on top, in the room there is."""
 
 from ledger_tui.state.session import Session
-from ledger_tui.widgets.status_bar import connection
+from ledger_tui.widgets.status_bar import breadcrumbs, connection
 
 
 def test_a_long_sentence_gives_way_to_what_comes_of_it() -> None:
@@ -18,3 +18,12 @@ def test_a_try_that_is_due_is_under_way_and_seconds_are_never_none() -> None:
     assert connection(session).plain == "✕ connection refused · try 2 in 1 s"
     now += 0.5
     assert connection(session).plain == "✕ connection refused · asking…"
+
+
+def test_the_way_back_folds_from_its_beginning_and_keeps_its_last_step() -> None:
+    trail = ("Overview", "Invoice INV-000001", "Account Till")
+    assert breadcrumbs(trail, 80).plain == "   Overview › Invoice INV-000001 › Account Till ›"
+    assert breadcrumbs(trail, 45).plain == "   … › Invoice INV-000001 › Account Till ›"
+    assert breadcrumbs(trail, 24).plain == "   … › Account Till ›"
+    assert breadcrumbs(trail, 14).plain == "   … › Accoun…"
+    assert breadcrumbs(trail, 8).plain == breadcrumbs((), 80).plain == ""

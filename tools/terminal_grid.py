@@ -1,0 +1,81 @@
+"""The cells of a terminal, as far as the dashboard draws with them: text, colours, and moves of the cursor.
+
+Feeding output and then asking for `changes` gives the shortest output that leads to the same screen.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from rich.cells import cell_len
+
+_PIECE = re.compile(
+    r"\x1b\[(?P<given>[0-9;]*)(?P<what>[Hm])|\x1b\[[0-9;?<>=]*[A-Za-z]|\x1b.|(?P<text>[^\x1b])"
+)
+_SHORT_GAP = 6  # unchanged cells that are written again, as a move of the cursor is longer
+
+
+class _Cell(NamedTuple):
+    text: str  # "" where the character before it is two cells wide
+    style: str  # what is between ESC [ and m, after a reset
+
+
+_BLANK = _Cell(" ", "")
+
+
+class TerminalGrid:
+    """A screen of cells; output that is not drawing, such as modes of the mouse, is passed over."""
+
+    def __init__(self, columns: int, rows: int) -> None:
+        self._columns = columns
+        self._now = [[_BLANK] * columns for _ in range(rows)]
+        self._written = [[*row] for row in self._now]
+        self._row = self._column = 0
+        self._style = ""
+
+    def feed(self, output: str) -> None:
+        """Draw output, which must not end within an escape sequence."""
+        for piece in _PIECE.finditer(output):
+            if (text := piece["text"]) is not None:
+                self._draw(text)
+            elif piece["what"] == "H":
+                row, column = [*map(int, filter(None, piece["given"].split(";"))), 1, 1][:2]
+                self._row, self._column = row - 1, column - 1
+            elif piece["what"] == "m":
+                given = piece["given"]
+                if given in ("", "0") or given.startswith("0;"):
+                    self._style, given = "", given[2:]
+                self._style = ";".join(filter(None, (self._style, given)))
+
+    def _draw(self, text: str) -> None:
+        if text in "\r\n":
+            self._row, self._column = (self._row, 0) if text == "\r" else (self._row + 1, self._column)
+            return
+        wide = cell_len(text)
+        if text.isprintable() and self._row < len(self._now) and self._column + wide <= self._columns:
+            row = self._now[self._row]
+            if wide == 0:  # it belongs to the character before
+                before = row[self._column - 1]
+                row[self._column - 1] = before._replace(text=before.text + text)
+            else:
+                row[self._column : self._column + wide] = [_Cell(text, self._style), _Cell("", "")][:wide]
+            self._column += wide
+
+    def changes(self) -> str:
+        """Return the output for the cells that have changed since the last call; "" if none have."""
+        output, style = [], ""
+        for number, (now, written) in enumerate(zip(self._now, self._written, strict=True)):
+            at = -_SHORT_GAP  # the cell that the cursor is on in this row
+            for column in (c for c in range(self._columns) if now[c] != written[c] and now[c].text):
+                if not at <= column < at + _SHORT_GAP:
+                    output.append(f"\x1b[{number + 1};{column + 1}H")
+                    at = column
+                for cell in now[at : column + 1]:
+                    if cell.text and cell.style != style:
+                        style = cell.style
+                        output.append(f"\x1b[0;{style}m" if style else "\x1b[m")
+                    output.append(cell.text)
+                at = column + max(1, cell_len(now[column].text))
+        self._written = [[*row] for row in self._now]
+        return "".join(output) + ("\x1b[m" if style else "")
