@@ -29,7 +29,15 @@ def test_in_a_real_terminal_it_plays_to_its_end_and_leaves_one_in_the_demo(
         at = [shown.index(step.caption) for step in STEPS]
         assert at == sorted(at)
         # What the keys of the steps lead to was on the screen.
-        for text in ("status:open", "type:debit", "Opening balance", "POST", "/bookkeeping", "Repaired http"):
+        for text in (
+            "status:open",
+            "type:debit",
+            "Opening balance",
+            "POST",
+            "/bookkeeping",
+            "Trace",
+            "Repaired http",
+        ):
             assert text in shown
         terminal.press("q")  # ends the tour, and does nothing else
         terminal.settle()

@@ -121,8 +121,9 @@ async def test_a_way_of_several_links_is_gone_back_link_by_link(
         await driver.sees("→ Its transactions")
         await driver.press("enter")
         await driver.sees('account:"Tokyo shop"', "sale 1")
+        await driver.sees("online   Transaction sale 5 › Account Tokyo shop ›")  # the way back
         await driver.press("escape")
-        await driver.sees("→ Its transactions")
+        await driver.sees("→ Its transactions", "online   Transaction sale 5 ›")
         await driver.press("escape")
         await driver.sees("description   sale 5")
         await driver.press("escape")
