@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -98,6 +97,8 @@ def read_config(file: Path) -> Config:
 
 def parse_config(text: str, file: str) -> Config:
     """Return the content of `text`; BadConfig names it `file`."""
+    import tomllib  # without a file the first paint does not need it
+
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -14,13 +14,13 @@ from ledger_tui.client.errors import CannotSend, ClientError
 from ledger_tui.client.tokens import TokenManager
 from ledger_tui.client.transport import is_key
 from ledger_tui.config import BadConfig, Profile
-from ledger_tui.embedded import EmbeddedServer, ServerDied
-from ledger_tui.secret_store import Secrets, secret_store
 from ledger_tui.state.session import Session
 from ledger_tui.state.tokens import Tokens
 
 if TYPE_CHECKING:
     from ledger_tui.client.oauth_tokens import OAuthTokenManager
+    from ledger_tui.embedded import EmbeddedServer
+    from ledger_tui.secret_store import Secrets, SecretStore
 
 # An own server that ran this long is restarted without asking; one that ends at once is not.
 RESTART_AFTER_SECONDS = 20.0
@@ -42,15 +42,24 @@ class ProfileTokenStore:
 
     def read(self) -> Secrets | None:
         with _store_failures():
-            return secret_store().get(self._profile)
+            return _secret_store().get(self._profile)
 
     def keep(self, access: str, refresh: str | None, expires_at: float) -> None:
+        from ledger_tui.secret_store import Secrets
+
         secrets = Secrets(access_token=access, refresh_token=refresh, expires_at=expires_at)
         with _store_failures():
-            secret_store().put(self._profile, secrets)
+            _secret_store().put(self._profile, secrets)
 
     def acquire_lock(self) -> contextlib.AbstractContextManager[object]:
-        return secret_store().acquire_lock(self._profile)
+        return _secret_store().acquire_lock(self._profile)
+
+
+def _secret_store() -> SecretStore:
+    # Imported here: only profiles need it, and the first paint does not.
+    from ledger_tui.secret_store import secret_store
+
+    return secret_store()
 
 
 @contextlib.contextmanager
@@ -127,6 +136,8 @@ class ServerConnection:
             raise CannotConnect(str(error)) from None
 
     async def _start_server(self) -> None:
+        from ledger_tui.embedded import EmbeddedServer, ServerDied
+
         self._session.starting()
         self.server = EmbeddedServer(self._database, demo=self._demo)
         loop = asyncio.get_running_loop()
@@ -165,7 +176,7 @@ class ServerConnection:
 
     async def _read_secrets(self, name: str) -> Secrets | None:
         try:
-            return await asyncio.to_thread(secret_store().get, name)
+            return await asyncio.to_thread(_secret_store().get, name)
         except BadConfig as error:
             raise CannotConnect(str(error)) from None
 

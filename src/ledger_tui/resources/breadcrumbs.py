@@ -7,7 +7,7 @@ from typing import Any
 
 from ledger_tui.resources.base import Resource
 from ledger_tui.resources.filtering import filter_line
-from ledger_tui.resources.registry import PLACE_OF_KIND
+from ledger_tui.resources.registry import PLACE_OF_KIND, is_id
 from ledger_tui.state.history import Location, recent_of
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.text import literal
@@ -20,7 +20,7 @@ def breadcrumb(location: Location, names: AccountNames) -> str:
         singular = place.singular.capitalize() if isinstance(place, Resource) else place.title
         return f"{singular} {literal(_name(location.kind, location.record))}"
     if isinstance(place, Resource) and location.filters:
-        shown = {param: names.name(value) or value for param, value in location.filters.items()}
+        shown = {param: _short(names.name(value)) for param, value in location.filters.items()}
         return f"{place.title} {literal(filter_line(shown, place.filters))}".rstrip()
     return place.title
 
@@ -31,5 +31,10 @@ def _name(kind: str, record: Mapping[str, Any]) -> str:
         return label
     if isinstance(path := record.get("path"), str):
         return f"{record.get('method', '')} {path}".strip()
-    kind_of = record.get("type")
-    return kind_of if isinstance(kind_of, str) else f"…{str(record.get('id', ''))[-6:]}"
+    kind_of = record.get("type") or record.get("event_type")
+    return kind_of if isinstance(kind_of, str) else _short(str(record.get("id", "")))
+
+
+def _short(text: str) -> str:
+    """Return the end of an id in place of all of it, and any other text as it is."""
+    return f"…{text[-6:]}" if is_id(text) else text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 
 from textual import events, work
 from textual.app import ComposeResult
@@ -11,7 +12,6 @@ from textual.content import Content
 from textual.screen import Screen
 
 from ledger_tui.actions import GLOBAL_KEYS
-from ledger_tui.client.curl import KEY_VARIABLE, as_curl
 from ledger_tui.handlers import handles, while_running
 from ledger_tui.list_messages import (
     BatchRequested,
@@ -35,12 +35,8 @@ from ledger_tui.resources.registry import PLACES, TRACED, ids_within, is_id, res
 from ledger_tui.resuming import Left
 from ledger_tui.screens.choose import ChooseScreen
 from ledger_tui.screens.commanding import CommandLine, OwnCommands, ThemeChoice
-from ledger_tui.screens.form import FormScreen
-from ledger_tui.screens.help import HelpScreen
 from ledger_tui.screens.list_dialogs import ListDialogs
 from ledger_tui.screens.object_actions import ObjectActions
-from ledger_tui.screens.shown_once import ShownOnceScreen
-from ledger_tui.screens.submission import Submission
 from ledger_tui.state.raw import FoundId, ids_in
 from ledger_tui.state.session import ConnectionState, Mode
 from ledger_tui.state.text import literal
@@ -53,6 +49,7 @@ from ledger_tui.widgets.tabs import ScreenTabs
 from ledger_tui.widgets.view import Context, View
 from ledger_tui.widgets.views import load_rarer_views
 
+_FIRST_DIALOGS = ("form", "submission", "help", "command_line")  # imported in advance, off the event loop
 _CHANGES = ("create", "edit", "act(", "send_again")  # the actions that change data
 _TICK_SECONDS = 0.5
 _LOAD_SECONDS = 1.0  # after the start, when the first screen is drawn
@@ -131,6 +128,8 @@ class Dashboard(Screen[None]):
     @work(group="load", thread=True, exit_on_error=False)
     def _load_rarer_views(self) -> None:
         load_rarer_views()
+        for name in _FIRST_DIALOGS:
+            import_module(f"ledger_tui.screens.{name}")
 
     @while_running
     def _tick(self) -> None:
@@ -189,6 +188,10 @@ class Dashboard(Screen[None]):
             self._open_form(form, message.record)
 
     def _open_form(self, form: Form, record: Record | None) -> None:
+        # Imported here, as most dialogs are: the first paint does not need them.
+        from ledger_tui.screens.form import FormScreen
+        from ledger_tui.screens.submission import Submission
+
         view = self.navigation.resource_view
         prefill = dict(form.prefill(record, view.record_list.filters))
         if form.method == "POST" and self._names.get(prefill.get("account")) is None:
@@ -206,6 +209,8 @@ class Dashboard(Screen[None]):
         else:
             view.show_created(created.record)
         if created.secret is not None:
+            from ledger_tui.screens.shown_once import ShownOnceScreen
+
             self.app.push_screen(ShownOnceScreen(created.sentence, created.secret))
 
     @handles(ActionRequested)
@@ -263,16 +268,19 @@ class Dashboard(Screen[None]):
 
     def action_copy_curl(self) -> None:
         """Copy the request that read what is shown, or, in the request log, the selected request itself."""
+        from ledger_tui.client.curl import KEY_VARIABLE, as_curl
+
         self.app.copy_to_clipboard(as_curl(self.view.shown_exchange()))
         self.notify(f"Copied as curl; it reads the key from {KEY_VARIABLE}", markup=False)
 
     def action_help(self) -> None:
+        from ledger_tui.screens.help import HelpScreen
+
         self.app.push_screen(HelpScreen(self.active_bindings))
 
     def action_raw(self) -> None:
         record = self.view.selected
         if record is not None:
-            # Imported here: rarely used, and not needed for the first paint.
             from ledger_tui.screens.raw import RawScreen
 
             self.app.push_screen(RawScreen("JSON", record))

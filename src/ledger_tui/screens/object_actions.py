@@ -11,7 +11,6 @@ from ledger_tui.client.errors import ClientError, NotOffered, Unreachable
 from ledger_tui.messages import ActionDone, ActionFailed, ActionRequested
 from ledger_tui.resources.confirmations import question
 from ledger_tui.screens.confirm import ConfirmScreen
-from ledger_tui.screens.shown_once import ShownOnceScreen
 from ledger_tui.state.session import Mode
 from ledger_tui.state.text import literal
 from ledger_tui.widgets.navigation import Navigation
@@ -92,6 +91,8 @@ class ObjectActions:
             if wanted.action.name == "roll" and self._context.tokens.is_own(wanted.record):
                 self._context.tokens.replace_key(message.secret)
                 note = "It was this dashboard's own key: the new one is in use already."
+            from ledger_tui.screens.shown_once import ShownOnceScreen
+
             self._screen.app.push_screen(ShownOnceScreen(sentence, message.secret, note))
 
     def failed(self, message: ActionFailed) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any
 
@@ -264,6 +263,8 @@ class Session:
         self.limit = _whole_number(headers.get("x-ratelimit-limit"), self.limit)
         self.remaining = _whole_number(headers.get("x-ratelimit-remaining"), self.remaining)
         self.reset_at = _whole_number(headers.get("x-ratelimit-reset"), self.reset_at)
+        from email.utils import parsedate_to_datetime  # not before the first paint
+
         with suppress(ValueError):
             self._server_ahead = parsedate_to_datetime(headers.get("date", "")).timestamp() - time.time()
 

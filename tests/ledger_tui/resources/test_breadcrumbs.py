@@ -16,7 +16,8 @@ from ledger_tui.state.names import AccountNames
         ("accounts", {"id": "acc_1", "name": "Ti\x1bll"}, "Account Ti␛ll"),
         ("events", {"id": "evt_1", "type": "invoice.paid"}, "Event invoice.paid"),
         ("requests", {"id": "req_1", "method": "POST", "path": "/v1/x"}, "Request POST /v1/x"),
-        ("deliveries", {"id": "del_0123456789"}, "Delivery …456789"),
+        ("deliveries", {"id": "dlv_1", "event_type": "invoice.paid"}, "Delivery invoice.paid"),
+        ("deliveries", {"id": "dlv_01m828h6x6ex8bqbd2qbd56789"}, "Delivery …d56789"),
     ],
 )
 def test_an_object_is_named_as_people_know_it(kind: str, record: dict[str, Any], words: str) -> None:
@@ -27,4 +28,6 @@ def test_a_list_is_named_with_its_filter_and_the_names_in_it() -> None:
     names = AccountNames()
     names.learn([{"id": "acc_1", "name": "Till", "currency": "EUR"}])
     assert breadcrumb(Location("transactions", {"account": "acc_1"}), names) == "Transactions account:Till"
+    endpoint = Location("deliveries", {"endpoint": "whe_01m828h6x6ex8bqbd2qbdmtqkn"})
+    assert breadcrumb(endpoint, names) == "Deliveries endpoint:…dmtqkn"
     assert breadcrumb(Location("overview"), names) == "Overview"

@@ -44,7 +44,7 @@ def choices() -> Choices:
         ("profile prod", BadCommand("There is no profile “prod”. There is shop, work.")),
         ("profile", BadCommand("Which? shop, work.")),
         ("save", BadCommand("Under which name? :save NAME")),
-        ("orders lost", BadCommand("“lost” is not one of status:open.")),
+        ("orders lost", BadCommand("“lost” is not one of status:open  user:Ada.")),
         ("token x", BadCommand("token has no filters.")),
         ("inv Nobody", BadCommand("No account is called “Nobody”; give its id, acc_….")),
     ],

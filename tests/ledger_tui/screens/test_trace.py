@@ -117,7 +117,7 @@ async def test_a_failed_delivery_is_traced_to_its_request_and_sent_again(driver:
 
 async def test_a_request_and_a_node_of_a_trace_are_traced(driver: Driver) -> None:
     await driver.press("8", "slash")
-    await driver.type("method:POST")
+    await driver.type("method:POST own:yes")
     await driver.press("enter")
     await driver.sees("✓ 201")
     await driver.press("T")
