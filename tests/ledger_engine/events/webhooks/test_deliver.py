@@ -365,7 +365,7 @@ async def test_what_could_not_be_recorded_at_the_end_is_sent_by_the_next(
     attempted = asyncio.Event()
 
     async def refuse(work: Work[Any]) -> Any:
-        if getattr(work, "func", None) is recording.store and work.keywords["part"].outcomes:
+        if getattr(work, "func", None) is recording.store and work.keywords["batch"].outcomes:
             attempted.set()
             raise StorageUnavailable("the disk is full")
         return await real(work)
