@@ -106,8 +106,8 @@ Every error that the server answers with, as a list to search. The rules are in
 | 429 | yes, after as many seconds as `Retry-After` says |
 | 500, 503, and no answer at all | yes, a POST with the same `Idempotency-Key`, so that it is done once |
 
-Each answer has an id in the header `Request-Id`, under which the request is in the
-[request log](webhooks.md#the-request-log).
+Each answer has an id in the header `Request-Id`. If the credential was valid, the
+[request log](webhooks.md#the-request-log) has the request under this id.
 
 ## The shapes
 
