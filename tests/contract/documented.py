@@ -51,7 +51,8 @@ class Documented:
         assert media_type in described["content"], f"{pointer}: {media_type} is not documented"
         if media_type == "application/json":
             response.read()
-            self.validate(f"{pointer}/content/{_escaped(media_type)}/schema", response.json())
+            self.validate(f"{pointer}/content/{escaped(media_type)}/schema", response.json())
+            check_code(described, response.json())
         if response.is_success:
             self.seen.add(operation["operationId"])
 
@@ -64,7 +65,7 @@ class Documented:
         for pattern, template, methods in self._paths:
             if pattern.fullmatch(path):
                 operation = methods.get(request.method.lower())
-                return operation and (f"/paths/{_escaped(template)}/{request.method.lower()}", operation)
+                return operation and (f"/paths/{escaped(template)}/{request.method.lower()}", operation)
         return None
 
     def _follow(self, pointer: str, described: Any) -> tuple[str, Any]:
@@ -86,5 +87,17 @@ class Documented:
             )
 
 
-def _escaped(step: str) -> str:
+def check_code(described: Any, body: Any) -> None:
+    """Fail unless an error has one of the codes, and the type, that its status has in the document."""
+    if "x-error-codes" not in described:
+        return
+    error = body["error"]
+    code = error["code"] if "x-error-type" in described else error
+    assert code in described["x-error-codes"], f"{code} is not documented for: {described['description']}"
+    if "x-error-type" in described:
+        assert error["type"] == described["x-error-type"]
+
+
+def escaped(step: str) -> str:
+    """Return a name as a step of a JSON pointer in a URL."""
     return step.replace("~", "~0").replace("/", "~1").replace("{", "%7B").replace("}", "%7D")

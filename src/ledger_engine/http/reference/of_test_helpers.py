@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ledger_engine.http.reference import examples
+
 _CREATED = "2026-11-20T04:31:00.123Z"
 _FAULT = "flt_01kafztd9rec4t6v8x0z2b4d6f"
 
@@ -59,6 +61,7 @@ _NO_ACTION = {
     "webhook": None,
 }
 _POSTINGS = {"method": "POST", "path": "/v1/transactions"}
+_PAID = {**examples.RECORDS["Invoice"], **examples.AFTER["invoice.paid"]}
 
 BODIES: dict[str, dict[str, Any]] = {
     "SetClock": {"advance": 86_400},
@@ -98,4 +101,8 @@ RECORDS: dict[str, dict[str, Any]] = {
         "livemode": False,
     },
     "ForgottenFaults": {"deleted": 2},
+    "TriggeredEvent": {
+        "event": {**examples.RECORDS["Event"], "type": "invoice.paid", "data": {"object": _PAID}},
+        "objects": [examples.RECORDS["Account"], _PAID, examples.RECORDS["Transaction"]],
+    },
 }

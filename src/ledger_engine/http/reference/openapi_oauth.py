@@ -6,6 +6,7 @@ from typing import Any
 
 from ledger_engine.core.tenant import SCOPES
 from ledger_engine.http.operations import Operation
+from ledger_engine.http.reference.schemas import json_content, text_content
 from ledger_engine.http.sign_in.issuer import metadata
 
 _GRANTS = {
@@ -34,6 +35,7 @@ _PARAMETERS = {
     "state": "Returned unchanged; printable ASCII.",
     "code_challenge": "The S256 hash of the verifier, in base64url.",
 }
+_PAGE = "<!doctype html><title>Sign in</title>…"
 _DEFAULTS = {"response_type": "code", "code_challenge_method": "S256"}
 
 
@@ -57,9 +59,13 @@ def pages(headers: dict[str, Any]) -> dict[str, Any]:
 
 
 def _authorize(headers: dict[str, Any]) -> dict[str, Any]:
-    page = {"text/html": {"schema": _TEXT}}
+    page = {"text/html": text_content(_PAGE)}
     back = {**headers, "Location": {"$ref": "#/components/headers/Location"}}
-    failed = {"application/json": {"schema": {"$ref": "#/components/schemas/OAuthError"}}}
+    schema = {"$ref": "#/components/schemas/OAuthError"}
+
+    def failed(error: str, text: str) -> dict[str, Any]:
+        return {**page, **json_content(schema, {"error": error, "error_description": text})}
+
     return {
         "operationId": "authorize",
         "tags": ["oauth"],
@@ -76,12 +82,12 @@ def _authorize(headers: dict[str, Any]) -> dict[str, Any]:
             "302": {
                 "description": "The error is sent to the app.",
                 "headers": back,
-                "content": {"text/plain": {"schema": _TEXT}},
+                "content": {"text/plain": text_content("Go on to https://shop.example/signed-in?error=…")},
             },
             "400": {
                 "description": "The app or its address is not known: only the user sees the error.",
                 "headers": headers,
-                "content": {**page, **failed},
+                "content": failed("invalid_client", "The app is not known."),
             },
             "429": {"$ref": "#/components/responses/RateLimited"},
             **{
@@ -89,8 +95,11 @@ def _authorize(headers: dict[str, Any]) -> dict[str, Any]:
                 for status in ("408", "413", "414", "431")
             },
             **{
-                status: {"description": text, "headers": headers, "content": {**page, **failed}}
-                for status, text in (("500", "Our failure."), ("503", "The database cannot be used now."))
+                status: {"description": text, "headers": headers, "content": failed(error, text)}
+                for status, error, text in (
+                    ("500", "server_error", "Our failure."),
+                    ("503", "temporarily_unavailable", "The database cannot be used now."),
+                )
             },
         },
     }
@@ -111,7 +120,7 @@ def _metadata(headers: dict[str, Any]) -> dict[str, Any]:
             "200": {
                 "description": "Done.",
                 "headers": headers,
-                "content": {"application/json": {"schema": schema}},
+                "content": json_content(schema, metadata("https://ledger.example")),
             },
             **{
                 status: {"$ref": f"#/components/responses/Ledger{status}"}

@@ -49,6 +49,25 @@ class Records:
             self.components[kind.__name__] = self._object(kind)
         return {"$ref": REFERENCE.format(model=kind.__name__)}
 
+    def page_of(self, kind: type[Any]) -> Schema:
+        """Return a reference to the list envelope of `kind` (docs/interface.md#list-envelope).
+
+        It has a name, `AccountList` for accounts, because generators would invent one for each list.
+        """
+        members: dict[str, Schema] = {
+            "data": {"type": "array", "items": self.refer(kind)},
+            "has_more": {"type": "boolean"},
+            "next_cursor": {"type": ["string", "null"]},
+        }
+        name = f"{kind.__name__}List"
+        self.components[name] = {
+            "type": "object",
+            "properties": members,
+            "required": list(members),
+            "additionalProperties": False,
+        }
+        return {"$ref": REFERENCE.format(model=name)}
+
     def _object(self, kind: type[Any]) -> Schema:
         hints = get_type_hints(kind, include_extras=True)
         left_out: set[str] = set()
@@ -58,7 +77,7 @@ class Records:
             left_out = {field.name for field in fields(kind) if field.default is not MISSING}
         members = {name: self._value(hint) for name, hint in hints.items()}
         if hasattr(kind, "OBJECT"):
-            members = {"id": members["id"], "object": {"const": kind.OBJECT}, **members}
+            members = {"id": members["id"], "object": {"type": "string", "const": kind.OBJECT}, **members}
         schema: Schema = {"type": "object"}
         # Without a docstring in the source, dataclass and TypedDict generate one.
         if kind.__doc__ and not kind.__doc__.startswith((kind.__name__ + "(", "dict(")):
@@ -159,3 +178,17 @@ def _tidy(schema: Any) -> Any:
 def name_of(model: type[BaseModel]) -> Schema:
     """Return a reference to the schema of a request body."""
     return {"$ref": REFERENCE.format(model=model.__name__)}
+
+
+def json_content(schema: Schema, example: Any) -> dict[str, Any]:
+    """Return the content of a body in JSON; an example of None is left out."""
+    return {"application/json": _with_example(schema, example)}
+
+
+def text_content(example: str | None) -> dict[str, Any]:
+    """Return what a media type of text has in a content; an example of None is left out."""
+    return _with_example({"type": "string"}, example)
+
+
+def _with_example(schema: Schema, example: Any) -> dict[str, Any]:
+    return {"schema": schema, **({} if example is None else {"examples": {"Example": {"value": example}}})}

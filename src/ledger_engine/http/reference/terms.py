@@ -41,6 +41,8 @@ TERMS = {
     "cursor": "The `next_cursor` of the page before.",
     "customer": "Who has to pay.",
     "data": "The objects.",
+    "Event.data": "`object` is the object as it was then.",
+    "RequestWithEvents.events": "The ids of the events it caused, in their order.",
     "date": "When it was posted.",
     "deactivated_at": "When the user was deactivated.",
     "deliveries": "The number of deliveries that are sent again.",

@@ -51,7 +51,7 @@ def fields(kind: type[Any]) -> dict[str, Any]:
 
 def test_an_object_begins_with_its_id_and_its_kind() -> None:
     assert list(fields(Thing))[:3] == ["id", "object", "name"]
-    assert fields(Thing)["object"] == {"const": "thing"}
+    assert fields(Thing)["object"] == {"type": "string", "const": "thing"}
 
 
 def test_every_field_is_there_and_no_other() -> None:
