@@ -9,6 +9,7 @@
 #   make catalogues    write docs/errors.md and docs/events.md from the code
 #   make pictures      draw docs/pictures, the dashboard's screens, and record its tour
 #   make bench-rivals  install what make bench also compares with
+#   make clients       generate a client with each generator of OpenAPI, and use it
 
 PYTHON ?= python3
 processors := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
@@ -28,7 +29,8 @@ venv := .venv
 bin := $(venv)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: run test quick check dist dist-all binary soak bench bench-rivals catalogues pictures lock clean runtime dev
+.PHONY: run test quick check dist dist-all binary soak bench bench-rivals catalogues clients pictures lock
+.PHONY: clean runtime dev
 
 run: runtime
 	$(bin)/ledger-tui --demo
@@ -85,6 +87,10 @@ bench-rivals: .venv-bench/.made
 catalogues: dev
 	$(bin)/python -m tools.error_page
 	$(bin)/python -m tools.event_page
+
+# What it installs goes into build/clients, 0.7 GB; it takes some minutes once. CLIENTS="spectral hey" are some.
+clients: dev
+	$(bin)/python -m tools.clients $(CLIENTS)
 
 pictures: dev
 	$(bin)/python tools/pictures.py

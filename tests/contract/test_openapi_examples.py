@@ -122,6 +122,7 @@ def test_a_code_of_another_status_is_noticed(reference: dict[str, Any]) -> None:
 
 def test_the_webhooks_are_the_types_of_events(reference: dict[str, Any]) -> None:
     assert list(reference["webhooks"]) == list(KINDS)
+    assert all(each["post"]["x-internal"] for each in reference["webhooks"].values())
     sent = [each["post"] for each in reference["webhooks"].values()]
     answered = [operation for path in reference["paths"].values() for operation in path.values()]
     names = [operation["operationId"] for operation in [*sent, *answered]]

@@ -82,6 +82,8 @@ def _request(kind: str, records: Records) -> dict[str, Any]:
         "description": f"Sent to the endpoints that want `{kind}`, at least once: remember the event's id to"
         " know which events were handled.",
         "security": [],
+        # openapi-generator leaves out what is internal, and would else write a class that is no valid Python.
+        "x-internal": True,
         "parameters": [{"$ref": f"#/components/parameters/{header}"} for header in PARAMETERS],
         "requestBody": {
             "required": True,
