@@ -1,7 +1,8 @@
 """The rules of `docs/interface.md` and `docs/decisions.md`, and the tests that prove them.
 
-The pages are the catalogue: a rule is a line that begins with its name. `tests/house/test_rules.py` fails on
-a rule without a test, and on a name that no rule has.
+A rule is a line of these pages that begins with its name. Those of the interface, the contract, are one
+catalogue with `ledger-engine conform`: `ledger_engine.conforming.rules`. `tests/house/test_rules.py` fails on
+a rule without a test, on a name that no rule has, and when the catalogue and the page differ.
 """
 
 from __future__ import annotations

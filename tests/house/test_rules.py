@@ -5,8 +5,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from ledger_engine.conforming.rules import RULES
 from ledger_engine.http.errors import CODES
-from tests.house.pages import rules
+from tests.house.pages import rules, sentences
 
 
 def proven(root: Path) -> Iterator[str]:
@@ -19,12 +20,16 @@ def proven(root: Path) -> Iterator[str]:
 
 
 def test_every_rule_has_a_test_and_every_named_rule_is_there(root: Path) -> None:
-    names = {name for _, name in rules()}
+    names = {*RULES, *(name for _, name in rules())}
     tested = set(proven(root))
     assert {"rules without a test": names - tested, "names of no rule": tested - names} == {
         "rules without a test": set(),
         "names of no rule": set(),
     }
+
+
+def test_the_catalogue_has_the_rules_of_the_interface_in_its_words() -> None:
+    assert list(RULES.items()) == list(sentences().items())
 
 
 def test_a_rule_has_one_name_that_is_its_anchor_and_no_other_rule_has() -> None:

@@ -6,6 +6,7 @@ from ledger_engine import __version__
 from ledger_engine.cli import (
     apps,
     completion,
+    conform,
     data,
     events,
     keys,
@@ -38,6 +39,7 @@ main.add_command(events.events)
 main.add_command(listen.listen)
 main.add_command(data.seed)
 main.add_command(pull.pull)
+main.add_command(conform.conform)
 main.add_command(verify.verify)
 main.add_command(data.backup)
 main.add_command(data.restore)

@@ -1,0 +1,48 @@
+"""`ledger-engine conform`: a line for each rule, and the exit status for CI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ledger_engine.cli.conftest import Command
+from tests.ledger_tui.contract_server import KEY, ContractServer
+
+
+@pytest.fixture
+def server() -> Iterator[ContractServer]:
+    with ContractServer() as running:
+        running.add_account("Till")
+        yield running
+
+
+def test_a_server_that_breaks_rules_is_told_each_with_request_and_answer(
+    server: ContractServer, command: Command, run_json: Callable[..., Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "report.xml"
+    done = command("conform", server.url, "--key", KEY, "--read-only", "--junit", str(file), status=1)
+    assert "failed          auth-bearer" not in done.stdout
+    assert "failed          sizes-url: the URL; 8 KB" in done.stdout
+    assert "passed          get-accounts:" in done.stdout
+    assert "    > GET " in done.stdout
+    assert "    < " in done.stdout
+    assert KEY not in done.stdout
+    assert b"<testsuite" in file.read_bytes()
+    answer = run_json("conform", server.url + "/v1", "--read-only", LEDGER_API_KEY=KEY, status=1)
+    assert answer["ok"] is False
+    assert {each["result"] for each in answer["rules"]} == {"passed", "failed", "not applicable"}
+    assert all(method == "GET" or path == "/oauth/token" for method, path, _ in server.requests)
+
+
+def test_a_live_key_is_only_read_with(command: Command) -> None:
+    refused = command("conform", "http://127.0.0.1:9", "--key", "sk_live_" + "a" * 32, status=2)
+    assert "--read-only" in refused.stderr
+    assert "--key" in command("conform", "http://127.0.0.1:9", status=2).stderr
+
+
+def test_a_server_that_is_not_there_is_told_in_one_line(command: Command) -> None:
+    refused = command("conform", "http://127.0.0.1:9", "--key", KEY, status=1)
+    assert refused.stderr.count("\n") == 1

@@ -1,0 +1,119 @@
+"""Our server keeps each rule that can be seen, and a server that breaks one is told by that rule's name."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+from xml.etree import ElementTree
+
+import httpx
+import pytest
+
+from ledger_engine.conforming.report import Verdict, examine, junit
+from ledger_engine.conforming.rules import RULES
+from ledger_engine.database.engine import Engine
+from ledger_engine.http.app import create_app
+from ledger_engine.http.protocol.gate import AuthRateLimit
+from tests.ledger_engine.conforming.broken import BROKEN, Breakage, Reply, wrapped
+from tests.ledger_engine.conftest import MakeKey
+
+Examine = Callable[..., Awaitable[dict[str, Verdict]]]
+_RUNS = itertools.count()
+
+
+async def no_wait(_seconds: float) -> None:
+    return None
+
+
+@pytest.fixture
+async def examined(engine: Engine, make_key: MakeKey) -> Examine:
+    """Return a function that examines the application, broken or not, and returns the verdicts by rule."""
+    began = time.time()
+    app = create_app(engine, auth_rate_limit=AuthRateLimit(25, 25), wall_clock=lambda: began)
+    key = await make_key(role="owner")
+
+    async def run(breakage: Breakage | None = None, *, read_only: bool = False) -> dict[str, Verdict]:
+        number = next(_RUNS)
+        served = app if breakage is None else wrapped(app, breakage)
+        transport = httpx.ASGITransport(app=served, client=(f"127.0.1.{number}", 50_000))
+        async with httpx.AsyncClient(transport=transport, base_url="http://ledger.test") as client:
+            mark = f"run{number}"
+            found = await examine(client, key, mark, read_only=read_only, sleep=no_wait)
+        assert [verdict.rule for verdict in found] == list(RULES)
+        assert key not in str(found)
+        return {verdict.rule: verdict for verdict in found}
+
+    return run
+
+
+def results(verdicts: dict[str, Verdict], result: str) -> set[str]:
+    return {rule for rule, verdict in verdicts.items() if verdict.result == result}
+
+
+async def test_our_server_breaks_no_rule_and_most_are_seen(examined: Examine) -> None:
+    verdicts = await examined()
+    assert {rule: verdicts[rule].fault for rule in results(verdicts, "failed")} == {}
+    assert {rule for rule, _ in BROKEN.values()} <= results(verdicts, "passed")
+    assert len(results(verdicts, "passed")) >= 80
+    assert all(verdicts[rule].reason for rule in results(verdicts, "not applicable"))
+
+
+async def test_each_broken_server_is_told_by_the_rule_that_it_breaks(examined: Examine) -> None:
+    assert len(BROKEN) >= 40
+    missed = {}
+    for name, (rule, breakage) in BROKEN.items():
+        failed = results(verdicts := await examined(breakage), "failed")
+        if rule not in failed:
+            missed[name] = (rule, failed)
+        elif fault := verdicts[rule].fault:
+            assert fault.wanted
+            assert "http://ledger.test/" in fault.request
+            assert fault.answer[:3].isdigit()
+    assert missed == {}
+
+
+ODD = [
+    None,
+    [],
+    "x",
+    7,
+    {},
+    {"data": 7},
+    {"data": [7, {}], "has_more": True},
+    {"error": [], "id": {}, "key": 7},
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+async def test_no_answer_however_odd_ends_the_examination(examined: Examine, odd: Any) -> None:
+    def breakage(reply: Reply) -> None:
+        reply.data = odd
+        reply.headers |= {
+            "x-ratelimit-limit": "9" * 5000,
+            "x-ratelimit-reset": "\u00b2",
+            "retry-after": "soon",
+        }
+
+    verdicts = await examined(breakage)
+    assert {"rates-headers", "rates-reset", "rates-retry-after"} <= results(verdicts, "failed")
+
+
+async def test_read_only_makes_nothing(examined: Examine, engine: Engine) -> None:
+    verdicts = await examined(read_only=True)
+    assert results(verdicts, "failed") == set()
+    assert {"get-accounts", "errors-404", "rates-headers", "auth-bearer"} <= results(verdicts, "passed")
+    assert verdicts["post-accounts"].result == "not applicable"
+    for table in ("accounts", "users", "tokens", "events"):
+        assert await engine.read(lambda unit, table=table: unit.execute(f"SELECT 1 FROM {table}")) == []
+
+
+async def test_the_report_as_junit_has_a_case_for_each_rule(examined: Examine) -> None:
+    verdicts = await examined(BROKEN["float money"][1])
+    suite = ElementTree.fromstring(junit([*verdicts.values()], "http://ledger.test"))
+    cases = {case.get("name"): case for case in suite}
+    assert list(cases) == list(RULES)
+    failed = {name for name, case in cases.items() if case.find("failure") is not None}
+    assert failed == results(verdicts, "failed")
+    assert int(suite.get("failures", "")) == len(failed) > 0
