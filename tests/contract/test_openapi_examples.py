@@ -91,6 +91,17 @@ def test_an_error_has_the_type_of_its_surface_so_that_clients_get_one_and_not_hu
     assert types == {f"#/components/schemas/{kind}" for kind in kinds}
 
 
+def test_no_type_has_the_name_that_generators_make_for_a_field_of_another(reference: dict[str, Any]) -> None:
+    """They name an object within a schema after both: `Fault.match` is `FaultMatch`."""
+    made = set()
+    for name, schema in reference["components"]["schemas"].items():
+        for field, member in schema.get("properties", {}).items():
+            if "properties" in member or "enum" in member:
+                made.add((name + field).replace("_", "").lower())
+    assert len(made) > 20
+    assert made & {name.lower() for name in reference["components"]["schemas"]} == set()
+
+
 def test_each_list_has_a_name_for_clients_to_use(reference: dict[str, Any]) -> None:
     for path, name in (
         ("/v1/accounts", "AccountList"),

@@ -47,6 +47,7 @@ def test_a_command_that_fails_is_named_with_what_it_said(tmp_path: Path, step: s
     )
     assert outcome.state == state
     assert "no schema is known" in outcome.why
+    assert (tmp_path / "any").exists() is (step != "install")  # half an installation is not kept
 
 
 MADE: dict[str, Any] = {

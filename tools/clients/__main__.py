@@ -54,10 +54,10 @@ def _folder(name: str) -> Path:
 
 
 def _served() -> object:
-    """Return the document as a server gives it."""
+    """Return the document of a server with test helpers, which is that of every server and more."""
     with (
         TemporaryDirectory() as data,
-        ledger(Path(data) / "ledger.db") as url,
+        ledger(Path(data) / "ledger.db", "--test-helpers") as url,
         urllib.request.urlopen(f"{url}/openapi.json") as answer,
     ):
         document: object = json.load(answer)

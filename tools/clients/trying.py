@@ -113,6 +113,17 @@ def _install(
         return
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    try:
+        _install_packages(folder, python, node)
+        for command in commands:
+            _run(command, folder)
+    except Broken:
+        shutil.rmtree(folder, ignore_errors=True)  # half an installation helps nobody and may be large
+        raise
+    marker.write_text(wanted, encoding="utf-8")
+
+
+def _install_packages(folder: Path, python: tuple[str, ...], node: tuple[str, ...]) -> None:
     if python:
         _run((sys.executable, "-m", "venv", "environment"), folder)
         _run(("{bin}/python", "-m", "pip", "--disable-pip-version-check", "install", "-qq", *python), folder)
@@ -122,9 +133,6 @@ def _install(
             ("npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", *node),
             folder,
         )
-    for command in commands:
-        _run(command, folder)
-    marker.write_text(wanted, encoding="utf-8")
 
 
 def _run(

@@ -51,7 +51,8 @@ class TakeSnapshot(Body):
     name: str
 
 
-class FaultMatch(Body):
+# Not FaultMatch: generators make that name for the `match` of the record Fault.
+class SetFaultMatch(Body):
     method: str | None = None
     path: str | None = None
     key: str | None = None
@@ -60,7 +61,7 @@ class FaultMatch(Body):
     type: str | None = None
 
 
-class FaultAction(Body):
+class SetFaultAction(Body):
     status: Annotated[int, Field(ge=400, le=599)] | None = None
     code: str | None = None
     delay_ms: Milliseconds | None = None
@@ -70,8 +71,8 @@ class FaultAction(Body):
 
 
 class SetFault(Body):
-    match: FaultMatch = FaultMatch()
-    action: FaultAction
+    match: SetFaultMatch = SetFaultMatch()
+    action: SetFaultAction
     probability: Annotated[float, Field(ge=0, le=1)] | None = None
     seed: int | None = None
     times: Count | None = None
