@@ -66,8 +66,8 @@ class RecordingUnit:
     def inspect(self, *, thorough: bool = True) -> list[str]:
         return self._unit.inspect(thorough=thorough)
 
-    def prints(self, tell: Callable[[int], None], /) -> Prints | None:
-        return self._unit.prints(tell)
+    def prints(self, report: Callable[[int], None], /) -> Prints | None:
+        return self._unit.prints(report)
 
     def announce(self, topic: str) -> None:
         self._unit.announce(topic)
@@ -164,7 +164,7 @@ class Postings:
             await engine.close()
 
 
-def measure(folder: Path, rounds: int, tell: Callable[[str], None] = say) -> list[Result]:
+def measure(folder: Path, rounds: int, report: Callable[[str], None] = say) -> list[Result]:
     """Measure the engine's share of bare sqlite3's rate."""
     books = asyncio.run(make_books(folder / "books.db"))
     postings = Postings(books, folder, count=10_000)
@@ -179,5 +179,5 @@ def measure(folder: Path, rounds: int, tell: Callable[[str], None] = say) -> lis
         label="transactions posted to disk in process, 64 at a time",
         against="the same statements in bare `sqlite3`",
     )
-    tell(f"  postings in one commit: {', '.join(map(str, postings.groups_seen))}")
+    report(f"  postings in one commit: {', '.join(map(str, postings.groups_seen))}")
     return [result]

@@ -75,11 +75,11 @@ async def _pull(url: str, key: str, writable: bool, database: Path) -> Pulled:
             _endless(), label="Pulling", file=sys.stderr, show_pos=True, hidden=not sys.stderr.isatty()
         ) as bar:
 
-            def tell(what: str, records: int) -> None:
+            def report(what: str, records: int) -> None:
                 bar.label = printable(what)
                 bar.update(records)
 
-            pulled = await using(database, lambda engine: pull(remote, engine, origin, tell))
+            pulled = await using(database, lambda engine: pull(remote, engine, origin, report))
         if writable:
             await using(database, lambda engine: release(engine, origin))
     return pulled

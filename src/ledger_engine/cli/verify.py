@@ -81,17 +81,17 @@ def _audit(database: Path, point: Point | None) -> tuple[Report, Point | None]:
     read, lock = [0], threading.Lock()
     with open_snapshot(database, _THREADS) as snapshot:
 
-        def tell(rows: int) -> None:
+        def report(rows: int) -> None:
             snapshot.require_open()
             with lock:
                 read[0] += rows
 
         if point is not None:
-            return audit.verify_since(snapshot.start, point, tell)
+            return audit.verify_since(snapshot.start, point, report)
         if not sys.stderr.isatty():  # it is left to the one line of an error
-            return audit.verify_all(snapshot.start, tell)
+            return audit.verify_all(snapshot.start, report)
         rows = audit.READINGS * snapshot.start(audit.count_transactions).result()
-        done = _in_thread(lambda: audit.verify_all(snapshot.start, tell))
+        done = _in_thread(lambda: audit.verify_all(snapshot.start, report))
         with click.progressbar(length=max(1, rows), label="Verifying", file=sys.stderr) as bar:
             while not wait((done,), timeout=_PROGRESS_S).done:
                 bar.update(min(read[0], rows - 1) - bar.pos)

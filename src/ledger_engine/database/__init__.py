@@ -99,10 +99,10 @@ class Unit(Protocol):
         """
         ...
 
-    def prints(self, tell: Callable[[int], None], /) -> Prints | None:
+    def prints(self, report: Callable[[int], None], /) -> Prints | None:
         """Return the fingerprints of the indexes of transactions, None when an index is out of order.
 
-        `tell` is called with the numbers of entries read.
+        `report` is called with the numbers of entries read.
         """
         ...
 

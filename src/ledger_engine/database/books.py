@@ -29,7 +29,7 @@ class Source:
     livemode: bool
     pulled_at: int | None
 
-    def told(self) -> str:
+    def description(self) -> str:
         """Return what the copy is of, in words."""
         if self.pulled_at is None:
             return f"a copy of {self.url}, not yet complete"

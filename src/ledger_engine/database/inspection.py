@@ -28,7 +28,7 @@ SELECT (SELECT count(*) FROM events AS e WHERE +e.body IS NOT NULL AND EXISTS (
 _INDEXES = ("transactions_by_account", "transactions_by_account_and_type", "transactions_by_type")
 _OF_TYPE = "type || book = :value"
 
-Tell = Callable[[int], None]
+ReportRows = Callable[[int], None]
 
 
 def inspect(connection: sqlite3.Connection, *, thorough: bool) -> list[str]:
@@ -61,10 +61,10 @@ def _missing(connection: sqlite3.Connection, table: str) -> list[str]:
     ]
 
 
-def prints(connection: sqlite3.Connection, tell: Tell) -> Prints | None:
+def prints(connection: sqlite3.Connection, report: ReportRows) -> Prints | None:
     """Return the fingerprints of the indexes of transactions, None for what fits no transactions at all."""
     found = Prints()
-    by_account, by_account_and_type, by_type = [_Index(connection, each, tell) for each in _INDEXES]
+    by_account, by_account_and_type, by_type = [_Index(connection, each, report) for each in _INDEXES]
     try:
         for account, book in _accounts(connection):
             factor = hash(account)
@@ -94,7 +94,7 @@ class _Index:
 
     connection: sqlite3.Connection
     name: str
-    tell: Tell
+    report: ReportRows
     read: int = 0
 
     def sum(self, where: str, value: str, book: int) -> int:
@@ -129,7 +129,7 @@ class _Index:
                 rows = self.connection.execute(f"SELECT id, book FROM {part}", given).fetchall()
                 total += sum(weight(own) * hash(id) for id, own in rows)
             self.read += len(ids)
-            self.tell(len(ids))
+            self.report(len(ids))
             if last is None:
                 return total
             given["after"] = last[0]

@@ -54,8 +54,8 @@ class SqliteUnit:
     def inspect(self, *, thorough: bool = True) -> list[str]:
         return inspection.inspect(self._connection, thorough=thorough)
 
-    def prints(self, tell: Callable[[int], None], /) -> Prints | None:
-        return inspection.prints(self._connection, tell)
+    def prints(self, report: Callable[[int], None], /) -> Prints | None:
+        return inspection.prints(self._connection, report)
 
     def first_not_an_object(self, table: str, column: str) -> str | None:
         row = self.first(

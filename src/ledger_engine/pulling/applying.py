@@ -33,7 +33,7 @@ class Applied:
     """What was applied: new records by kind, and what could not be held, with the reason.
 
     `shown` are the balances of new accounts as the source showed them, and `unproven` the accounts of
-    transactions that do not tell the balance after them.
+    transactions that do not report the balance after them.
     """
 
     new: Counter[str] = field(default_factory=Counter)

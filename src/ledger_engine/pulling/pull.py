@@ -22,7 +22,7 @@ from ledger_engine.pulling.staging import Book, Origin, Reading
 
 _READ_AGAIN_MAX = 5  # times, for a list of invoices that changes under the reading
 
-Tell = Callable[[str, int], None]  # with what is done, and for how many further records
+ReportProgress = Callable[[str, int], None]  # with what is done, and for how many further records
 
 
 @dataclass(slots=True)
@@ -48,19 +48,19 @@ async def identify(remote: Remote, key: str) -> Origin:
     return Origin(remote.url, livemode, project if isinstance(project, str) else None)
 
 
-async def pull(remote: Remote, engine: Engine, origin: Origin, tell: Tell) -> Pulled:
+async def pull(remote: Remote, engine: Engine, origin: Origin, report: ReportProgress) -> Pulled:
     """Bring everything that is new at the source into the copy. Raises PullFailed, Conflict and others."""
     book = await engine.write(partial(staging.ensure, origin=origin))
     pulled = Pulled(book.tenant.project, book.tenant.livemode, Applied())
     await _require_same(remote, engine, book)
     interrupted = bool(await engine.read(partial(staging.readings, book=book)))
-    await _pass(remote, engine, book, pulled, tell)
+    await _pass(remote, engine, book, pulled, report)
     if interrupted:
-        await _pass(remote, engine, book, pulled, tell)
+        await _pass(remote, engine, book, pulled, report)
     return pulled
 
 
-async def _pass(remote: Remote, engine: Engine, book: Book, pulled: Pulled, tell: Tell) -> None:
+async def _pass(remote: Remote, engine: Engine, book: Book, pulled: Pulled, report: ReportProgress) -> None:
     """Go on with the pass that was begun, or begin one; read all lists, and apply what was read."""
     applied, pulled.not_shown = Applied(), []
     lists = await engine.read(partial(staging.readings, book=book))
@@ -68,11 +68,11 @@ async def _pass(remote: Remote, engine: Engine, book: Book, pulled: Pulled, tell
         await engine.write(partial(staging.begin, book=book))
         lists = await engine.read(partial(staging.readings, book=book))
     for listed in LISTS:
-        await _read(remote, engine, book, listed, pulled, tell)
+        await _read(remote, engine, book, listed, pulled, report)
     for kind in applying.KINDS:
         while (turn := await engine.write(partial(applying.apply_turn, book=book, kind=kind))) is not None:
             applied.add(turn)
-            tell(f"Storing {kind}", turn.new[kind])
+            report(f"Storing {kind}", turn.new[kind])
     doubtful = await engine.read(partial(_unlike, tenant=book.tenant, shown=applied.shown))
     for account in sorted(doubtful | applied.unproven - applied.shown.keys()):
         await _require_balance(remote, engine, book.tenant, account)
@@ -81,7 +81,7 @@ async def _pass(remote: Remote, engine: Engine, book: Book, pulled: Pulled, tell
 
 
 async def _read(
-    remote: Remote, engine: Engine, book: Book, listed: ListOf, pulled: Pulled, tell: Tell
+    remote: Remote, engine: Engine, book: Book, listed: ListOf, pulled: Pulled, report: ReportProgress
 ) -> None:
     """Read the list down to the newest record that the copy has, and keep each page."""
     for _ in range(_READ_AGAIN_MAX):
@@ -97,7 +97,7 @@ async def _read(
             await engine.write(
                 partial(staging.keep, book=book, reading=reading, records=records, after=after)
             )
-            tell(f"Reading {listed.kind}", len(records))
+            report(f"Reading {listed.kind}", len(records))
         if listed.kind != "invoices":
             return
         if not await engine.read(partial(applying.numbers_have_a_gap, book=book)):

@@ -71,7 +71,7 @@ class PageRead:
 class Remote:
     """A server at `url`, asked with `key`. Use it as an asynchronous context manager.
 
-    Requests are spread evenly over the rate limit that the answers tell, which also keeps them within the
+    Requests are spread evenly over the rate limit that the answers report, which also keeps them within the
     burst of a second. `sleep` waits, and `transport` carries the requests, by default over the network.
     """
 

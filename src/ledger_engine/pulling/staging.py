@@ -79,7 +79,7 @@ def ensure(unit: Unit, origin: Origin) -> Book:
         tenant.bind(),
     )
     if source.url != origin.url:
-        raise Conflict("not_recoverable", f"The database is {source.told()}, and not of {origin.url}.")
+        raise Conflict("not_recoverable", f"The database is {source.description()}, and not of {origin.url}.")
     if source.livemode != origin.livemode:
         raise Conflict(
             "not_recoverable",

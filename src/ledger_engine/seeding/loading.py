@@ -58,8 +58,8 @@ class UnitInThePast:
     def inspect(self, *, thorough: bool = True) -> list[str]:
         return self._unit.inspect(thorough=thorough)
 
-    def prints(self, tell: Callable[[int], None], /) -> Prints | None:
-        return self._unit.prints(tell)
+    def prints(self, report: Callable[[int], None], /) -> Prints | None:
+        return self._unit.prints(report)
 
     def first_not_an_object(self, table: str, column: str) -> str | None:
         return self._unit.first_not_an_object(table, column)

@@ -21,7 +21,7 @@ from ledger_engine.upkeep.scan import EventScan, Found, Scan
 
 READINGS = 5  # of each transaction: in its table, three indexes, and its event
 
-Tell = Callable[[int], None]
+ReportRows = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +65,21 @@ def verify(unit: Unit) -> Report:
     return verify_all(at_once)[0]
 
 
-def verify_all(start: Start, tell: Tell = lambda rows: None) -> tuple[Report, Point | None]:
+def verify_all(start: Start, report: ReportRows = lambda rows: None) -> tuple[Report, Point | None]:
     """Run every check; return the report, and the point that is proven unless there is a fault.
 
-    `tell` is called with how many rows were read, in all READINGS for each transaction.
+    `report` is called with how many rows were read, in all READINGS for each transaction.
     """
     storage = start(lambda unit: unit.inspect(thorough=False))
     if storage.done() and storage.result():  # do not read what is damaged
         return _damaged(start, storage.result()[0])
-    passed = start(partial(_scan, since={}, tell=tell))
-    prints = start(lambda unit: unit.prints(tell))
-    told = start(partial(_scan_events, since=None, tell=tell))
+    passed = start(partial(_scan, since={}, report=report))
+    prints = start(lambda unit: unit.prints(report))
+    of_events = start(partial(_scan_events, since=None, report=report))
     by_sql = start(partial(checks.first_faults, since=None))
     if storage.result():
         return _damaged(start, storage.result()[0])
-    found, events = passed.result(), told.result()
+    found, events = passed.result(), of_events.result()
     if damage := found.damage + events.damage:
         return _damaged(start, damage[0])
     if prints.result() != found.prints:
@@ -88,7 +88,9 @@ def verify_all(start: Start, tell: Tell = lambda rows: None) -> tuple[Report, Po
     return _concluded(start, found, events.orphan, by_sql.result(), None)
 
 
-def verify_since(start: Start, point: Point, tell: Tell = lambda rows: None) -> tuple[Report, Point | None]:
+def verify_since(
+    start: Start, point: Point, report: ReportRows = lambda rows: None
+) -> tuple[Report, Point | None]:
     """Check what was posted after the point, and all that is no transaction or event.
 
     What was proven is not read again, and neither the file's pages nor its indexes are checked. Raises
@@ -97,17 +99,17 @@ def verify_since(start: Start, point: Point, tell: Tell = lambda rows: None) -> 
     since = start(point.by_book).result()
     transactions = {book: proven.transaction for book, proven in since.items()}
     events = {book: proven.event for book, proven in since.items()}
-    passed = start(partial(_scan, since=transactions, tell=tell))
-    told = start(partial(_scan_events, since=events, tell=tell))
+    passed = start(partial(_scan, since=transactions, report=report))
+    of_events = start(partial(_scan_events, since=events, report=report))
     by_sql = start(partial(checks.first_faults, since=since))
-    found, later = passed.result(), told.result()
+    found, later = passed.result(), of_events.result()
     if damage := found.damage + later.damage:
         return _damaged(start, damage[0])
     return _concluded(start, found, later.orphan, by_sql.result(), since)
 
 
-def _scan(unit: Unit, since: Mapping[int, str], tell: Tell) -> Scan:
-    passed = Scan(unit, tell, since)
+def _scan(unit: Unit, since: Mapping[int, str], report: ReportRows) -> Scan:
+    passed = Scan(unit, report, since)
     for book in scan.books_of(unit, "transactions"):
         passed.run(book)
         passed.damage += _of_no_book(unit, "transactions", book)
@@ -115,9 +117,9 @@ def _scan(unit: Unit, since: Mapping[int, str], tell: Tell) -> Scan:
     return passed
 
 
-def _scan_events(unit: Unit, since: Mapping[int, str] | None, tell: Tell) -> EventScan:
+def _scan_events(unit: Unit, since: Mapping[int, str] | None, report: ReportRows) -> EventScan:
     """Look at the events after `since`, by book, or at all."""
-    passed = EventScan(unit, tell)
+    passed = EventScan(unit, report)
     for book in scan.books_of(unit, "events"):
         passed.run(book, (since or {}).get(book, ""))
         passed.damage += _of_no_book(unit, "events", book)
@@ -178,8 +180,8 @@ def _counts(start: Start, transactions: int) -> dict[str, Any]:
         return {table: unit.execute(f"SELECT count(*) AS rows FROM {table}")[0]["rows"] for table in tables}
 
     copied = start(books.source).result()
-    told = None if copied is None else copied.told()
-    return {**start(count).result(), "transactions": transactions, "copy_of": told}
+    copy_of = None if copied is None else copied.description()
+    return {**start(count).result(), "transactions": transactions, "copy_of": copy_of}
 
 
 def unreadable(reason: str) -> Report:

@@ -92,7 +92,7 @@ class Scan:
     """
 
     unit: Unit
-    tell: Callable[[int], None] = lambda rows: None
+    report: Callable[[int], None] = lambda rows: None
     since: Mapping[int, str] = field(default_factory=dict)
     faults: dict[str, Found] = field(default_factory=dict)
     damage: list[str] = field(default_factory=list)
@@ -112,7 +112,7 @@ class Scan:
             bounds: dict[str, Value] = {"book": book, "after": after, "last": last}
             rows = self._part(book, self.unit.columns(_COLUMNS, f"transactions {_OF_PART}", bounds))
             self.counted[book] += rows
-            self.tell(rows)
+            self.report(rows)
             after = last
 
     def finish(self) -> None:
@@ -294,7 +294,7 @@ class EventScan:
     """
 
     unit: Unit
-    tell: Callable[[int], None] = lambda rows: None
+    report: Callable[[int], None] = lambda rows: None
     orphan: Found | None = None
     counted: int = 0
     damage: list[str] = field(default_factory=list)
@@ -310,7 +310,7 @@ class EventScan:
                 row = self.unit.first(f"{_ORPHANED} ORDER BY e.id LIMIT 1", bounds)
                 if row is not None:
                     self.orphan = Found(row["id"], {"kind": "event", "object": row["object"]})
-            self.tell(len(ids))
+            self.report(len(ids))
             self.counted += len(ids)
             after = last
 

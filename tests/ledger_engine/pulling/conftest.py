@@ -18,7 +18,7 @@ from ledger_engine.database import Unit, books
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.http.app import create_app
 from ledger_engine.ledger import accounts, invoices, orders, transactions, users
-from ledger_engine.pulling.pull import Pulled, Tell, identify, pull
+from ledger_engine.pulling.pull import Pulled, ReportProgress, identify, pull
 from ledger_engine.pulling.remote import Remote
 from tests.ledger_engine.conftest import MakeKey
 from tests.ledger_engine.manual_clock import ManualClock
@@ -65,13 +65,13 @@ def pull_copy(app: Quart, make_key: MakeKey, copied: Callable[[], Any]) -> Pull:
     """Return a function that pulls from the filled ledger, with a test key unless one is given."""
     keys: list[str] = []
 
-    async def run(tell: Tell = nothing, key: str | None = None, url: str = URL) -> Pulled:
+    async def run(report: ReportProgress = nothing, key: str | None = None, url: str = URL) -> Pulled:
         if not keys:
             keys.append(await make_key())
         key = key or keys[0]
         transport = httpx.ASGITransport(app=app)
         async with Remote(url, key, no_wait, transport) as remote, copied() as engine:
-            return await pull(remote, engine, await identify(remote, key), tell)
+            return await pull(remote, engine, await identify(remote, key), report)
 
     return run
 
