@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -11,7 +12,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from click.testing import CliRunner
 
+from ledger_engine.cli import main
 from tests.faults.server import Server
 from tests.ledger_engine.cli.test_listening import free_port
 
@@ -44,7 +47,9 @@ def proxied(server: Server, tmp_path: Path) -> Iterator[str]:
     if nginx is None:
         pytest.skip("needs nginx; on Debian and Ubuntu: apt install nginx-light")
     found = re.search(
-        r"^ +location / \{.*?^ +\}", RECIPE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+        r"^ +large_client_header_buffers .*?^ +\}",
+        RECIPE.read_text(encoding="utf-8"),
+        re.DOTALL | re.MULTILINE,
     )
     assert found is not None
     location = found[0].replace("http://127.0.0.1:8700", server.url)
@@ -86,3 +91,10 @@ def test_the_recipe_keeps_the_port_the_bodies_and_the_event_stream(server: Serve
         body = b'{"name": "Till", "currency": "EUR"}'.ljust(1_048_576)
         answer = client.post("/v1/accounts", content=body, headers={"Content-Type": "application/json"})
         assert answer.status_code == 201
+
+
+def test_the_contract_is_kept_behind_nginx(server: Server, proxied: str) -> None:
+    done = CliRunner().invoke(main, ["conform", proxied, "--key", server.make_key(), "--json"])
+    report = json.loads(done.stdout)
+    assert [each for each in report["rules"] if each["result"] == "failed"] == []
+    assert done.exit_code == 0

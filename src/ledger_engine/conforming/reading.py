@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ledger_engine.conforming.examiner import Examiner, Exchange
+from ledger_engine.conforming.examiner import Examiner, Exchange, is_number
 
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|\+00:00)")
 
@@ -92,6 +92,18 @@ async def directory(ask: Examiner) -> None:
         ask.expect("order-status", right, answer, f"only orders that are {status}")
 
 
+async def counted(ask: Examiner) -> None:
+    """Look at two requests of one window: the second has fewer left."""
+    for _ in range(3):
+        first = await ask.send("GET", "/v1/accounts", params={"limit": "1"})
+        second = await ask.send("GET", "/v1/accounts", params={"limit": "1"})
+        if first.headers.get("X-RateLimit-Reset") == second.headers.get("X-RateLimit-Reset"):
+            left = [each.headers.get("X-RateLimit-Remaining", "") for each in (first, second)]
+            fewer = all(map(is_number, left)) and int(left[1]) < int(left[0])
+            ask.expect("rates-per-key", fewer, second, "fewer requests left than before")
+            return
+
+
 async def missing(ask: Examiner) -> None:
     for path in ("/v1/accounts/acc_none", "/v1/invoices/inv_none", "/api/users/usr_none"):
         answer = await ask.send("GET", path)
@@ -119,4 +131,4 @@ async def oauth(ask: Examiner) -> None:
     ask.expect("oauth-token", refused, answer, "400 with an error, for a code that is none")
 
 
-READING = (health, credentials, lists, directory, missing, sizes, oauth)
+READING = (health, credentials, lists, counted, directory, missing, sizes, oauth)

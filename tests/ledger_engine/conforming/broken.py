@@ -175,6 +175,7 @@ BROKEN: dict[str, tuple[str, Breakage]] = {
     "the version is a number": ("version-directory", field("GET", "/api/health", "version", lambda _: 1.4)),
     "no limit header": ("rates-headers", header("x-ratelimit-limit", None)),
     "no remaining header": ("rates-headers", header("x-ratelimit-remaining", None)),
+    "nothing is counted": ("rates-per-key", header("x-ratelimit-remaining", "7")),
     "the reset is a duration": ("rates-reset", header("x-ratelimit-reset", "30")),
     "Retry-After on a success": ("rates-retry-after", header("retry-after", "1", at=200)),
     "429 without Retry-After": ("rates-retry-after", header("retry-after", None, at=429)),
