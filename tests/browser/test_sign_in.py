@@ -39,7 +39,7 @@ def test_a_user_does_not_let_an_app_in(person: Person, callback: Callback) -> No
     assert "code" not in callback.query
 
 
-def test_a_scope_beyond_the_users_role_is_told_to_the_app_right_after_the_sign_in(
+def test_a_scope_beyond_the_users_role_is_refused_right_after_the_sign_in(
     person: Person, callback: Callback
 ) -> None:
     """The browser follows a form's redirects as far as the page's policy lets it."""
@@ -64,7 +64,7 @@ def test_it_works_without_scripts_and_with_the_keyboard_alone(person: Person, ca
     assert "code" in callback.query
 
 
-def test_a_wrong_password_is_told_and_the_address_is_kept(person: Person) -> None:
+def test_a_wrong_password_is_reported_and_the_address_is_kept(person: Person) -> None:
     person.comes()
     person.signs_in(EMAIL, "not my password")
     alert = person.one("[role=alert]")

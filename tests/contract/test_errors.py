@@ -174,7 +174,7 @@ def test_every_code_in_the_sources_is_one_of_the_table() -> None:
 
 
 @holds("errors-500", "error-nothing-inside", "error-codes", "rates-headers")
-def test_a_500_tells_the_request_and_nothing_of_the_inside(
+def test_a_500_names_the_request_and_no_internals(
     clockwork: Clockwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api = clockwork.client(clockwork.key(clockwork.project()))

@@ -144,7 +144,7 @@ def test_an_unknown_app_or_address_is_an_error_page(flow: Flow, changed: dict[st
         ({"scope": "everything"}, "invalid_scope"),
     ],
 )
-def test_what_else_is_wrong_is_told_to_the_app(flow: Flow, changed: dict[str, str], error: str) -> None:
+def test_any_other_mistake_is_returned_to_the_app(flow: Flow, changed: dict[str, str], error: str) -> None:
     answer = flow.authorize(**changed)
     assert answer.status_code == 302
     assert parameters_of(answer)["error"] == error

@@ -84,7 +84,7 @@ def test_a_post_that_creates_is_201_and_everything_else_200(api: httpx.Client) -
 
 
 @holds("service-times", "conventions-times", "conventions-ids", "conventions-objects")
-def test_every_object_tells_its_id_kind_time_and_mode(api: httpx.Client) -> None:
+def test_every_object_has_its_id_kind_time_and_mode(api: httpx.Client) -> None:
     kinds = {
         "acc": "account",
         "txn": "transaction",
@@ -132,7 +132,7 @@ def test_a_test_key_moves_no_live_balance(api: httpx.Client, project: Project, l
 
 
 @holds("version-directory", "get-api-health", "directory-health")
-def test_the_directory_tells_its_version(anyone: httpx.Client) -> None:
+def test_the_directory_shows_its_version(anyone: httpx.Client) -> None:
     answer = anyone.get("/api/health")
     assert answer.status_code == 200
     assert answer.json()["ok"] is True

@@ -76,7 +76,7 @@ def test_a_body_said_to_be_too_large_is_refused_before_it_comes(wire: Wire) -> N
 
 
 @holds("sizes-json", "errors-413")
-def test_the_directory_tells_it_in_its_own_shape(wire: Wire) -> None:
+def test_the_directory_reports_it_in_its_own_shape(wire: Wire) -> None:
     answer = wire.ask(wire.post("/api/users", padded(MB + 1)))
     assert (answer.status, answer.json()["error"]) == (413, "payload_too_large")
 
@@ -237,7 +237,7 @@ def test_a_body_is_not_waited_for_over_the_rate(crowded: Clockwork) -> None:
     wire.close()
 
 
-def test_large_bodies_of_strangers_are_read_a_few_at_a_time(crowded: Clockwork) -> None:
+def test_large_bodies_of_anonymous_clients_are_read_a_few_at_a_time(crowded: Clockwork) -> None:
     """Each could take a megabyte for as long as a body may take."""
     wire = crowded.wire(crowded.key(crowded.project()))
     places = cast(HeldPlaces, crowded.engine.shared.places)

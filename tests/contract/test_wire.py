@@ -274,7 +274,7 @@ def test_another_spelling_of_a_path_is_the_same_path(wire: Wire, target: str) ->
         "/docs/%2e%2e/documentation.py",
     ],
 )
-def test_a_path_that_is_none_is_404(wire: Wire, target: str) -> None:
+def test_an_unknown_path_is_404(wire: Wire, target: str) -> None:
     answer = wire.ask(wire.head("GET", target))
     assert (answer.status, answer.json()["error"]["code"]) == (404, "not_found")
 
@@ -309,7 +309,7 @@ def test_an_upgrade_is_not_taken_up(wire: Wire, upgrade: list[str]) -> None:
 
 
 @holds("post-accounts")
-def test_a_client_may_wait_to_be_told_to_go_on(wire: Wire) -> None:
+def test_a_client_may_wait_for_100_continue(wire: Wire) -> None:
     connection = wire.connect()
     connection.send(wire.head("POST", "/v1/accounts", "Expect: 100-continue", f"Content-Length: {len(TILL)}"))
     assert connection.socket.recv(12) == b"HTTP/1.1 100"
@@ -345,7 +345,7 @@ def test_a_length_beyond_all_bounds_is_too_large(wire: Wire, length: bytes) -> N
         (b"/oauth/token", {"error", "error_description"}),
     ],
 )
-def test_what_is_not_quite_http_is_told_in_the_shape_of_where_it_was_sent(
+def test_invalid_http_is_answered_with_the_error_shape_of_its_surface(
     wire: Wire, path: bytes, members: set[str]
 ) -> None:
     head = b"POST %b HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n" % path

@@ -98,7 +98,7 @@ def strangers(stack: ExitStack, port: int, count: int, path: str, framing: bytes
 
 
 @pytest.mark.timeout(600)
-async def test_unfinished_bodies_of_strangers_take_little_memory(
+async def test_unfinished_bodies_of_anonymous_clients_take_little_memory(
     many_files: None, server: Server, soak: int
 ) -> None:
     count = min(300 * soak, 2000)
@@ -190,7 +190,7 @@ async def test_more_requests_at_once_than_can_wait_are_refused_and_the_books_are
     server.assert_books_are_right()
 
 
-def test_a_server_with_idle_connections_stops_when_it_is_told(many_files: None, server: Server) -> None:
+def test_a_server_with_idle_connections_stops_on_sigterm(many_files: None, server: Server) -> None:
     with ExitStack() as stack:
         idle_sockets(stack, server.port, 200, b"")
         idle_sockets(stack, server.port, 50, HEAD + b"Content-Length: 100\r\n\r\n{")

@@ -219,7 +219,7 @@ def test_it_is_suspended_with_all_of_its_job_and_resumed_where_it_was(
     terminal.sees("left")
 
 
-def test_a_terminal_that_cannot_draw_is_told_so(terminal: Terminal) -> None:
+def test_a_terminal_that_cannot_draw_gets_a_message(terminal: Terminal) -> None:
     terminal.start(["env", "TERM=dumb", *COMMAND, "--url", "http://127.0.0.1:1"], LEDGER_API_KEY=KEY)
     assert terminal.exit_code() == 2
     assert "cannot draw on a terminal that calls itself TERM=dumb" in terminal.whole_text().replace("\n", "")

@@ -93,7 +93,7 @@ async def test_a_key_does_not_expire(engine: Engine, tenant: Tenant, clock: Manu
         await create(engine, tenant, "key")
 
 
-async def test_keys_are_told_apart_by_every_letter(engine: Engine, tenant: Tenant) -> None:
+async def test_keys_are_distinguished_by_every_letter(engine: Engine, tenant: Tenant) -> None:
     made = [await create(engine, tenant, key) for key in ("key", "KEY", "key ", "kéy")]
     assert len({account.id for account in made}) == 4
 

@@ -84,7 +84,7 @@ async def test_a_batch_over_the_quota_is_refused_as_a_whole(engine: Engine, tena
     assert await counted(engine, tenant) == 3
 
 
-async def test_what_is_left_of_the_quota_is_told(engine: Engine, tenant: Tenant) -> None:
+async def test_what_is_left_of_the_quota_is_shown(engine: Engine, tenant: Tenant) -> None:
     source, target = await open_account(engine, tenant), await open_account(engine, tenant)
     tenant.quota = 5
     transfer = NewTransaction(source.id, 5, "credit", destination=target.id)

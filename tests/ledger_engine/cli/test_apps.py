@@ -66,7 +66,7 @@ def test_a_deleted_app_is_gone_until_it_is_restored(command: Command, run_json: 
     assert "not deleted" in only_line(command("apps", "restore", id, status=1).stderr)
 
 
-def test_an_address_that_cannot_be_is_told_in_one_line(command: Command) -> None:
+def test_an_impossible_address_is_reported_in_one_line(command: Command) -> None:
     done = command("apps", "create", "Planner", "--redirect-uri", "http://app.example/callback", status=1)
     assert "https://" in only_line(done.stderr)
 

@@ -88,13 +88,13 @@ def test_a_data_set_is_loaded_once(command: Command, run_json: RunJson) -> None:
     assert run_json("verify") == before
 
 
-def test_an_unknown_data_set_is_told_with_those_there_are(command: Command, database: Path) -> None:
+def test_an_unknown_data_set_is_reported_with_those_there_are(command: Command, database: Path) -> None:
     done = command("seed", "nonsense", status=1)
     assert "roastery" in only_line(done.stderr)
     assert not database.exists()
 
 
-def test_a_mistake_in_a_data_set_is_told_with_its_place_and_loads_nothing(
+def test_a_mistake_in_a_data_set_is_reported_with_its_place_and_loads_nothing(
     command: Command, run_json: RunJson, tmp_path: Path
 ) -> None:
     account = {"ref": "a", "name": "A", "currency": "EUR"}
@@ -123,7 +123,7 @@ def test_right_books_are_0_and_wrong_ones_1_with_the_first_bad_row(command: Comm
     assert done.stdout == ""
 
 
-def test_what_is_wrong_is_told_to_a_program_too(command: Command, database: Path) -> None:
+def test_mistakes_are_reported_to_programs_too(command: Command, database: Path) -> None:
     command("seed", "minimal")
     change(database, "UPDATE accounts SET balance = balance + 1 WHERE name = 'Bank'")
     report = json.loads(command("verify", "--json", status=1).stdout)
@@ -132,7 +132,7 @@ def test_what_is_wrong_is_told_to_a_program_too(command: Command, database: Path
     assert report["fault"]["check"] == "an account holds what its last transaction says"
 
 
-def test_a_file_that_cannot_be_read_is_told_to_a_program_too(command: Command, database: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported_to_programs_too(command: Command, database: Path) -> None:
     database.write_text("dear diary, " * 100)
     report = json.loads(command("verify", "--json", status=1).stdout)
     assert report["ok"] is False
@@ -183,7 +183,7 @@ def test_a_ledger_comes_back_from_its_backup(command: Command, run_json: RunJson
         assert connection.execute("SELECT count(*) FROM transactions").fetchone() == (0,)
 
 
-def test_a_backup_never_overwrites_unless_told_to(command: Command, tmp_path: Path) -> None:
+def test_a_backup_never_overwrites_unless_asked_to(command: Command, tmp_path: Path) -> None:
     command("seed", "minimal")
     there = tmp_path / "there.txt"
     there.write_text("precious")
@@ -240,7 +240,7 @@ def test_a_lost_file_comes_back_from_its_log(
     assert run_json("verify")["transactions"] == 5
 
 
-def test_a_fault_in_one_mode_is_told_by_the_modes_name(command: Command, database: Path) -> None:
+def test_a_fault_in_one_mode_names_the_mode(command: Command, database: Path) -> None:
     command("seed", "minimal")
     change(database, "UPDATE counters SET stored_objects = stored_objects + 1")
     assert ", test mode, has counted 1 objects" in only_line(command("verify", status=1).stderr)

@@ -24,7 +24,7 @@ ON_A_DATABASE_THAT_IS_THERE = (
 )
 
 
-def test_the_version_is_told(command: Command) -> None:
+def test_the_version_is_printed(command: Command) -> None:
     assert command("--version").stdout == f"ledger-engine {__version__}\n"
 
 
@@ -107,7 +107,7 @@ def test_a_reader_who_has_seen_enough_ends_it_without_a_word(command: Command, d
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 @pytest.mark.parametrize("words", [("projects", "list"), ("projects", "list", "--json"), ("--version",)])
-def test_output_that_cannot_be_written_is_told_in_one_line(
+def test_output_that_cannot_be_written_is_reported_in_one_line(
     command: Command, database: Path, words: tuple[str, ...]
 ) -> None:
     command("projects", "create", "One")

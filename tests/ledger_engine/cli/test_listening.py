@@ -86,7 +86,7 @@ async def events(server: Server, key: str) -> list[str]:
     return [event["id"] for event in answer.body["data"]][::-1]
 
 
-async def test_each_event_is_forwarded_signed_and_told_of(server: Server, key: str) -> None:
+async def test_each_event_is_forwarded_signed_and_printed(server: Server, key: str) -> None:
     async with receiving() as receiver, listening_to(server, key, receiver) as output:
         await open_accounts(server.port, key, count=5)
         await receiver.until_received(5)
@@ -119,7 +119,7 @@ async def test_after_a_lost_connection_it_goes_on_where_it_was_with_the_same_sec
     assert "Connected again." in output.lines
 
 
-async def test_what_the_handler_does_not_take_is_told_and_left(server: Server, key: str) -> None:
+async def test_what_the_handler_refuses_is_reported_and_left(server: Server, key: str) -> None:
     async with receiving(answering(500)) as receiver, listening_to(server, key, receiver) as output:
         await open_accounts(server.port, key, count=1)
         await output.until("<-- 500")
@@ -144,7 +144,7 @@ async def test_with_retry_it_is_tried_again_beside_what_comes(
         await output.until("(attempt 3)", 3)
 
 
-async def test_a_handler_that_is_not_there_is_told(server: Server, key: str) -> None:
+async def test_a_missing_handler_is_reported(server: Server, key: str) -> None:
     async with receiving() as gone:
         pass
     async with listening_to(server, key, gone) as output:
@@ -152,7 +152,7 @@ async def test_a_handler_that_is_not_there_is_told(server: Server, key: str) -> 
         await output.until("<-- All connection attempts failed")
 
 
-async def test_a_key_that_is_none_is_refused(server: Server) -> None:
+async def test_an_invalid_key_is_refused(server: Server) -> None:
     with pytest.raises(Refused, match="401"):
         await Listener(server.url, "sk_test_none", "http://127.0.0.1:1/", print).run()
 
@@ -284,7 +284,7 @@ async def test_with_a_key_it_listens_to_any_server(server: Server, key: str) -> 
         (("--database", "{nowhere}"), 1),
     ],
 )
-def test_what_cannot_be_listened_to_is_told_in_one_line(
+def test_what_cannot_be_listened_to_is_reported_in_one_line(
     server: Server, tmp_path: Path, words: tuple[str, ...], status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LEDGER_API_KEY", raising=False)

@@ -87,11 +87,11 @@ def test_a_password_too_short_or_long_is_refused(command: Command, database: Pat
     assert stored_hash(database) is None
 
 
-def test_an_unknown_address_is_told(command: Command) -> None:
+def test_an_unknown_address_is_reported(command: Command) -> None:
     words = ("users", "set-password", "eve@example.com", "--password-stdin")
     assert "No such active user" in only_line(command(*words, stdin="correct horse", status=1).stderr)
 
 
-def test_a_user_of_the_test_mode_is_none_of_the_live_mode(command: Command) -> None:
+def test_a_user_of_the_test_mode_does_not_exist_in_the_live_mode(command: Command) -> None:
     words = ("users", "set-password", ADA, "--mode", "live", "--password-stdin")
     assert "No such active user" in only_line(command(*words, stdin="correct horse", status=1).stderr)

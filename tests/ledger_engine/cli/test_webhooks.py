@@ -71,7 +71,9 @@ def project(run_json: RunJson) -> str:
     return str(run_json("projects", "create", "Roastery", "--plan", "pro")["id"])
 
 
-def test_an_endpoint_is_made_and_tells_its_secret(command: Command, run_json: RunJson, project: str) -> None:
+def test_an_endpoint_is_made_and_its_secret_printed(
+    command: Command, run_json: RunJson, project: str
+) -> None:
     made = run_json("webhooks", "create", URL, "--event", "invoice.paid", "--event", "account.created")
     assert made["id"].startswith("whe_")
     assert made["secret"].startswith("whsec_")
@@ -98,7 +100,7 @@ def test_in_an_empty_database_the_first_project_is_made(run_json: RunJson) -> No
         ((), 2),
     ],
 )
-def test_a_bad_endpoint_is_told_in_one_line(
+def test_a_bad_endpoint_is_reported_in_one_line(
     command: Command, run_json: RunJson, project: str, words: tuple[str, ...], status: int
 ) -> None:
     done = command("webhooks", "create", *words, status=status)
@@ -205,7 +207,7 @@ def test_all_that_failed_is_sent_again(run_json: RunJson, database: Path, projec
         (("--failed-since", "2026-01-01", "--endpoint", "whe_none"), 1),
     ],
 )
-def test_a_bad_call_is_told_in_one_line(
+def test_a_bad_call_is_reported_in_one_line(
     command: Command, project: str, words: tuple[str, ...], status: int
 ) -> None:
     assert only_line(command("events", "resend", *words, status=status).stderr).startswith("ledger-engine: ")
@@ -221,6 +223,6 @@ def test_what_is_registered_is_there_for_the_sender(run_json: RunJson, database:
 
 
 @pytest.mark.parametrize("waits", ["soon", "", "5,", "-1", "5,nan", "inf", "1" + ",1" * 50])
-def test_waits_that_are_none_are_told_in_one_line(command: Command, waits: str) -> None:
+def test_invalid_waits_are_reported_in_one_line(command: Command, waits: str) -> None:
     done = command("serve", "--webhook-retries", waits, status=2)
     assert only_line(done.stderr).startswith("ledger-engine: ")

@@ -41,7 +41,7 @@ def hold(database: Path) -> subprocess.Popen[str]:
     return holder
 
 
-def test_a_second_process_is_refused_and_told_where_the_first_one_serves(tmp_path: Path) -> None:
+def test_a_second_process_is_refused_and_learns_where_the_first_one_serves(tmp_path: Path) -> None:
     database = tmp_path / "ledger.db"
     with hold(database) as holder:
         with pytest.raises(StorageUnavailable) as refused:
@@ -111,7 +111,7 @@ def test_the_file_of_the_lock_is_private(tmp_path: Path) -> None:
     lock.release()
 
 
-def test_a_holder_that_has_not_said_who_it_is_is_told_of_too(tmp_path: Path) -> None:
+def test_a_holder_without_an_entry_is_reported_too(tmp_path: Path) -> None:
     database = tmp_path / "ledger.db"
     lock = ServingLock(database)
     lock_file(database).write_text("{")
@@ -120,7 +120,7 @@ def test_a_holder_that_has_not_said_who_it_is_is_told_of_too(tmp_path: Path) -> 
     lock.release()
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StorageUnavailable, match="No such file or directory"):
         ServingLock(tmp_path / "no" / "ledger.db")
 

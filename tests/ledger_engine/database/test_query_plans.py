@@ -201,7 +201,7 @@ async def test_every_statement_is_answered_from_an_index(
 
 
 @one_loop
-async def test_sqlite_was_not_told_the_sizes_of_its_tables(world: World) -> None:
+async def test_sqlite_has_no_table_statistics(world: World) -> None:
     tables = await world.engine.read(
         lambda unit: unit.execute("SELECT name FROM sqlite_schema WHERE name GLOB 'sqlite_stat*'")
     )

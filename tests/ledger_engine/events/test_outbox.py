@@ -61,7 +61,7 @@ async def test_a_change_that_fails_leaves_no_event(engine: Engine, tenant: Tenan
     assert await recorded(engine) == []
 
 
-async def test_both_sides_of_a_transfer_are_told(engine: Engine, tenant: Tenant) -> None:
+async def test_both_sides_of_a_transfer_have_an_event(engine: Engine, tenant: Tenant) -> None:
     source, target = [await engine.write(partial(accounts.create, tenant=tenant, new=TILL)) for _ in range(2)]
     new = NewTransaction(source.id, 100, "debit", destination=target.id)
     posted = await engine.write(partial(transactions.post, tenant=tenant, new=new))
@@ -72,7 +72,7 @@ async def test_both_sides_of_a_transfer_are_told(engine: Engine, tenant: Tenant)
     ]
 
 
-async def test_events_are_in_the_order_of_what_they_tell(engine: Engine, tenant: Tenant) -> None:
+async def test_events_are_in_the_order_of_the_changes(engine: Engine, tenant: Tenant) -> None:
     made = [await engine.write(partial(accounts.create, tenant=tenant, new=TILL)) for _ in range(10)]
     assert [event["object"] for event in await recorded(engine)] == [account.id for account in made]
 

@@ -87,7 +87,7 @@ async def test_a_secret_in_the_idempotency_key_is_masked(engine: Engine, tenant:
     assert entry.idempotency_key == f"again sk_test_{MASK}"
 
 
-async def test_an_entry_tells_what_was_asked_and_answered(engine: Engine, tenant: Tenant) -> None:
+async def test_an_entry_has_the_request_and_its_answer(engine: Engine, tenant: Tenant) -> None:
     entry = await log(engine, tenant)
     assert (entry.method, entry.path, entry.query, entry.status) == ("POST", "/v1/accounts", "a=b", 201)
     assert entry.duration_ms == 12.345
@@ -137,7 +137,7 @@ async def test_bytes_that_are_no_text_are_kept_as_far_as_they_are(engine: Engine
         (b"\xff", None),
     ],
 )
-async def test_the_code_of_an_error_is_told(
+async def test_the_code_of_an_error_is_recorded(
     engine: Engine, tenant: Tenant, answer: bytes, code: str | None
 ) -> None:
     assert (await log(engine, tenant, status=400, answer=answer)).error_code == code

@@ -276,14 +276,14 @@ class Ruled(Body):
         ({"inner": 5}, "inner must be an object."),
     ],
 )
-def test_what_is_wrong_with_a_field_is_told_in_plain_words(given: dict[str, Any], message: str) -> None:
+def test_the_mistake_in_a_field_is_described_in_plain_words(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         parse_body(Ruled, json.dumps(given).encode(), "application/json")
     assert refused.value.message == message
 
 
 @pytest.mark.parametrize("limit", ["x", "1.5", ""])
-def test_a_parameter_that_is_no_number_is_told_in_plain_words(limit: str) -> None:
+def test_a_parameter_that_is_no_number_is_described_in_plain_words(limit: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         parse_query(Filter, f"limit={limit}".encode())
     assert refused.value.message == "limit must be an integer."

@@ -94,7 +94,7 @@ def test_the_path_says_which_surface_it_is(path: str, directory: bool) -> None:
     assert ("message" in body_of(NotFound("path", path), path)) == directory
 
 
-def test_a_wrong_method_is_told_the_right_ones() -> None:
+def test_a_wrong_method_is_answered_with_the_right_ones() -> None:
     _, headers, _ = render(UnsupportedMethod(["GET", "POST"]), "/v1/accounts")
     assert (b"allow", b"GET, POST") in headers
 
@@ -151,7 +151,7 @@ def test_no_code_is_raised_that_the_decisions_do_not_have() -> None:
     assert {kind: codes for kind, codes in invented.items() if codes} == {}
 
 
-async def test_a_failure_of_ours_tells_the_request_and_nothing_of_the_inside(
+async def test_an_internal_error_names_the_request_and_no_internals(
     api: httpx.AsyncClient, engine: Engine
 ) -> None:
     await engine.write(lambda unit: unit.execute("ALTER TABLE accounts RENAME TO secret_plans"))
@@ -178,9 +178,7 @@ async def test_a_failure_of_the_directory_has_the_directorys_form(
 
 
 @pytest.mark.parametrize("path", ["/v2", "/v1x", "/apis/users", "/oauth/nothing", "/nothing"])
-async def test_a_path_that_is_none_is_404_without_a_credential_too(
-    anyone: httpx.AsyncClient, path: str
-) -> None:
+async def test_an_unknown_path_is_404_without_a_credential_too(anyone: httpx.AsyncClient, path: str) -> None:
     assert (await anyone.get(path)).status_code == 404
 
 

@@ -508,7 +508,7 @@ async def test_filters_go_together_and_with_the_pages(
     assert newer.items == wanted[-2:-1]
 
 
-async def test_an_account_that_is_none_filters_everything_out(
+async def test_an_unknown_account_filters_everything_out(
     write: Run, read: Run, mixed: list[Transaction], stranger: Tenant
 ) -> None:
     theirs = await write(accounts.create, NewAccount("Till", "EUR", {}), by=stranger)

@@ -98,7 +98,7 @@ async def test_an_address_is_kept_as_it_was_sent(write: Run, read: Run, email: s
         "a" * 243 + "@example.com",
     ],
 )
-async def test_an_address_that_is_none_is_refused(write: Run, email: str) -> None:
+async def test_an_invalid_address_is_refused(write: Run, email: str) -> None:
     assert await refusal(write(users.create, NewUser("Ada", email))) == ("invalid_value", "email")
 
 

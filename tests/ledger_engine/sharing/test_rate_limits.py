@@ -344,7 +344,7 @@ async def test_every_response_carries_the_limits_and_a_request_id(
         assert ("Retry-After" in answer.headers) == (status == 429)
 
 
-async def test_lost_storage_is_not_told_as_a_rate(
+async def test_lost_storage_is_not_reported_as_a_rate_limit(
     anyone: httpx.AsyncClient, engine: Engine, key_of: Any
 ) -> None:
     headers = await key_of(NewProject("Café"))

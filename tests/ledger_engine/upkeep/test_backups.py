@@ -120,7 +120,7 @@ def test_what_is_only_in_the_write_ahead_log_is_in_the_backup_too(ledger: Path, 
         assert backups.back_up(ledger, tmp_path / "copy.db").transactions == 23
 
 
-def test_a_backup_overwrites_only_what_it_is_told_to(ledger: Path, tmp_path: Path) -> None:
+def test_a_backup_overwrites_only_what_it_is_asked_to(ledger: Path, tmp_path: Path) -> None:
     target = tmp_path / "copy.db"
     target.write_text("precious")
     with pytest.raises(Conflict, match="already exists"):
@@ -137,7 +137,7 @@ def test_a_folder_is_not_taken_for_a_file(ledger: Path, tmp_path: Path, overwrit
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
-def test_a_folder_that_is_not_there_is_told(ledger: Path, tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(ledger: Path, tmp_path: Path) -> None:
     with pytest.raises(Conflict, match=r"There is no folder .*/none\."):
         backups.back_up(ledger, tmp_path / "none" / "copy.db")
 

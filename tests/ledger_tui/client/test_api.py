@@ -166,7 +166,7 @@ async def test_a_list_is_paged_by_its_cursor(server: ContractServer) -> None:
     assert (len(first.rows), len(rest.rows), rest.older) == (20, 5, None)
 
 
-async def test_another_program_at_the_address_is_told_from_a_ledger(server: ContractServer) -> None:
+async def test_another_program_at_the_address_is_distinguished_from_a_ledger(server: ContractServer) -> None:
     async with client(server.url) as (api, _session, _traffic):
         with pytest.raises(NotAList):
             await fetch_page(api, "/api/health", "starting_after", {}, Want(1, "page", 0, None, 20))
@@ -176,7 +176,7 @@ async def test_another_program_at_the_address_is_told_from_a_ledger(server: Cont
 @pytest.mark.parametrize(
     "want", [Want(1, "page", 1, "acc_7"), Want(1, "page", 2, "acc_5", met=frozenset(["acc_7"]))]
 )
-async def test_a_list_that_goes_round_in_a_circle_is_none(
+async def test_a_list_whose_cursors_form_a_circle_is_refused(
     server: ContractServer, want: Want, told: dict[str, str]
 ) -> None:
     async with client(server.url) as (api, session, _traffic):

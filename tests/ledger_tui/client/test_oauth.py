@@ -46,7 +46,7 @@ async def test_a_user_signs_in_and_the_tokens_work_and_rotate(
         await ask_for_tokens(ledger.app, fields)
 
 
-async def test_a_user_who_says_no_is_told_of(ledger: Ledger, browser: httpx.AsyncClient) -> None:
+async def test_a_user_who_refuses_is_reported(ledger: Ledger, browser: httpx.AsyncClient) -> None:
     async with SignIn(ledger.app) as sign_in:
         waiting = asyncio.create_task(sign_in.answer())
         await decide(browser, ledger, sign_in.url, "deny")

@@ -91,7 +91,7 @@ async def test_what_another_dashboard_has_rotated_is_taken_over(
     assert access(token_manager) == "at_7"
 
 
-async def test_a_pair_that_cannot_be_kept_is_used_all_the_same_and_told(
+async def test_a_pair_that_cannot_be_stored_is_still_used_and_reported(
     token_manager: OAuthTokenManager, shelf: TokenStore
 ) -> None:
     shelf.fault = TokenStoreFailed("secrets.json: others may read it.")

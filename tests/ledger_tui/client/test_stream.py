@@ -115,7 +115,7 @@ async def test_messages_that_come_in_pieces_are_put_together() -> None:
     assert [one.valid for one in received if one] == [True]
 
 
-async def test_the_next_session_goes_on_behind_the_last_event_that_was_heard() -> None:
+async def test_the_next_session_resumes_after_the_last_event_received() -> None:
     session = message("session", "evt_0", {"secret": SECRET})
     async with (
         speaker([session, event(7)], [session]) as (url, requests),
@@ -143,7 +143,9 @@ async def test_nonsense_is_an_event_that_is_not_right_and_no_fault(data: str) ->
     assert [(one.event["id"], one.valid) for one in received if one] == [("evt_9", False)]
 
 
-async def test_a_server_without_a_stream_is_told_apart_from_a_broken_line(server: ContractServer) -> None:
+async def test_a_server_without_a_stream_is_distinguished_from_a_broken_connection(
+    server: ContractServer,
+) -> None:
     async with client(server.url) as (api, session, _traffic):
         _heard, error = await hear(EventLine(api))
     assert isinstance(error, NotOffered)

@@ -17,11 +17,11 @@ def test_what_the_balance_was_before_the_postings_it_was_not_in_their_time() -> 
     assert balance_points(ACCOUNT, POSTINGS).balances == (1000, 750, 825)
 
 
-def test_balances_that_are_not_told_are_counted_back_from_todays() -> None:
+def test_missing_balances_are_computed_back_from_todays() -> None:
     assert balance_points(ACCOUNT, without("balance_after")).balances == (1000, 750, 825)
 
 
-def test_times_that_are_not_told_are_not_made_up() -> None:
+def test_missing_times_are_not_made_up() -> None:
     assert balance_points(ACCOUNT, without("created")).times is None
 
 

@@ -39,7 +39,7 @@ def test_every_binding_has_an_id_of_its_own() -> None:
     assert len(by_id) == len({binding.action for binding in bindings})
 
 
-def test_an_id_tells_its_resource() -> None:
+def test_an_id_names_its_resource() -> None:
     found = resource_of_id("txn_0123")
     assert found is not None
     assert found.kind == "transactions"

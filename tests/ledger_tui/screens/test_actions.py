@@ -78,7 +78,7 @@ async def test_a_user_is_created_deactivated_and_restored(driver: Driver) -> Non
     await driver.sees("Restored usr_", "● active")
 
 
-async def test_an_email_that_is_taken_is_told_in_the_form(driver: Driver) -> None:
+async def test_an_email_that_is_taken_is_reported_in_the_form(driver: Driver) -> None:
     body = {"name": "Ada", "email": "ada@example.com", "role": "member"}
     await driver.app.api.write("POST", "/api/users", body, None)
     await driver.press("4", "n")
@@ -111,7 +111,7 @@ async def test_an_order_is_placed_paid_and_shipped(driver: Driver) -> None:
     await driver.sees("2 × 1,250     Beans")
 
 
-async def test_an_action_the_server_refuses_is_told(driver: Driver) -> None:
+async def test_an_action_the_server_refuses_is_reported(driver: Driver) -> None:
     await draft_an_invoice(driver)
     invoice = driver.view.selected
     assert invoice is not None

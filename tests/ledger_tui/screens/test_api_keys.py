@@ -88,7 +88,7 @@ async def test_in_live_mode_revoking_asks_for_the_id(driver: Driver) -> None:
     assert isinstance(driver.app.screen, ConfirmScreen)
 
 
-async def test_a_scope_there_is_not_is_told_under_its_field(driver: Driver) -> None:
+async def test_an_unknown_scope_is_reported_under_its_field(driver: Driver) -> None:
     await driver.press("9", "n")
     await driver.press("tab", "tab")
     await driver.type("read:everything")

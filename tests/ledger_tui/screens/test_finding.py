@@ -56,7 +56,7 @@ async def test_a_text_narrows_the_loaded_rows_while_it_is_typed(
     assert not any("ev" in args.values() for _method, _path, args in server.requests)
 
 
-async def test_a_text_in_no_row_is_told(server: ContractServer, dashboards: Dashboards) -> None:
+async def test_a_text_in_no_row_is_reported(server: ContractServer, dashboards: Dashboards) -> None:
     server.add_account("Till")
     async with dashboards.open() as driver:
         await driver.press("slash")
@@ -214,7 +214,7 @@ async def test_an_amount_out_of_sight_takes_no_room(server: ContractServer, dash
         await driver.sees("+90,071,992,547,409.91")
 
 
-async def test_what_is_told_stands_on_the_line_of_keys_one_at_a_time(
+async def test_messages_are_shown_on_the_line_of_keys_one_at_a_time(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     server.add_account("Till")

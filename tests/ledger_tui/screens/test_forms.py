@@ -127,7 +127,7 @@ async def test_an_amount_the_currency_cannot_hold_is_refused_before_sending(
     assert len(server.transactions) == 1
 
 
-async def test_an_account_nobody_has_is_told_at_its_field(
+async def test_an_unknown_account_is_reported_at_its_field(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     async with dashboards.open() as driver:
@@ -140,7 +140,7 @@ async def test_an_account_nobody_has_is_told_at_its_field(
     assert not server.transactions
 
 
-async def test_a_part_this_server_lacks_is_told_at_its_field(
+async def test_a_part_this_server_lacks_is_reported_at_its_field(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     source, target = server.add_account("Source"), server.add_account("Target")

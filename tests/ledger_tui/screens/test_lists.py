@@ -133,7 +133,7 @@ async def test_filters_run_on_the_server(server: ContractServer, dashboards: Das
         await driver.sees("▲ credit")
 
 
-async def test_a_mistyped_filter_is_told_and_nothing_is_sent(
+async def test_a_mistyped_filter_is_reported_and_nothing_is_sent(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     fill(server, 5)
@@ -226,7 +226,7 @@ async def test_an_object_whose_row_is_not_at_hand_is_fetched_by_its_id(
         await driver.sees("Account 299")
 
 
-async def test_an_id_nobody_has_is_told(server: ContractServer, dashboards: Dashboards) -> None:
+async def test_an_unknown_id_is_reported(server: ContractServer, dashboards: Dashboards) -> None:
     fill(server, 0)
     async with dashboards.open() as driver:
         await driver.press("slash")

@@ -128,7 +128,7 @@ async def test_postings_are_counted_as_they_come(driver: Driver) -> None:
     await until(lambda: overview.rate.newest != newest)
 
 
-async def test_what_was_not_read_is_told_apart_from_what_was(
+async def test_what_was_not_read_is_distinguished_from_what_was(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     async with dashboards.open() as driver:

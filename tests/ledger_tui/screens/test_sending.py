@@ -113,7 +113,7 @@ async def test_nothing_can_be_changed_while_it_is_sent(server: ContractServer) -
         assert form_of(driver).typed()["currency"] == "EURX"
 
 
-async def test_a_change_after_a_lost_answer_is_not_told_as_done(server: ContractServer) -> None:
+async def test_a_change_after_a_lost_answer_is_not_reported_as_done(server: ContractServer) -> None:
     async with account_form(server) as (driver, line):
         line.swallows_answers = True
         await driver.press("ctrl+s")
@@ -133,7 +133,7 @@ async def test_a_change_after_a_lost_answer_is_not_told_as_done(server: Contract
     assert posts(server) == 2
 
 
-async def test_a_secret_in_a_lost_answer_is_told_of(driver: Driver) -> None:
+async def test_a_secret_in_a_lost_answer_is_reported(driver: Driver) -> None:
     await driver.press("9", "n")
     await driver.sees("New API key")
     form = form_of(driver)
@@ -197,7 +197,7 @@ async def test_what_is_wrong_with_a_field_stands_there_however_fast_it_was_sent(
         await driver.sees_no_more("✕ Write")
 
 
-async def test_a_user_nobody_knows_is_told_at_the_field(driver: Driver) -> None:
+async def test_an_unknown_user_is_reported_at_the_field(driver: Driver) -> None:
     await driver.press("5", "n")
     await driver.type("usr_nobody")
     await driver.press("tab")

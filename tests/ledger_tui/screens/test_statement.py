@@ -70,7 +70,7 @@ async def test_the_balance_over_time_is_drawn_in_the_detail(driver: Driver) -> N
     assert any(0x2800 < ord(character) < 0x2900 for character in driver.text())
 
 
-async def test_the_balance_is_drawn_from_postings_that_do_not_tell_it(
+async def test_the_balance_is_drawn_from_postings_without_balance_after(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
     account = server.add_account("Till")

@@ -74,7 +74,7 @@ async def register(driver: Driver, url: str) -> str:
     return secret
 
 
-async def test_an_event_is_heard_as_it_happens_and_its_signature_checked(driver: Driver) -> None:
+async def test_an_event_is_received_as_it_happens_and_its_signature_checked(driver: Driver) -> None:
     view = await open_log(driver)
     await make_account(driver, "Live \u2028 one")
     await driver.sees("✓       account.created", "Live � one", "◉ 1 received")
@@ -83,7 +83,7 @@ async def test_an_event_is_heard_as_it_happens_and_its_signature_checked(driver:
     await driver.sees("signature     ✓ valid", '"object": "account"', "→ The account")
 
 
-async def test_a_wrong_signature_is_told_unmistakably(
+async def test_a_wrong_signature_is_shown_unmistakably(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await open_log(driver)
@@ -189,7 +189,7 @@ async def test_the_tab_of_the_webhooks_stays_lit_on_its_endpoints(driver: Driver
     await until(lambda: driver.app.dashboard.view.id == "events")
 
 
-async def test_events_that_were_there_before_were_not_heard_and_are_not_called_right(driver: Driver) -> None:
+async def test_older_events_were_not_received_and_are_not_shown_as_verified(driver: Driver) -> None:
     await open_log(driver)
     await driver.sees("–       account.created")
 

@@ -21,7 +21,7 @@ def test_sums_are_by_currency_the_commonest_first() -> None:
     assert sums_of(records, "balance") == [Sum("EUR", -2, 2), Sum("USD", 5, 1)]
 
 
-def test_records_that_tell_no_amount_are_left_out() -> None:
+def test_records_without_an_amount_are_left_out() -> None:
     assert sums_of([{"balance": "5", "currency": "USD"}, {"balance": 5}, {}], "balance") == []
 
 
@@ -100,6 +100,6 @@ def test_before_anything_was_read_no_minute_is_claimed() -> None:
     assert PostingRate().last_minute(MINUTE) is None
 
 
-def test_a_time_without_an_offset_is_utc_and_nonsense_is_none() -> None:
+def test_a_time_without_an_offset_is_utc_and_nonsense_is_no_time() -> None:
     assert moment("2026-11-20T04:31:00") == moment("2026-11-20T04:31:00.000Z")
     assert [moment(value) for value in (None, 5, "yesterday", "")] == [None] * 4

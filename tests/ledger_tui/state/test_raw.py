@@ -25,7 +25,7 @@ def test_ids_are_found_wherever_they_are_each_once_the_own_last() -> None:
 
 
 @pytest.mark.parametrize("value", [None, 3, "x", [], {}])
-def test_where_there_is_none_none_is_found(value: object) -> None:
+def test_nothing_is_found_where_there_is_nothing(value: object) -> None:
     assert [*ids_in(value, is_id)] == []
 
 

@@ -1,7 +1,7 @@
 from ledger_tui.state.session import ConnectionState, Mode, Session
 
 
-def test_the_key_tells_the_mode() -> None:
+def test_the_key_decides_the_mode() -> None:
     session = Session()
     session.begin("http://127.0.0.1:8700", "sk_live_x")
     assert session.mode is Mode.LIVE

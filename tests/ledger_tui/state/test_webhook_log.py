@@ -10,7 +10,7 @@ def test_an_event_counts_once_and_its_signature_is_remembered() -> None:
     assert [log.signed(event) for event in ("evt_1", "evt_2", "evt_3", None)] == [True, False, None, None]
 
 
-def test_a_delivery_stands_as_it_was_last_told() -> None:
+def test_a_delivery_shows_its_latest_state() -> None:
     log = WebhookLog()
     delivery = {"event": "evt_1", "endpoint": "whe_1", "status": "pending"}
     log.note_deliveries([delivery, {"event": "evt_1", "endpoint": "whe_2", "status": "failed"}, {"event": 5}])

@@ -194,7 +194,7 @@ async def test_bytes_that_are_no_text_are_a_page(browser: Browser) -> None:
     ],
 )
 @pytest.mark.parametrize("signed_in", [True, False])
-async def test_any_other_fault_is_told_to_the_app(
+async def test_any_other_fault_is_returned_to_the_app(
     browser: Browser,
     stranger_browser: Browser,
     signed_in: bool,
@@ -242,7 +242,7 @@ async def test_only_get_is_allowed(browser: Browser, method: str) -> None:
 
 
 @pytest.mark.parametrize("issuer", ["https://ledger.example", "https://ledger.example/"])
-async def test_an_issuer_that_was_set_is_told_whatever_the_host(
+async def test_an_issuer_that_was_set_is_used_whatever_the_host(
     engine: Engine, planner: App, issuer: str
 ) -> None:
     app = create_app(engine, issuer=Issuer(issuer), wall_clock=lambda: 0.0)
@@ -275,7 +275,7 @@ async def test_an_issuer_that_was_set_is_told_whatever_the_host(
         ("", False),
     ],
 )
-async def test_without_one_it_is_the_address_of_the_request_unless_it_is_a_strangers_name(
+async def test_without_one_it_is_the_address_of_the_request_unless_that_is_a_foreign_name(
     engine: Engine, planner: App, host: str, good: bool
 ) -> None:
     app = create_app(engine, issuer=Issuer(host="box.lan"), wall_clock=lambda: 0.0)

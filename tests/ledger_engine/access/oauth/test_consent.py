@@ -49,12 +49,16 @@ async def test_the_page_names_the_app_its_scopes_the_user_and_where_they_go(brow
     assert "View the users" not in page
 
 
-async def test_each_scope_is_told_in_words(browser: Browser, make_user: MakeUser, sign_in_as: Any) -> None:
+async def test_each_scope_is_described_in_words(
+    browser: Browser, make_user: MakeUser, sign_in_as: Any
+) -> None:
     browser.be(await sign_in_as(await make_user("owner@example.com", "owner")))
     assert (await browser.authorize(scope=" ".join(SCOPES))).text.count("<li ") == len(SCOPES)
 
 
-async def test_yes_gives_a_code_and_no_is_told_to_the_app(browser: Browser, engine: Engine) -> None:
+async def test_consent_gives_a_code_and_a_refusal_is_returned_to_the_app(
+    browser: Browser, engine: Engine
+) -> None:
     assert "code" in redirect_query(await browser.decide("allow"))
     answer = await browser.decide("deny")
     back = redirect_query(answer)
@@ -136,7 +140,7 @@ async def test_a_consent_is_to_what_was_shown_and_to_nothing_else(
     assert await grants_kept(engine) == 0
 
 
-async def test_a_consent_for_one_app_is_none_for_another(
+async def test_a_consent_for_one_app_is_not_valid_for_another(
     browser: Browser, engine: Engine, tenant: Tenant
 ) -> None:
     other = await engine.write(partial(apps.create, tenant=tenant, new=NewApp("Other", [REDIRECT])))
@@ -157,7 +161,7 @@ async def test_an_attackers_own_page_is_of_no_use_in_the_victims_browser(
     assert await grants_kept(engine) == 0
 
 
-async def test_the_token_of_the_sign_in_page_is_none_for_consent(
+async def test_the_token_of_the_sign_in_page_is_not_valid_for_consent(
     stranger_browser: Browser, ada: User, sign_in_as: Any, engine: Engine
 ) -> None:
     form = hidden(await stranger_browser.authorize())

@@ -38,7 +38,7 @@ def code_of(answer: httpx.Response) -> tuple[int, str]:
 # Whose it is
 
 
-async def test_whoami_tells_app_user_role_and_scopes(browser: Browser, planner: App, ada: User) -> None:
+async def test_whoami_shows_app_user_role_and_scopes(browser: Browser, planner: App, ada: User) -> None:
     token = (await browser.tokens())["access_token"]
     shown = (await browser.use(token)).json()
     assert shown == {

@@ -346,7 +346,7 @@ async def test_a_flood_is_refused_and_those_before_it_are_served(monkeypatch: py
     assert await checks.is_right(None, "x") is True
 
 
-async def test_who_is_refused_for_the_flood_is_told_to_come_back(
+async def test_a_request_refused_for_its_rate_says_when_to_retry(
     stranger_browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ledger_engine.http.sign_in.views.WAITING_MAX", 0)
@@ -356,7 +356,7 @@ async def test_who_is_refused_for_the_flood_is_told_to_come_back(
     assert answer.headers["Content-Type"].startswith("text/html")
 
 
-async def test_lost_storage_is_told_on_a_page(stranger_browser: Browser, engine: Engine) -> None:
+async def test_lost_storage_is_reported_on_a_page(stranger_browser: Browser, engine: Engine) -> None:
     form = hidden(await stranger_browser.authorize())
     await engine.close()
     answer = await stranger_browser.post("sign-in", form, email=EMAIL, password=PASSWORD)
@@ -364,7 +364,7 @@ async def test_lost_storage_is_told_on_a_page(stranger_browser: Browser, engine:
     assert answer.headers["Content-Type"].startswith("text/html")
 
 
-async def test_a_failure_of_ours_tells_its_number_and_nothing_of_the_inside(
+async def test_an_internal_error_shows_its_number_and_no_internals(
     stranger_browser: Browser, ada: User, engine: Engine
 ) -> None:
     form = hidden(await stranger_browser.authorize())

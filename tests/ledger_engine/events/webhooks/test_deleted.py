@@ -101,7 +101,9 @@ async def test_a_restored_endpoint_counts_for_the_plan(engine: Engine, write: Ru
         await write(deleted.restore, other.id, *NEW, "key")
 
 
-async def test_who_may_not_read_users_restores_nothing_that_tells_of_them(write: Run, tenant: Tenant) -> None:
+async def test_who_may_not_read_users_restores_no_endpoint_that_gets_their_events(
+    write: Run, tenant: Tenant
+) -> None:
     writer = replace(tenant, scopes=frozenset({"write:projects"}))
     told, untold = await register(write, "user.created"), await register(write, "order.paid")
     for made in (told, untold):

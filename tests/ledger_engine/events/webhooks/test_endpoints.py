@@ -49,7 +49,7 @@ async def subscriptions(engine: Engine) -> dict[str, endpoints.Subscription]:
     return {each.endpoint: each for each in await engine.read(endpoints.subscriptions)}
 
 
-async def test_a_new_endpoint_tells_its_secret(register: Run, read: Run) -> None:
+async def test_a_new_endpoint_shows_its_secret(register: Run, read: Run) -> None:
     made = await register()
     assert made.secret.startswith("whsec_")
     assert len(made.secret) == 38
@@ -85,7 +85,7 @@ async def test_the_kinds_are_kept_in_order_and_once(register: Run, kinds: list[s
 @pytest.mark.parametrize(
     ("kinds", "param"), [([], "events"), (["invoice.paid", "invoice.*"], "events.1"), ([""], "events.0")]
 )
-async def test_a_kind_that_is_none_is_refused(write: Run, kinds: list[str], param: str) -> None:
+async def test_an_unknown_kind_is_refused(write: Run, kinds: list[str], param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         await write(endpoints.create, NewEndpoint(URL, kinds), "whsec_x", "whsec_x")
     assert refused.value.param == param

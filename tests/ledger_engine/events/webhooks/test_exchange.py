@@ -245,7 +245,7 @@ async def test_a_dead_address_gives_way_to_the_next(names: Names, monkeypatch: p
         (await connect(Target("hooks.example", receiver.port, False, "/"), livemode=False)).close()
 
 
-async def test_a_name_that_is_none_fails_with_a_reason() -> None:
+async def test_an_invalid_host_name_fails_with_a_reason() -> None:
     with pytest.raises(Failed, match="cannot be looked up"):
         await look_up("no-such-name.invalid")
 

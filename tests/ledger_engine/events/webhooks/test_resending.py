@@ -213,7 +213,7 @@ async def test_the_deliveries_of_a_deleted_endpoint_are_ended_in_turns(
     assert await sending.pending() == []
 
 
-async def test_a_strangers_deliveries_are_not_ended(
+async def test_the_deliveries_of_another_project_are_not_ended(
     sending: Sending, engine: Engine, stranger: Tenant, write: Run
 ) -> None:
     (event,) = await sending.happen()

@@ -206,7 +206,7 @@ asyncio.run(main())
     wait_until(lambda: not _is_sender(sender))
 
 
-def test_it_is_told_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_gets_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEDGER_SECRET_KEY", "hunter2")
     monkeypatch.setenv("LEDGER_API_KEY", "sk_test_x")
     monkeypatch.setenv("LANG", "C.UTF-8")

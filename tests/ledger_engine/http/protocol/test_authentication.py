@@ -111,7 +111,9 @@ async def test_a_key_in_the_query_is_no_credential(
     assert (answer.status_code, code_of(answer)) == (401, "missing_credential")
 
 
-async def test_a_missing_credential_is_told_in_the_shape_of_each_surface(anyone: httpx.AsyncClient) -> None:
+async def test_a_missing_credential_is_reported_in_the_shape_of_each_surface(
+    anyone: httpx.AsyncClient,
+) -> None:
     ledger = await ask(anyone, None, "/v1/accounts")
     assert (ledger.status_code, code_of(ledger)) == (401, "missing_credential")
     directory = await ask(anyone, None, "/api/users")

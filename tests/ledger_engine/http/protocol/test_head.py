@@ -87,7 +87,7 @@ def test_whatever_a_head_holds_it_is_read_as_h11_reads_it(
         ([b"9" * 4300], b"9" * 4300),
     ],
 )
-def test_a_length_is_told_once_and_in_digits(lines: list[bytes], length: bytes) -> None:
+def test_a_length_is_sent_once_and_in_digits(lines: list[bytes], length: bytes) -> None:
     text = b"POST / HTTP/1.1\r\nHost: a\r\n%bX: y\r\n\r\n"
     head = read_head(text % b"".join(b"Content-Length: %b\r\n" % line for line in lines))
     assert head.headers == [(b"host", b"a"), (b"content-length", length), (b"x", b"y")]

@@ -105,7 +105,7 @@ async def test_an_answer_of_known_length_leaves_the_connection_open_for_the_next
             assert await connection.read_past(b"ok") == b"ok"
 
 
-async def test_a_body_in_pieces_keeps_to_the_length_that_was_told() -> None:
+async def test_a_body_in_pieces_has_the_announced_length() -> None:
     pieces = [start(200, content_length="4"), body(b"ab", more=True), body(b"cd")]
     async with answering(pieces) as connection:
         for _ in range(2):
@@ -114,7 +114,7 @@ async def test_a_body_in_pieces_keeps_to_the_length_that_was_told() -> None:
             assert await connection.read_past(b"abcd") == b"abcd"
 
 
-async def test_a_stream_begins_before_there_is_anything_to_tell() -> None:
+async def test_a_stream_begins_before_the_first_event() -> None:
     go_on = asyncio.Event()
     async with answering([start(200), body(b"at last")], waits=go_on) as connection:
         connection.ask()
@@ -138,7 +138,7 @@ async def test_an_answer_may_end_the_connection() -> None:
         assert (await connection.read_to_the_end()).endswith(b"\r\n\r\nno")
 
 
-async def test_http_1_0_is_told_that_the_connection_ends() -> None:
+async def test_an_http_1_0_answer_says_that_the_connection_closes() -> None:
     async with answering([start(200, content_length="2"), body(b"ok")]) as connection:
         connection.ask(version="1.0")
         assert b"Connection: close\r\n" in await connection.read_to_the_end()
@@ -155,7 +155,7 @@ async def test_a_header_that_could_be_taken_for_more_than_one_is_never_sent(
 
 
 @pytest.mark.parametrize("data", [b"o", b"okay"])
-async def test_a_body_of_another_length_than_was_told_is_never_sent(data: bytes) -> None:
+async def test_a_body_of_another_length_than_announced_is_never_sent(data: bytes) -> None:
     async with answering([start(200, content_length="2"), body(data)]) as connection:
         connection.ask()
         assert await connection.read_to_the_end() == b""

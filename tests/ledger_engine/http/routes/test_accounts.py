@@ -141,7 +141,7 @@ async def test_a_list_goes_page_by_page_in_the_envelope(api: httpx.AsyncClient) 
     assert back == {"data": made[1:4], "has_more": True, "next_cursor": made[1]["id"]}
 
 
-async def test_a_page_has_20_objects_unless_told_and_at_most_100(api: httpx.AsyncClient) -> None:
+async def test_a_page_has_20_objects_by_default_and_at_most_100(api: httpx.AsyncClient) -> None:
     for _ in range(101):
         await api.post("/v1/accounts", json=TILL)
     assert len((await api.get("/v1/accounts")).json()["data"]) == 20
@@ -175,7 +175,7 @@ async def test_a_query_that_is_not_understood_is_refused(
     assert refusal(answer) == (400, "invalid_request", code, param)
 
 
-async def test_a_query_where_there_is_none_to_give_is_refused(api: httpx.AsyncClient) -> None:
+async def test_an_unexpected_query_is_refused(api: httpx.AsyncClient) -> None:
     id = (await api.post("/v1/accounts", json=TILL)).json()["id"]
     answer = await api.get(f"/v1/accounts/{id}?limit=5")
     assert refusal(answer) == (400, "invalid_request", "unknown_field", "limit")
@@ -184,7 +184,7 @@ async def test_a_query_where_there_is_none_to_give_is_refused(api: httpx.AsyncCl
 # Balance at a time
 
 
-async def test_the_balance_is_told_for_a_time_and_by_default_for_now(
+async def test_the_balance_is_given_for_a_time_and_by_default_for_now(
     api: httpx.AsyncClient, clock: ManualClock
 ) -> None:
     id = (await api.post("/v1/accounts", json=TILL)).json()["id"]
@@ -271,7 +271,9 @@ async def test_a_key_is_1_to_255_printable_ascii_characters(api: httpx.AsyncClie
     assert longest.status_code == 201
 
 
-async def test_a_project_over_its_quota_is_told_so(api: httpx.AsyncClient, engine: Any, project: Any) -> None:
+async def test_a_project_over_its_quota_gets_an_error_that_says_so(
+    api: httpx.AsyncClient, engine: Any, project: Any
+) -> None:
     sql = "UPDATE projects SET plan = 'free', rate_limit = NULL, burst = NULL"
     await engine.write(lambda unit: (unit.execute(sql), unit.announce("credentials")))
     assert (await api.post("/v1/accounts", json=TILL)).status_code == 201

@@ -316,7 +316,7 @@ async def test_each_session_has_a_secret_of_its_own(served: Served, make_key: Ma
         assert json.loads(first["data"])["secret"] != json.loads(second["data"])["secret"]
 
 
-async def test_a_listener_hears_what_happens_from_then_on_in_order(
+async def test_a_listener_receives_what_happens_from_then_on_in_order(
     served: Served, engine: Engine, tenant: Tenant, make_key: MakeKey
 ) -> None:
     await happen(engine, tenant, 3)
@@ -368,7 +368,7 @@ async def test_others_hear_nothing_of_it(
         assert await stream.events(1) == [own]
 
 
-async def test_what_another_process_does_is_heard(
+async def test_what_another_process_does_is_received(
     served: Served,
     engine: Engine,
     tenant: Tenant,
@@ -408,7 +408,7 @@ async def test_all_streams_end_at_once_when_the_server_stops(
             await served.ended.wait()
 
 
-async def test_a_revoked_key_hears_nothing_more(
+async def test_a_revoked_key_receives_nothing_more(
     served: Served, engine: Engine, tenant: Tenant, make_key: MakeKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following, "POLL_INTERVAL_S", 0.01)
@@ -500,7 +500,7 @@ async def test_a_listener_that_reads_nothing_costs_little_and_harms_nobody(
     writer.close()
 
 
-async def test_what_was_resent_is_heard_once(
+async def test_a_resent_event_is_received_once(
     served: Served, engine: Engine, tenant: Tenant, make_key: MakeKey, clock: Any
 ) -> None:
     """The stream tells what happened; sending again is for endpoints."""

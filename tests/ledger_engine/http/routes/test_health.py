@@ -31,7 +31,7 @@ async def test_it_is_never_refused_for_its_rate(anyone: httpx.AsyncClient) -> No
     assert {answer.headers["X-RateLimit-Remaining"] for answer in answers} == {"60"}
 
 
-async def test_a_lost_storage_is_told_until_it_is_back(
+async def test_lost_storage_is_reported_until_it_is_back(
     anyone: httpx.AsyncClient, engine: Engine, tmp_path: Path
 ) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -53,7 +53,7 @@ async def test_a_new_user_is_answered_whole_and_found_again(api: httpx.AsyncClie
     assert (again.status_code, again.json()) == (200, user)
 
 
-async def test_a_user_is_a_member_unless_told(ada: dict[str, Any]) -> None:
+async def test_a_user_is_a_member_by_default(ada: dict[str, Any]) -> None:
     assert ada["role"] == "member"
 
 
