@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
@@ -24,9 +24,10 @@ _NOT_OFFERED = ("move", "open", "newest", "oldest")  # useful only as keys
 class DashboardCommands(Provider):
     """Commands built from the bindings, so that whatever has a key can also be found by its name."""
 
-    def _entries(self) -> Iterator[tuple[str, Callable[[], object]]]:
+    def _entries(self, but: Collection[str] = ()) -> Iterator[tuple[str, Callable[[], object]]]:
+        """Yield the actions and the recent objects; `but` has the ids of objects to leave out."""
         yield from self._actions()
-        yield from self._recent()
+        yield from self._recent(but)
 
     def _actions(self) -> Iterator[tuple[str, Callable[[], object]]]:
         seen: set[str] = set()
@@ -40,10 +41,12 @@ class DashboardCommands(Provider):
                 partial(self.app.run_action, binding.action, node),
             )
 
-    def _recent(self) -> Iterator[tuple[str, Callable[[], object]]]:
+    def _recent(self, but: Collection[str]) -> Iterator[tuple[str, Callable[[], object]]]:
         screen = self.screen
         if isinstance(screen, Dashboard):
             for recent in screen.navigation.recent:
+                if recent.record_id in but:
+                    continue
                 kind = BY_KIND[recent.kind].singular.capitalize()
                 name = f"{kind} {literal(recent.label)}".rstrip()
                 yield f"{name}  {literal(recent.record_id)}", partial(screen.navigation.open_recent, recent)
@@ -62,8 +65,11 @@ class DashboardCommands(Provider):
         if navigation is not None and wanted:
             for hit in self._named(navigation, wanted):
                 yield hit
+        by_name = (
+            {named.id for named in navigation.named(wanted)} if navigation is not None and wanted else set()
+        )
         matcher = self.matcher(query)
-        for name, run in self._entries():
+        for name, run in self._entries(but=by_name):
             score = matcher.match(name)
             if score > 0:
                 yield Hit(score, matcher.highlight(name), run, text=name)

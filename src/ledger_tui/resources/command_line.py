@@ -62,6 +62,9 @@ def parse_command(line: str, choices: Choices) -> Command:
         return _screen(word, rest, choices)
     kind = _ABOUT[word][0]
     known = {"profile": choices.profiles, "theme": choices.themes}.get(kind)
+    begun = [name for name in known or () if rest and name.startswith(rest)]
+    if len(begun) == 1 and rest not in (known or ()):
+        rest = begun[0]
     if known is not None and rest not in known:
         there = ", ".join(known) or "none; `:save NAME` makes one"
         raise BadCommand(f"There is no {kind} “{rest}”. There is {there}." if rest else f"Which? {there}.")

@@ -35,6 +35,7 @@ def choices() -> Choices:
         ("0v", BadCommand("There is no command “0v”; tab shows what there is.")),
         ("home", Command("screen", "overview")),
         ("profile shop", Command("profile", "shop")),
+        ("prof sh", Command("profile", "shop")),
         ("theme ledger-light", Command("theme", "ledger-light")),
         ("save prod", Command("save", "prod")),
         ("key", Command("key")),

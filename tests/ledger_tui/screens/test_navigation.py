@@ -96,6 +96,8 @@ async def test_the_palette_finds_what_was_looked_at_and_any_id(
         await driver.press("enter", "escape", "2", "ctrl+p")
         await driver.type("tokyo")
         await driver.sees(f"Account Tokyo shop  {server.accounts[1]['id']}")
+        await driver.rests()
+        assert driver.text().count("Account Tokyo shop") == 1  # known by name and opened lately
         await driver.press("enter")
         await driver.sees("→ Its transactions", "Tokyo shop")
         await driver.press("ctrl+p")
