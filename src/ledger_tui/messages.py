@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.message import Message
 
-from ledger_tui.client.stream import ReceivedEvent
 from ledger_tui.resources.base import Action, Link, Resource
 from ledger_tui.state.history import Location
 from ledger_tui.state.trace import Trace
 from ledger_tui.state.webhook_log import Listening
 from ledger_tui.state.window import Page, Record, Want
+
+if TYPE_CHECKING:
+    from ledger_tui.client.stream import ReceivedEvent
 
 
 class SessionChanged(Message):
