@@ -32,13 +32,13 @@ class HelpScreen(Dialog[None]):
         with VerticalScroll(id="help", classes="dialog") as box:
             box.border_title = "Keys"
             box.border_subtitle = "esc closes, / searches"
-            yield Input(compact=True, placeholder="part of a key's description")
+            line = Input(compact=True, placeholder="part of a key's description")
+            line.display = False
+            yield line
             yield Static(self._lines())
 
     def on_mount(self) -> None:
         self.app.clear_notifications()  # they would cover the keys
-
-        self.query_one(Input).display = False
 
     def action_search(self) -> None:
         line = self.query_one(Input)
