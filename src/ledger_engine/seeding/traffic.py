@@ -20,6 +20,7 @@ from typing import Any
 
 import httpx
 
+from ledger_engine.core.ids import IdSource
 from ledger_engine.seeding.acts import A_SECOND, Past, about, prompt
 
 FLOOD_EVERY_S = 60.0  # how often a client sends too many requests in a second
@@ -51,6 +52,9 @@ class Traffic:
         self._burst = burst
         self._certfile = certfile
         self.random = random or Random()
+        # Ids are in the order of time: an object with a later one was made by this traffic or by a person.
+        self._began = IdSource().new("act", round(time.time() * 1000)).partition("_")[2]
+        self._made: set[str] = set()
         self._sent_key = ""  # the idempotency key of the import's last request
 
     async def run(self) -> None:
@@ -101,9 +105,9 @@ class Traffic:
         return found if isinstance(found, dict) else {}
 
     async def newest(self, client: str, path: str, **params: Any) -> list[Record]:
-        """Return the newest objects of a list."""
+        """Return those of the newest objects of a list that belong to the demo."""
         found = (await self.send(client, "GET", path, limit=_NEWEST, **params)).get("data")
-        return found if isinstance(found, list) else []
+        return [each for each in found if self._is_of_the_demo(each["id"])] if isinstance(found, list) else []
 
     def posting(self) -> Record | None:
         """Return the body of a transaction like an earlier one, with a similar amount."""
@@ -125,7 +129,7 @@ class Traffic:
             account = await self.send("tills", "GET", f"/v1/accounts/{body['account']}")
             if account.get("balance", 0) < body["amount"]:
                 return
-        await self.send("tills", "POST", "/v1/transactions", body)
+        self._note_made(await self.send("tills", "POST", "/v1/transactions", body))
 
     async def refund(self) -> None:
         """Refund one of the last payments."""
@@ -146,7 +150,7 @@ class Traffic:
             ]
         else:
             body["amount"] = about(like.amount, self.random)
-        await self.send("billing", "POST", "/v1/invoices", body)
+        self._note_made(await self.send("billing", "POST", "/v1/invoices", body))
 
     async def finalize_invoice(self) -> None:
         await self._move("billing", "/v1/invoices", "draft", "finalize")
@@ -159,13 +163,9 @@ class Traffic:
         users = (await self.send("web shop", "GET", "/api/users", per_page=_NEWEST)).get("data") or []
         active = [user for user in users if user["status"] == "active"]
         if self._past.orders and active:
-            body = {"user_id": self.random.choice(active)["id"]}
-            await self.send(
-                "web shop",
-                "POST",
-                "/api/orders",
-                body | {"items": self.random.choice(self._past.orders).items},
-            )
+            body: Record = {"user_id": self.random.choice(active)["id"]}
+            body |= {"items": self.random.choice(self._past.orders).items}
+            self._note_made(await self.send("web shop", "POST", "/api/orders", body))
 
     async def pay_order(self) -> None:
         await self._move("web shop", "/api/orders", "open", "pay")
@@ -174,10 +174,18 @@ class Traffic:
         await self._move("web shop", "/api/orders", "paid", "ship")
 
     async def _move(self, client: str, path: str, status: str, action: str) -> None:
-        """Move one of the objects in a state to the next."""
+        """Move one of the demo's objects in a state to the next."""
         if found := await self.newest(client, path, status=status):
             chosen = prompt(found, self.random) if status == "open" else self.random.choice(found)
             await self.send(client, "POST", f"{path}/{chosen['id']}/{action}")
+
+    def _note_made(self, record: Record) -> None:
+        if "id" in record:
+            self._made.add(record["id"])
+
+    def _is_of_the_demo(self, id: str) -> bool:
+        """Return whether the object is not of whoever explores the demo, whose drafts stay theirs."""
+        return id in self._made or id.partition("_")[2] < self._began
 
     async def look(self) -> None:
         """Read what a report needs."""

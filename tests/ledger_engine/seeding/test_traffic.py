@@ -86,6 +86,16 @@ async def test_invoices_and_orders_are_moved_through_their_lives(shop: Shop) -> 
     assert await shop.does(Traffic.refund) == [200, 201]
 
 
+async def test_what_somebody_else_drafts_is_left_alone(shop: Shop) -> None:
+    account = (await shop.root.get("/v1/accounts")).json()["data"][0]["id"]
+    draft = {"account": account, "amount": 1250, "customer": "Ada"}
+    made = await shop.root.post("/v1/invoices", json=draft)
+    assert made.status_code == 201, made.text
+    assert await shop.does(Traffic.finalize_invoice) == [200], "it is listed, and no more"
+    (invoice,) = (await shop.root.get("/v1/invoices")).json()["data"]
+    assert invoice["status"] == "draft"
+
+
 @pytest.mark.parametrize(
     ("act", "status"),
     [
