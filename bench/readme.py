@@ -34,7 +34,7 @@ def figures(about: dict[str, Any], results: list[Result]) -> str:
     rows.append(
         "Medians of {rounds} rounds in which the sides took turns, with the lowest and the highest ratio;"
         " commit {commit}, {date}, {cores} cores, Python {python}, SQLite {sqlite}.".format(
-            rounds=max((result.rounds for result in results), default=0),
+            rounds=max((result.rounds for result in results if result.other is not None), default=0),
             **about | {"date": about["date"][:10]},
         )
     )
