@@ -60,6 +60,7 @@ async def test_our_server_breaks_no_rule_and_most_are_seen(examined: Examine) ->
     assert all(verdicts[rule].reason for rule in results(verdicts, "not applicable"))
 
 
+@pytest.mark.slow
 async def test_each_broken_server_is_told_by_the_rule_that_it_breaks(examined: Examine) -> None:
     assert len(BROKEN) >= 40
     missed = {}
