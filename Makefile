@@ -13,10 +13,10 @@
 
 PYTHON ?= python3
 processors := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-# Many tests wait for a process: two workers for each processor take less time than one. No quick test waits.
+# Many tests wait for a process: two workers for each processor take less time than one. Quick tests seldom wait.
 WORKERS ?= $(shell expr 2 \* $(processors))
 PYTEST_ARGS ?= --numprocesses $(WORKERS) --dist worksteal
-QUICK_ARGS ?= --numprocesses $(processors) --dist worksteal
+QUICK_ARGS ?= --numprocesses $(shell expr $(processors) + 1) --dist worksteal
 # The tests keep their files in memory where 1 GB of it is free: it saves the quick ones a seventh of their
 # CPU time, and the wait for the disk. The soak tests use the disk.
 TESTS_TMPDIR ?= $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 1000000 { print "/dev/shm" }')
