@@ -7,8 +7,9 @@ compared with the `balance_after` that the source shows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ledger_engine.access import limits
 from ledger_engine.core import emails
@@ -26,6 +27,7 @@ from ledger_engine.pulling.staging import Book, newest
 
 TURN = 5_000  # records in one commit
 _ROW = tuple[Value, ...]
+R = TypeVar("R")
 
 
 @dataclass(slots=True)
@@ -40,6 +42,16 @@ class Applied:
     left_out: dict[str, str] = field(default_factory=dict)
     shown: dict[str, int] = field(default_factory=dict)
     unproven: set[str] = field(default_factory=set)
+
+    def usable(self, read: Iterable[Fields], make: Callable[[Fields], R]) -> list[R]:
+        """Return what `make` makes of each record; those that it cannot use are left out."""
+        made = []
+        for fields in read:
+            try:
+                made.append(make(fields))
+            except Unusable as error:
+                self.left_out[fields.id] = str(error)
+        return made
 
     def add(self, other: Applied) -> None:
         """Add what a turn has applied."""
@@ -159,12 +171,8 @@ def _transactions(unit: Unit, book: Book, read: list[Fields]) -> Applied:
 
 
 def _users(unit: Unit, book: Book, read: list[Fields]) -> Applied:
-    applied, rows = Applied(), []
-    for fields in read:
-        try:
-            rows.append(_user(book, fields))
-        except Unusable as error:
-            applied.left_out[fields.id] = str(error)
+    applied = Applied()
+    rows = applied.usable(read, lambda fields: _user(book, fields))
     # Those who are deactivated first: one of them may have had the address of one who is active now.
     rows.sort(key=lambda row: row["status"] == "active")
     known = _known(unit, book, "users")
@@ -200,13 +208,9 @@ def _user(book: Book, fields: Fields) -> dict[str, Value]:
 
 
 def _orders(unit: Unit, book: Book, read: list[Fields]) -> Applied:
-    applied, rows = Applied(), []
+    applied = Applied()
     users = _known(unit, book, "users")
-    for fields in read:
-        try:
-            rows.append(_order(book, fields, users))
-        except Unusable as error:
-            applied.left_out[fields.id] = str(error)
+    rows = applied.usable(read, lambda fields: _order(book, fields, users))
     known = _known(unit, book, "orders")
     unit.execute_many(
         "INSERT INTO orders (id, project, livemode, user_id, items, total, status, paid_at, shipped_at,"
@@ -239,13 +243,9 @@ def _order(book: Book, fields: Fields, users: set[str]) -> dict[str, Value]:
 
 
 def _invoices(unit: Unit, book: Book, read: list[Fields]) -> Applied:
-    applied, rows = Applied(), []
+    applied = Applied()
     accounts = _known(unit, book, "accounts")
-    for fields in read:
-        try:
-            rows.append(_invoice(book, fields, accounts))
-        except Unusable as error:
-            applied.left_out[fields.id] = str(error)
+    rows = applied.usable(read, lambda fields: _invoice(book, fields, accounts))
     known = _known(unit, book, "invoices")
     columns = [*rows[0]] if rows else []
     changed = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in ("id", "created"))
@@ -297,14 +297,8 @@ def _events(unit: Unit, book: Book, read: list[Fields]) -> Applied:
     applied = Applied()
     known = newest(unit, book, "events")
     posted = _posted(unit, book, read)
-    rows: list[_ROW] = []
-    for fields in read:
-        if fields.id <= known:
-            continue
-        try:
-            rows.append(_event(book, fields, posted))
-        except Unusable as error:
-            applied.left_out[fields.id] = str(error)
+    new = (fields for fields in read if fields.id > known)
+    rows = applied.usable(new, lambda fields: _event(book, fields, posted))
     unit.insert_many("events", ("book", "id", "type", "object", "body", "request", "created"), rows)
     applied.new["events"] += len(rows)
     return applied
