@@ -208,11 +208,6 @@ class TraceView(View):
         node = self._tree.node
         return node.record if node is not None else None
 
-    @property
-    def selected_kind(self) -> str:
-        node = self._tree.node
-        return node.place if node is not None else ""
-
     def shown_texts(self) -> Iterator[tuple[str, str]]:
         """Yield the ids of all nodes, and the texts that show the selected one."""
         for node in self._tree.nodes:
