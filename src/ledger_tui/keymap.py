@@ -98,7 +98,7 @@ _SENT_AS = {
 def command_bindings(commands: Mapping[str, OwnCommand], keys: Mapping[str, str], file: str) -> list[Binding]:
     """Return a binding for each of the user's own commands.
 
-    Raises BadConfig for a key that is none or is taken, and for a screen that there is not.
+    Raises BadConfig for an unknown key, one that is taken, and an unknown screen.
     """
     taken = {key: name for name, binding in BY_ID.items() for key in _split(keys.get(name, binding.key))}
     made = []

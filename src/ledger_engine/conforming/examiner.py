@@ -40,7 +40,7 @@ class Exchange:
 
     @property
     def json(self) -> Any:
-        """The answer's JSON; None when it is none."""
+        """The answer's JSON; None for an answer that is not JSON."""
         try:
             return json.loads(self.text)
         except (ValueError, RecursionError):

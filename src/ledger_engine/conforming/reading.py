@@ -128,7 +128,7 @@ async def oauth(ask: Examiner) -> None:
     body: dict[str, Any] = {"code": "ac_none", "code_verifier": "v" * 43}
     answer = await ask.send("POST", "/oauth/token", body, anonymous=True)
     refused = answer.status in (400, 401) and isinstance(answer.field("error"), str)
-    ask.expect("oauth-token", refused, answer, "400 with an error, for a code that is none")
+    ask.expect("oauth-token", refused, answer, "400 with an error, for an unknown code")
 
 
 READING = (health, credentials, lists, counted, directory, missing, sizes, oauth)

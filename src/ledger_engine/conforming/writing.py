@@ -209,7 +209,7 @@ async def tokens(ask: Examiner) -> None:
     again = await _exchange(ask, "refresh_token", refresh)
     ask.expect("auth-refresh-once", again.status == 401, again, "401 for a refresh token that was used")
     wrong = await _exchange(ask, "api_key", "sk_test_" + "0" * 32)
-    ask.expect("errors-401", wrong.status == 401, wrong, "401 for a key that is none")
+    ask.expect("errors-401", wrong.status == 401, wrong, "401 for an unknown key")
 
 
 async def people(ask: Examiner) -> None:

@@ -10,7 +10,7 @@ from ledger_engine.core.printable import LineFormatter, printable_json
 
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
-FIELDS = "fields"  # the attribute of a record with what is told apart in JSON, a dict
+FIELDS = "fields"  # the attribute of a record whose entries become fields of the JSON line
 
 
 class JsonFormatter(logging.Formatter):

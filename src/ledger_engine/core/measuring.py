@@ -1,4 +1,4 @@
-"""What the server tells of its work while it works, to whoever measures it (`upkeep/metrics.py`)."""
+"""What is measured while the server works, for `upkeep/metrics.py`."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ PARENT_ANSWERS_S = ANSWER_S + 2
 class WorkerDatabase:
     """One SQLite file, which the parent has opened; use it in one event loop. Open with `open_database`.
 
-    Call `notice_commit` when the parent tells of a commit.
+    Call `notice_commit` when the parent announces a commit.
     """
 
     def __init__(self, path: Path, clock: Clock, parent: Parent) -> None:

@@ -40,7 +40,7 @@ def log_request(
         status,
         fields["duration_ms"],
         request_id,
-        fields["credential"] or "nobody known",
+        fields["credential"] or "no valid credential",
         address,
         extra={FIELDS: fields},
     )

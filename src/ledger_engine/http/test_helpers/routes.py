@@ -1,6 +1,6 @@
 """Routes of the test helpers; all of them go beyond the contract (docs/decisions.md#test-helpers).
 
-The guard lets nobody here but owners of test keys.
+The guard refuses all but owners of test keys.
 """
 
 from __future__ import annotations
