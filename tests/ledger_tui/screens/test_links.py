@@ -20,10 +20,13 @@ async def follow(driver: Driver, label: str) -> None:
     """Follow the link with this label in the open detail."""
     links = driver.view.query_one("#links", OptionList)
     await until(lambda: label in labels(links), f"the link {label!r}")
+    # What is read beyond the record makes the detail longer, and a link out of view is only scrolled to.
+    await driver.rests()
+    await driver.pilot.pause(0)
     # Key by key: what is read beyond the record may add links and move the highlight meanwhile.
     while (at := labels(links).index(label)) != (highlighted := links.highlighted or 0):
         await driver.press("down" if at > highlighted else "up")
-    driver.view.detail._bring_into_view(at)  # a link out of view is only scrolled to
+    driver.view.detail._bring_into_view(at)
     await driver.press("enter")
 
 
