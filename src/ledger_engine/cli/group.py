@@ -34,7 +34,7 @@ class OneLineErrors(click.Group):
             _end("Stopped.", 1)
         except BrokenPipeError:
             # The reader of the output has closed it, so the command ends.
-            _discard_output()
+            discard_output()
             sys.exit(1)
         except LedgerError as error:
             _end(error.message, 1)
@@ -77,11 +77,11 @@ def _end(message: str, status: int) -> NoReturn:
     try:
         sys.stdout.flush()
     except OSError:
-        _discard_output()
+        discard_output()
     sys.exit(status)
 
 
-def _discard_output() -> None:
+def discard_output() -> None:
     """Send stdout to the null device.
 
     It cannot be written to any more, and Python's flush at exit would fail on it again.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import json
 import os
@@ -15,6 +14,7 @@ import click
 
 from ledger_engine.cli import options
 from ledger_engine.cli.configuration import Configured, read_file
+from ledger_engine.cli.group import discard_output
 from ledger_engine.core.logs import FORMATS, LEVELS
 from ledger_engine.core.printable import printable
 from ledger_engine.core.settings import (
@@ -284,5 +284,7 @@ def _report_to_nobody(_loaded: float) -> None:
 
 def _say(line: str) -> None:
     # The output may be closed; the server goes on, because its clients still use the socket.
-    with contextlib.suppress(OSError):
+    try:
         click.echo(printable(line))
+    except OSError:
+        discard_output()
