@@ -10,7 +10,6 @@ import itertools
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from tests.commands import answer_of_command
 from tests.contract.clockwork import Clockwork
 from tests.contract.documented import Documented
 from tests.contract.raw import Wire
+from tests.forking import Process
 from tests.marking import mark_folder
 
 Cli = Callable[..., Any]
@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class Server:
     url: str
     database: Path
-    process: subprocess.Popen[str]
+    process: Process
 
     @property
     def port(self) -> int:
@@ -62,9 +62,9 @@ def ledger_engine(*arguments: str, database: Path) -> Any:
 
 
 def start_server(database: Path, *options: str) -> Server:
-    command = [sys.executable, "-m", "ledger_engine", "serve", "--port", "0", "--database", str(database)]
+    words = ("serve", "--port", "0", "--database", str(database), *options)
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True, env=environment)
+    process = Process(words, stdout=subprocess.PIPE, environment=environment)
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith("Listening on "):

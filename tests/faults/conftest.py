@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.forking import Forks
 from tests.faults.server import Server
+from tests.faults.tracing import Tracer
 from tests.marking import mark_folder
 
 
@@ -25,8 +25,6 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
-    """What commands under strace are forked from."""
-    forks = Forks(tmp_path_factory.mktemp("forks"))
-    yield forks
-    forks.close()
+def tracer(tmp_path_factory: pytest.TempPathFactory) -> Tracer:
+    """Return what runs commands under strace."""
+    return Tracer(tmp_path_factory.mktemp("tracer"))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.commands import answer_of_command, run_command
+from tests.forking import Process, run
 
 PATIENCE_S = 60
 NO_LIMIT = "1000000000"
@@ -21,14 +22,14 @@ class CouldNotServe(Exception):
 
 
 class Server:
-    """`python -m ledger_engine serve` on one database file, run by the command `under`, if one is given."""
+    """`ledger-engine serve` on one database file, run by the command `under`, if one is given."""
 
     def __init__(self, database: Path, *, under: Sequence[str] = (), options: Sequence[str] = ()) -> None:
         self.database = database
         self.under = list(under)
         self.options = list(options)
         self.url = ""
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Process | subprocess.Popen[str] | None = None
 
     @property
     def pid(self) -> int:
@@ -40,26 +41,19 @@ class Server:
         return int(self.url.rpartition(":")[2])
 
     def start(self) -> None:
-        command = [
-            sys.executable,
-            "-m",
-            "ledger_engine",
-            "serve",
-            "--port",
-            "0",
-            "--database",
-            str(self.database),
-            *self.options,
-        ]
+        words = ["serve", "--port", "0", "--database", str(self.database), *self.options]
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        self._process = subprocess.Popen(
-            [*self.under, *command],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=environment,
-            start_new_session=True,
-        )
+        if self.under:
+            self._process = subprocess.Popen(
+                [*self.under, sys.executable, "-m", "ledger_engine", *words],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                env=environment,
+                start_new_session=True,
+            )
+        else:
+            self._process = Process(words, stdout=subprocess.PIPE, environment=environment, new_session=True)
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith("Listening on "):
@@ -95,13 +89,7 @@ class Server:
         return answer_of_command(self.database, *arguments)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "ledger_engine", *arguments]
-        return subprocess.run(
-            [*command, "--database", str(self.database), "--json"],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-        )
+        return run([*arguments, "--database", str(self.database), "--json"], timeout=PATIENCE_S)
 
     def make_key(self) -> str:
         """A key of a project that no limit of requests slows down."""

@@ -21,7 +21,8 @@ import pytest
 from ledger_engine.database.backup import read_copy
 from ledger_engine.database.engine import open_engine
 from ledger_engine.upkeep import audit, backups
-from tests.faults.forking import Done, Forks, can_trace
+from tests.faults.tracing import Tracer, can_trace
+from tests.forking import Done
 from tests.ledger_engine.upkeep.test_backups import post
 
 OF_THE_FORMER, OF_THE_BACKUP = 30, 10
@@ -134,13 +135,13 @@ COMMANDS = {
 }
 
 
-def places(forks: Forks, command: Command, folder: Path) -> list[Place]:
+def places(tracer: Tracer, command: Command, folder: Path) -> list[Place]:
     """Every call that has to do with the folder, with each harm.
 
     Its name, and which one it is among those of its thread: strace harms the first thread that comes so far.
     """
     trace = folder.with_name("trace")
-    done = forks.run(command.words(folder), "-y", "-e", f"trace={CALLS}", "-o", str(trace))
+    done = tracer.run(command.words(folder), "-y", "-e", f"trace={CALLS}", "-o", str(trace))
     assert done.returncode == 0, done.stderr
     counts: Counter[tuple[str, str]] = Counter()
     found: dict[Place, None] = {}
@@ -156,13 +157,13 @@ def places(forks: Forks, command: Command, folder: Path) -> list[Place]:
     return list(found)
 
 
-def harm_once(forks: Forks, command: Command, folder: Path, place: Place) -> str:
+def harm_once(tracer: Tracer, command: Command, folder: Path, place: Place) -> str:
     """Run the command, harmed at the place, and return its outcome; AssertionError tells what is wrong."""
     call, n, harm = place
     trace = folder.with_name("harmed")
     inject = ("-e", f"trace={call}", "-e", f"inject={call}:{harm}:when={n}", "-o", str(trace))
     killed = harm == KILL
-    done = forks.run(command.words(folder), *inject)
+    done = tracer.run(command.words(folder), *inject)
     try:
         if killed:
             assert done.returncode == -signal.SIGKILL, "it was not killed"
@@ -177,7 +178,7 @@ def harm_once(forks: Forks, command: Command, folder: Path, place: Place) -> str
         command.check(folder, done)
         if killed:
             (folder / "new.db").unlink(missing_ok=True)
-            again = forks.run(command.words(folder))
+            again = tracer.run(command.words(folder))
             assert again.returncode == 0, again.stderr
             assert list(folder.glob(".ledger-part-*")) == []
     except BaseException as error:
@@ -188,7 +189,7 @@ def harm_once(forks: Forks, command: Command, folder: Path, place: Place) -> str
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_that_is_killed_or_fails_at_any_call_loses_nothing(
-    name: str, made: Path, forks: Forks, tmp_path: Path, soak: int, seed: int
+    name: str, made: Path, tracer: Tracer, tmp_path: Path, soak: int, seed: int
 ) -> None:
     if not can_trace():
         pytest.skip("needs strace and the right to trace")
@@ -201,7 +202,7 @@ def test_a_command_that_is_killed_or_fails_at_any_call_loses_nothing(
         command.prepare(folder)
         return folder
 
-    every = places(forks, command, fresh("all"))
+    every = places(tracer, command, fresh("all"))
     often = Counter(call for call, _, harm in every if harm == KILL)
     tried = random.Random(seed).sample(every, min(len(every), SHORT * soak if soak < 100 else len(every)))
     # The calls of which there are few first: a fault shows there sooner than in the many writes.
@@ -211,7 +212,7 @@ def test_a_command_that_is_killed_or_fails_at_any_call_loses_nothing(
     for number, place in enumerate(tried):
         folder = fresh(str(number))
         try:
-            outcomes[harm_once(forks, command, folder, place)] += 1
+            outcomes[harm_once(tracer, command, folder, place)] += 1
         except AssertionError as error:
             wrong.append(str(error))
             print(f"{name} {number + 1} of {len(tried)}: {error}", flush=True)

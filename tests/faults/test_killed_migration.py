@@ -24,8 +24,8 @@ from ledger_engine.database import migrations
 from ledger_engine.database.engine import open_engine
 from ledger_engine.ledger import transactions
 from ledger_engine.upkeep import audit
-from tests.faults.forking import Forks, Running, can_trace
 from tests.faults.test_every_call import CALLS, KILL
+from tests.faults.tracing import Running, Tracer, can_trace
 from tests.ledger_engine.database.test_migrations import ALL, BEFORE_BOOKS, KEPT, first_migrations, schema
 from tests.ledger_engine.waiting import wait_until
 
@@ -97,20 +97,20 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def starting(forks: Forks, ledger: Path, *strace: str) -> Iterator[Running]:
+def starting(tracer: Tracer, ledger: Path, *strace: str) -> Iterator[Running]:
     """A server that is being started; strace sees its calls that have to do with the ledger's files."""
     paths = [each for name in OWN_FILES for each in ("-P", str(ledger.with_name(name)))]
     words = ("serve", "--port", "0", "--database", str(ledger))
-    with forks.running(words, *paths, "-e", "signal=none", *strace) as server:
+    with tracer.running(words, *paths, "-e", "signal=none", *strace) as server:
         wait_until(lambda: "Listening on" in server.out.read_text() or server.has_ended())
         yield server
         server.kill()
 
 
-def places(forks: Forks, ledger: Path) -> list[Place]:
+def places(tracer: Tracer, ledger: Path) -> list[Place]:
     """Every such call of a start, up to when the server is ready."""
     trace = ledger.parent.with_name("trace")
-    with starting(forks, ledger, "-e", f"trace={CALLS}", "-o", str(trace)):
+    with starting(tracer, ledger, "-e", f"trace={CALLS}", "-o", str(trace)):
         lines = trace.read_text().splitlines()
     counts: Counter[tuple[str, str]] = Counter()
     found: dict[Place, None] = {}
@@ -122,11 +122,11 @@ def places(forks: Forks, ledger: Path) -> list[Place]:
     return list(found)
 
 
-def was_killed(forks: Forks, ledger: Path, place: Place) -> bool:
+def was_killed(tracer: Tracer, ledger: Path, place: Place) -> bool:
     """Start the server and have it killed at this place; False when it did not come there."""
     call, n = place
     inject = ("-e", f"trace={call}", "-e", f"inject={call}:{KILL}:when={n}", "-o", "/dev/null")
-    with starting(forks, ledger, *inject) as server:
+    with starting(tracer, ledger, *inject) as server:
         return server.has_ended()
 
 
@@ -161,7 +161,7 @@ async def go_on(ledger: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_a_start_that_is_killed_while_it_migrates_leaves_one_version_whole(
-    older: Path, forks: Forks, tmp_path: Path, soak: int, seed: int
+    older: Path, tracer: Tracer, tmp_path: Path, soak: int, seed: int
 ) -> None:
     if not can_trace():
         pytest.skip("needs strace and the right to trace")
@@ -174,14 +174,14 @@ def test_a_start_that_is_killed_while_it_migrates_leaves_one_version_whole(
         # The time is kept by every start, also by one that is killed right after.
         before = {each: rows_of(connection, each) for each in tables(connection) if each != "kept_time"}
     assert len(before["transactions"]) == POSTINGS
-    every = places(forks, fresh("every"))
+    every = places(tracer, fresh("every"))
     tried = every if soak >= 100 else random.Random(seed).sample(every, SHORT * soak)
     outcomes: Counter[str] = Counter()
     wrong: list[str] = []
     for number, place in enumerate(tried):
         ledger = fresh(str(number))
         try:
-            killed = was_killed(forks, ledger, place)
+            killed = was_killed(tracer, ledger, place)
             version = check(ledger, before)
             asyncio.run(go_on(ledger))
             outcomes[f"{version}, {'killed' if killed else 'not reached'}"] += 1

@@ -15,8 +15,8 @@ import pytest
 
 from tests.contract.rules import holds
 from tests.faults.client import Writers, assert_all_is_there_once, connected, open_accounts
-from tests.faults.forking import can_trace
 from tests.faults.server import CouldNotServe, Server
+from tests.faults.tracing import can_trace
 
 WRITERS = 8
 MOUNTING = os.geteuid() == 0 and shutil.which("mount") is not None

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.commands import answer_of_command
-from tests.faults.forking import Forks, Running, can_trace
+from tests.faults.tracing import Running, Tracer, can_trace
 from tests.ledger_engine.waiting import wait_until
 
 ANSWERED_S = 60  # at most 30 are promised (docs/operations.md)
@@ -73,17 +73,17 @@ def asked(client: Client) -> Iterator[None]:
 
 @pytest.mark.timeout(600)
 def test_after_locks_that_the_system_did_not_let_go_of_all_is_well_again(
-    forks: Forks, tmp_path: Path
+    tracer: Tracer, tmp_path: Path
 ) -> None:
     if not can_trace():
         pytest.skip("needs strace and the right to trace")
     ledger, trace = tmp_path / "ledger.db", tmp_path / "trace"
     index = str(ledger.with_name("ledger.db-shm"))
-    with forks.running(["serve", "--port", "0", "--database", str(ledger)]) as server:
+    with tracer.running(["serve", "--port", "0", "--database", str(ledger)]) as server:
         try:
             client = Client(server, ledger)
             injected = ("-P", index, "-e", "trace=fcntl", "-e", FAILURE, "-o", str(trace))
-            with forks.traced(server, *injected):
+            with tracer.traced(server, *injected):
                 assert any(not (client.post() and client.is_well()) for _ in range(ROUNDS)), "nobody noticed"
             assert re.search("F_UNLCK.*INJECTED", trace.read_text())
             with asked(client):

@@ -26,12 +26,13 @@ from tests.certificates import make_certificate
 from tests.commands import answer_of_command
 from tests.contract.rules import holds
 from tests.faults.workers import workers_of
+from tests.forking import Process, run
+from tests.ledger_engine.cli.test_listening import free_port
 from tests.ledger_engine.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.process
 
-PROGRAM = [sys.executable, "-m", "ledger_engine"]
-Server = subprocess.Popen[str]
+Server = Process | subprocess.Popen[str]
 Start = Callable[..., Server]
 
 
@@ -40,27 +41,20 @@ def database(tmp_path: Path) -> Path:
     return tmp_path / "ledger.db"
 
 
-def _heed_hangups() -> None:
-    # Whoever runs the tests under nohup has the servers ignore SIGHUP, which is their rule.
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-
 @pytest.fixture
 def start(database: Path) -> Iterator[Start]:
-    """Start `ledger-engine serve` with these options; what still runs at the end is killed."""
+    """Start `ledger-engine serve`, or a program like it, with these options; it is killed at the end."""
     started: list[Server] = []
 
-    def run(*options: str, on: Path | None = database, program: list[str] = PROGRAM) -> Server:
-        where = [] if on is None else ["--database", str(on)]
+    def run(*options: str, on: Path | None = database, program: str = "") -> Server:
+        words = ["serve", *([] if on is None else ["--database", str(on)]), *options]
         pipe = subprocess.PIPE
-        server = subprocess.Popen(
-            [*program, "serve", *where, *options],
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            text=True,
-            preexec_fn=_heed_hangups,
-        )
+        server: Server
+        if program:
+            words = [sys.executable, "-c", program, *words]
+            server = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        else:
+            server = Process(words, stdin=pipe, stdout=pipe, stderr=pipe)
         started.append(server)
         return server
 
@@ -106,6 +100,14 @@ def client(url: str, key: str) -> httpx.Client:
 def connection(url: str) -> socket.socket:
     parts = urlsplit(url)
     return socket.create_connection((parts.hostname or "", parts.port or 0), timeout=PATIENCE_S)
+
+
+def drained_in(seconds: float) -> str:
+    """Return a program whose requests in progress have this time to finish when it is stopped."""
+    return (
+        "from ledger_engine import cli; from ledger_engine.server import serving;"
+        f"serving.DRAIN_S = {seconds}; cli.main()"
+    )
 
 
 def is_listening(url: str) -> bool:
@@ -385,8 +387,7 @@ def test_a_request_under_way_is_answered_before_it_ends(start: Start, database: 
 
 
 def test_a_request_that_never_ends_does_not_keep_it(start: Start) -> None:
-    impatient = "from ledger_engine import cli, server; server.DRAIN_S = 0.2; cli.main()"
-    server = start("--port", "0", program=[sys.executable, "-c", impatient])
+    server = start("--port", "0", program=drained_in(0.2))
     url = url_of(server)
     with connection(url) as endless:
         endless.sendall(b"POST /v1/accounts HTTP/1.1\r\nHost: ledger\r\nContent-Length: 100\r\n\r\n{")
@@ -398,8 +399,7 @@ def test_a_request_that_never_ends_does_not_keep_it(start: Start) -> None:
 
 
 def test_bodies_that_never_end_and_answers_nobody_reads_do_not_keep_it(start: Start, database: Path) -> None:
-    impatient = "from ledger_engine import cli, server; server.DRAIN_S = 0.2; cli.main()"
-    server = start("--port", "0", program=[sys.executable, "-c", impatient])
+    server = start("--port", "0", program=drained_in(0.2))
     url = url_of(server)
     key = answer_of_command(database, "keys", "create", "--mode", "test")["key"].encode()
     head = b"POST /v1/accounts HTTP/1.1\r\nHost: ledger\r\nContent-Length: 1048576\r\n"
@@ -418,8 +418,7 @@ def test_bodies_that_never_end_and_answers_nobody_reads_do_not_keep_it(start: St
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_it_well_and_at_once(start: Start, by: int) -> None:
-    patient = "from ledger_engine import cli, server; server.DRAIN_S = 600; cli.main()"
-    server = start("--port", "0", program=[sys.executable, "-c", patient])
+    server = start("--port", "0", program=drained_in(600))
     url = url_of(server)
     with connection(url) as endless:
         endless.sendall(b"POST /v1/auth/token HTTP/1.1\r\nHost: ledger\r\nContent-Length: 100\r\n\r\n{")
@@ -431,9 +430,8 @@ def test_a_second_signal_ends_it_well_and_at_once(start: Start, by: int) -> None
 
 def test_half_a_tls_handshake_does_not_keep_it(start: Start, certificate: tuple[Path, Path]) -> None:
     certfile, keyfile = map(str, certificate)
-    impatient = "from ledger_engine import cli, server; server.DRAIN_S = 0.2; cli.main()"
     options = ("--port", "0", "--certfile", certfile, "--keyfile", keyfile)
-    server = start(*options, program=[sys.executable, "-c", impatient])
+    server = start(*options, program=drained_in(0.2))
     url = url_of(server)
     trust = ssl.create_default_context()
     trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
@@ -450,10 +448,12 @@ def test_half_a_tls_handshake_does_not_keep_it(start: Start, certificate: tuple[
 
 
 def test_neither_an_idle_connection_nor_output_that_nobody_reads_keeps_it(start: Start) -> None:
-    server = start("--port", "0")
-    url = url_of(server)
+    port = free_port()
+    server = start("--port", str(port))
     assert server.stdout is not None
     server.stdout.close()
+    url = f"http://127.0.0.1:{port}"
+    wait_until(lambda: is_listening(url))
     with closing(connection(url)) as idle:
         idle.sendall(b"GET /api/health HTTP/1.1\r\nHost: ledger\r\n\r\n")
         assert idle.recv(65536).startswith(b"HTTP/1.1 200")
@@ -501,11 +501,11 @@ def test_what_commands_write_beside_it_is_served_and_what_it_wrote_is_backed_up(
         assert api.post("/v1/transactions", json=posting).status_code == 201
     assert answer_of_command(database, "backup", str(tmp_path / "copy.db"))["transactions"] == 17
     assert answer_of_command(database, "verify")["ok"] is True
-    restoring = [*PROGRAM, "restore", str(tmp_path / "copy.db"), "--database", str(database)]
-    refused = subprocess.run(restoring, capture_output=True, text=True, check=False)
+    restoring = ["restore", str(tmp_path / "copy.db"), "--database", str(database)]
+    refused = run(restoring)
     assert (refused.returncode, url in refused.stderr) == (1, True)
     stopped(server)
-    assert subprocess.run(restoring, capture_output=True, check=False).returncode == 0
+    assert run(restoring).returncode == 0
 
 
 # Embedded in a dashboard

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from ledger_engine.events.webhooks.signatures import sign
 from ledger_tui.client.webhooks import verify
 from tests.faults.client import connected, open_accounts
 from tests.faults.server import Server
+from tests.forking import Process
 from tests.ledger_engine.waiting import looked_until
 from tests.receivers import Received, Receiver, answering, receiving
 
@@ -222,8 +224,8 @@ class Command:
     """`ledger-engine listen` as a process."""
 
     def __init__(self, *words: str) -> None:
-        command = [sys.executable, "-u", "-m", "ledger_engine", "listen", *words]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        pipe, environment = subprocess.PIPE, {**os.environ, "PYTHONUNBUFFERED": "1"}
+        self.process = Process(("listen", *words), stdout=pipe, stderr=pipe, environment=environment)
 
     async def line(self) -> str:
         assert self.process.stdout is not None

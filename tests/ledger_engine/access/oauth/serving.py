@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import httpx
 
 from tests.commands import answer_of_command
+from tests.forking import Done, Process, run
 from tests.ledger_engine.waiting import wait_until
 
 EMAIL = "ada@example.com"
@@ -25,7 +24,7 @@ class Serving:
 
     folder: Path
     url: str = ""
-    process: subprocess.Popen[bytes] | None = None
+    process: Process | None = None
 
     @property
     def said(self) -> str:
@@ -33,10 +32,10 @@ class Serving:
         return (self.folder / "said.log").read_text(encoding="utf-8")
 
     def start(self, *options: str) -> None:
-        command = self._command("serve", "--port", "0", *options)
+        words = self._on_the_database("serve", "--port", "0", *options)
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         with (self.folder / "said.log").open("wb") as said:
-            self.process = subprocess.Popen(command, stdout=said, stderr=said, env=environment)
+            self.process = Process(words, stdout=said, stderr=said, environment=environment)
         process = self.process
         wait_until(lambda: "Listening on " in self.said or process.poll() is not None)
         assert process.poll() is None, self.said
@@ -51,9 +50,8 @@ class Serving:
         """Run a command on the database and return the JSON it prints."""
         return answer_of_command(self.folder / "ledger.db", *arguments, stdin=stdin)
 
-    def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        command = self._command(*arguments)
-        return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=PATIENCE_S)
+    def run(self, *arguments: str, stdin: str = "") -> Done:
+        return run(self._on_the_database(*arguments), input=stdin, timeout=PATIENCE_S)
 
     def make_user(self, name: str = "Ada Lind", email: str = EMAIL, role: str = "admin") -> str:
         """Create a user of the first project's test mode with the password PASSWORD; return the key used."""
@@ -67,6 +65,5 @@ class Serving:
         self.cli("users", "set-password", email, "--password-stdin", stdin=PASSWORD)
         return key
 
-    def _command(self, *arguments: str) -> list[str]:
-        database = str(self.folder / "ledger.db")
-        return [sys.executable, "-m", "ledger_engine", *arguments, "--database", database]
+    def _on_the_database(self, *arguments: str) -> list[str]:
+        return [*arguments, "--database", str(self.folder / "ledger.db")]

@@ -1,0 +1,156 @@
+"""Processes of `ledger-engine` that are forked from one that has imported everything.
+
+Importing takes nine tenths of the CPU time of starting a server or running a command. The rest is as in a
+process that a shell starts: its streams, environment, signals, files and end.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+FORKER = Path(__file__).with_name("forker.py")
+Done = subprocess.CompletedProcess[str]
+Stream = int | IO[Any] | None
+
+
+class Process:
+    """A running `ledger-engine`, with the names and meanings of `subprocess.Popen`, its streams being text.
+
+    Unlike there, each stream is a pipe, a file or, as None, the null device.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        *,
+        stdin: Stream = None,
+        stdout: Stream = None,
+        stderr: Stream = None,
+        environment: Mapping[str, str] | None = None,
+        new_session: bool = False,
+        stopped: bool = False,
+    ) -> None:
+        """Start it; `stopped` starts it as SIGSTOP leaves it, before it has done anything."""
+        self.args = list(words)
+        self.returncode: int | None = None
+        asked = {
+            "words": self.args,
+            "environment": dict(os.environ if environment is None else environment),
+            "new_session": new_session,
+            "stopped": stopped,
+        }
+        with ExitStack() as closing:
+            theirs, ours = [], []
+            for number, stream in enumerate((stdin, stdout, stderr)):
+                inner, outer = _pipe(number) if stream == subprocess.PIPE else (_descriptor(stream), None)
+                if stream is None or outer is not None:
+                    closing.callback(os.close, inner)
+                theirs.append(inner)
+                ours.append(outer)
+            self._fate, told = os.pipe()
+            closing.callback(os.close, told)
+            socket.send_fds(_forker(), [json.dumps(asked).encode()], [*theirs, told])
+        self.stdin, self.stdout, self.stderr = ours
+        self.pid = int(self._line())
+
+    def poll(self) -> int | None:
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._fate], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            self.returncode = int(self._line())
+            os.close(self._fate)
+        return self.returncode
+
+    def communicate(self, input: str | None = None, timeout: float | None = None) -> tuple[str, str]:
+        """Write `input`, read what both streams still have, and wait for its end."""
+        with ThreadPoolExecutor(2) as threads:
+            read = [threads.submit(_rest, stream) for stream in (self.stdout, self.stderr)]
+            if self.stdin is not None and not self.stdin.closed:
+                with suppress(BrokenPipeError):
+                    self.stdin.write(input or "")
+                    self.stdin.close()
+            out, err = (each.result(timeout) for each in read)
+        self.wait(timeout)
+        return out, err
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _line(self) -> bytes:
+        line = b""
+        while not line.endswith(b"\n"):
+            part = os.read(self._fate, 1)
+            if not part:
+                raise RuntimeError("the process that others are forked from has ended")
+            line += part
+        return line
+
+
+def run(words: Sequence[str], *, input: str = "", timeout: float | None = None, **options: Any) -> Done:
+    """Run a command to its end, as `subprocess.run` does with `capture_output`."""
+    pipe = subprocess.PIPE
+    process = Process(words, stdin=pipe, stdout=pipe, stderr=pipe, **options)
+    try:
+        out, err = process.communicate(input, timeout)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(list(words), process.wait(), out, err)
+
+
+def _rest(stream: IO[str] | None) -> str:
+    if stream is None or stream.closed:
+        return ""
+    with stream:
+        return stream.read()
+
+
+def _pipe(number: int) -> tuple[int, IO[str]]:
+    """Return the end of a new pipe for a process's stream, and the file at the other end."""
+    reading, writing = os.pipe()
+    return (reading, open(writing, "w")) if number == 0 else (writing, open(reading))
+
+
+def _descriptor(stream: Stream) -> int:
+    if stream is None:
+        return os.open(os.devnull, os.O_RDWR)
+    return stream if isinstance(stream, int) else stream.fileno()
+
+
+@cache
+def _forker() -> socket.socket:
+    """Return the socket to the process that others are forked from, which is started once."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen([sys.executable, str(FORKER)], stdin=theirs)
+
+    def end() -> None:
+        ours.close()
+        process.wait()
+
+    atexit.register(end)
+    return ours
