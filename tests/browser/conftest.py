@@ -53,7 +53,7 @@ def shop() -> Iterator[int]:
             """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield server.server_address[1]
     server.shutdown()
@@ -111,7 +111,7 @@ def callback() -> Iterator[Callback]:
 
     seen: list[str] = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield Callback(server, seen)
     server.shutdown()
@@ -204,7 +204,7 @@ class Person:
         from selenium.webdriver.support.ui import WebDriverWait
 
         ignored = (StaleElementReferenceException, WebDriverException)
-        WebDriverWait(self.chromium, 60, ignored_exceptions=ignored).until(lambda _: condition())
+        WebDriverWait(self.chromium, 60, 0.02, ignored).until(lambda _: condition())
 
 
 addresses = itertools.count(1)
