@@ -21,6 +21,7 @@ ANSWERED_S = 60  # at most 30 are promised (docs/operations.md)
 FAILURE = "inject=fcntl:error=EIO:when=4+4"
 ROUNDS = 200
 ASKING = 6
+ASKED_AGAIN_S = 0.05
 
 
 class Client:
@@ -55,11 +56,11 @@ class Client:
 
 @contextmanager
 def asked(client: Client) -> Iterator[None]:
-    """Let many ask for the server's health meanwhile, one question after the other."""
+    """Let many ask for the server's health meanwhile, again and again."""
     enough = Event()
 
     def ask() -> None:
-        while not enough.is_set():
+        while not enough.wait(ASKED_AGAIN_S):
             client.is_well()
 
     with ThreadPoolExecutor(ASKING) as threads:
