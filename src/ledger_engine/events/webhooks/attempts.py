@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ledger_engine.database import Unit, Value, kept_time
 from ledger_engine.database.books import OF_BOOK
@@ -39,6 +40,14 @@ class Retry:
     message: Message
     attempts: int
     retries: int
+    due: int
+
+
+class Respread(NamedTuple):
+    """When an overdue delivery is due now, and when it was, both without what `put_off` adds."""
+
+    delivery: str
+    was: int
     due: int
 
 
@@ -177,22 +186,32 @@ def last_pending_attempt(unit: Unit) -> int:
     return 0 if row is None or row["last"] is None else int(row["last"])
 
 
-def spread_overdue(unit: Unit, endpoint: str, before: int, first_at: int, pace_ms: int, limit: int) -> int:
-    """Spread up to `limit` deliveries of the endpoint that were due `before`, keeping their order.
+def spread_overdue(unit: Unit, endpoint: str, pace_ms: int) -> list[Respread]:
+    """Return when the endpoint's overdue deliveries are to be sent: one now, then one each `pace_ms`.
 
-    The first becomes due at `first_at`, each other one `pace_ms` after the one before. Return how many.
+    They keep their order. Those that an earlier start has spread and that are not due yet belong to them, or
+    they would be sent in between. They are known by their time: only spread ones are due at a multiple of the
+    pace, and of the others a few by chance. Nothing is stored; `set_due` does that.
     """
-    put_off = kept_time.get(unit).put_off
+    now = unit.now - kept_time.get(unit).put_off
     rows = unit.execute(
-        "SELECT id FROM deliveries WHERE endpoint = :endpoint AND status = 'pending' AND due < :before"
-        " ORDER BY due LIMIT :limit",
-        {"endpoint": endpoint, "before": before - put_off, "limit": limit},
+        "SELECT id, due FROM deliveries WHERE endpoint = :endpoint AND status = 'pending'"
+        " AND (due < :now OR due % :pace = 0) ORDER BY due",
+        {"endpoint": endpoint, "now": now, "pace": pace_ms},
     )
-    changed: list[dict[str, Value]] = [
-        {"id": row["id"], "due": first_at - put_off + place * pace_ms} for place, row in enumerate(rows)
+    second = (-(-now // pace_ms) + 1) * pace_ms  # the first multiple that is `pace_ms` or more from now
+    return [
+        Respread(row["id"], row["due"], second + (place - 1) * pace_ms if place else now)
+        for place, row in enumerate(rows)
     ]
-    unit.execute_many("UPDATE deliveries SET due = :due WHERE id = :id", changed)
-    return len(rows)
+
+
+def set_due(unit: Unit, spread: Sequence[Respread]) -> None:
+    """Store when deliveries are due; leave out those that were sent or resent meanwhile."""
+    unit.execute_many(
+        "UPDATE deliveries SET due = :due WHERE id = :id AND status = 'pending' AND due = :was",
+        [{"id": each.delivery, "was": each.was, "due": each.due} for each in spread],
+    )
 
 
 def go_by_real_time(unit: Unit, real_time: int) -> None:

@@ -98,17 +98,10 @@ class RetryClock:
     async def _spread_overdue(self) -> None:
         """Make retries that became due while nothing was sent due one after the other, not all at once."""
         for endpoint, _ in await self._engine.read(endpoints.sealed_secrets):
-            before = first_at = self._engine.clock.now()
-            spread = SPREAD_AT_ONCE
-            while spread == SPREAD_AT_ONCE:
-                spread = await self._engine.write(
-                    partial(
-                        attempts.spread_overdue,
-                        endpoint=endpoint,
-                        before=before,
-                        first_at=first_at,
-                        pace_ms=self._pace_ms,
-                        limit=SPREAD_AT_ONCE,
-                    )
+            spread = await self._engine.read(
+                partial(attempts.spread_overdue, endpoint=endpoint, pace_ms=self._pace_ms)
+            )
+            for first in range(0, len(spread), SPREAD_AT_ONCE):
+                await self._engine.write(
+                    partial(attempts.set_due, spread=spread[first : first + SPREAD_AT_ONCE])
                 )
-                first_at += spread * self._pace_ms
