@@ -91,10 +91,8 @@ class ServeSettings:
             _check_origin(origin)
         if self.workers > 1 and sys.platform == "win32":
             raise BadSettings("--workers needs sockets that Windows does not have; leave it out.")
-        if self.workers > 1 and self.metrics is not None:
-            raise BadSettings("--metrics counts the requests of one process; leave it out with --workers.")
         if self.workers > 1 and self.test_helpers:
-            raise BadSettings("--test-helpers works in one process; leave it out with --workers.")
+            raise BadSettings("--test-helpers works in one process only; leave it or --workers out.")
         if self.test_helpers and not self.insecure and not _is_loopback(self.host):
             raise BadSettings(
                 f"{self.host} can be reached from other machines, and with --test-helpers whoever has a test"

@@ -87,7 +87,7 @@ async def _serve(
                 demo.start(url, settings.certfile)
 
         if settings.workers > 1:
-            workers = Workers(settings, database, engine)
+            workers = Workers(settings, database, engine, meter)
             await workers.serve(listener, stop, note_ready)
         else:
             config.bind = [f"fd://{listener.detach()}"]  # Hypercorn owns and closes it from here

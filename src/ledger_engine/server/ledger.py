@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from ledger_engine.access import api_keys, projects
 from ledger_engine.core.clock import Clock, SystemClock
 from ledger_engine.core.errors import Conflict
-from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.core.settings import BadSettings, ServeSettings, make_folder
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit, books
@@ -27,6 +26,7 @@ from ledger_engine.upkeep.timekeeping import Timekeeper
 if TYPE_CHECKING:
     from ledger_engine.seeding.demo import Demo
     from ledger_engine.test_helpers.helpers import Helpers
+    from ledger_engine.upkeep.metrics import Metrics
 
 
 @contextlib.contextmanager
@@ -119,7 +119,7 @@ async def background(
 @contextlib.asynccontextmanager
 async def metrics(
     engine: Engine, settings: ServeSettings, database: Path
-) -> AsyncIterator[tuple[RequestMeter | None, str | None]]:
+) -> AsyncIterator[tuple[Metrics | None, str | None]]:
     """Yield what counts the requests, and the URL of the metrics; both are None without --metrics."""
     if settings.metrics is None:
         yield None, None

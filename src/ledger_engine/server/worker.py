@@ -23,6 +23,7 @@ from ledger_engine.server.stopping import Stop, loop_factory
 from ledger_engine.server.worker_process import Begin
 from ledger_engine.sharing import Shared
 from ledger_engine.sharing.channel import Message
+from ledger_engine.sharing.metering import ParentsMeter
 from ledger_engine.sharing.parent import Parent, ParentsPlaces
 from ledger_engine.sharing.shared_windows import SharedWindows
 
@@ -70,13 +71,16 @@ class _Worker:
         engine.notice = begin.notice
         recorder = RequestRecorder(engine)
         recorder.start()
-        app = make_app(begin.settings, engine, recorder)
+        meter = None if begin.settings.metrics is None else ParentsMeter(self._parent)
+        app = make_app(begin.settings, engine, recorder, meter)
         passed = PassedConnections(source, lambda *numbers: self._parent.tell("connections", numbers))
         await serve_until(
             self._stop, app, config, lambda: self._parent.tell("ready"), Followers.of(engine).end, passed
         )
         await recorder.stop()
         await engine.close()
+        if meter is not None:
+            meter.tell()
         self._parent.close()
 
     def _be_told(self, message: Message) -> None:
@@ -89,6 +93,8 @@ class _Worker:
         elif kind == "notice":
             if self._engine is not None:
                 self._engine.notice = content
+        elif kind == "beat":
+            self._parent.tell("beat")
         elif kind == "begin":
             self._begun.set_result(content)
         elif kind == "stop":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import subprocess
@@ -12,11 +13,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ledger_engine.core.errors import LedgerError, StorageUnavailable
+from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.core.settings import ServeSettings
 from ledger_engine.database.engine import Engine
 from ledger_engine.sharing import Full, Place
 from ledger_engine.sharing.channel import Channel, Message
 from ledger_engine.sharing.parent import ANSWER, REFUSAL
+
+BEAT_S = 1.0  # how often a worker is asked for a sign of life
+HUNG_AFTER_BEATS = 10  # so many without an answer: it hangs
+
+log = logging.getLogger("ledger_engine.server.workers")
 
 # Nothing of what is loaded is garbage.
 _PROGRAM = "import gc; gc.disable(); from ledger_engine.server.worker import main; main()"
@@ -36,11 +43,17 @@ class Begin(NamedTuple):
 class WorkerProcess:
     """A worker from its start, by `run`, to its end; `ready` is set when it takes connections."""
 
-    def __init__(self, number: int, engine: Engine, begin: Begin, memory: int) -> None:
+    def __init__(
+        self, number: int, engine: Engine, begin: Begin, memory: int, meter: RequestMeter | None = None
+    ) -> None:
         self.number = number
         self._engine = engine
         self._begin = begin
         self._memory = memory
+        self._meter = meter
+        self._process: subprocess.Popen[bytes] | None = None
+        self._beat: asyncio.TimerHandle | None = None
+        self._unanswered = 0  # beats in a row
         self._loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[None] = self._loop.create_future()
         self._lost = asyncio.Event()
@@ -60,12 +73,14 @@ class WorkerProcess:
         ours, theirs = socket.socketpair()
         self._passing.setblocking(False)
         with theirs, self._passed_to:
-            process = self._start(theirs)
+            process = self._process = self._start(theirs)
         try:
             await self._channel.open(ours)
             self._channel.send("begin", self._begin)
             await self._lost.wait()
         finally:
+            if self._beat is not None:
+                self._beat.cancel()
             self._passing.close()
             self._channel.close()
             for task in self._tasks.values():
@@ -83,6 +98,33 @@ class WorkerProcess:
             pass_fds=[*files, self._memory],
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
+
+    @property
+    def pid(self) -> int:
+        """The id of the process, which has been started."""
+        assert self._process is not None, "run was called"
+        return self._process.pid
+
+    def watch(self) -> None:
+        """From now on kill the process when it has not answered for a while.
+
+        What is counted is beats, not time: none is sent while this process itself is stopped.
+        """
+        assert self._process is not None, "run was called"
+        if self._unanswered >= HUNG_AFTER_BEATS:
+            log.error(
+                "worker %d has not answered for %g s and is ended", self.number, HUNG_AFTER_BEATS * BEAT_S
+            )
+            self._process.kill()
+            return
+        self._unanswered += 1
+        self.tell("beat")
+        self._beat = self._loop.call_later(BEAT_S, self.watch)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it has left more than one beat unanswered, so that others should get the connections."""
+        return self._unanswered > 1
 
     def load(self) -> int:
         """Return how many connections it has."""
@@ -117,6 +159,11 @@ class WorkerProcess:
                     self.tell(REFUSAL, error, number)
             elif kind == "connections":
                 self._reported = content
+            elif kind == "beat":
+                self._unanswered = 0
+            elif kind == "measured":
+                if self._meter is not None:
+                    content.count_in(self._meter)
             elif kind == "check":
                 self._begin_task(number, self._check(number))
             elif kind == "take places":

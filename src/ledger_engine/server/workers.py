@@ -17,6 +17,7 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ledger_engine.core.settings import ServeSettings
 from ledger_engine.database.engine import Engine
@@ -25,6 +26,9 @@ from ledger_engine.server.serving import DRAIN_S
 from ledger_engine.server.stopping import Stop, first_of
 from ledger_engine.server.worker_process import Begin, WorkerProcess
 from ledger_engine.sharing.shared_windows import make_memory
+
+if TYPE_CHECKING:
+    from ledger_engine.upkeep.metrics import Metrics
 
 RESTART_AFTER_S = (0.1, 1, 2, 5, 10, 30)  # after a worker ended unexpectedly once, twice, …
 HEALTHY_AFTER_S = 60  # after running this long, its next end counts as the first
@@ -39,10 +43,14 @@ log = logging.getLogger("ledger_engine.server.workers")
 class Workers:
     """The workers of one server, and the connections they get."""
 
-    def __init__(self, settings: ServeSettings, database: Path, engine: Engine) -> None:
+    def __init__(
+        self, settings: ServeSettings, database: Path, engine: Engine, meter: Metrics | None = None
+    ) -> None:
         self._settings = settings
         self._database = database.resolve()
         self._engine = engine
+        self._meter = meter
+        self._note_end = None if meter is None else meter.watch_workers(self.pids)
         self._loop = asyncio.get_running_loop()
         self._memory = make_memory()
         self._running: list[WorkerProcess] = []  # those that take connections
@@ -96,6 +104,8 @@ class Workers:
                 return
             if time.monotonic() - began >= HEALTHY_AFTER_S:
                 ended = 0
+            if self._note_end is not None:
+                self._note_end()
             pause = RESTART_AFTER_S[min(ended, len(RESTART_AFTER_S) - 1)]
             ended += 1
             log.error("worker %d has ended with status %s; starting another in %s s", number, status, pause)
@@ -106,11 +116,12 @@ class Workers:
         begin = Begin(
             self._settings, self._database, self._memory, self._engine.clock.now(), self._engine.notice
         )
-        worker = WorkerProcess(number, self._engine, begin, self._memory)
+        worker = WorkerProcess(number, self._engine, begin, self._memory, self._meter)
 
         async def note_ready() -> None:
             await worker.ready
             self._running.append(worker)
+            worker.watch()
             if not ready.done():
                 ready.set_result(None)
 
@@ -146,6 +157,10 @@ class Workers:
             keeper.cancel()  # which kills what still runs
         await asyncio.gather(*self._keepers, return_exceptions=True)
 
+    def pids(self) -> dict[int, int]:
+        """Return the process ids of the workers that serve, by their numbers."""
+        return {worker.number: worker.pid for worker in self._running}
+
     def _tell_topics(self, topics: frozenset[str]) -> None:
         for worker in self._running:
             worker.tell("topics", topics)
@@ -169,7 +184,7 @@ class Workers:
 
     def _pass(self, client: socket.socket) -> None:
         """Pass a connection to the worker that has the fewest; it ends if none can take it."""
-        for worker in sorted(self._running, key=WorkerProcess.load):
+        for worker in sorted(self._running, key=_preference):
             with contextlib.suppress(OSError):  # the worker is ending, or does not read
                 worker.take(client)
                 return
@@ -181,6 +196,10 @@ class Workers:
 
         self._loop.remove_reader(listener)
         self._loop.call_later(PAUSE_S, go_on)
+
+
+def _preference(worker: WorkerProcess) -> tuple[bool, int]:
+    return worker.is_late, worker.load()
 
 
 async def _all_of(started: list[asyncio.Future[None]]) -> None:

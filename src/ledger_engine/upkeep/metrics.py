@@ -6,7 +6,8 @@ What happens often is counted as it happens; what is large or slow to know is re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from wsgiref.simple_server import WSGIServer
 
@@ -88,6 +89,15 @@ class Metrics:
         """Count a request that exceeded a limit."""
         self._refused.labels(limit).inc()
 
+    def watch_workers(self, pids: Callable[[], Mapping[int, int]]) -> Callable[[], None]:
+        """Tell of the workers too: `pids` returns their process ids by their numbers.
+
+        Return what is to be called when one has ended unexpectedly.
+        """
+        ended = Counter("ledger_worker_ends", "Workers that ended unexpectedly.", registry=self._registry)
+        self._registry.register(_OfWorkers(pids))
+        return ended.inc
+
     def _committed(self, works: int, seconds: float) -> None:
         self._works.observe(works)
         self._commits.observe(seconds)
@@ -148,6 +158,26 @@ class _OfLedger(Collector):
             return reading.result(ASKED_S)
         except (LedgerError, TimeoutError, RuntimeError):  # lost, silent, or the loop is closed
             return None
+
+
+class _OfWorkers(Collector):
+    """What is told of a process, for each worker."""
+
+    def __init__(self, pids: Callable[[], Mapping[int, int]]) -> None:
+        self._pids = pids
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the values with the worker's number as a label."""
+        found: dict[str, Metric] = {}
+        for number, pid in sorted(self._pids().items()):
+            process = ProcessCollector(namespace="ledger_worker", pid=partial(str, pid), registry=None)
+            for metric in process.collect():
+                labelled = found.setdefault(
+                    metric.name, Metric(metric.name, metric.documentation, metric.type)
+                )
+                for sample in metric.samples:
+                    labelled.add_sample(sample.name, {"worker": str(number)}, sample.value)
+        yield from found.values()
 
 
 def _gauge(name: str, help: str, value: float) -> Metric:

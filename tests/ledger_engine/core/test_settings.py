@@ -30,6 +30,9 @@ def test_test_helpers_beyond_loopback_take_a_word_with_tls_too() -> None:
         ServeSettings(DATABASE, "0.0.0.0", test_helpers=True, **tls).check()
     ServeSettings(DATABASE, "0.0.0.0", test_helpers=True, insecure=True).check()
     ServeSettings(DATABASE, test_helpers=True).check()
+    with pytest.raises(BadSettings, match="one process only"):
+        ServeSettings(DATABASE, test_helpers=True, workers=2).check()
+    ServeSettings(DATABASE, metrics=("127.0.0.1", 9464), workers=2).check()
 
 
 def test_a_certificate_and_its_key_go_together() -> None:

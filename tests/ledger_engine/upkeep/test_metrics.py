@@ -50,7 +50,12 @@ async def scrape(metrics: Metrics) -> dict[str, float]:
         await listener.close()
     assert answer.status_code == 200
     assert answer.headers["Content-Type"].startswith("text/plain")
-    lines = re.findall(r"(?m)^([a-z_]+(?:\{[^\n]*\})?) (\S+)$", answer.text)
+    return values_in(answer.text)
+
+
+def values_in(text: str) -> dict[str, float]:
+    """Return the value of each series in a scrape's answer."""
+    lines = re.findall(r"(?m)^([a-z_]+(?:\{[^\n]*\})?) (\S+)$", text)
     return {name: float(value) for name, value in lines}
 
 
