@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from quart import Quart
 
 from ledger_engine.access import api_keys, projects
@@ -17,6 +19,7 @@ from ledger_engine.database.engine import open_engine
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.events.webhooks.sending import Sender
 from ledger_engine.http.app import create_app
+from ledger_engine.test_helpers import kept_clock
 from ledger_engine.test_helpers.clock import MovableClock
 from ledger_engine.test_helpers.helpers import Helpers
 from ledger_engine.upkeep.background import Background
@@ -77,8 +80,9 @@ class HelpedServer(ThreadedServer):
         return self.database if self.database.exists() else put_empty_ledger(self.database)
 
     async def prepare(self) -> Quart:
-        self.clock = MovableClock()
-        self.engine = open_engine(self._file(), clock=self.clock, serving=True)
+        file = self._file()
+        self.clock = kept_clock.clock_of(file)
+        self.engine = open_engine(file, clock=self.clock, serving=True)
         helpers = Helpers.offer(self.engine, self.clock, self.database)
         timekeeper = Timekeeper(self.engine, accept=True, monotonic=self.clock.monotonic)
         await timekeeper.begin()
@@ -99,3 +103,19 @@ class HelpedServer(ThreadedServer):
 
     async def clean_up(self) -> None:
         await self._background.stop()
+
+
+# The fixtures of the tests that use one; a folder's conftest imports them.
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HelpedServer]:
+    """One server with test helpers for the tests of a file."""
+    with HelpedServer(tmp_path_factory.mktemp("helped") / "ledger.db") as running:
+        yield running
+
+
+@pytest.fixture
+def own(server: HelpedServer) -> Owned:
+    """A project of the test's own."""
+    return server.owned()

@@ -46,7 +46,7 @@ def database_file(settings: ServeSettings) -> Iterator[Path]:
 @contextlib.asynccontextmanager
 async def opened(settings: ServeSettings, database: Path) -> AsyncIterator[Engine]:
     """Yield the engine of the process that serves the file."""
-    engine = open_engine(database, clock=_clock(settings), serving=True)
+    engine = open_engine(database, clock=_clock(settings, database), serving=True)
     try:
         # Only one process serves the file, so the servers of all stored session keys have ended.
         await engine.write(api_keys.revoke_sessions)
@@ -145,12 +145,12 @@ def test_helpers(engine: Engine, settings: ServeSettings, database: Path) -> Hel
     return Helpers.offer(engine, engine.clock, database)
 
 
-def _clock(settings: ServeSettings) -> Clock:
+def _clock(settings: ServeSettings, database: Path) -> Clock:
     if not settings.test_helpers:
         return SystemClock()
-    from ledger_engine.test_helpers.clock import MovableClock
+    from ledger_engine.test_helpers import kept_clock
 
-    return MovableClock()
+    return kept_clock.clock_of(database)
 
 
 def _make_key(unit: Unit, value: str, settings: ServeSettings) -> bool:

@@ -21,13 +21,17 @@ class MovableClock:
 
     It never goes back, except by `go_back`, together with the whole ledger. `monotonic` runs with it, so to
     whoever measures waits by both, time seems to have passed.
+
+    It begins `offset_ms` ahead of the machine's clock, or standing still at `frozen_at`.
     """
 
-    def __init__(self, machine: Clock | None = None) -> None:
+    def __init__(
+        self, machine: Clock | None = None, *, offset_ms: int = 0, frozen_at: int | None = None
+    ) -> None:
         self._lock = threading.Lock()
         self._machine = machine or SystemClock()
-        self._offset = 0
-        self._frozen_at: int | None = None
+        self._offset = offset_ms
+        self._frozen_at = frozen_at
 
     def now(self) -> int:
         with self._lock:
@@ -55,6 +59,11 @@ class MovableClock:
         """Return by how much the clock is ahead of the machine's; negative when it stood still."""
         with self._lock:
             return self._offset if self._frozen_at is None else self._frozen_at - self._machine.now()
+
+    def kept(self) -> dict[str, int | None]:
+        """Return the arguments for another clock that goes on as this one does."""
+        with self._lock:
+            return {"offset_ms": self._offset, "frozen_at": self._frozen_at}
 
     def move_to(self, moment: int) -> None:
         """Move forward to `moment` (milliseconds); one that has passed changes nothing."""

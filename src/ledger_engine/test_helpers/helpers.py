@@ -18,7 +18,7 @@ from ledger_engine.database.engine import Engine
 from ledger_engine.events import outbox
 from ledger_engine.events.following import Followers
 from ledger_engine.events.webhooks import endpoints, sender_process
-from ledger_engine.test_helpers import emptying, moving
+from ledger_engine.test_helpers import emptying, kept_clock, moving
 from ledger_engine.test_helpers.clock import MovableClock
 from ledger_engine.test_helpers.emptying import Emptied
 from ledger_engine.test_helpers.faults import Faults
@@ -41,6 +41,7 @@ class Helpers:
         self.snapshots = Snapshots(database)
         self.when_restored: list[Callable[[], None]] = []
         self._engine = engine
+        self._database = database
         self._turn = asyncio.Lock()
         self._background: Background | None = None
         self._retention: Retention | None = None
@@ -74,6 +75,16 @@ class Helpers:
         assert self._retention is not None, "begin was called"
         async with self._turn:
             await moving.move_to(self._engine, self.clock, moment, self._retention.clean_up)
+            kept_clock.keep(self._database, self.clock)
+
+    async def freeze(self, *, frozen: bool) -> None:
+        """Let the clock stand still, or go on."""
+        async with self._turn:
+            if frozen:
+                self.clock.freeze()
+            else:
+                self.clock.unfreeze()
+            kept_clock.keep(self._database, self.clock)
 
     async def take_snapshot(self, id: str, name: str) -> Snapshot:
         """Copy the whole ledger. Raises InvalidRequest for a name that is taken."""
@@ -87,6 +98,7 @@ class Helpers:
         async with self._turn, self.turnstile.alone(), self._nothing_beside():
             await Followers.of(self._engine).end_those_there()
             restored = await self.snapshots.restore(self._engine, self.clock, name)
+            kept_clock.keep(self._database, self.clock)
             self.turnstile.replaced += 1
             for call in self.when_restored:
                 call()

@@ -129,10 +129,7 @@ async def set_clock(call: Call, body: SetClock) -> LedgerClock:
         raise InvalidRequest("invalid_value", "Give one of advance, now and frozen.", "advance")
     await take_key(call, "clock")
     if body.frozen is not None:
-        if body.frozen:
-            helpers.clock.freeze()
-        else:
-            helpers.clock.unfreeze()
+        await helpers.freeze(frozen=body.frozen)
     else:
         await helpers.move_to(_target(helpers.clock.now(), body))
     return await get_clock(call)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -19,17 +18,6 @@ from ledger_engine.upkeep import audit
 from tests.contract.documented import Documented
 from tests.helped_server import ROOT, HelpedServer, Owned
 from tests.ledger_engine.conftest import MakeKey
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HelpedServer]:
-    with HelpedServer(tmp_path_factory.mktemp("helped") / "ledger.db") as running:
-        yield running
-
-
-@pytest.fixture
-def own(server: HelpedServer) -> Owned:
-    return server.owned()
 
 
 async def test_a_server_without_them_answers_as_to_any_unknown_path(app: Quart, make_key: MakeKey) -> None:
