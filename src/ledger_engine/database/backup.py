@@ -20,6 +20,8 @@ from ledger_engine.database.log import log_file, require_own_log
 from ledger_engine.database.unit import SqliteUnit
 
 _CACHE_KB = 65_536  # with less, an audit of a large file reads the same pages repeatedly
+_CACHE_OF_COPY_KB = 2_000  # a copy reads each page once; filling a larger one takes a fifth of its time
+_MAPPED_MAX = 2**31 - 1  # bytes
 _SMALLEST_PAGE = 512
 OLDER = (
     "the ledger was written by an older version, and lacks what this one checks;"
@@ -36,7 +38,7 @@ def copy(source: Path, target: Path, *, durable: bool = True) -> None:
     """
     make_private(target)
     try:
-        with closing(open_to_read(source)) as connection:
+        with closing(open_to_read(source, cache_kb=_CACHE_OF_COPY_KB)) as connection:
             _copy(connection, target, durable=durable)
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{source}: {error}") from error
@@ -47,7 +49,9 @@ def overwrite(connection: sqlite3.Connection, source: Path) -> None:
 
     Readers go on with what they have begun to read. Raises StorageUnavailable for a file that is no ledger.
     """
-    with closing(open_to_read(source)) as copied:
+    with closing(open_to_read(source, cache_kb=_CACHE_OF_COPY_KB)) as copied:
+        # Saves a call of the system for each page. A disk that fails ends the process; nothing is changed.
+        copied.execute(f"PRAGMA mmap_size={_MAPPED_MAX}")
         # The log is synced with the next commit. Until then a loss of power loses this one, and no more.
         connection.execute("PRAGMA synchronous=NORMAL")
         try:
@@ -220,7 +224,7 @@ def _give_up_log(connection: sqlite3.Connection, file: Path) -> None:
         raise StorageUnavailable(f"{file}: its log could not be moved into it")
 
 
-def open_to_read(file: Path) -> sqlite3.Connection:
+def open_to_read(file: Path, *, cache_kb: int = _CACHE_KB) -> sqlite3.Connection:
     """Open a connection that only reads and never checkpoints. Raises StorageUnavailable."""
     require_own_log(file)
     if not file.is_file():
@@ -230,7 +234,7 @@ def open_to_read(file: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA wal_autocheckpoint=0")
     connection.execute("PRAGMA query_only=ON")
     connection.execute("PRAGMA trusted_schema=OFF")
-    connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
+    connection.execute(f"PRAGMA cache_size=-{cache_kb}")
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'projects'").fetchone() is None:
         connection.close()
         raise StorageUnavailable(f"{file} is not a ledger")
