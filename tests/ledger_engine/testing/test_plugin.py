@@ -139,16 +139,3 @@ def test_who_does_not_use_it_loads_nothing_of_it_and_a_server_needs_a_key(tmp_pa
     ran = pytest_in(tmp_path, tests, LEDGER_TEST_URL="http://127.0.0.1:9", LEDGER_API_KEY_TEST="")
     assert "1 passed, 1 error" in ran.stdout, ran.stdout + ran.stderr
     assert "--ledger-url needs --ledger-key" in ran.stdout
-
-
-@pytest.mark.process
-def test_the_test_to_copy_passes(tmp_path: Path) -> None:
-    page = Path(__file__).parents[3] / "docs" / "testing.md"
-    copied = next(
-        block.partition("```")[0]
-        for block in page.read_text(encoding="utf-8").split("```python\n")
-        if "def test_a_cut_connection_pays_in_once" in block
-    )
-    # What is set for a server of the developer's is not for this one.
-    ran = pytest_in(tmp_path, copied, LEDGER_WORKERS="2")
-    assert "1 passed" in ran.stdout, ran.stdout + ran.stderr
