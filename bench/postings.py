@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from bench.books import Books, make_books
 from bench.runs import Result, compare, say
-from ledger_engine.database import Columns, Parameters, Prints, Row, Unit, Value
+from ledger_engine.database import Columns, G, Gathered, Parameters, Prints, Row, Unit, Value
 from ledger_engine.database.connection import connect
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.ledger import transactions
@@ -28,11 +29,12 @@ Statements = list[tuple[str, Parameters | Sequence[Value]]]
 
 
 class RecordingUnit:
-    """A unit that runs a work and keeps its statements."""
+    """A unit that runs the works of a group and keeps their statements."""
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
         self.statements: Statements = []
+        self.gathered: dict[Hashable, Gathered] = {}
 
     @property
     def now(self) -> int:
@@ -69,6 +71,16 @@ class RecordingUnit:
     def prints(self, report: Callable[[int], None], /) -> Prints | None:
         return self._unit.prints(report)
 
+    def gather(self, key: Hashable, make: Callable[[Unit], G], /) -> G | None:
+        found = self.gathered.get(key)
+        if found is None:
+            found = self.gathered[key] = make(self)
+        return cast(G, found)
+
+    @property
+    def apart(self) -> Unit:
+        return self
+
     def announce(self, topic: str) -> None:
         self._unit.announce(topic)
 
@@ -102,11 +114,10 @@ class Postings:
         connection = connect(self._copy("bare.db"), checkpoints=True)
         try:
             started = time.perf_counter()
-            for first in range(0, self.count, self.group):
+            for group in statements:
                 connection.execute("BEGIN IMMEDIATE")
-                for posting in statements[first : first + self.group]:
-                    for sql, parameters in posting:
-                        connection.execute(sql, parameters).fetchall()
+                for sql, parameters in group:
+                    connection.execute(sql, parameters).fetchall()
                 connection.execute("COMMIT")
             return self.count / (time.perf_counter() - started)
         finally:
@@ -152,9 +163,12 @@ class Postings:
 
         def record_all(unit: Unit) -> list[Statements]:
             recorded = []
-            for number in range(self.count):
+            for first in range(0, self.count, self.group):
                 recorder = RecordingUnit(unit)
-                transactions.post(recorder, self.books.tenant, self._new(number))
+                for number in range(first, min(first + self.group, self.count)):
+                    transactions.post(recorder, self.books.tenant, self._new(number))
+                for gathered in recorder.gathered.values():
+                    gathered.write()
                 recorded.append(recorder.statements)
             return recorded
 

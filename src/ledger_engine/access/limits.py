@@ -49,8 +49,13 @@ class StoredObjects:
 
     def __init__(self, unit: Unit, tenant: Tenant) -> None:
         self._unit = unit
+        self._stored = stored_objects(unit, tenant)
+        self.go_on_for(tenant)
+
+    def go_on_for(self, tenant: Tenant) -> None:
+        """Count what this tenant stores next; its project and mode are the same."""
         self._tenant = tenant
-        self._before = self._stored = stored_objects(unit, tenant)
+        self._before = self._stored
         self._quota = tenant.quota
 
     def count(self, objects: int) -> None:

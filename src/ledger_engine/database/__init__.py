@@ -7,7 +7,7 @@ parameters over TEXT and INTEGER columns; what differs between engines is a meth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
@@ -20,6 +20,7 @@ Value: TypeAlias = str | int | None
 Parameters: TypeAlias = Mapping[str, Value]
 Columns: TypeAlias = tuple[str, ...]
 T = TypeVar("T")
+G = TypeVar("G", bound="Gathered")
 
 
 class Row(Protocol):
@@ -50,6 +51,14 @@ class Prints:
 def weight(book: int) -> int:
     """Return the factor of a book in `Prints`, which is different for each, and never 0."""
     return 2 * book + 1
+
+
+class Gathered(Protocol):
+    """Rows that several works of one transaction prepare, to be written together."""
+
+    def write(self) -> None:
+        """Write what was prepared."""
+        ...
 
 
 class Unit(Protocol):
@@ -108,6 +117,19 @@ class Unit(Protocol):
 
     def first_not_an_object(self, table: str, column: str) -> str | None:
         """Return the id of a row whose `column` is not a JSON object, or None."""
+        ...
+
+    def gather(self, key: Hashable, make: Callable[[Unit], G], /) -> G | None:
+        """Return what the works of this transaction gather under a key; the first one has it made.
+
+        It is written before the next statement of this unit, and at the latest before the commit. `make` gets
+        the unit that it uses itself, `apart`. None where each work writes its own.
+        """
+        ...
+
+    @property
+    def apart(self) -> Unit:
+        """This unit, for statements on rows that nobody gathers: what is gathered is not written first."""
         ...
 
     def announce(self, topic: str) -> None:

@@ -11,11 +11,11 @@ from ledger_engine.core.ids import IdSource
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.database.connection import FATAL, code_of, public_error
 from ledger_engine.database.jobs import Job
-from ledger_engine.database.unit import SqliteUnit
+from ledger_engine.database.unit import GroupUnit
 
 CAUTIOUS_GROUPS = 100  # groups that run with savepoints after one in which a work failed
 
-_Run = Callable[[sqlite3.Connection, SqliteUnit, Job], None]
+_Run = Callable[[sqlite3.Connection, GroupUnit, Job], None]
 
 
 class CommitFailed(Exception):
@@ -60,13 +60,14 @@ class Committer:
     def _run_all(self, connection: sqlite3.Connection, group: list[Job], run: _Run) -> set[str]:
         connection.execute("BEGIN IMMEDIATE")
         self._begun(connection)
-        unit = SqliteUnit(connection, self._clock, self._ids)
+        unit = GroupUnit(connection, self._clock, self._ids)
         topics: set[str] = set()
         for job in group:
             unit.begin_work()
             run(connection, unit, job)
             if job.error is None:
                 topics |= unit.topics()
+        topics |= self._write_gathered(connection, unit)
         began = time.perf_counter()
         try:
             connection.execute("COMMIT")
@@ -76,19 +77,31 @@ class Committer:
             self.observer(len(group), time.perf_counter() - began)
         return topics
 
-    def _run_bare(self, connection: sqlite3.Connection, unit: SqliteUnit, job: Job) -> None:
+    def _write_gathered(self, connection: sqlite3.Connection, unit: GroupUnit) -> set[str]:
+        """Write what works without savepoints have gathered, and return the topics that it announces."""
+        unit.begin_work()
+        try:
+            unit.write_gathered()
+        except BaseException as error:
+            _require_sound(connection, error)
+            raise _WorkFailed(error) from error
+        return unit.topics()
+
+    def _run_bare(self, connection: sqlite3.Connection, unit: GroupUnit, job: Job) -> None:
         try:
             job.answer = job.work(unit)
         except BaseException as error:
             _require_sound(connection, error)
             raise _WorkFailed(error) from error
 
-    def _run_in_savepoint(self, connection: sqlite3.Connection, unit: SqliteUnit, job: Job) -> None:
+    def _run_in_savepoint(self, connection: sqlite3.Connection, unit: GroupUnit, job: Job) -> None:
         connection.execute("SAVEPOINT work")
         try:
             job.answer = job.work(unit)
+            unit.write_gathered()
         except BaseException as error:
             _require_sound(connection, error)
+            unit.forget_gathered()
             connection.execute("ROLLBACK TO work")
             job.error = public_error(error)
             self._cautious_groups = CAUTIOUS_GROUPS

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache
+from typing import cast
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.database import Columns, Parameters, Prints, Row, Value, inspection
+from ledger_engine.database import Columns, G, Gathered, Parameters, Prints, Row, Unit, Value, inspection
 
 _NOTHING: Parameters = {}  # a dict, as sqlite3 accepts no MappingProxyType
 
 
 class SqliteUnit:
-    """The `Unit` for the works of one group, one after the other."""
+    """The `Unit` of a work that has a transaction for itself."""
 
     __slots__ = ("_connection", "_clock", "_ids", "_now", "_topics")
 
@@ -65,17 +66,82 @@ class SqliteUnit:
         )
         return None if row is None else str(row["id"])
 
+    def gather(self, key: Hashable, make: Callable[[Unit], G], /) -> G | None:
+        return None
+
+    @property
+    def apart(self) -> SqliteUnit:
+        return self
+
     def announce(self, topic: str) -> None:
         self._topics.add(topic)
 
+
+class GroupUnit(SqliteUnit):
+    """The `Unit` for the works of one group, one after the other."""
+
+    __slots__ = ("_apart", "_gathered")
+
+    def __init__(self, connection: sqlite3.Connection, clock: Clock, ids: IdSource) -> None:
+        super().__init__(connection, clock, ids)
+        self._apart = SqliteUnit(connection, clock, ids)
+        self._gathered: dict[Hashable, Gathered] = {}
+
     def begin_work(self) -> None:
         """Start the next work of the group, with its own time and an empty list of topics."""
-        self._now = self._clock.now()
-        self._topics = set()
+        self._now = self._apart._now = self._clock.now()
+        self._topics = self._apart._topics = set()
 
     def topics(self) -> set[str]:
         """Return the topics that the work announced."""
         return self._topics
+
+    def gather(self, key: Hashable, make: Callable[[Unit], G], /) -> G | None:
+        found = self._gathered.get(key)
+        if found is None:
+            found = self._gathered[key] = make(self._apart)
+        return cast(G, found)
+
+    def write_gathered(self) -> None:
+        """Write what the works have gathered."""
+        gathered, self._gathered = self._gathered, {}
+        for each in gathered.values():
+            each.write()
+
+    def forget_gathered(self) -> None:
+        """Drop what the works have gathered, as they are rolled back."""
+        self._gathered = {}
+
+    @property
+    def apart(self) -> SqliteUnit:
+        return self._apart
+
+    def execute(self, sql: str, parameters: Parameters = _NOTHING, /) -> list[Row]:
+        return self._up_to_date().execute(sql, parameters)
+
+    def first(self, sql: str, parameters: Parameters = _NOTHING, /) -> Row | None:
+        return self._up_to_date().first(sql, parameters)
+
+    def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
+        self._up_to_date().execute_many(sql, rows)
+
+    def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
+        self._up_to_date().insert_many(table, columns, rows)
+
+    def columns(self, expressions: Columns, source: str, parameters: Parameters = _NOTHING, /) -> list[str]:
+        return self._up_to_date().columns(expressions, source, parameters)
+
+    def inspect(self, *, thorough: bool = True) -> list[str]:
+        return self._up_to_date().inspect(thorough=thorough)
+
+    def prints(self, report: Callable[[int], None], /) -> Prints | None:
+        return self._up_to_date().prints(report)
+
+    def _up_to_date(self) -> SqliteUnit:
+        """Return the unit for a statement, which is to see what was gathered."""
+        if self._gathered:
+            self.write_gathered()
+        return self._apart
 
 
 @cache

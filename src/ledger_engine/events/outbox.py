@@ -80,6 +80,10 @@ class Recorder:
         self._kind = kind
         self._rows: list[tuple[Value, ...]] = []
 
+    def go_on_for(self, tenant: Tenant) -> None:
+        """Record what this tenant does next; its project and mode are the same."""
+        self._tenant = tenant
+
     def add(self, subject: Record) -> None:
         """Prepare the event about the object as it is now.
 

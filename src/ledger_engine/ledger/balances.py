@@ -49,6 +49,10 @@ class Balances:
         self._accounts: dict[str, Held] = {}
         self._settlements: dict[str, Held] = {}
 
+    def go_on_for(self, tenant: Tenant) -> None:
+        """Move balances for this tenant next; its project and mode are the same."""
+        self._tenant = tenant
+
     def read(self, accounts: Iterable[str]) -> None:
         """Read these accounts together; those that do not exist are left to `move`."""
         wanted = [id for id in dict.fromkeys(accounts) if id not in self._accounts]

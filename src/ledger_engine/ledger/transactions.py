@@ -188,14 +188,17 @@ def page(
 def _post(
     unit: Unit, tenant: Tenant, id: str, new: NewTransaction, at: str | None, reverses: Sides = (None, None)
 ) -> Transaction:
-    postings = Postings(unit, tenant)
+    gathered = unit.gather((Postings, tenant.project, tenant.livemode), lambda apart: Postings(apart, tenant))
+    postings = gathered or Postings(unit, tenant)
+    postings.go_on_for(tenant)
     posted = postings.add(id, new, at, reverses)
-    postings.write()
+    if gathered is None:
+        postings.write()
     return posted
 
 
 class Postings:
-    """The transactions that one work posts: checked one by one, and written together by `write`.
+    """The transactions of one project and mode: checked one by one, and written together by `write`.
 
     Until then nothing else may read them, move a balance, or store an object of the tenant; and when `add`
     has raised an error, nothing may be written.
@@ -210,6 +213,13 @@ class Postings:
         self._balances = Balances(unit, tenant)
         self._events = outbox.Recorder(unit, tenant, bodies.POSTING)
         self._rows: list[tuple[Value, ...]] = []
+
+    def go_on_for(self, tenant: Tenant) -> None:
+        """Post for this tenant next; its project and mode are the same."""
+        self._tenant = tenant
+        self._stored.go_on_for(tenant)
+        self._balances.go_on_for(tenant)
+        self._events.go_on_for(tenant)
 
     def add(
         self, id: str, new: NewTransaction, at: str | None, reverses: Sides = (None, None)

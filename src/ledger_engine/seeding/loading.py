@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -12,7 +12,7 @@ from ledger_engine.core.clock import DAY, iso
 from ledger_engine.core.errors import Conflict, DuplicateIdempotencyKey, LedgerError, StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Columns, Parameters, Prints, Row, Unit, Value
+from ledger_engine.database import Columns, G, Parameters, Prints, Row, Unit, Value
 from ledger_engine.database.books import condition_on
 from ledger_engine.seeding.entries import DataSet
 from ledger_engine.seeding.fields import BadDataSet
@@ -63,6 +63,13 @@ class UnitInThePast:
 
     def first_not_an_object(self, table: str, column: str) -> str | None:
         return self._unit.first_not_an_object(table, column)
+
+    def gather(self, key: Hashable, make: Callable[[Unit], G], /) -> G | None:
+        return None
+
+    @property
+    def apart(self) -> Unit:
+        return self
 
     def announce(self, topic: str) -> None:
         self._unit.announce(topic)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ledger_engine.access import limits
 from ledger_engine.core.errors import (
     Conflict,
     DuplicateIdempotencyKey,
@@ -23,9 +24,11 @@ from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import PageRequest
+from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.accounts import Account, NewAccount
 from ledger_engine.ledger.transactions import NewTransaction, Transaction
+from ledger_engine.upkeep import audit
 from tests.ledger_engine.manual_clock import ManualClock
 
 Run = Callable[..., Awaitable[Any]]
@@ -116,6 +119,51 @@ async def test_each_project_and_mode_has_its_own_settlement(
         (tenant.project, 0, "EUR"): (0, -5),
         (stranger.project, int(stranger.livemode), "EUR"): (0, -11),
     }
+
+
+@pytest.mark.parametrize("with_failures", [False, True])
+async def test_postings_of_one_group_are_as_if_each_was_posted_alone(
+    engine: Engine, write: Run, read: Run, till: Account, safe: Account, tenant: Tenant, stranger: Tenant,
+    with_failures: bool,
+) -> None:  # fmt: skip
+    theirs = await write(accounts.create, NewAccount("Till", "EUR", {}), by=stranger)
+    stored = await read(limits.stored_objects)
+
+    def post(number: int, new: NewTransaction, **rights: Any) -> Awaitable[Any]:
+        by = replace(tenant, request=f"req_{number}", **rights)
+        return write(transactions.post, new, f"key {number}", by=by)
+
+    # Works that wait together are one group, which a failure makes run again.
+    good = [
+        post(0, NewTransaction(till.id, 100, "credit")),
+        post(1, NewTransaction(till.id, 30, "debit", destination=safe.id), quota=stored + 3),
+        write(transactions.post, NewTransaction(theirs.id, 7, "credit"), by=stranger),
+        post(2, NewTransaction(safe.id, 30, "debit"), may_overdraw=False),
+    ]
+    bad = [
+        post(3, NewTransaction(safe.id, 1, "debit"), may_overdraw=False),
+        post(4, NewTransaction(safe.id, 5, "credit"), quota=stored + 4),
+        post(1, NewTransaction(till.id, 1, "credit")),
+    ]
+    outcome = await asyncio.gather(*good, *(bad if with_failures else []), return_exceptions=True)
+    first, transfer, _, last, *failed = outcome
+    if with_failures:
+        assert [each.code for each in failed] == [
+            "insufficient_funds", "quota_exceeded", "duplicate_idempotency_key"
+        ]  # fmt: skip
+    else:
+        for each in bad:
+            with pytest.raises(LedgerError):
+                await each
+    assert [each.balance_after for each in (first, transfer, last)] == [100, 70, 0]
+    assert await read(limits.stored_objects) == stored + 4
+    other_side = (await read(transactions.related, transfer.id))[0]
+    events = (await read(outbox.page, PageRequest(limit=10))).items
+    by_request = {each.data["object"]["id"]: each.request for each in events if each.request is not None}
+    assert by_request == {
+        first.id: "req_0", transfer.id: "req_1", other_side.id: "req_1", last.id: "req_2"
+    }  # fmt: skip
+    assert (await engine.read(audit.verify)).fault is None
 
 
 @pytest.mark.parametrize("amount", [0, -1, MAX_AMOUNT + 1, 2**63, -(2**63)])
