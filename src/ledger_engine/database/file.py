@@ -40,6 +40,7 @@ class DatabaseFile:
         make_private(self._path)
         self._identity = identity(self._path)
         self._kept_open: sqlite3.Connection | None = None
+        self._log_file = log_file(self._path)  # once, as each group of works looks for it
         self._log: Identity | None = None
         self._log_lock: int | None = None
 
@@ -72,14 +73,15 @@ class DatabaseFile:
 
     def note_log(self) -> None:
         """Remember which log is ours."""
-        self._log = self._identity_of_log() or self._log
+        self._log = _identity_of(self._log_file) or self._log
 
     def disown_log(self) -> None:
         """Move our log away from another file that has our file's name.
 
         Whoever opened that file would replay the log over it, which damages it.
         """
-        if self._path.exists() and self._identity_of_log() == self._log is not None:
+        # The name may lead to another file by now, through a link, and to that one's log.
+        if self._path.exists() and _identity_of(log_file(self._path)) == self._log is not None:
             kept = self._path.with_name(f"{self._path.name}.replaced")
             for file, aside in zip(companions(self._path), companions(kept), strict=True):
                 with contextlib.suppress(OSError):
@@ -107,9 +109,11 @@ class DatabaseFile:
             self._log_lock = None
         self._log_lock = hold_log(self._path)
 
-    def _identity_of_log(self) -> Identity | None:
-        with contextlib.suppress(OSError):
-            return identity(log_file(self._path))
+
+def _identity_of(file: Path) -> Identity | None:
+    try:
+        return identity(file)
+    except OSError:
         return None
 
 
