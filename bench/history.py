@@ -21,7 +21,7 @@ from typing import Any
 from bench.runs import Result
 
 HISTORY = Path(__file__).parent / "history.jsonl"
-LESS_IS_BETTER = ("s", "ms", "MB", "bytes")  # units
+LESS_IS_BETTER = ("s", "ms", "µs", "MB", "bytes")  # units of what is measured, also where a ratio is given
 
 
 def machine() -> dict[str, Any]:
@@ -78,7 +78,7 @@ def main() -> int:
 
 
 def _figure(result: Result) -> dict[str, Any]:
-    less = result.bound == "<=" or (result.bound is None and result.unit in LESS_IS_BETTER)
+    less = result.bound == "<=" or (result.bound is None and result.unit_measured in LESS_IS_BETTER)
     kept = {
         name: getattr(result, name) for name in ("value", "unit", "low", "high", "ours", "other", "rounds")
     }

@@ -51,6 +51,12 @@ def test_of_a_ratio_the_claim_says_which_direction_is_worse() -> None:
     assert not changed(paired("a", low, "/s", ">=", 1), paired("a", high, "/s", ">=", 1))
 
 
+def test_a_ratio_of_times_is_worse_when_it_is_greater() -> None:
+    low, high = [(3.0, 1.0), (3.1, 1.0)], [(4.0, 1.0), (4.1, 1.0)]
+    assert changed(paired("a", low, "ms"), paired("a", high, "ms"))
+    assert not changed(paired("a", low, "/s"), paired("a", high, "/s"))
+
+
 def test_what_was_not_measured_is_in_the_table_and_not_in_the_history() -> None:
     result = missing("POST", label="posted", against="emulate's Stripe")
     assert json.loads(history.line_of(ABOUT, [result]))["figures"] == {}
