@@ -20,6 +20,7 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
 from ledger_engine.events import outbox, request_log
+from ledger_engine.events.request_log import Entry
 from ledger_engine.http.app import RESOURCES
 from ledger_engine.http.operations import Operation
 from tests.ledger_engine.conftest import START
@@ -273,7 +274,7 @@ async def list_request_events(world: World) -> None:
     entry = dict.fromkeys(("error_code", "idempotency_key", "request_body", "response_body"))
     entry |= dict.fromkeys(("method", "path", "query", "credential_id", "credential", "address"), "")
     entry |= {"id": answer.headers["Request-Id"], "status": 201, "duration_us": 1000, "created": created}
-    await world.engine.write(lambda unit: request_log.add(unit, [world.tenant.bind(**entry)]))
+    await world.engine.write(lambda unit: request_log.add(unit, [Entry(**world.tenant.bind(**entry))]))
     path = f"/v1/requests/{entry['id']}/events"
     (event,) = (await world.send("GET", path))["data"]
     assert (await world.send("GET", f"{path}?limit=5&cursor={event['id']}"))["data"] == []

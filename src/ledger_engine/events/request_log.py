@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from ledger_engine.access import projects
 from ledger_engine.core.errors import InvalidRequest
@@ -22,6 +22,27 @@ _CLOCKS_DIFFER_MS = 50
 # A range and not LIKE, in which characters of the path such as `_` would be wildcards.
 _AT_OR_BELOW = "(path = :path OR (path >= :below AND path < :beyond))"
 _AFTER_SLASH = chr(ord("/") + 1)
+
+
+class Entry(NamedTuple):
+    """A row of the table `requests`, with its columns. A tuple is inserted in less time than a dict."""
+
+    project: str
+    livemode: bool
+    id: str
+    method: str
+    path: str
+    query: str
+    status: int
+    duration_us: int
+    credential_id: str
+    credential: str
+    address: str
+    error_code: str | None
+    idempotency_key: str | None
+    request_body: str | None
+    response_body: str | None
+    created: int
 
 
 @dataclass(slots=True)
@@ -56,16 +77,9 @@ class RequestWithEvents(LoggedRequest):
     events: list[str]
 
 
-def add(unit: Unit, rows: Sequence[dict[str, Value]]) -> None:
-    """Add entries, each a row of the table `requests`."""
-    unit.execute_many(
-        "INSERT INTO requests (project, livemode, id, method, path, query, status, duration_us,"
-        " credential_id, credential, address, error_code, idempotency_key, request_body, response_body,"
-        " created) VALUES (:project, :livemode, :id, :method, :path, :query, :status, :duration_us,"
-        " :credential_id, :credential, :address, :error_code, :idempotency_key, :request_body,"
-        " :response_body, :created)",
-        list(rows),
-    )
+def add(unit: Unit, entries: Sequence[Entry]) -> None:
+    """Add entries."""
+    unit.apart.insert_many("requests", Entry._fields, entries)
 
 
 def get(unit: Unit, tenant: Tenant, id: str) -> RequestWithEvents:

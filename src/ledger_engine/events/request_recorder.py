@@ -19,9 +19,9 @@ from typing import NamedTuple
 from ledger_engine.access.credentials import Credential
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.masking import MASK, masked, may_hold_secrets
-from ledger_engine.database import Value
 from ledger_engine.database.engine import Engine
 from ledger_engine.events import request_log
+from ledger_engine.events.request_log import Entry
 
 BODY_KEPT_MAX = 4096  # bytes (docs/decisions.md#request-log-entries)
 WAITING_MAX = 10_000
@@ -109,8 +109,8 @@ class RequestRecorder:
     async def _write_batch(self) -> bool:
         batch = list(islice(self._waiting, BATCH_MAX))
         try:
-            rows = [_row(note) for note in batch]
-            await self._engine.write(partial(request_log.add, rows=rows))
+            entries = [_entry(note) for note in batch]
+            await self._engine.write(partial(request_log.add, entries=entries))
         except StorageUnavailable:
             return False
         except Exception:
@@ -150,33 +150,32 @@ def _cut(note: Note) -> Note:
     )
 
 
-def _row(note: Note) -> dict[str, Value]:
-    caller, answer = note.caller, note.answer
+def _entry(note: Note) -> Entry:
+    caller, answer, key = note.caller, note.answer, note.idempotency_key
     path, query = note.path, note.query.decode("latin-1")
     request_body = response_body = ""
     if not caller.livemode:
         request_body, response_body = _text(note.body), _text(answer)
     if may_hold_secrets(f"{path} {query} {request_body} {response_body}"):
         path, query, request_body, response_body = map(masked, (path, query, request_body, response_body))
-    key = note.idempotency_key
-    return {
-        "project": caller.project,
-        "livemode": caller.livemode,
-        "id": note.request,
-        "method": note.method,
-        "path": path,
-        "query": query,
-        "status": note.status,
-        "duration_us": int(note.duration_s * 1_000_000),
-        "credential_id": caller.id,
-        "credential": _masked_credential(note.authorization),
-        "address": note.address,
-        "error_code": _error_code(answer) if note.status >= 400 else None,
-        "idempotency_key": masked(key.decode("latin-1")) or None,
-        "request_body": request_body or None,
-        "response_body": response_body or None,
-        "created": note.created,
-    }
+    return Entry(
+        caller.project,
+        caller.livemode,
+        note.request,
+        note.method,
+        path,
+        query,
+        note.status,
+        int(note.duration_s * 1_000_000),
+        caller.id,
+        _masked_credential(note.authorization),
+        note.address,
+        _error_code(answer) if note.status >= 400 else None,
+        masked(key.decode("latin-1")) if key else None,
+        request_body or None,
+        response_body or None,
+        note.created,
+    )
 
 
 @lru_cache(maxsize=256)

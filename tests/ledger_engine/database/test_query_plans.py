@@ -19,10 +19,11 @@ import pytest_asyncio
 
 from ledger_engine.access import api_keys, projects
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Parameters, Unit, Value
+from ledger_engine.database import Parameters, Unit
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.database.unit import SqliteUnit
 from ledger_engine.events import request_log
+from ledger_engine.events.request_log import Entry
 from ledger_engine.events.webhooks import deliveries, endpoints
 from ledger_engine.http.app import create_app
 from ledger_engine.http.protocol.gate import AuthRateLimit
@@ -82,8 +83,10 @@ async def fill(engine: Engine, clock: ManualClock, tenant: Tenant, rows: int) ->
     clock.advance(1000)
 
 
-def logged_request(unit: Unit, tenant: Tenant, number: int) -> dict[str, Value]:
-    return tenant.bind(
+def logged_request(unit: Unit, tenant: Tenant, number: int) -> Entry:
+    return Entry(
+        project=tenant.project,
+        livemode=tenant.livemode,
         id=unit.new_id("req"),
         method="POST" if number % 3 else "GET",
         path="/v1/accounts" if number % 2 else "/v1/transactions",
