@@ -8,6 +8,7 @@ from __future__ import annotations
 from textual.binding import Binding, BindingType
 
 from ledger_tui.resources.registry import PLACES, RESOURCES
+from ledger_tui.resources.test_helpers import TEST_HELPERS
 
 
 def _key(keys: str, action: str, text: str, *, show: bool = False, priority: bool = False) -> Binding:
@@ -18,7 +19,9 @@ def _key(keys: str, action: str, text: str, *, show: bool = False, priority: boo
 # The application's own keys, which also work while a dialog is open.
 APP_KEYS: list[BindingType] = [_key("ctrl+z", "suspend_process", "suspend (fg resumes)", priority=True)]
 
-SCREEN_KEYS: list[BindingType] = [_key(place.key, f"show('{place.kind}')", place.title) for place in PLACES]
+SCREEN_KEYS: list[BindingType] = [
+    _key(place.key, f"show('{place.kind}')", place.title) for place in (*PLACES, TEST_HELPERS)
+]
 
 # One key may mean different actions on different screens: only those of the shown resource are active.
 ACTION_KEYS: list[BindingType] = [
@@ -85,12 +88,23 @@ EVENTS_KEYS: list[BindingType] = [
 ]
 
 # The first two instead of Textual's own, which move the focus.
-OVERVIEW_KEYS: list[BindingType] = [
+TILE_KEYS: list[BindingType] = [
     _key("tab", "tile(1)", "next tile", show=True),
     _key("shift+tab", "tile(-1)", "previous tile", show=True),
     _key("down,j", "choose(1)", "next row of the tile"),
     _key("up,k", "choose(-1)", "row before it"),
     _key("enter", "open", "open", show=True),
+]
+
+HELPER_KEYS: list[BindingType] = [
+    _key("enter", "open", "go back to the snapshot", show=True),
+    _key("a", "helper('advance')", "advance the clock", show=True),
+    _key("p", "helper('stop')", "stop the clock or let it run", show=True),
+    _key("n", "helper('snapshot')", "take a snapshot", show=True),
+    _key("b", "helper('fault')", "let requests or webhooks fail", show=True),
+    _key("e", "helper('trigger')", "make an event happen", show=True),
+    _key("v", "delete_helper", "delete the snapshot, end the fault", show=True),
+    _key("x", "helper('reset')", "empty this project", show=True),
 ]
 
 TRACE_KEYS: list[BindingType] = [
@@ -137,10 +151,13 @@ _IMPORTANT = (
     "filter",
     "go(",
     "use_key",
+    "delete_helper",
+    "helper",
     "locate",
     "look",
     "edit",
     "app.",
+    "tile(",
 )
 
 

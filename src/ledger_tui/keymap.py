@@ -58,7 +58,8 @@ TOGETHER: list[list[Binding]] = [
         if each.action != "app.repair"
     ],
     *map(_of_a_resource, RESOURCES),
-    _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.OVERVIEW_KEYS]),
+    _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TILE_KEYS]),
+    _made([*_EVERYWHERE, *actions.VIEW_KEYS, *actions.TILE_KEYS[:4], *actions.HELPER_KEYS]),
 ]
 BY_ID: dict[str, Binding] = {binding.id or "": binding for group in TOGETHER for binding in group}
 

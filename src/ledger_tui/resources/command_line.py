@@ -9,9 +9,17 @@ from typing import Literal
 from ledger_tui.resources.base import Filter, Resource
 from ledger_tui.resources.filtering import BadFilter, parse_filters, usage
 from ledger_tui.resources.registry import BY_KIND, PLACES, is_id, resource_of_id
+from ledger_tui.resources.test_helpers import (
+    HELPER_WORDS,
+    TEST_HELPERS,
+    BadHelper,
+    HelperRequest,
+    helper_completions,
+    parse_helper,
+)
 from ledger_tui.state.names import AccountNames
 
-Kind = Literal["screen", "object", "profile", "key", "save", "theme", "help", "quit"]
+Kind = Literal["screen", "object", "profile", "key", "save", "theme", "helper", "help", "quit"]
 
 
 class BadCommand(ValueError):
@@ -25,15 +33,20 @@ class Command:
     kind: Kind
     argument: str = ""
     filters: Mapping[str, str] = field(default_factory=dict)
+    helper: HelperRequest | None = None
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What can be named besides screens: the profiles and themes there are, and the accounts known."""
+    """What can be named besides screens: the profiles and themes there are, and the accounts known.
+
+    `snapshots` has the names of those that were read; None on a server without test helpers.
+    """
 
     profiles: Sequence[str]
     themes: Sequence[str]
     names: AccountNames
+    snapshots: Sequence[str] | None = ()
 
 
 _SHORT = {"txn": "transactions", "webhooks": "events", "keys": "api_keys", "home": "overview", "q": "quit"}
@@ -45,6 +58,7 @@ _ABOUT: dict[str, tuple[Kind, str]] = {
     "help": ("help", "the keys"),
     "quit": ("quit", "quit"),
 }
+_HELPERS = (*HELPER_WORDS, TEST_HELPERS.kind)
 # Words that a filter may accept alone: `paid` for `status:paid`.
 _WORDS = ("draft", "open", "paid", "void", "shipped", "credit", "debit", "member", "admin", "owner")
 
@@ -58,8 +72,10 @@ def parse_command(line: str, choices: Choices) -> Command:
     if is_id(first):
         return _object(first)
     word = _meant(first)
-    if word not in _ABOUT:
+    if word not in _ABOUT and word not in HELPER_WORDS:
         return _screen(word, rest, choices)
+    if word in HELPER_WORDS:
+        return _helper(word, rest)
     kind = _ABOUT[word][0]
     known = {"profile": choices.profiles, "theme": choices.themes}.get(kind)
     begun = [name for name in known or () if rest and name.startswith(rest)]
@@ -77,7 +93,8 @@ def completions(line: str, choices: Choices) -> list[tuple[str, str]]:
     """Return what the line may become, each with a few words on it."""
     first, space, rest = line.lstrip(":").partition(" ")
     if not space:
-        commands = ((word, _about(word)) for word in _commands())
+        words = [*_commands(), *(_HELPERS if choices.snapshots is not None else ())]
+        commands = ((word, _about(word)) for word in words)
         return [(word, about) for word, about in commands if word.startswith(first.lower())]
     try:
         word = _meant(first)
@@ -92,6 +109,9 @@ def _arguments(word: str, typed: str, choices: Choices) -> Iterator[tuple[str, s
     named = {"profile": choices.profiles, "theme": choices.themes}.get(word)
     if named is not None:
         yield from ((name, "") for name in named if name.startswith(typed))
+        return
+    if word in HELPER_WORDS:
+        yield from helper_completions(word, typed, choices.snapshots or ())
         return
     resource = BY_KIND.get(word)
     for filter_ in resource.filters if resource is not None else ():
@@ -113,14 +133,19 @@ def _about(word: str) -> str:
     meant = _SHORT.get(word, word)
     if meant in _ABOUT:
         return _ABOUT[meant][1]
-    return next((place.title for place in PLACES if place.kind == meant), "")
+    if meant in HELPER_WORDS:
+        return HELPER_WORDS[meant]
+    return next((place.title for place in (*PLACES, TEST_HELPERS) if place.kind == meant), "")
 
 
 def _meant(word: str) -> str:
     """Return the screen or command that a word or the beginning of one names. Raises BadCommand."""
     word = word.lower()
     words = _commands()
-    found = [word] if word in words else [each for each in words if each.startswith(word)]
+    exact = word in words or word in _HELPERS
+    found = [word] if exact else [each for each in words if each.startswith(word)]
+    if not found:  # only few servers have helpers, so they make no other word ambiguous
+        found = [each for each in _HELPERS if each.startswith(word)]
     meant = list(dict.fromkeys(_SHORT.get(each, each) for each in found))
     if len(meant) == 1:
         return meant[0]
@@ -134,6 +159,16 @@ def _object(record_id: str) -> Command:
     if resource is None or not resource.has_object_path:
         raise BadCommand(f"No screen shows {record_id}.")
     return Command("object", record_id)
+
+
+def _helper(word: str, rest: str) -> Command:
+    """Return what a line asks of a test helper. Raises BadCommand."""
+    if word == "clock" and not rest:
+        return Command("screen", TEST_HELPERS.kind)
+    try:
+        return Command("helper", word, helper=parse_helper(word, rest))
+    except BadHelper as error:
+        raise BadCommand(str(error)) from None
 
 
 def _screen(kind: str, rest: str, choices: Choices) -> Command:

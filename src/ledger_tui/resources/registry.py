@@ -14,6 +14,7 @@ from ledger_tui.resources.invoices import INVOICES
 from ledger_tui.resources.orders import ORDERS
 from ledger_tui.resources.requests import REQUESTS
 from ledger_tui.resources.statements import STATEMENT
+from ledger_tui.resources.test_helpers import TEST_HELPERS
 from ledger_tui.resources.trace import KIND_OF_OBJECT, TRACE
 from ledger_tui.resources.transactions import TRANSACTIONS
 from ledger_tui.resources.users import USERS
@@ -42,7 +43,7 @@ RESOURCES: tuple[Resource, ...] = (
     DELIVERIES,
 )
 BY_KIND = {resource.kind: resource for resource in RESOURCES}
-PLACE_OF_KIND: dict[str, Place] = {place.kind: place for place in (*PLACES, *RESOURCES, TRACE)}
+PLACE_OF_KIND: dict[str, Place] = {place.kind: place for place in (*PLACES, *RESOURCES, TRACE, TEST_HELPERS)}
 TRACED = (*KIND_OF_OBJECT.values(), "events", "deliveries", "requests")
 
 # The digit distinguishes an id from a word such as `key_id`.

@@ -29,9 +29,10 @@ class CommandScreen(Dialog[Command | None]):
         Binding("up", "choose(-1)", show=False, priority=True),
     ]
 
-    def __init__(self, choices: Choices) -> None:
+    def __init__(self, choices: Choices, begun: str = "") -> None:
         super().__init__()
         self._choices = choices
+        self._begun = begun  # a line to go on with
         self._found: list[tuple[str, str]] = []
 
     def compose(self) -> ComposeResult:
@@ -39,13 +40,16 @@ class CommandScreen(Dialog[Command | None]):
             yield OptionList(markup=False, compact=True)
             yield Static(id="command-problem")
             yield Input(
-                compact=True, select_on_focus=False, placeholder="inv paid, txn acc_…, profile NAME, q"
+                self._begun,
+                compact=True,
+                select_on_focus=False,
+                placeholder="inv paid, txn acc_…, profile NAME, q",
             )
 
     def on_mount(self) -> None:
         self.query_one(OptionList).can_focus = False
         self.query_one(Input).focus()
-        self._show("")
+        self._show(self._begun)
 
     @on(Input.Changed)
     def typed(self, event: Input.Changed) -> None:

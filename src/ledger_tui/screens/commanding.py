@@ -9,8 +9,10 @@ from textual.content import Content
 from textual.screen import Screen
 
 from ledger_tui.config import BadConfig, config_file
+from ledger_tui.helper_messages import HelperRequested
 from ledger_tui.messages import ReconnectRequested, SaveProfileRequested
 from ledger_tui.own_commands import OwnCommand, environment, run
+from ledger_tui.resources.test_helpers import PART
 from ledger_tui.screens.choose import ChooseScreen
 from ledger_tui.screens.confirm import ConfirmScreen
 from ledger_tui.state.session import Mode
@@ -118,13 +120,15 @@ class CommandLine:
         self._themes = themes
         self._show_help = show_help
 
-    def open(self) -> None:
+    def open(self, line: str = "") -> None:
+        """Ask for a command; `line` is the beginning of it."""
         from ledger_tui.resources.command_line import Choices
         from ledger_tui.screens.command_line import CommandScreen
 
         context = self._context
-        choices = Choices(context.profiles, [*context.themes], context.names)
-        self._screen.app.push_screen(CommandScreen(choices), self._run)
+        helpers = None if PART in context.session.missing_parts else self._navigation.snapshot_names
+        choices = Choices(context.profiles, [*context.themes], context.names, helpers)
+        self._screen.app.push_screen(CommandScreen(choices, line), self._run)
 
     async def _run(self, command: Command | None) -> None:
         if command is None:
@@ -147,6 +151,9 @@ class CommandLine:
                 self._screen.post_message(SaveProfileRequested(command.argument))
             case "theme":
                 self._themes.keep(command.argument)
+            case "helper":
+                if command.helper is not None:
+                    self._screen.post_message(HelperRequested(command.helper))
             case "help":
                 self._show_help()
             case "quit":

@@ -13,6 +13,7 @@ from textual.screen import Screen
 
 from ledger_tui.actions import GLOBAL_KEYS
 from ledger_tui.handlers import handles, while_running
+from ledger_tui.helper_messages import HelperDone, HelperLineRequested, HelperRequested
 from ledger_tui.list_messages import (
     BatchRequested,
     BulkRequested,
@@ -37,6 +38,7 @@ from ledger_tui.screens.choose import ChooseScreen
 from ledger_tui.screens.commanding import CommandLine, OwnCommands, ThemeChoice
 from ledger_tui.screens.list_dialogs import ListDialogs
 from ledger_tui.screens.object_actions import ObjectActions
+from ledger_tui.screens.test_helping import TestHelping
 from ledger_tui.state.raw import FoundId, ids_in
 from ledger_tui.state.session import ConnectionState, Mode
 from ledger_tui.state.text import literal
@@ -50,7 +52,14 @@ from ledger_tui.widgets.view import Context, View
 from ledger_tui.widgets.views import load_rarer_views
 
 _FIRST_DIALOGS = ("form", "submission", "help", "command_line")  # imported in advance, off the event loop
-_CHANGES = ("create", "edit", "act(", "send_again")  # the actions that change data
+_CHANGES = (
+    "create",
+    "edit",
+    "act(",
+    "send_again",
+    "helper(",
+    "delete_helper",
+)  # the actions that change data
 _TICK_SECONDS = 0.5
 _LOAD_SECONDS = 1.0  # after the start, when the first screen is drawn
 
@@ -84,6 +93,7 @@ class Dashboard(Screen[None]):
         self._lists = ListDialogs(self, self.navigation, context)
         self._themes = ThemeChoice(self, context.themes)
         self._own_commands = OwnCommands(self, self.navigation, context)
+        self._test_helping = TestHelping(self, self.navigation, context)
         self._command_line = CommandLine(self, self.navigation, context, self._themes, self.action_help)
 
     def compose(self) -> ComposeResult:
@@ -247,6 +257,18 @@ class Dashboard(Screen[None]):
 
     def action_export(self) -> None:
         self._lists.export()
+
+    @handles(HelperRequested)
+    def ask_helper(self, message: HelperRequested) -> None:
+        self._test_helping.ask(message.request)
+
+    @handles(HelperDone)
+    async def helper_done(self, message: HelperDone) -> None:
+        await self._test_helping.done(message)
+
+    @handles(HelperLineRequested)
+    def begin_helper_line(self, message: HelperLineRequested) -> None:
+        self._command_line.open(message.line)
 
     def action_command_line(self) -> None:
         self._command_line.open()

@@ -36,6 +36,11 @@ class History:
             del self._behind[:-KEPT]
         self._ahead.clear()
 
+    def clear(self) -> None:
+        """Forget all places."""
+        self._behind.clear()
+        self._ahead.clear()
+
     def back(self, here: Location) -> Location | None:
         """Return the place before this one; None at the beginning."""
         return self._step(self._behind, self._ahead, here)
@@ -81,6 +86,10 @@ class RecentObjects:
         self._seen[recent.record_id] = recent
         while len(self._seen) > RECENT_KEPT:
             self._seen.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget all objects."""
+        self._seen.clear()
 
     def __iter__(self) -> Iterator[Recent]:
         return iter(reversed(self._seen.values()))

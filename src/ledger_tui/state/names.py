@@ -27,6 +27,10 @@ class Directory(Generic[Named]):
     def __init__(self) -> None:
         self._known: dict[str, Named] = {}
 
+    def clear(self) -> None:
+        """Forget all objects."""
+        self._known.clear()
+
     def _learn(self, found: Iterable[Named]) -> bool:
         """Add objects; returns whether any is new or has another name."""
         before = dict(self._known)
@@ -92,6 +96,12 @@ class AccountNames(Directory[AccountName]):
         super().__init__()
         self._absent: set[str] = set()
         self.users = UserNames()
+
+    def clear(self) -> None:
+        """Forget all accounts and users."""
+        super().clear()
+        self._absent.clear()
+        self.users.clear()
 
     def learn(self, records: Iterable[dict[str, Any]]) -> bool:
         """Add account records; returns whether any was new."""

@@ -31,6 +31,12 @@ class WebhookLog:
         self._signed: dict[str, bool] = {}
         self._deliveries: dict[str, dict[str, Record]] = {}
 
+    def forget(self) -> None:
+        """Forget all events and deliveries; whether it listens stays known."""
+        self.received = self.wrong = 0
+        for known in (self.endpoints, self._signed, self._deliveries):
+            known.clear()
+
     def note_signature(self, event_id: str, valid: bool) -> bool:
         """Note that an event was received and its signature checked; False if it was received before."""
         if event_id in self._signed:

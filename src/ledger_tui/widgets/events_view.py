@@ -43,6 +43,10 @@ class EventsView(ResourceView):
             self.webhooks.listening = Listening.CONNECTING
             self._listen()
 
+    def forget(self) -> None:
+        self.webhooks.forget()
+        super().forget()
+
     # ------------------------------------------------------------------ listening
 
     @work(group="listen", exit_on_error=False)

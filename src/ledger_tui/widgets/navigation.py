@@ -294,5 +294,25 @@ class Navigation(Switcher):
         """The objects opened last."""
         return self._view_context.recent
 
+    @property
+    def snapshot_names(self) -> list[str]:
+        """The snapshots that the screen of the test helpers has read."""
+        views = (view for view in self.children if isinstance(view, View))
+        return [name for view in views for name in view.snapshots]
+
+    async def forget(self) -> None:
+        """Drop all that was read, as the ledger is another one now, and read the screen anew."""
+        self.workers.cancel_group(self, _JUMP)
+        context = self._view_context
+        for known in (context.history, context.recent, context.names):
+            known.clear()
+        self._trail.clear()
+        if self.view.place is TRACE:  # of something that may not be there any more
+            await self.show_place(TRACED_FROM)
+        for view in self.children:
+            if isinstance(view, View):
+                view.forget()
+        self._status.trail = ()
+
     async def open_recent(self, recent: Recent) -> None:
         await self.open_object(recent.record_id, recent.kind)

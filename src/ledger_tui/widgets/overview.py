@@ -13,7 +13,6 @@ from textual.containers import Container
 from textual.content import Content
 from textual.widgets import Static
 
-from ledger_tui.actions import OVERVIEW_KEYS, VIEW_KEYS
 from ledger_tui.client import figures
 from ledger_tui.client.errors import ClientError, NotOffered
 from ledger_tui.handlers import handles
@@ -30,7 +29,8 @@ from ledger_tui.widgets import overview_tiles as tiles
 from ledger_tui.widgets.blank import Row
 from ledger_tui.widgets.status_bar import awaited
 from ledger_tui.widgets.tile import MARGIN, Tile, TileContent, sentence
-from ledger_tui.widgets.view import Context, View
+from ledger_tui.widgets.tiled_view import TiledView
+from ledger_tui.widgets.view import Context
 
 _PAGES = 10  # read at most for one figure, on a server with a high rate limit
 _PAGES_OF_STAGE = 3
@@ -53,25 +53,15 @@ _LACKS = {
 }
 
 
-class Overview(View, can_focus=True):
-    """Reads its figures one after the other, within the share of the rate limit that polling may use.
-
-    One tile is current: `tab` goes to the next, the arrows choose a row in it, and enter opens that.
-    """
-
-    BINDINGS = [*OVERVIEW_KEYS, *VIEW_KEYS]
+class Overview(TiledView):
+    """Reads its figures one after the other, within the share of the rate limit that polling may use."""
 
     def __init__(self, place: Place, context: Context) -> None:
         super().__init__(place, context)
-        self.rate = PostingRate()
-        self.history = BalanceHistory()
-        self.requests = RequestFigures()
-        self.figures: dict[str, Any] = {}  # a text in place of a figure says why there is none
-        self.latest: list[Record] = []
+        self._begin()
         self.problem = ""
         self._requests = 1
         self._reading = False
-        self._at = 0
 
         def tile(name: str, title: str, draw: Callable[[Any, int, int], TileContent], kind: str) -> Tile:
             def draw_figure(width: int, height: int) -> TileContent:
@@ -92,6 +82,17 @@ class Overview(View, can_focus=True):
             tile("events", "newest events", self._events, "events"),
         )
 
+    def _begin(self) -> None:
+        self.rate = PostingRate()
+        self.history = BalanceHistory()
+        self.requests = RequestFigures()
+        self.figures: dict[str, Any] = {}  # a text in place of a figure says why there is none
+        self.latest: list[Record] = []
+
+    def forget(self) -> None:
+        super().forget()
+        self._begin()
+
     def _awaited(self) -> str:
         """Return what stands in place of a figure; the caption shows how far a demo is loaded."""
         session = self.context.session
@@ -104,9 +105,6 @@ class Overview(View, can_focus=True):
         yield Row(*self.tiles[2:5], classes="middle")
         yield Container(*self.tiles[5:], classes="lower")
 
-    def on_mount(self) -> None:
-        self.tiles[0].current = True
-
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width >= _WIDE_COLUMNS, "-wide")
         self.set_class(event.size.height >= _TALL_ROWS, "-tall")
@@ -115,33 +113,8 @@ class Overview(View, can_focus=True):
     # ------------------------------------------------------------------ the tiles
 
     @property
-    def tile(self) -> Tile:
-        """The current tile."""
-        return self.tiles[self._at]
-
-    @property
-    def selected(self) -> Record | None:
-        chosen = self.tile.chosen
-        return chosen.record if chosen is not None else None
-
-    @property
     def unread(self) -> bool:
         return len(self.figures) < len(_FIGURES)
-
-    def _go_to(self, tile: Tile) -> None:
-        self.tile.current = False
-        self.tile.refresh()
-        self._at = self.tiles.index(tile)
-        tile.current = True
-        tile.refresh()
-        self.refresh_bindings()
-
-    def action_tile(self, step: int) -> None:
-        self._go_to(self.tiles[(self._at + step) % len(self.tiles)])
-
-    def action_choose(self, step: int) -> None:
-        self.tile.move(step)
-        self.refresh_bindings()
 
     def action_open(self) -> None:
         chosen, link = self.tile.chosen, self.tile.link
@@ -149,16 +122,6 @@ class Overview(View, can_focus=True):
             self.post_message(ObjectFound(link.resource, chosen.record, by_link=True))
         else:
             self.post_message(LinkFollowed(link))
-
-    @handles(Tile.Clicked)
-    def tile_clicked(self, message: Tile.Clicked) -> None:
-        """Go to the tile and row that was clicked; open it when it was chosen already."""
-        message.stop()
-        again = message.tile.choose_at(message.at) and message.tile is self.tile
-        if again:
-            self.action_open()
-        else:
-            self._go_to(message.tile)
 
     # ------------------------------------------------------------------ reading
 
@@ -316,6 +279,3 @@ class Overview(View, can_focus=True):
         lacks = _PARTS["events"] in self.context.session.missing_parts
         draw = tiles.newest_postings if lacks else tiles.events
         return draw(rows, self.context.names, width, height)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action != "back"

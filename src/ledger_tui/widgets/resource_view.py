@@ -371,6 +371,11 @@ class ResourceView(ListKeys):
         self._open(False)
         self.record_list.set_filters(params)
 
+    def forget(self) -> None:
+        super().forget()
+        self.by_link = False
+        self.set_filters({})
+
     @handles(FilterBar.OpenId)
     def open_typed_id(self, message: FilterBar.OpenId) -> None:
         message.stop()

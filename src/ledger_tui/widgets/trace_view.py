@@ -82,6 +82,10 @@ class TraceView(View):
         if location.record is not None and not known:
             self.show_traced(location.filters["of"], dict(location.record))
 
+    def forget(self) -> None:
+        super().forget()
+        self.trace = None
+
     def poll_soon(self) -> None:
         self._watched_until = self.context.session.clock() + _WATCHED_SECONDS
         self.action_refresh()

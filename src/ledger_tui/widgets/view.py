@@ -78,6 +78,11 @@ class View(Widget):
         """Whether figures of it have not been read yet."""
         return False
 
+    @property
+    def snapshots(self) -> list[str]:
+        """The names of the server's snapshots, known to the screen of the test helpers."""
+        return []
+
     def shown_texts(self) -> Iterator[tuple[str, str]]:
         """Yield the texts shown for the selected record, each with its label."""
         return iter(())
@@ -101,6 +106,10 @@ class View(Widget):
         """Read and take the focus, as this view is shown from now on."""
         self.next_poll_at = 0.0
         self.focus_content()
+
+    def forget(self) -> None:
+        """Drop what was read of a ledger that is another one now."""
+        self.next_poll_at = 0.0
 
     def focus_content(self) -> None:
         """Take the focus."""

@@ -8,7 +8,7 @@ from ledger_tui.resources.base import Place, Resource
 from ledger_tui.widgets.resource_view import ResourceView
 from ledger_tui.widgets.view import Context, View
 
-_RARER = ("overview", "token_view", "events_view", "requests_view", "trace_view")
+_RARER = ("overview", "token_view", "events_view", "requests_view", "trace_view", "test_helpers_view")
 
 
 def load_rarer_views() -> None:
@@ -31,6 +31,10 @@ def make_view(place: Place, context: Context) -> View:
         from ledger_tui.widgets.trace_view import TraceView
 
         return TraceView(place, context)
+    if place.kind == "test_helpers":
+        from ledger_tui.widgets.test_helpers_view import HelpersView
+
+        return HelpersView(place, context)
     assert isinstance(place, Resource)
     if place.kind == "events":
         from ledger_tui.widgets.events_view import EventsView

@@ -40,6 +40,8 @@ def choices() -> Choices:
         ("save prod", Command("save", "prod")),
         ("key", Command("key")),
         ("q", Command("quit")),
+        ("clock", Command("screen", "test_helpers")),
+        ("re", Command("screen", "requests")),
         ("", BadCommand("Type a screen, an id, or a command; tab completes it.")),
         ("t", BadCommand("“t” may be transactions, token, theme; write more of it.")),
         ("profile prod", BadCommand("There is no profile “prod”. There is shop, work.")),
@@ -81,5 +83,5 @@ def test_what_is_typed_is_completed(line: str, found: list[str], choices: Choice
 def test_every_completion_without_an_argument_is_understood(choices: Choices) -> None:
     for text, about in completions("", choices):
         assert about
-        if text not in ("profile", "theme", "save"):
+        if text not in ("profile", "theme", "save", "snapshot", "restore", "fault", "trigger"):
             parse_command(text, choices)

@@ -1,0 +1,104 @@
+"""The test helpers: the clock, snapshots, faults, events and the reset, by key and by command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ledger_tui.embedded import Address
+from ledger_tui.screens.command_line import CommandScreen
+from tests.helped_server import HelpedServer
+from tests.ledger_tui.conftest import Dashboards, dashboard_on
+from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import Driver, until
+
+
+@pytest.fixture
+def helped(tmp_path: Path) -> Iterator[HelpedServer]:
+    with HelpedServer(tmp_path / "ledger.db") as server:
+        yield server
+
+
+async def goes_on(driver: Driver, text: str) -> None:
+    """Type the rest of a line that a key has begun."""
+    await until(lambda: isinstance(driver.app.screen, CommandScreen), "the command line")
+    await driver.type(text)
+    await driver.press("enter")
+
+
+async def test_a_tester_moves_the_clock_breaks_requests_and_rewinds_the_ledger(helped: HelpedServer) -> None:
+    owned = helped.owned()
+    async with dashboard_on(Address(str(owned.api.base_url), owned.key)) as driver:
+        await driver.press("1")
+        owned.made("/v1/accounts", name="Till", currency="EUR")
+        await driver.sees("Till")
+        await driver.press("H")
+        await driver.sees("▶ runs", "No snapshots", "No faults")
+
+        await driver.press("n")
+        await goes_on(driver, "empty till")
+        await driver.sees("One name, without spaces")
+        await driver.press(*["backspace"] * 5, "enter")
+        await driver.sees("Took the snapshot empty.", "MB")
+        await driver.press("a")
+        await goes_on(driver, "1d2h")
+        await driver.sees("1 d 2 h ahead of the machine's clock")
+        await driver.press("p")
+        await driver.sees("❚❚ stands still")
+
+        await driver.press("b")
+        await goes_on(driver, "503 POST /v1/acc* times:1")
+        await driver.sees("503 to POST /v1/acc*", "0 of 1 hits")
+        assert owned.api.post("/v1/accounts", json={"name": "Safe", "currency": "EUR"}).status_code == 503
+        await driver.sees("1 of 1 hits")
+        await driver.press("e")
+        await goes_on(driver, "invoice.paid")
+        await driver.sees("invoice.paid happened, with ")
+        assert [each["status"] for each in owned.api.get("/v1/invoices").json()["data"]] == ["paid"]
+
+        # The fault ends at once; the snapshot is gone back to only after the question.
+        await driver.press("shift+tab", "v")
+        await driver.sees("Ended: 503 to POST", "No faults")
+        await driver.press("1")
+        await driver.sees("Till", "Test account")
+        await driver.press("H", "shift+tab", "enter")
+        await driver.sees("Go back to the snapshot empty?")
+        await driver.press("n")
+        assert len(owned.api.get("/v1/accounts").json()["data"]) == 2
+        await driver.press("enter", "y")
+        await driver.sees("The ledger is as it was in empty.", "▶ runs")
+        await driver.press("1")
+        await until(lambda: driver.view.window.loaded)
+        assert [row["name"] for _n, row in driver.view.window.at_hand()] == ["Till"]
+
+        await driver.press("colon")
+        await goes_on(driver, "reset")
+        await driver.sees("Empty this project in test mode?")
+        await driver.press("y")
+        await driver.sees("This project is empty.", "No accounts yet.")
+        await driver.press("H", "v")
+        await driver.sees("Delete the snapshot empty?")
+        await driver.press("y")
+        await driver.sees("No snapshots")
+        await driver.press("question_mark")
+        await driver.sees("make an event happen", "empty this project")
+
+
+async def test_a_server_without_test_helpers_says_so_and_is_not_asked_for_them_again(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.add_account("Till")
+    async with dashboards.open() as driver:
+        await driver.press("colon")
+        await goes_on(driver, "clock +1d")
+        await driver.sees("This server has no test helpers for this key")
+        await driver.press("H")
+        await driver.sees("they need `ledger-engine serve")
+        assert "a advance" not in driver.text()
+        await driver.press("a")
+        assert not isinstance(driver.app.screen, CommandScreen)
+        await driver.press("colon")
+        await driver.type("cl")
+        assert "freeze" not in driver.text()
