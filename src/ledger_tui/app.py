@@ -39,6 +39,7 @@ from ledger_tui.messages import (
 from ledger_tui.options import Options
 from ledger_tui.resources.arranging import check_lists
 from ledger_tui.resources.registry import OVERVIEW, PLACES
+from ledger_tui.resources.test_helpers import PART
 from ledger_tui.resuming import Left
 from ledger_tui.screens.dashboard import Dashboard
 from ledger_tui.server_connection import ServerConnection
@@ -86,6 +87,8 @@ class LedgerApp(App[int]):
             database=options.database,
             demo=options.demo,
         )
+        if self.connection.own_server:
+            self.session.missing_parts.add(PART)
         self.tokens = self.connection.token_manager
         self._connecting = Connecting(
             self, self.connection, self.api, self.session, self.names, options.config.notify

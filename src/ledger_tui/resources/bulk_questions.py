@@ -24,9 +24,7 @@ def bulk_question(
     `left_out` is how many more are marked, in whose state the action is not possible.
     """
     begins = action.asks or action.label.capitalize()
-    lines = [
-        f"{begins} {len(records):,} {resource.title.lower() if len(records) != 1 else resource.singular}?"
-    ]
+    lines = [f"{begins} {_counted(len(records), resource)}?"]
     sums: Counter[str] = Counter()
     for record in records:
         currency = currency_of(record, names)

@@ -33,6 +33,7 @@ from ledger_tui.messages import (
 )
 from ledger_tui.resources.base import Form, Place
 from ledger_tui.resources.registry import PLACES, TRACED, ids_within, is_id, resource_of_id
+from ledger_tui.resources.test_helpers import PART, TEST_HELPERS
 from ledger_tui.resuming import Left
 from ledger_tui.screens.choose import ChooseScreen
 from ledger_tui.screens.commanding import CommandLine, OwnCommands, ThemeChoice
@@ -121,6 +122,11 @@ class Dashboard(Screen[None]):
             return binding.description
         ended = self._session.state is ConnectionState.ENDED
         return "restart the server" if ended else "repair the receiver"
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if (action, parameters) == ("show", (TEST_HELPERS.kind,)):
+            return PART not in self._session.missing_parts
+        return super().check_action(action, parameters)
 
     async def action_show(self, kind: str) -> None:
         await self.navigation.go(kind)

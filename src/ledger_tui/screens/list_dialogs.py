@@ -71,8 +71,10 @@ class ListDialogs:
         view, action, context = self._navigation.resource_view, message.action, self._context
         left_out = len(view.marked) - len(message.records)
         text = bulk_question(message.resource, action, message.records, left_out, context.names)
-        if action.name == "revoke" and any(map(context.tokens.is_own, message.records)):
+        records = message.records
+        if action.name == "revoke" and any(map(context.tokens.is_own, records)):
             text += "\n\nAmong them is the key of this dashboard, which will lose access."
+            records = sorted(records, key=context.tokens.is_own)  # last: the others would be refused after it
 
         def done(changed: list[Record] | None) -> None:
             for record in changed or ():
@@ -81,7 +83,7 @@ class ListDialogs:
                 view.table.unmark()
                 view.poll_soon()
 
-        screen = BulkScreen(message.resource, action, message.records, text, context.api, context.session)
+        screen = BulkScreen(message.resource, action, records, text, context.api, context.session)
         self._screen.app.push_screen(screen, done)
 
     # ------------------------------------------------------------------ files and other programs

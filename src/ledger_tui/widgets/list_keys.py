@@ -91,7 +91,12 @@ class ListKeys(View):
         """Ask for an action on the marked objects, else on the selected one."""
         allowed = [record for record in self.marked if action.allowed(record)]
         selected = self.selected
-        if allowed and not self.opened:
+        if len(allowed) > 1 and not self.opened and action.shows_once:
+            # The answers' secrets are shown nowhere else, so none of them may pass unseen.
+            self.notify(
+                f"{action.label.capitalize()} one at a time: each shows its {action.shows_once} once."
+            )
+        elif allowed and not self.opened:
             self.record_list.window.hold()
             self.post_message(BulkRequested(self.resource, action, allowed))
         elif selected is not None:

@@ -1,0 +1,81 @@
+"""Several marked rows are paid, sent again and revoked together, on a real server with a real receiver."""
+
+from __future__ import annotations
+
+from ledger_tui.embedded import Address
+from ledger_tui.state.window import Record
+from tests.ledger_tui.conftest import dashboard_on
+from tests.ledger_tui.driving import Driver, until
+from tests.receivers import receiving
+
+
+async def made(driver: Driver, path: str, body: Record | None = None, key: str | None = None) -> Record:
+    return dict((await driver.app.api.write("POST", path, body, key)).record)
+
+
+def values(driver: Driver, name: str) -> list[object]:
+    return [row[name] for _n, row in driver.view.window.at_hand()]
+
+
+async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project: Address) -> None:
+    async with receiving() as receiver, dashboard_on(own_project, (100, 40)) as driver:
+        await driver.sees("● online")
+        await made(driver, "/v1/webhook_endpoints", {"url": receiver.url, "events": ["invoice.paid"]}, "h")
+        till = await made(driver, "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
+        for number in range(3):
+            body = {"account": till["id"], "customer": f"Customer {number}", "amount": 1000 + number}
+            invoice = await made(driver, "/v1/invoices", body, f"i{number}")
+            if number:  # the first stays a draft, which cannot be paid
+                await made(driver, f"/v1/invoices/{invoice['id']}/finalize")
+
+        await driver.press("3")
+        await driver.sees("Customer 0")
+        await driver.press("ctrl+a", "p")
+        await driver.sees("Pay 2 invoices?", "in all 20.03 EUR", "Customer 2", "1 more marked cannot be")
+        await driver.press("n")
+        assert sorted(map(str, values(driver, "status"))) == ["draft", "open", "open"]
+        await driver.press("p", "y")
+        await driver.sees("Paid: 2", "● paid")
+        await until(lambda: values(driver, "status").count("paid") == 2)
+        assert driver.view.marked == []
+        paid = await driver.app.api.read(f"/v1/accounts/{till['id']}")
+        assert paid.record["balance"] == 2003
+
+        # Each event is sent again to each endpoint that takes it, and each delivery to its own.
+        await receiver.until_received(2)
+        await driver.press("7")
+        await driver.sees("invoice.paid", "account.created")
+        await driver.press("slash")
+        await driver.type("type:invoice.paid")
+        await driver.press("enter")
+        await driver.sees_no_more("account.created")
+        await driver.press("ctrl+a", "s")
+        await driver.sees("Resend 2 events?")
+        await driver.press("y")
+        await driver.sees("Sending again: 2")
+        await receiver.until_received(4)
+        await driver.press("e")
+        await driver.sees(receiver.url)
+        await driver.press("s")
+        await until(lambda: len(driver.view.window) == 2, "the deliveries")
+        await driver.press("ctrl+a", "s")
+        await driver.sees("Resend 2 deliveries?")
+        await driver.press("y")
+        await until(lambda: not driver.view.marked)
+        await receiver.until_received(6)
+        assert {each.event for each in receiver.received[:2]} == {
+            each.event for each in receiver.received[4:]
+        }
+
+        # The key of the dashboard is revoked last: with it first the others would be refused.
+        for name in ("reports", "exports"):
+            await made(driver, "/v1/api_keys", {"name": name, "role": "member"}, name)
+        await driver.press("9")
+        await driver.sees("reports", "exports")
+        await driver.press("ctrl+a", "L")
+        await driver.sees("Roll one at a time")
+        await driver.press("v")
+        await driver.sees("Revoke 3 API keys?", "Among them is the key of this dashboard")
+        await driver.press("y")
+        await driver.sees("Revoked: 3")
+        await until(lambda: None not in values(driver, "revoked_at"))
