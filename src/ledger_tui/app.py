@@ -104,7 +104,8 @@ class LedgerApp(App[int]):
         self._themes = ABOUT | {theme.name: "your own, from the config file" for theme in own_themes}
         self.theme = theme_named(options.config.theme or DEFAULT_THEME, options.config_file, self._themes)
         check_lists(options.config.lists, options.config_file)
-        self.kept = Kept(options.config.lists)
+        kept_for = "" if options.shows_demo or self.is_web else options.connection
+        self.kept = Kept(options.config.lists, options.config.panes, kept_for)
         times.chosen.style = options.config.times or times.TimeStyle.UTC
         self.set_keymap(keymap(options.config.keys, options.config_file))
         self._command_keys = command_bindings(
@@ -241,7 +242,8 @@ class LedgerApp(App[int]):
         if self.is_web:
             self.notify("In a browser, start another --web with that profile.", severity="warning")
             return
-        options = self.options
+        config = replace(self.kept.in_config(self.options.config), theme=self.theme)
+        options = replace(self.options, config=config)
         if message.profile is not None:
             profile = options.config.profiles[message.profile]
             options = replace(options, url=None, key=None, database=None, demo=False, profile=profile)
@@ -331,4 +333,5 @@ class LedgerApp(App[int]):
 
     async def on_unmount(self) -> None:
         self.session.on_change = lambda: None
+        self.kept.save_panes()
         await self.connection.close()

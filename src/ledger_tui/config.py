@@ -26,10 +26,11 @@ from pathlib import Path
 from typing import Any
 
 from ledger_tui.client.transport import is_address, is_confidential, is_key
-from ledger_tui.list_config import parse_lists, parse_times
+from ledger_tui.list_config import parse_lists, parse_panes, parse_times
 from ledger_tui.notify_config import Notify, parse_notify
 from ledger_tui.own_commands import OwnCommand
 from ledger_tui.state.list_settings import ListSettings
+from ledger_tui.state.pane_choice import PaneChoice
 from ledger_tui.state.text import literal
 from ledger_tui.state.times import TimeStyle
 
@@ -69,6 +70,7 @@ class Config:
     themes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     commands: Mapping[str, OwnCommand] = field(default_factory=dict)
     notify: Notify = field(default_factory=Notify)
+    panes: PaneChoice = field(default_factory=PaneChoice)
 
 
 _ENTRIES = tuple(each.name for each in fields(Config))
@@ -130,7 +132,8 @@ def parse_config(text: str, file: str) -> Config:
     commands = _commands(data.get("commands", {}), bad)
     notify = parse_notify(data.get("notify", {}), bad)
     times = parse_times(data.get("times"), bad)
-    return Config(theme, keys, profiles, times, lists, themes, commands, notify)
+    panes = parse_panes(data.get("panes", {}), bad)
+    return Config(theme, keys, profiles, times, lists, themes, commands, notify, panes)
 
 
 def _commands(tables: Any, bad: Callable[[str, str], BadConfig]) -> Mapping[str, OwnCommand]:

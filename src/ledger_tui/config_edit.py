@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ledger_tui.config import BadConfig, Config, Profile, is_profile_name, parse_config, read_config
 from ledger_tui.list_config import entries_of
 from ledger_tui.state.list_settings import ListSettings
+from ledger_tui.state.pane_choice import PaneChoice
 from ledger_tui.state.times import TimeStyle
 
 if TYPE_CHECKING:
@@ -83,6 +84,14 @@ def set_list(file: Path, kind: str, settings: ListSettings) -> None:
     lists: Any = document.setdefault("lists", tomlkit.table(is_super_table=True))
     lists[kind] = dict(entries_of(settings))
     _write(file, document, replace(before, lists={**before.lists, kind: settings}))
+
+
+def set_panes(file: Path, choice: PaneChoice) -> None:
+    """Set how the list and the detail share the screen from the next start on. Raises BadConfig."""
+    before = read_config(file)
+    document = _document(file)
+    document["panes"] = {name: value for name, value in asdict(choice).items() if value is not None}
+    _write(file, document, replace(before, panes=replace(choice)))
 
 
 def _entries(profile: Profile) -> dict[str, Any]:

@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 
-from ledger_tui.config import BadConfig, config_file
+from ledger_tui.config import BadConfig, Config, config_file
+from ledger_tui.connection_entries import keep_entry, read_entry
 from ledger_tui.state import times
 from ledger_tui.state.list_settings import ListSettings
+from ledger_tui.state.pane_choice import PaneChoice
 from ledger_tui.state.text import literal
+
+_FILTERS_FILE = "filters.json"
+_LINES_KEPT = 20  # of each list
 
 
 class Kept:
-    """The settings of each list, and how times are written."""
+    """The settings of each list, how times are written, the panes, and the filter lines used before.
 
-    def __init__(self, lists: Mapping[str, ListSettings] | None = None) -> None:
+    Those lines are kept for each connection, as they may name its objects; with "" they last until the end.
+    """
+
+    def __init__(
+        self,
+        lists: Mapping[str, ListSettings] | None = None,
+        panes: PaneChoice | None = None,
+        connection: str = "",
+    ) -> None:
         self._lists = dict(lists or {})
+        self._panes_before = panes or PaneChoice()
+        self.panes = replace(self._panes_before)
+        self._connection = connection
+        self._used: dict[str, list[str]] | None = None  # None while the file was not read
 
     def of(self, kind: str) -> ListSettings:
         """Return the settings of a list."""
@@ -33,6 +52,41 @@ class Kept:
         except (BadConfig, OSError) as error:
             return _until_you_quit("The settings of this list", error)
         return ""
+
+    def in_config(self, config: Config) -> Config:
+        """Return a config with all of this as it is now, for the next dashboard of this run."""
+        return replace(config, lists=dict(self._lists), panes=replace(self.panes), times=times.chosen.style)
+
+    def used_filters(self, kind: str) -> list[str]:
+        """Return the lines that filtered a list before, the latest first."""
+        if self._used is None:
+            file, found = config_file().with_name(_FILTERS_FILE), None
+            if self._connection:
+                found = read_entry(file, self._connection)
+            lists = found.items() if isinstance(found, dict) else ()
+            self._used = {
+                name: [line for line in lines if isinstance(line, str)]
+                for name, lines in lists
+                if isinstance(lines, list)
+            }
+        return self._used.get(kind, [])
+
+    def use_filter(self, kind: str, line: str) -> None:
+        """Note that a line was used."""
+        lines = [line, *(each for each in self.used_filters(kind) if each != line)][:_LINES_KEPT]
+        if self._used is not None and lines != self.used_filters(kind):
+            self._used[kind] = lines
+            if self._connection:
+                keep_entry(config_file().with_name(_FILTERS_FILE), self._connection, self._used)
+
+    def save_panes(self) -> None:
+        """Save changed panes for the next start, if the config file can be written."""
+        if self.panes != self._panes_before:
+            from ledger_tui.config_edit import set_panes
+
+            with suppress(BadConfig, OSError):
+                set_panes(config_file(), self.panes)
+                self._panes_before = replace(self.panes)
 
     def next_times(self) -> str:
         """Write times in the next style and save that; return why that failed, or ""."""

@@ -1,6 +1,10 @@
-"""The part of the config file about lists: their columns, sorting and bookmarks, and how times are written.
+"""The part of the config file about lists: columns, sorting and bookmarks, panes, and how times are written.
 
 times = "local"           # utc, local or relative
+
+[panes]
+split = true
+detail_width = 60
 
 [lists.transactions]
 columns = ["created", "amount", "cur", "description"]
@@ -15,6 +19,7 @@ from dataclasses import fields
 from typing import Any
 
 from ledger_tui.state.list_settings import ListSettings
+from ledger_tui.state.pane_choice import LEAST_COLUMNS, PaneChoice
 from ledger_tui.state.times import TimeStyle
 
 Bad = Callable[[str, str], Exception]  # makes the error for an entry and the reason
@@ -28,6 +33,21 @@ def parse_times(value: Any, bad: Bad) -> TimeStyle | None:
     if not isinstance(value, str) or value not in styles:
         raise bad("times", f"must be one of {', '.join(styles)}")
     return styles[value]
+
+
+def parse_panes(table: Any, bad: Bad) -> PaneChoice:
+    """Return how the list and the detail share the screen."""
+    if not isinstance(table, dict):
+        raise bad("panes", "must be a table")
+    known = [each.name for each in fields(PaneChoice)]
+    for entry, value in table.items():
+        if entry not in known:
+            raise bad(f"panes.{entry}", f"is not an entry of panes; the entries are {', '.join(known)}")
+        if entry == "split" and not isinstance(value, bool):
+            raise bad("panes.split", "must be true or false")
+        if entry == "detail_width" and (type(value) is not int or value < LEAST_COLUMNS):
+            raise bad("panes.detail_width", f"must be a number of columns from {LEAST_COLUMNS} on")
+    return PaneChoice(**table)
 
 
 def parse_lists(tables: Any, bad: Bad) -> dict[str, ListSettings]:

@@ -31,7 +31,6 @@ from ledger_tui.state.text import fit, literal
 from ledger_tui.widgets.record_list import RecordList
 
 _PAUSE_SECONDS = 0.1  # typing faster than this, the rows are not searched after every key
-_EARLIER_KEPT = 50
 _OFFER_WIDTH = 48
 
 
@@ -71,7 +70,6 @@ class FilterBar(Vertical):
         self._looking_up = ""  # the typed line, while accounts or users are being read for it
         self._text_before = ""  # the text that narrowed the list when the line was opened
         self._offers: list[Offer] = []
-        self._earlier: list[str] = []  # lines that were applied, the latest first
         self._pause: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -166,7 +164,9 @@ class FilterBar(Vertical):
     def _offer(self) -> None:
         bookmarks = self._list.settings.filters
         line = self.query_one(Input).value
-        self._offers = offers_for(line, self._filters, self._list.context.names, bookmarks, self._earlier)
+        context = self._list.context
+        earlier = context.kept.used_filters(self._list.resource.kind)
+        self._offers = offers_for(line, self._filters, context.names, bookmarks, earlier)
         options = self.query_one(OptionList)
         options.clear_options()
         options.add_options(
@@ -293,7 +293,7 @@ class FilterBar(Vertical):
             self.show(literal(error), problem=True)
         else:
             if line:
-                self._earlier = [line, *(each for each in self._earlier if each != line)][:_EARLIER_KEPT]
+                self._list.context.kept.use_filter(self._list.resource.kind, line)
             self._looking_up = ""
             self.post_message(self.Applied(params))
 

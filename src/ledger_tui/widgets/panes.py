@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from textual.widget import Widget
 
+from ledger_tui.state.pane_choice import DETAIL_COLUMNS, LEAST_COLUMNS, PaneChoice
 from ledger_tui.widgets.blank import Row
 
 WIDE_COLUMNS = 120  # from here on both are shown unless the user chose otherwise
-DETAIL_COLUMNS = 47
-_LEAST = 24  # columns of either pane
 STEP = 4
-
-
-@dataclass
-class PaneChoice:
-    """The user's choice, which holds for all screens: `split` is None while the width decides."""
-
-    split: bool | None = None
-    detail_width: int = DETAIL_COLUMNS
 
 
 class Panes(Row):
@@ -41,7 +30,7 @@ class Panes(Row):
         # Not by a style rule, which takes effect later: the next key needs a visible widget to focus.
         self._list.display = self.wide or not opened
         self._detail.display = self.wide or opened
-        least, most = _LEAST, max(_LEAST, width - _LEAST)
+        least, most = LEAST_COLUMNS, max(LEAST_COLUMNS, width - LEAST_COLUMNS)
         if self._choice.split and width < WIDE_COLUMNS and self._choice.detail_width == DETAIL_COLUMNS:
             wanted = width // 2  # on a narrow screen half of it
         else:
@@ -60,4 +49,4 @@ class Panes(Row):
         """Move the border between the panes by steps; to the right the list grows."""
         if self.wide:
             now = self._detail.outer_size.width or self._choice.detail_width
-            self._choice.detail_width = max(_LEAST, min(now - step * STEP, width - _LEAST))
+            self._choice.detail_width = max(LEAST_COLUMNS, min(now - step * STEP, width - LEAST_COLUMNS))

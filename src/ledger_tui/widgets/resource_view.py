@@ -57,7 +57,7 @@ class ResourceView(ListKeys):
         )
         self.opened = False  # whether the detail is open
         self.pinned: Record | None = None  # the open object, when its row is not loaded
-        self.panes = Panes(self.record_list, self.detail, context.pane_choice)
+        self.panes = Panes(self.record_list, self.detail, context.kept.panes)
         self.by_link = False  # whether a link led here, so that one key leads back
         self._awaited: str | None = None  # the typed id, until its object is read
 

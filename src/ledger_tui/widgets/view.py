@@ -24,7 +24,6 @@ from ledger_tui.state.session import Session
 from ledger_tui.state.text import literal
 from ledger_tui.state.traffic import Exchange, Traffic, masked
 from ledger_tui.state.window import Record
-from ledger_tui.widgets.panes import PaneChoice
 
 # While a key is held down, rows pass faster than a detail is worth drawing or an account worth reading.
 _REST_SECONDS = 0.06
@@ -42,7 +41,6 @@ class Context:
     history: History = field(default_factory=History)
     recent: RecentObjects = field(default_factory=RecentObjects)
     kept: Kept = field(default_factory=Kept)
-    pane_choice: PaneChoice = field(default_factory=PaneChoice)
     profiles: Sequence[str] = ()
     commands: Mapping[str, OwnCommand] = field(default_factory=dict)
     themes: Mapping[str, str] = field(default_factory=dict)  # to choose from, with a few words on each

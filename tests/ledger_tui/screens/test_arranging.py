@@ -4,13 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from ledger_tui.app import LedgerApp
 from ledger_tui.config import read_config
 from ledger_tui.embedded import Address
+from ledger_tui.options import Options
 from ledger_tui.state import times
 from ledger_tui.state.list_settings import ListSettings
+from ledger_tui.state.pane_choice import PaneChoice
 from ledger_tui.state.times import TimeStyle
 from tests.ledger_tui.conftest import Dashboards, dashboard_on
-from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.contract_server import KEY, ContractServer
 from tests.ledger_tui.driving import Driver, until
 
 
@@ -94,6 +97,14 @@ async def test_panes_are_cycled_and_resized_and_times_written_in_another_way(
         assert read_config(own_config).times is TimeStyle.RELATIVE
         await driver.press("t")
         await driver.sees("2026-11-20 04:31:00", "created (UTC)")
+        await driver.press("z")
+    config = read_config(own_config)
+    assert config.panes == PaneChoice(split=True, detail_width=width + 4)
+    app = LedgerApp(Options(url=server.url, key=KEY, config=config))
+    async with app.run_test(size=(80, 24)) as pilot:
+        driver = Driver(app, pilot)
+        await driver.sees("Till", "→ Its transactions")
+        assert driver.view.detail.size.width == width + 4
 
 
 async def _fill_invoices(driver: Driver, opened: int, drafts: int) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ledger_tui.config import read_config
+from ledger_tui.kept import Kept
 from ledger_tui.widgets.filter_bar import FilterBar
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
@@ -143,6 +144,9 @@ async def test_the_line_completes_filters_values_and_names_and_keeps_bookmarks(
         await driver.type("type:credit")
         await driver.press("enter", "slash", "ctrl+u")
         await driver.sees("used before", "type:credit")
+    used = Kept(connection=server.url).used_filters("transactions")
+    assert used == ["type:credit", 'type:debit account:"Till, Berlin"']
+    assert Kept(connection="http://another").used_filters("transactions") == []
     lists = read_config(tmp_path / "config.toml").lists
     assert lists["transactions"].filters == ('type:debit account:"Till, Berlin"',)
 
