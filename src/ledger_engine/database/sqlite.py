@@ -12,8 +12,6 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,44 +19,31 @@ from ledger_engine.core.clock import Clock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.measuring import CommitObserver
-from ledger_engine.database import Listener, LongWork, T, Work, kept_time, migrations
+from ledger_engine.database import T, Work, kept_time, migrations
 from ledger_engine.database.committer import CommitFailed, Committer
 from ledger_engine.database.connection import close_to_others, code_of, public_error, reason_of
 from ledger_engine.database.file import DatabaseFile, has_space, probe_read, probe_write
-from ledger_engine.database.group_commit import GroupCommit
-from ledger_engine.database.jobs import Job, Pending, call_soon
+from ledger_engine.database.jobs import Job, call_soon
 from ledger_engine.database.readers import CLOSE_CONNECTIONS_S, Readers
+from ledger_engine.database.threaded import SILENT, ThreadedDatabase
 from ledger_engine.database.unit import SqliteUnit
-from ledger_engine.sharing import Outcome
 
-WAITING_MAX = 4096  # works waiting for the writer or the readers; further ones are refused
 ANSWER_S = 10  # a work of the server that takes longer fails (docs/operations.md)
 CHECK_S = 3  # a check that takes longer fails
 CLOSE_S = 20  # the time for the readers, and then for the writer, to finish
-SILENT = "it does not answer"
 
 
-@dataclass(frozen=True, slots=True)
-class _OfLoop:
-    """The state of one event loop: its works for the writer, and those that wait for their results."""
-
-    group_commit: GroupCommit[Job]
-    pending: Pending
-
-
-class SqliteDatabase:
+class SqliteDatabase(ThreadedDatabase):
     """One SQLite file. Open with `open_database`."""
 
+    _readers: Readers
+
     def __init__(self, path: Path, clock: Clock, *, checkpoints: bool) -> None:
+        # A command waits as long as necessary: whoever runs it can stop it.
+        super().__init__(ANSWER_S if checkpoints else math.inf)
         self._clock = clock
         self.ids = IdSource()
-        self._listeners: list[Listener] = []
-        self._loops: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
-        # A command waits as long as necessary: whoever runs it can stop it.
-        self._answer_s = ANSWER_S if checkpoints else math.inf
-        self._writes: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
         self._steps: queue.SimpleQueue[Job] = queue.SimpleQueue()  # to run between two groups
-        self._closing = False
         self._lost = False
         self._close_all_s = 0  # if a lock stopped a work: how long to wait for all connections to be closed
         self._seen_version = -1
@@ -80,26 +65,8 @@ class SqliteDatabase:
         self._thread.start()
         self._readers.start()
 
-    async def read(self, work: Work[T]) -> T:
-        loop = asyncio.get_running_loop()
-        answered = loop.create_future()
-        job = self._job(work, answered, loop, len(self._readers), writes=False)
-        self._readers.add(job)
-        return cast(T, await self._of_loop(loop).pending.answer(job, answered))
-
-    async def write(self, work: Work[T]) -> T:
-        loop = asyncio.get_running_loop()
-        answered = loop.create_future()
-        job, of_loop = self._submit(work, answered, loop)
-        return cast(T, await of_loop.pending.answer(job, answered))
-
-    def submit(self, work: Work[Any], outcome: Outcome) -> None:
-        job, of_loop = self._submit(work, outcome, asyncio.get_running_loop())
-        of_loop.group_commit.await_others()
-        of_loop.pending.add(job)
-
     async def check(self) -> None:
-        if any(of_loop.group_commit.age() > CHECK_S for of_loop in self._loops.values()):
+        if self._age() > CHECK_S:
             raise StorageUnavailable(SILENT)
         try:
             async with asyncio.timeout(CHECK_S):
@@ -122,9 +89,6 @@ class SqliteDatabase:
         self._writes.put([])
         return cast(T, await done)
 
-    def listen(self, listener: Listener) -> None:
-        self._listeners.append(listener)
-
     def observe_commits(self, observer: CommitObserver) -> None:
         self._committer.observer = observer
 
@@ -132,51 +96,11 @@ class SqliteDatabase:
         if self._closing:
             return
         self._closing = True
-        for of_loop in self._loops.values():
-            of_loop.group_commit.flush()
+        self._flush()
         # Readers first: the writer checkpoints the log when it is the last to close.
         await asyncio.to_thread(self._readers.stop, CLOSE_S)
         self._writes.put(None)
         await asyncio.to_thread(self._thread.join, CLOSE_S)
-
-    def _submit(
-        self, work: Work[Any], outcome: Outcome, loop: asyncio.AbstractEventLoop
-    ) -> tuple[Job, _OfLoop]:
-        of_loop = self._of_loop(loop)
-        job = self._job(work, outcome, loop, len(of_loop.group_commit), writes=True)
-        if of_loop.group_commit.age() > self._answer_s:
-            raise StorageUnavailable(SILENT)
-        of_loop.group_commit.add(job)
-        return job, of_loop
-
-    def _job(
-        self,
-        work: Work[Any],
-        outcome: Outcome,
-        loop: asyncio.AbstractEventLoop,
-        waiting: int,
-        *,
-        writes: bool,
-    ) -> Job:
-        if self._closing:
-            raise StorageUnavailable("it is being closed")
-        if waiting >= WAITING_MAX:
-            raise StorageUnavailable("too many requests are waiting")
-        return Job(work, outcome, loop, writes, isinstance(work, LongWork))
-
-    def _of_loop(self, loop: asyncio.AbstractEventLoop) -> _OfLoop:
-        of_loop = self._loops.get(loop)
-        if of_loop is None:
-            self._loops = {known: each for known, each in self._loops.items() if not known.is_closed()}
-            of_loop = self._loops[loop] = _OfLoop(
-                GroupCommit(loop, self._writes.put), Pending(loop, self._answer_s, self._give_up_waiting)
-            )
-        return of_loop
-
-    def _give_up_waiting(self, job: Job) -> None:
-        """Fail a job that has waited too long; it is not run if it has not started."""
-        unknown = job.writes and not self._of_loop(job.loop).group_commit.withdraw(job)
-        job.outcome.set_exception(StorageUnavailable(SILENT, unknown=unknown))
 
     def _note_locked(self, code: int) -> None:
         """Have the writer's thread close all connections; for a reader that a lock has stopped."""
@@ -299,25 +223,6 @@ class SqliteDatabase:
         self._close_writer()
         self._file.release()
         self._readers.close_connections(limit_s)
-
-    def _settle(self, jobs: list[Job], topics: frozenset[str]) -> None:
-        by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
-        for job in jobs:
-            by_loop.setdefault(job.loop, []).append(job)
-        for loop, of_loop in by_loop.items():
-            call_soon(loop, partial(self._publish, of_loop, topics))
-
-    def _publish(self, jobs: list[Job], topics: frozenset[str]) -> None:
-        try:
-            if topics:
-                for listener in self._listeners:
-                    listener(topics)
-        finally:
-            of_loop = self._of_loop(jobs[0].loop)
-            for job in jobs:
-                job.settle()
-                of_loop.pending.remove(job)
-            of_loop.group_commit.done()
 
 
 def open_database(path: Path, clock: Clock, *, checkpoints: bool) -> SqliteDatabase:

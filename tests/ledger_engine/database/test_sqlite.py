@@ -14,7 +14,7 @@ from ledger_engine.core.errors import InvalidRequest, LedgerError, StorageUnavai
 from ledger_engine.database import Unit, Work
 from ledger_engine.database.committer import CAUTIOUS_GROUPS
 from ledger_engine.database.engine import Engine, open_engine
-from ledger_engine.database.sqlite import WAITING_MAX
+from ledger_engine.database.threaded import WAITING_MAX
 from tests.ledger_engine.database.conftest import Hold, Seen, note, submit
 from tests.ledger_engine.manual_clock import ManualClock
 

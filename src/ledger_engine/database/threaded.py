@@ -1,0 +1,146 @@
+"""What a database that runs works in threads needs: it takes works there, and brings their results back.
+
+One thread writes, group by group (`group_commit`); others read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, cast
+
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.database import Listener, LongWork, T, Work
+from ledger_engine.database.group_commit import GroupCommit
+from ledger_engine.database.jobs import Job, Pending, call_soon
+from ledger_engine.sharing import Outcome
+
+WAITING_MAX = 4096  # works waiting for the writer or the readers; further ones are refused
+SILENT = "it does not answer"
+
+
+class Reading(Protocol):
+    """The threads that read."""
+
+    def __len__(self) -> int:
+        """Return how many works are waiting."""
+        ...
+
+    def add(self, job: Job) -> None:
+        """Queue a work for one of the threads."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _OfLoop:
+    """The state of one event loop: its works for the writer, and those that wait for their results."""
+
+    group_commit: GroupCommit[Job]
+    pending: Pending
+
+
+class ThreadedDatabase:
+    """Accepts works from event loops, and gives back what came of them.
+
+    The thread that writes takes groups from `_writes` and calls `_settle` with each. A work fails when it
+    takes longer than `answer_s` seconds.
+    """
+
+    _readers: Reading
+
+    def __init__(self, answer_s: float) -> None:
+        self._answer_s = answer_s
+        self._listeners: list[Listener] = []
+        self._loops: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
+        self._writes: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
+        self._closing = False
+
+    async def read(self, work: Work[T]) -> T:
+        loop = asyncio.get_running_loop()
+        answered = loop.create_future()
+        job = self._job(work, answered, loop, len(self._readers), writes=False)
+        self._readers.add(job)
+        return cast(T, await self._of_loop(loop).pending.answer(job, answered))
+
+    async def write(self, work: Work[T]) -> T:
+        loop = asyncio.get_running_loop()
+        answered = loop.create_future()
+        job, of_loop = self._submit(work, answered, loop)
+        return cast(T, await of_loop.pending.answer(job, answered))
+
+    def submit(self, work: Work[Any], outcome: Outcome) -> None:
+        job, of_loop = self._submit(work, outcome, asyncio.get_running_loop())
+        of_loop.group_commit.await_others()
+        of_loop.pending.add(job)
+
+    def listen(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    def _age(self) -> float:
+        """Return for how many seconds the oldest group has been under way, 0 without one."""
+        return max((of_loop.group_commit.age() for of_loop in self._loops.values()), default=0.0)
+
+    def _flush(self) -> None:
+        """Hand over all that waits for the writer."""
+        for of_loop in self._loops.values():
+            of_loop.group_commit.flush()
+
+    def _submit(
+        self, work: Work[Any], outcome: Outcome, loop: asyncio.AbstractEventLoop
+    ) -> tuple[Job, _OfLoop]:
+        of_loop = self._of_loop(loop)
+        job = self._job(work, outcome, loop, len(of_loop.group_commit), writes=True)
+        if of_loop.group_commit.age() > self._answer_s:
+            raise StorageUnavailable(SILENT)
+        of_loop.group_commit.add(job)
+        return job, of_loop
+
+    def _job(
+        self,
+        work: Work[Any],
+        outcome: Outcome,
+        loop: asyncio.AbstractEventLoop,
+        waiting: int,
+        *,
+        writes: bool,
+    ) -> Job:
+        if self._closing:
+            raise StorageUnavailable("it is being closed")
+        if waiting >= WAITING_MAX:
+            raise StorageUnavailable("too many requests are waiting")
+        return Job(work, outcome, loop, writes, isinstance(work, LongWork))
+
+    def _of_loop(self, loop: asyncio.AbstractEventLoop) -> _OfLoop:
+        of_loop = self._loops.get(loop)
+        if of_loop is None:
+            self._loops = {known: each for known, each in self._loops.items() if not known.is_closed()}
+            of_loop = self._loops[loop] = _OfLoop(
+                GroupCommit(loop, self._writes.put), Pending(loop, self._answer_s, self._give_up_waiting)
+            )
+        return of_loop
+
+    def _give_up_waiting(self, job: Job) -> None:
+        """Fail a job that has waited too long; it is not run if it has not started."""
+        unknown = job.writes and not self._of_loop(job.loop).group_commit.withdraw(job)
+        job.outcome.set_exception(StorageUnavailable(SILENT, unknown=unknown))
+
+    def _settle(self, jobs: list[Job], topics: frozenset[str]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+        for job in jobs:
+            by_loop.setdefault(job.loop, []).append(job)
+        for loop, of_loop in by_loop.items():
+            call_soon(loop, partial(self._publish, of_loop, topics))
+
+    def _publish(self, jobs: list[Job], topics: frozenset[str]) -> None:
+        try:
+            if topics:
+                for listener in self._listeners:
+                    listener(topics)
+        finally:
+            of_loop = self._of_loop(jobs[0].loop)
+            for job in jobs:
+                job.settle()
+                of_loop.pending.remove(job)
+            of_loop.group_commit.done()
