@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -23,6 +22,7 @@ from ledger_engine.cli.running import (
     write,
 )
 from ledger_engine.core.clock import iso
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant, mode_name
 from ledger_engine.database import Unit
 
@@ -61,7 +61,7 @@ def create(
     mode: str,
     redirect_uris: tuple[str, ...],
     native: bool,
-    database: Path,
+    database: Location,
     as_json: bool,
 ) -> None:
     """Register an app called NAME. Its client_id is not a secret."""
@@ -85,7 +85,7 @@ def create(
 @options.project
 @options.database
 @options.as_json
-def list_apps(deleted: bool, project: str | None, database: Path, as_json: bool) -> None:
+def list_apps(deleted: bool, project: str | None, database: Location, as_json: bool) -> None:
     """List the apps of a project, newest first."""
     every = deleted_apps.every if deleted else oauth_apps.every
     found = read(database, lambda unit: every(unit, known_project(unit, project).id))
@@ -111,7 +111,7 @@ def list_apps(deleted: bool, project: str | None, database: Path, as_json: bool)
 @click.argument("id")
 @options.database
 @options.as_json
-def delete(id: str, database: Path, as_json: bool) -> None:
+def delete(id: str, database: Location, as_json: bool) -> None:
     """Delete the app ID: its users' grants end, in a running server within a second."""
     _print(write(database, partial(oauth_apps.delete, id=id)), as_json, "deleted")
 
@@ -120,7 +120,7 @@ def delete(id: str, database: Path, as_json: bool) -> None:
 @click.argument("id")
 @options.database
 @options.as_json
-def restore(id: str, database: Path, as_json: bool) -> None:
+def restore(id: str, database: Location, as_json: bool) -> None:
     """Restore the app ID, deleted at most 30 days ago. Its users must allow it again."""
     _print(write(database, partial(deleted_apps.restore, id=id)), as_json, "restored")
 

@@ -15,7 +15,7 @@ import click
 from ledger_engine.cli import options
 from ledger_engine.cli.running import print_json, project_or_first, say
 from ledger_engine.core.printable import printable
-from ledger_engine.core.settings import make_folder
+from ledger_engine.core.settings import Location, make_folder
 from ledger_engine.database import T
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _PROGRESS_S = 0.05  # seconds between two updates of a load's progress bar
 @options.project
 @options.database
 @options.as_json
-def seed(file: str, project: str | None, database: Path, as_json: bool) -> None:
+def seed(file: str, project: str | None, database: Location, as_json: bool) -> None:
     """Load the data set FILE.
 
     FILE is the name of an included one, or a JSON file. It is loaded into test mode, with a history that ends
@@ -51,7 +51,8 @@ def seed(file: str, project: str | None, database: Path, as_json: bool) -> None:
 
         make_folder(database)
         find = partial(project_or_first, id=project)
-        loading = load_data_set(database, find, data_set, steps, progress, is_new=not database.exists())
+        is_new = isinstance(database, Path) and not database.exists()
+        loading = load_data_set(database, find, data_set, steps, progress, is_new=is_new)
         owner, loaded = asyncio.run(_show(loading, progress, 2 * len(steps), data_set.name))
     except BadDataSet as error:
         raise click.ClickException(str(error)) from error
@@ -82,14 +83,14 @@ async def _show(work: Coroutine[Any, Any, T], progress: Progress, steps: int, na
 @click.option("--overwrite", is_flag=True, help="Replace DEST if it exists.")
 @options.database
 @options.as_json
-def backup(dest: Path, overwrite: bool, database: Path, as_json: bool) -> None:
+def backup(dest: Path, overwrite: bool, database: Location, as_json: bool) -> None:
     """Copy the ledger as it is now to DEST, and check the copy.
 
     A server may run meanwhile, and is not slowed down.
     """
     from ledger_engine.upkeep import backups
 
-    report = backups.back_up(database, dest, overwrite=overwrite)
+    report = backups.back_up(options.file_of(database), dest, overwrite=overwrite)
     _print_copied(dest, report, as_json, {"file": str(dest)})
 
 
@@ -97,7 +98,7 @@ def backup(dest: Path, overwrite: bool, database: Path, as_json: bool) -> None:
 @click.argument("src", type=click.Path(path_type=Path))
 @options.database
 @options.as_json
-def restore(src: Path, database: Path, as_json: bool) -> None:
+def restore(src: Path, database: Location, as_json: bool) -> None:
     """Replace the database with the backup SRC.
 
     It is checked first, and the former file is kept. No server may run meanwhile.
@@ -105,10 +106,11 @@ def restore(src: Path, database: Path, as_json: bool) -> None:
     from ledger_engine.core.clock import SystemClock
     from ledger_engine.upkeep import backups
 
-    make_folder(database)
-    restored = backups.restore(src, database, SystemClock().now())
+    file = options.file_of(database)
+    make_folder(file)
+    restored = backups.restore(src, file, SystemClock().now())
     kept = None if restored.aside is None else str(restored.aside)
-    _print_copied(database, restored.report, as_json, {"file": str(database), "kept": kept})
+    _print_copied(file, restored.report, as_json, {"file": str(file), "kept": kept})
     if kept is not None and not as_json:
         say(f"The former database is kept as {kept}.")
 
@@ -117,7 +119,7 @@ def restore(src: Path, database: Path, as_json: bool) -> None:
 @click.argument("dest", type=click.Path(path_type=Path))
 @options.database
 @options.as_json
-def recover(dest: Path, database: Path, as_json: bool) -> None:
+def recover(dest: Path, database: Location, as_json: bool) -> None:
     """Write what the log of a lost database contains to DEST.
 
     For a ledger that is refused because its file is missing, empty or another one. The log and the file are
@@ -125,7 +127,7 @@ def recover(dest: Path, database: Path, as_json: bool) -> None:
     """
     from ledger_engine.upkeep import backups
 
-    recovered = backups.recover(database, dest)
+    recovered = backups.recover(options.file_of(database), dest)
     more = {"file": str(dest), "doubt": recovered.doubt, "damaged_frames": recovered.damaged}
     _print_copied(dest, recovered.report, as_json, more)
     if as_json:

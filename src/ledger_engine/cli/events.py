@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import click
 
@@ -20,6 +19,7 @@ from ledger_engine.cli.running import (
     write,
 )
 from ledger_engine.core.clock import iso, parse_moment
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
@@ -41,7 +41,7 @@ def events() -> None:
 @options.project
 @options.database
 @options.as_json
-def list_events(limit: int, mode: str, project: str | None, database: Path, as_json: bool) -> None:
+def list_events(limit: int, mode: str, project: str | None, database: Location, as_json: bool) -> None:
     """List the newest events."""
 
     def find(unit: Unit) -> list[Event]:
@@ -76,7 +76,7 @@ def resend(
     endpoint: str | None,
     mode: str,
     project: str | None,
-    database: Path,
+    database: Location,
     as_json: bool,
 ) -> None:
     """Send the event ID again, now, to the enabled endpoints that want its kind.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 import click
 
@@ -21,6 +20,7 @@ from ledger_engine.cli.running import (
     write,
 )
 from ledger_engine.core.clock import iso
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import ROLES, SCOPES, Tenant, mode_name
 from ledger_engine.database import Unit
 
@@ -50,7 +50,7 @@ def create(
     role: str,
     scopes: tuple[str, ...],
     name: str | None,
-    database: Path,
+    database: Location,
     as_json: bool,
 ) -> None:
     """Create an API key. Its value is printed only this once."""
@@ -70,7 +70,7 @@ def create(
 @click.option("--all", "revoked_too", is_flag=True, help="Include revoked keys.")
 @options.database
 @options.as_json
-def list_keys(project: str | None, revoked_too: bool, database: Path, as_json: bool) -> None:
+def list_keys(project: str | None, revoked_too: bool, database: Location, as_json: bool) -> None:
     """List the keys of a project, newest first, without their values, which are not stored."""
 
     def find(unit: Unit) -> tuple[list[ApiKey], str]:
@@ -103,7 +103,7 @@ def list_keys(project: str | None, revoked_too: bool, database: Path, as_json: b
 @click.argument("id")
 @options.database
 @options.as_json
-def revoke(id: str, database: Path, as_json: bool) -> None:
+def revoke(id: str, database: Location, as_json: bool) -> None:
     """Revoke the key ID and its tokens for ever. A running server refuses them within a second."""
     key = write(database, lambda unit: api_keys.revoke(unit, api_keys.tenant_of(unit, id), id))
     if as_json:
@@ -116,7 +116,7 @@ def revoke(id: str, database: Path, as_json: bool) -> None:
 @click.argument("id")
 @options.database
 @options.as_json
-def roll(id: str, database: Path, as_json: bool) -> None:
+def roll(id: str, database: Location, as_json: bool) -> None:
     """Revoke the key ID and create one with the same rights, whose value is printed only this once."""
     tenant = read(database, partial(api_keys.tenant_of, id=id))
     value = api_keys.new_value(tenant.livemode)

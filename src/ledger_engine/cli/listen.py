@@ -17,6 +17,7 @@ from ledger_engine.access import api_keys
 from ledger_engine.access.api_keys import NewApiKey
 from ledger_engine.cli import options
 from ledger_engine.cli.running import known_project, say
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import open_engine
@@ -53,12 +54,14 @@ def listen(
     retry: bool,
     mode: str,
     project: str | None,
-    database: Path,
+    database: Location,
 ) -> None:
     """Post each event that happens on a server to a URL of yours, signed as a webhook, until Ctrl-C."""
     if url is not None and key is None:
         raise click.UsageError("--url needs --key or LEDGER_API_KEY.")
-    server = url or served_at(database)
+    server = url or (served_at(database) if isinstance(database, Path) else None)
+    if server is None and isinstance(database, str):
+        raise click.UsageError("On PostgreSQL any number of servers may run: name one with --url.")
     if server is None:
         raise click.ClickException(f"No server serves {database}: start one, or name another with --url.")
     root = server.rstrip("/").removesuffix("/v1")
@@ -72,7 +75,7 @@ async def _listen(
     retry: bool,
     livemode: bool,
     project: str | None,
-    database: Path,
+    database: Location,
 ) -> None:
     # Imported here: httpx takes longer to load than most commands to run.
     from ledger_engine.cli.listening import Listener, Refused
@@ -85,7 +88,9 @@ async def _listen(
 
 
 @asynccontextmanager
-async def _key(given: str | None, database: Path, project: str | None, livemode: bool) -> AsyncIterator[str]:
+async def _key(
+    given: str | None, database: Location, project: str | None, livemode: bool
+) -> AsyncIterator[str]:
     """Yield the given key, or create one that can only read and revoke it at the end."""
     if given is not None:
         yield given

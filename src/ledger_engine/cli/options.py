@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ledger_engine.core.settings import default_database
+from ledger_engine.core.settings import Location, default_database, is_url
 from ledger_engine.database.pages import LIMIT_DEFAULT, LIMIT_MAX
 
 
@@ -60,13 +60,30 @@ class Bearer(click.ParamType[str]):
         return text
 
 
+class OfLedger(click.Path):
+    """Where a ledger is: a file, or the address of a PostgreSQL database."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a path, or the address as text."""
+        return value if isinstance(value, str) and is_url(value) else super().convert(value, param, ctx)
+
+
+def file_of(database: Location) -> Path:
+    """Return the file of a ledger. Raises UsageError for one on PostgreSQL."""
+    if isinstance(database, str):
+        raise click.UsageError(
+            "This command works on a SQLite file; for PostgreSQL use pg_dump and pg_restore."
+        )
+    return database
+
+
 database = click.option(
     "--database",
     envvar="LEDGER_DATABASE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OfLedger(dir_okay=False, path_type=Path),
     default=default_database,
     show_default="ledger.db in your data directory",
-    help="The SQLite file, or LEDGER_DATABASE.",
+    help="The SQLite file, or postgresql://…; or LEDGER_DATABASE.",
 )
 project = click.option(
     "--project", metavar="ID", help="The project; by default the first one in the database."

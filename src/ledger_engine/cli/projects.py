@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -13,6 +12,7 @@ from ledger_engine.access.limits import PLANS
 from ledger_engine.access.projects import Changes, NewProject, Project
 from ledger_engine.cli import options
 from ledger_engine.cli.running import print_json, print_table, read, say, shown, write
+from ledger_engine.core.settings import Location
 
 _rate_limit = click.option(
     "--rate-limit", type=click.IntRange(1), metavar="N", help="Requests a minute per key (enterprise)."
@@ -47,7 +47,7 @@ def create(
     rate_limit: int | None,
     burst: int | None,
     overdraft: str,
-    database: Path,
+    database: Location,
     as_json: bool,
 ) -> None:
     """Create a project called NAME."""
@@ -58,7 +58,7 @@ def create(
 @projects.command("list")
 @options.database
 @options.as_json
-def list_projects(database: Path, as_json: bool) -> None:
+def list_projects(database: Location, as_json: bool) -> None:
     """List the projects, oldest first."""
     every = read(database, ledger_projects.every)
     if as_json:
@@ -100,7 +100,7 @@ def update(
     rate_limit: int | None,
     burst: int | None,
     overdraft: str | None,
-    database: Path,
+    database: Location,
     as_json: bool,
 ) -> None:
     """Change the given options of the project ID. A running server applies them within a second."""
@@ -112,7 +112,7 @@ def update(
 @click.argument("id")
 @options.database
 @options.as_json
-def restore(id: str, database: Path, as_json: bool) -> None:
+def restore(id: str, database: Location, as_json: bool) -> None:
     """Restore the archived project ID with everything in it; its keys work again within a second."""
     _print(write(database, partial(ledger_projects.restore, id=id)), as_json)
 

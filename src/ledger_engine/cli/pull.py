@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +12,7 @@ import click
 from ledger_engine.cli import options
 from ledger_engine.cli.running import print_json, say, using
 from ledger_engine.core.printable import printable
+from ledger_engine.core.settings import Location, named
 from ledger_engine.core.tenant import mode_name
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 )
 @options.database
 @options.as_json
-def pull(url: str, key: str | None, writable: bool, database: Path, as_json: bool) -> None:
+def pull(url: str, key: str | None, writable: bool, database: Location, as_json: bool) -> None:
     """Copy what the server at URL shows into a database of its own, or bring what is new.
 
     Ids, times and balances are the same. A pull that was interrupted goes on when the command is run again.
@@ -58,12 +58,12 @@ def pull(url: str, key: str | None, writable: bool, database: Path, as_json: boo
         )
         return
     counted = ", ".join(f"{count:,} {kind}" for kind, count in new.items()) or "nothing"
-    say(f"{database}: {counted} new from {url}, in {mode_name(pulled.livemode)} mode")
+    say(f"{named(database)}: {counted} new from {url}, in {mode_name(pulled.livemode)} mode")
     if pulled.not_shown:
         say(f"The server does not show {', '.join(pulled.not_shown)} with this key.")
 
 
-async def _pull(url: str, key: str, writable: bool, database: Path) -> Pulled:
+async def _pull(url: str, key: str, writable: bool, database: Location) -> Pulled:
     # Imported here: httpx takes longer to load than most commands to run.
     from ledger_engine.pulling.pull import identify, pull, release
     from ledger_engine.pulling.remote import Remote

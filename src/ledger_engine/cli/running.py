@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,26 +14,26 @@ from ledger_engine.access.projects import Project
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.printable import printable, printable_json
 from ledger_engine.core.records import Record, as_json
-from ledger_engine.core.settings import make_folder
+from ledger_engine.core.settings import Location, make_folder
 from ledger_engine.database import T, Unit, Work
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.database.log import require_file_of_log
 
 
-def read(database: Path, work: Work[T]) -> T:
+def read(database: Location, work: Work[T]) -> T:
     """Run a work that only reads, on a database that must exist."""
     require(database)
     return asyncio.run(using(database, lambda engine: engine.read(work)))
 
 
-def write(database: Path, work: Work[T], *, make: bool = False) -> T:
+def write(database: Location, work: Work[T], *, make: bool = False) -> T:
     """Run a work as one transaction; with `make` the database is created if it is missing."""
     if not make:
         require(database)
     return asyncio.run(using(database, lambda engine: engine.write(work)))
 
 
-async def using(database: Path, use: Callable[[Engine], Awaitable[T]]) -> T:
+async def using(database: Location, use: Callable[[Engine], Awaitable[T]]) -> T:
     """Open the database for the duration of `use`, creating it if it is missing."""
     make_folder(database)
     engine = open_engine(database)
@@ -105,7 +104,9 @@ def _write(text: str, *, err: bool = False) -> None:
         raise click.ClickException(f"The output cannot be written: {error.strerror}.") from error
 
 
-def require(database: Path) -> None:
+def require(database: Location) -> None:
+    if isinstance(database, str):
+        return  # it is there or cannot be opened
     require_file_of_log(database)
     if not database.is_file():
         raise click.ClickException(f"There is no database {database}; `ledger-engine serve` creates one.")

@@ -22,6 +22,7 @@ from ledger_engine.core.settings import (
     PORT,
     WEBHOOK_RETRIES_S,
     BadSettings,
+    Location,
     ServeSettings,
 )
 
@@ -210,7 +211,7 @@ class Address(click.ParamType[tuple[str, int]]):
 def serve(
     context: click.Context,
     /,
-    database: Path,
+    database: Location,
     host: str,
     port: int,
     auth_rate_limit: tuple[int, int],

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 
 from ledger_engine.cli import options
 from ledger_engine.cli.running import known_project, print_json, say, write
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 
@@ -32,7 +32,7 @@ def users() -> None:
 @options.database
 @options.as_json
 def set_password(
-    email: str, project: str | None, mode: str, password_stdin: bool, database: Path, as_json: bool
+    email: str, project: str | None, mode: str, password_stdin: bool, database: Location, as_json: bool
 ) -> None:
     """Set the password of the user with the address EMAIL, for signing in."""
     from ledger_engine.access.oauth import passwords

@@ -16,6 +16,7 @@ from ledger_engine.cli import options
 from ledger_engine.cli.data import counts
 from ledger_engine.cli.running import print_json, say
 from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.settings import Location
 from ledger_engine.database import T
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ _THREADS = 4
 )
 @options.database
 @options.as_json
-def verify(since: Path | None, save: Path | None, database: Path, as_json: bool) -> None:
+def verify(since: Path | None, save: Path | None, database: Location, as_json: bool) -> None:
     """Compute every balance from the transactions again, and compare.
 
     Checks every other stored result as well. Exits with 1 and names the first wrong row, if there is one.
@@ -73,9 +74,9 @@ def verify(since: Path | None, save: Path | None, database: Path, as_json: bool)
         raise click.ClickException(report.fault.message)
 
 
-def _audit(database: Path, point: Point | None) -> tuple[Report, Point | None]:
+def _audit(database: Location, point: Point | None) -> tuple[Report, Point | None]:
     """Run the audit in several threads and show its progress on stderr."""
-    from ledger_engine.database.snapshot import open_snapshot
+    from ledger_engine.database.engine import open_snapshot
     from ledger_engine.upkeep import audit
 
     read, lock = [0], threading.Lock()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import click
 
@@ -23,6 +22,7 @@ from ledger_engine.cli.running import (
     write,
 )
 from ledger_engine.core.clock import iso
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant, mode_name
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
@@ -55,7 +55,7 @@ def webhooks() -> None:
 @options.database
 @options.as_json
 def create(
-    url: str, kinds: tuple[str, ...], mode: str, project: str | None, database: Path, as_json: bool
+    url: str, kinds: tuple[str, ...], mode: str, project: str | None, database: Location, as_json: bool
 ) -> None:
     """Send the events from now on to URL. The signing secret is printed only this once."""
     from ledger_engine.events.webhooks.exchange import check_url
@@ -78,7 +78,7 @@ def create(
 @options.project
 @options.database
 @options.as_json
-def list_endpoints(deleted: bool, project: str | None, database: Path, as_json: bool) -> None:
+def list_endpoints(deleted: bool, project: str | None, database: Location, as_json: bool) -> None:
     """List the webhook endpoints of both modes, oldest first."""
     every = deleted_endpoints.every if deleted else endpoints.every
 
@@ -108,7 +108,7 @@ def list_endpoints(deleted: bool, project: str | None, database: Path, as_json: 
 @click.argument("id")
 @options.database
 @options.as_json
-def delete(id: str, database: Path, as_json: bool) -> None:
+def delete(id: str, database: Location, as_json: bool) -> None:
     """Delete the endpoint ID, which can be restored for 30 days."""
     _change(deleted_endpoints.delete, id, database, as_json, "deleted")
 
@@ -117,7 +117,7 @@ def delete(id: str, database: Path, as_json: bool) -> None:
 @click.argument("id")
 @options.database
 @options.as_json
-def restore(id: str, database: Path, as_json: bool) -> None:
+def restore(id: str, database: Location, as_json: bool) -> None:
     """Restore the deleted endpoint ID, for the events from now on; its new secret is printed only once."""
     secret = endpoints.new_secret()
     sealed = Seal.from_environment().close(secret)
@@ -137,7 +137,7 @@ def restore(id: str, database: Path, as_json: bool) -> None:
 @click.argument("id")
 @options.database
 @options.as_json
-def disable(id: str, database: Path, as_json: bool) -> None:
+def disable(id: str, database: Location, as_json: bool) -> None:
     """Send nothing to the endpoint ID until it is enabled again."""
     _change(endpoints.disable, id, database, as_json, "disabled")
 
@@ -146,7 +146,7 @@ def disable(id: str, database: Path, as_json: bool) -> None:
 @click.argument("id")
 @options.database
 @options.as_json
-def enable(id: str, database: Path, as_json: bool) -> None:
+def enable(id: str, database: Location, as_json: bool) -> None:
     """Send to the endpoint ID again, from where it stopped."""
     _change(endpoints.enable, id, database, as_json, "enabled")
 
@@ -155,7 +155,7 @@ def enable(id: str, database: Path, as_json: bool) -> None:
 @click.argument("id")
 @options.database
 @options.as_json
-def roll(id: str, database: Path, as_json: bool) -> None:
+def roll(id: str, database: Location, as_json: bool) -> None:
     """Replace the signing secret of the endpoint ID at once. The new one is printed only this once."""
     secret = endpoints.new_secret()
     sealed = Seal.from_environment().close(secret)
@@ -171,7 +171,7 @@ def roll(id: str, database: Path, as_json: bool) -> None:
 @options.limit
 @options.database
 @options.as_json
-def list_deliveries(id: str, limit: int, database: Path, as_json: bool) -> None:
+def list_deliveries(id: str, limit: int, database: Location, as_json: bool) -> None:
     """List the deliveries to the endpoint ID, with every attempt."""
 
     def find(unit: Unit) -> list[Delivery]:
@@ -201,7 +201,11 @@ def _row(delivery: Delivery) -> tuple[str, ...]:
 
 
 def _change(
-    change: Callable[[Unit, Tenant, str], WebhookEndpoint], id: str, database: Path, as_json: bool, done: str
+    change: Callable[[Unit, Tenant, str], WebhookEndpoint],
+    id: str,
+    database: Location,
+    as_json: bool,
+    done: str,
 ) -> None:
     endpoint = write(database, lambda unit: change(unit, endpoints.tenant_of(unit, id), id))
     if as_json:

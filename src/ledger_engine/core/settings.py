@@ -8,6 +8,8 @@ import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import urlsplit, urlunsplit
 
 from ledger_engine.core.errors import StorageUnavailable
 
@@ -28,6 +30,26 @@ class BadSettings(ValueError):
     """A setting that is not possible, or two that exclude each other; the text says what to do."""
 
 
+Location: TypeAlias = Path | str  # of a ledger: a SQLite file, or the address of a PostgreSQL database
+_POSTGRES = ("postgresql://", "postgres://")
+
+
+def is_url(text: str) -> bool:
+    """Return whether this is the address of a PostgreSQL database, and not the path of a file."""
+    return text.startswith(_POSTGRES)
+
+
+def named(database: Location) -> str:
+    """Return where the ledger is, for messages: without the password that an address may have."""
+    if isinstance(database, Path):
+        return str(database)
+    parts = urlsplit(database)
+    user, _, host = parts.netloc.rpartition("@")
+    name = user.partition(":")[0]
+    query = "&".join(part for part in parts.query.split("&") if not part.startswith("password="))
+    return urlunsplit(parts._replace(netloc=f"{name}@{host}" if name else host, query=query))
+
+
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
     """The settings of one server process.
@@ -44,7 +66,7 @@ class ServeSettings:
     `test_helpers` lets owners of test keys move the clock, break connections and empty the ledger.
     """
 
-    database: Path | None
+    database: Location | None
     host: str = "127.0.0.1"
     port: int = PORT
     certfile: Path | None = None
@@ -91,6 +113,10 @@ class ServeSettings:
             _check_origin(origin)
         if self.workers > 1 and sys.platform == "win32":
             raise BadSettings("--workers needs sockets that Windows does not have; leave it out.")
+        if self.workers > 1 and isinstance(self.database, str):
+            raise BadSettings("--workers shares a SQLite file; on PostgreSQL start several servers instead.")
+        if self.test_helpers and isinstance(self.database, str):
+            raise BadSettings("--test-helpers works on a SQLite file; leave it out with PostgreSQL.")
         if self.workers > 1 and self.test_helpers:
             raise BadSettings("--test-helpers works in one process only; leave it or --workers out.")
         if self.test_helpers and not self.insecure and not _is_loopback(self.host):
@@ -124,12 +150,14 @@ def default_database() -> Path:
     return user_data_path("ledger-engine", appauthor=False) / "ledger.db"
 
 
-def make_folder(database: Path) -> None:
+def make_folder(database: Location) -> None:
     """Make the folder of the default database, readable by the user alone.
 
     No other folder is made, because that would hide a mistyped path. Raises StorageUnavailable when the
     folder of another path is missing.
     """
+    if isinstance(database, str):
+        return
     if database == default_database():
         database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     elif not database.parent.is_dir():

@@ -19,6 +19,7 @@ from ledger_engine.sharing import Outcome
 Value: TypeAlias = str | int | None
 Parameters: TypeAlias = Mapping[str, Value]
 Columns: TypeAlias = tuple[str, ...]
+BookKey: TypeAlias = tuple[str, bool]  # a project's id, and whether it is its live mode
 T = TypeVar("T")
 G = TypeVar("G", bound="Gathered")
 
@@ -119,6 +120,10 @@ class Unit(Protocol):
         """Return the id of a row whose `column` is not a JSON object, or None."""
         ...
 
+    def version(self) -> int:
+        """Return a number that changes when another process has committed."""
+        ...
+
     def gather(self, key: Hashable, make: Callable[[Unit], G], /) -> G | None:
         """Return what the works of this transaction gather under a key; the first one has it made.
 
@@ -147,8 +152,29 @@ class LongWork(Generic[T]):
 
     work: Work[T]
 
+    @property
+    def book(self) -> BookKey | None:
+        """The book of the work within."""
+        return book_of(self.work)
+
     def __call__(self, unit: Unit) -> T:
         return self.work(unit)
+
+
+def book_of(work: Work[Any]) -> BookKey | None:
+    """Return the book that a work says it keeps to, in its attribute `book`; None for the whole ledger.
+
+    Where several servers write, works of different books may run at the same time.
+    """
+    book: BookKey | None = getattr(work, "book", None)
+    return book
+
+
+class Everything(frozenset[str]):
+    """All topics, where it is not known which of them were announced."""
+
+    def __contains__(self, topic: object) -> bool:
+        return True
 
 
 class Rewinder(Protocol):

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ledger_engine.core.clock import Clock, SystemClock
 from ledger_engine.core.errors import ExpiredCredential, StorageUnavailable
 from ledger_engine.core.ids import IdMark
 from ledger_engine.core.measuring import CommitObserver
+from ledger_engine.core.settings import Location
 from ledger_engine.database import Database, Listener, Rewinder, T, Unit, Work, kept_time
 from ledger_engine.sharing import Outcome, Shared
 from ledger_engine.sharing.places import HeldPlaces
 from ledger_engine.sharing.rate_limits import Windows
+
+if TYPE_CHECKING:
+    from ledger_engine.database.snapshot import Snapshot
 
 KEEPS_TIME_EVERY_MS = 60_000  # together with other writes
 
@@ -124,16 +129,34 @@ def _with_time(unit: Unit, work: Work[T]) -> tuple[T, int]:
     return work(unit), kept_time.reach(unit)
 
 
-def open_engine(path: Path, *, clock: Clock | None = None, serving: bool = False) -> Engine:
-    """Open the SQLite file at `path`, creating it if necessary, and return an engine on it.
+def open_engine(database: Location, *, clock: Clock | None = None, serving: bool = False) -> Engine:
+    """Open a SQLite file, creating it if necessary, or a PostgreSQL database; return an engine on it.
 
-    `serving` is for the one process that serves the file over HTTP, not for commands beside it. Raises
-    StorageUnavailable.
+    `serving` is for the one process that serves the file over HTTP, or for each server on a PostgreSQL
+    database, not for commands beside them. Raises StorageUnavailable.
     """
+    clock = clock or SystemClock()
+    if isinstance(database, str):
+        from ledger_engine.database import postgres
+
+        return Engine(postgres.open_database(database, clock, serving=serving), clock)
     # Imported here, so that packages which use the engine do not load the driver.
     from ledger_engine.database.rewinding import SqliteRewinder
     from ledger_engine.database.sqlite import open_database
 
-    clock = clock or SystemClock()
-    database = open_database(path, clock, checkpoints=serving)
-    return Engine(database, clock, rewinder=SqliteRewinder(path, database))
+    opened = open_database(database, clock, checkpoints=serving)
+    return Engine(opened, clock, rewinder=SqliteRewinder(database, opened))
+
+
+def open_snapshot(database: Location, threads: int) -> AbstractContextManager[Snapshot]:
+    """Open a ledger for this many threads that all see the same state of it, without changing it.
+
+    Raises StorageUnavailable.
+    """
+    if isinstance(database, str):
+        from ledger_engine.database import postgres
+
+        return postgres.open_snapshot(database, threads)
+    from ledger_engine.database import snapshot
+
+    return snapshot.open_snapshot(database, threads)

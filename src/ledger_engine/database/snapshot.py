@@ -5,16 +5,17 @@ from __future__ import annotations
 import queue
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource
-from ledger_engine.database import T, Work
+from ledger_engine.database import T, Unit, Work
 from ledger_engine.database.backup import OLDER, open_to_read
 from ledger_engine.database.migrations import is_up_to_date
 from ledger_engine.database.unit import SqliteUnit
@@ -27,12 +28,12 @@ _CACHE_KB = 16_384  # for each connection
 class Snapshot:
     """A snapshot of a file. Open with `open_snapshot`."""
 
-    def __init__(self, connections: list[sqlite3.Connection]) -> None:
-        self._connections = connections
-        self._free: queue.SimpleQueue[SqliteUnit] = queue.SimpleQueue()
-        for connection in connections:
-            self._free.put(SqliteUnit(connection, SystemClock(), IdSource()))
-        self._threads = ThreadPoolExecutor(len(connections), thread_name_prefix="ledger-snapshot")
+    def __init__(self, units: Sequence[Unit], interrupt: Callable[[], None]) -> None:
+        self._interrupt = interrupt
+        self._free: queue.SimpleQueue[Unit] = queue.SimpleQueue()
+        for unit in units:
+            self._free.put(unit)
+        self._threads = ThreadPoolExecutor(len(units), thread_name_prefix="ledger-snapshot")
         self._closed = threading.Event()
         self._started: list[Future[Any]] = []
 
@@ -53,8 +54,7 @@ class Snapshot:
         self._threads.shutdown(wait=False, cancel_futures=True)
         # Again and again: only a statement that is running is interrupted.
         while not all(each.done() for each in self._started):
-            for connection in self._connections:
-                connection.interrupt()
+            self._interrupt()
             wait(self._started, timeout=_INTERRUPTED_EVERY_S)
 
     def _run(self, work: Work[T]) -> T:
@@ -76,7 +76,9 @@ def open_snapshot(file: Path, threads: int) -> Iterator[Snapshot]:
     try:
         with ExitStack() as stack:
             connections = [stack.enter_context(closing(open_to_read(file))) for _ in range(threads)]
-            snapshot = Snapshot(_on_one_state(stack.enter_context(closing(open_to_read(file))), connections))
+            on_one_state = _on_one_state(stack.enter_context(closing(open_to_read(file))), connections)
+            units = [SqliteUnit(connection, SystemClock(), IdSource()) for connection in on_one_state]
+            snapshot = Snapshot(units, partial(_interrupt, on_one_state))
             stack.callback(snapshot.close)
             for connection in connections:
                 connection.row_factory = sqlite3.Row
@@ -89,6 +91,11 @@ def open_snapshot(file: Path, threads: int) -> Iterator[Snapshot]:
                 raise StorageUnavailable(OLDER) from None
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{file}: {error}") from error
+
+
+def _interrupt(connections: list[sqlite3.Connection]) -> None:
+    for connection in connections:
+        connection.interrupt()
 
 
 def _on_one_state(

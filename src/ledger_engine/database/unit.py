@@ -66,6 +66,10 @@ class SqliteUnit:
         )
         return None if row is None else str(row["id"])
 
+    def version(self) -> int:
+        (row,) = self._connection.execute("PRAGMA data_version").fetchall()
+        return int(row[0])
+
     def gather(self, key: Hashable, make: Callable[[Unit], G], /) -> G | None:
         return None
 

@@ -24,7 +24,7 @@ from ledger_engine.core.errors import (
 )
 from ledger_engine.core.records import Shown, as_json
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import LongWork, T, Unit
+from ledger_engine.database import BookKey, LongWork, T, Unit
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import Page
 from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, parse_query
@@ -120,6 +120,11 @@ class _TenantWork(Generic[T]):
         self._tenant = tenant
         self._args = args
         self._kwargs = kwargs
+
+    @property
+    def book(self) -> BookKey:
+        """The book that the work keeps to."""
+        return self._tenant.project, self._tenant.livemode
 
     def __call__(self, unit: Unit) -> T:
         return self._work(unit, self._tenant, *self._args, **self._kwargs)

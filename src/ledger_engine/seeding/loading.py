@@ -64,6 +64,9 @@ class UnitInThePast:
     def first_not_an_object(self, table: str, column: str) -> str | None:
         return self._unit.first_not_an_object(table, column)
 
+    def version(self) -> int:
+        return self._unit.version()
+
     def gather(self, key: Hashable, make: Callable[[Unit], G], /) -> G | None:
         return None
 

@@ -26,6 +26,7 @@ from ledger_engine.access import limits, projects
 from ledger_engine.access.projects import NewProject, Project
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.ids import IdSource
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit, books
 from ledger_engine.database.engine import Engine, open_engine
@@ -73,7 +74,7 @@ class TriedOut:
 
 
 async def load_in_turns(
-    database: Path,
+    database: Location,
     find_project: FindProject,
     data_set: DataSet,
     steps: Sequence[Step],
@@ -140,13 +141,12 @@ class Rests:
 
 def _with_version(unit: Unit, turns: Callable[[Unit], int]) -> tuple[int, int]:
     """Take the turns; return their result, and a number that changes when another process commits."""
-    row = unit.first("PRAGMA data_version")
-    assert row is not None
-    return turns(unit), row["data_version"]
+    version = unit.version()
+    return turns(unit), version
 
 
 @asynccontextmanager
-async def opened(database: Path) -> AsyncIterator[Engine]:
+async def opened(database: Location) -> AsyncIterator[Engine]:
     """Open the database for a load."""
     engine = open_engine(database)
     try:

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from ledger_engine.core.errors import Conflict
+from ledger_engine.core.settings import Location
 from ledger_engine.database import Unit, backup
 from ledger_engine.database.lock import served_at
 from ledger_engine.database.log import require_own_log
@@ -28,7 +29,7 @@ Loaded = tuple[str, dict[str, int]]  # the project's id, and how many objects of
 
 
 async def load_data_set(
-    database: Path,
+    database: Location,
     find_project: FindProject,
     data_set: DataSet,
     steps: Sequence[Step],
@@ -43,18 +44,23 @@ async def load_data_set(
     """
     load = partial(_load, find_project=find_project, data_set=data_set, steps=steps, progress=progress)
     loaded: Loaded | None = None
-    if is_new:
+    if is_new and isinstance(database, Path):
         require_own_log(database)
         with work_folder(database.parent) as folder:
             async with turns.opened(folder / database.name) as engine:
                 loaded = await engine.write(load)
             _put_in_place(folder / database.name, database)
-    elif len(steps) <= STEPS_MAX and served_at(database) is None:
+    elif len(steps) <= STEPS_MAX and not _is_served(database):
         async with turns.opened(database) as engine:
             loaded = await engine.write(load)
     if loaded is None:
         return await turns.load_in_turns(database, find_project, data_set, steps, progress, is_new=is_new)
     return loaded
+
+
+def _is_served(database: Location) -> bool:
+    """Return whether a server may be running, which would wait for the writer's lock."""
+    return isinstance(database, str) or served_at(database) is not None
 
 
 def _load(

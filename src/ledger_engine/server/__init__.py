@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ledger_engine.core import logs
-from ledger_engine.core.settings import ServeSettings
+from ledger_engine.core.settings import Location, ServeSettings
 from ledger_engine.database.lock import ServingLock
 from ledger_engine.server import ledger
 from ledger_engine.server.listening import configure, listen, url_of
@@ -49,19 +49,21 @@ def run(
     """
     settings.check()
     logs.configure(settings.log_format, settings.log_level)
-    with ledger.database_file(settings) as database:
-        lock = ServingLock(database)
+    with ledger.location(settings) as database:
+        # Of a file one process is the server; of a PostgreSQL database any number may be.
+        lock = ServingLock(database) if isinstance(database, Path) else None
         try:
             with asyncio.Runner(loop_factory=loop_factory()) as runner:
                 runner.run(_serve(settings, database, lock, announce, report))
         finally:
-            lock.release()
+            if lock is not None:
+                lock.release()
 
 
 async def _serve(
     settings: ServeSettings,
-    database: Path,
-    lock: ServingLock,
+    database: Location,
+    lock: ServingLock | None,
     announce: Callable[[Ready], None],
     report: Callable[[float], None],
 ) -> None:
@@ -81,12 +83,13 @@ async def _serve(
     ):
 
         def note_ready() -> None:
-            lock.note_url(url)
+            if lock is not None:
+                lock.note_url(url)
             announce(Ready(url, key, engine.notice, metrics_url))
             if demo is not None:
                 demo.start(url, settings.certfile)
 
-        if settings.workers > 1:
+        if settings.workers > 1 and isinstance(database, Path):
             workers = Workers(settings, database, engine, meter)
             await workers.serve(listener, stop, note_ready)
         else:

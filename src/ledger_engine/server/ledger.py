@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ledger_engine.access import api_keys, projects
 from ledger_engine.core.clock import Clock, SystemClock
 from ledger_engine.core.errors import Conflict
-from ledger_engine.core.settings import BadSettings, ServeSettings, make_folder
+from ledger_engine.core.settings import BadSettings, Location, ServeSettings, make_folder
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit, books
 from ledger_engine.database.engine import Engine, open_engine
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def database_file(settings: ServeSettings) -> Iterator[Path]:
-    """Yield the file to serve; for a demo, a file in a private folder that is removed at the end."""
+def location(settings: ServeSettings) -> Iterator[Location]:
+    """Yield what to serve; for a demo, a file in a private folder that is removed at the end."""
     if settings.database is not None:
         make_folder(settings.database)
         yield settings.database
@@ -44,12 +44,13 @@ def database_file(settings: ServeSettings) -> Iterator[Path]:
 
 
 @contextlib.asynccontextmanager
-async def opened(settings: ServeSettings, database: Path) -> AsyncIterator[Engine]:
+async def opened(settings: ServeSettings, database: Location) -> AsyncIterator[Engine]:
     """Yield the engine of the process that serves the file."""
     engine = open_engine(database, clock=_clock(settings, database), serving=True)
     try:
-        # Only one process serves the file, so the servers of all stored session keys have ended.
-        await engine.write(api_keys.revoke_sessions)
+        if isinstance(database, Path):
+            # Only one process serves a file, so the servers of all stored session keys have ended.
+            await engine.write(api_keys.revoke_sessions)
         yield engine
     finally:
         await engine.close()
@@ -118,7 +119,7 @@ async def background(
 
 @contextlib.asynccontextmanager
 async def metrics(
-    engine: Engine, settings: ServeSettings, database: Path
+    engine: Engine, settings: ServeSettings, database: Location
 ) -> AsyncIterator[tuple[Metrics | None, str | None]]:
     """Yield what counts the requests, and the URL of the metrics; both are None without --metrics."""
     if settings.metrics is None:
@@ -136,17 +137,17 @@ async def metrics(
         await listener.close()
 
 
-def test_helpers(engine: Engine, settings: ServeSettings, database: Path) -> Helpers | None:
+def test_helpers(engine: Engine, settings: ServeSettings, database: Location) -> Helpers | None:
     """Return the test helpers of a server that has them."""
-    if not settings.test_helpers:
+    if not settings.test_helpers or isinstance(database, str):
         return None
     from ledger_engine.test_helpers.helpers import Helpers
 
     return Helpers.offer(engine, engine.clock, database)
 
 
-def _clock(settings: ServeSettings, database: Path) -> Clock:
-    if not settings.test_helpers:
+def _clock(settings: ServeSettings, database: Location) -> Clock:
+    if not settings.test_helpers or isinstance(database, str):
         return SystemClock()
     from ledger_engine.test_helpers import kept_clock
 

@@ -65,7 +65,7 @@ SELECT project AS id, livemode, currency, sum(balance) AS total FROM (
     SELECT project, livemode, currency, balance FROM settlements
     UNION ALL
     SELECT project, livemode, currency, balance FROM accounts
-) GROUP BY project, livemode, currency HAVING total <> 0""",
+) GROUP BY project, livemode, currency HAVING sum(balance) <> 0""",
     ),
     Check(scan.MIRRORED, "the sides of transfer {id} do not mirror each other."),
     Check(scan.DESTINED, "transaction {id} has no destination that fits its account {account}."),
@@ -76,7 +76,7 @@ SELECT project AS id, livemode, currency, sum(balance) AS total FROM (
 SELECT r.id, r.reverses FROM transactions AS r
     LEFT JOIN transactions AS o ON o.book = r.book AND o.id = r.reverses
 WHERE r.reverses IS NOT NULL AND (o.id IS NULL OR o.id >= r.id OR o.account <> r.account
-    OR o.amount <> r.amount OR o.type = r.type OR o.destination IS NOT r.destination
+    OR o.amount <> r.amount OR o.type = r.type OR coalesce(o.destination, '') <> coalesce(r.destination, '')
     OR (r.transfer IS NOT NULL AND NOT EXISTS (
         SELECT 1 FROM transactions AS s WHERE s.transfer = r.transfer AND s.id <> r.id
             AND s.reverses IS NOT NULL)))""",
@@ -124,9 +124,13 @@ WHERE e.id IS NULL""",
         "invoice {id} has the number {number}; the next number without a gap is {due}.",
         """
 SELECT id, number, due FROM (
-    SELECT id, number, 'INV-' || printf('%06d', row_number() OVER (
-        PARTITION BY project, livemode ORDER BY CAST(substr(number, 5) AS INTEGER))) AS due
-    FROM invoices WHERE number IS NOT NULL
+    SELECT id, number, 'INV-' || CASE WHEN position < 1000000
+        THEN substr(CAST(1000000 + position AS TEXT), 2) ELSE CAST(position AS TEXT) END AS due
+    FROM (
+        SELECT id, number, row_number() OVER (
+            PARTITION BY project, livemode ORDER BY CAST(substr(number, 5) AS BIGINT)) AS position
+        FROM invoices WHERE number IS NOT NULL
+    )
 ) WHERE number <> due""",
     ),
     Check(
@@ -205,7 +209,7 @@ def miscounted(unit: Unit, counted: Mapping[int, int]) -> Found | None:
     """Return the first project and mode whose counters are wrong; `counted` has its transactions by book."""
     rows = unit.execute(
         """
-SELECT b.book, project AS id, livemode, sum(objects) AS objects_off, sum(numbers) AS numbers_off
+SELECT min(b.book) AS book, project AS id, livemode, sum(objects) AS objects_off, sum(numbers) AS numbers_off
 FROM (
     SELECT project, livemode, stored_objects AS objects, invoice_numbers AS numbers FROM counters
     UNION ALL

@@ -26,6 +26,7 @@ from prometheus_client.registry import Collector
 
 from ledger_engine import __version__
 from ledger_engine.core.errors import LedgerError
+from ledger_engine.core.settings import Location
 from ledger_engine.database.engine import Engine
 from ledger_engine.events.webhooks import backlog
 
@@ -40,7 +41,7 @@ _WORKS = (1, 2, 4, 8, 16, 32, 64, 128)
 class Metrics:
     """Counts requests and commits, and serves the counts. Make it in the event loop of the server."""
 
-    def __init__(self, engine: Engine, database: Path) -> None:
+    def __init__(self, engine: Engine, database: Location) -> None:
         self._registry = registry = CollectorRegistry()
         self._requests = Histogram(
             "ledger_http_request_duration_seconds",
@@ -130,16 +131,17 @@ class Listener:
 class _OfLedger(Collector):
     """What is read from the files and the ledger for each scrape, in the listener's thread."""
 
-    def __init__(self, engine: Engine, database: Path, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, engine: Engine, database: Location, loop: asyncio.AbstractEventLoop) -> None:
         self._engine = engine
         self._database = database
         self._loop = loop
 
     def collect(self) -> Iterator[Metric]:
         """Return the values; those of webhooks are missing while the storage is lost."""
-        yield _gauge("ledger_database_bytes", "Size of the database file.", _size(self._database))
-        log = self._database.with_name(self._database.name + "-wal")
-        yield _gauge("ledger_wal_bytes", "Size of the database's write-ahead log.", _size(log))
+        if isinstance(self._database, Path):  # PostgreSQL's own metrics have its sizes
+            yield _gauge("ledger_database_bytes", "Size of the database file.", _size(self._database))
+            log = self._database.with_name(self._database.name + "-wal")
+            yield _gauge("ledger_wal_bytes", "Size of the database's write-ahead log.", _size(log))
         found = self._backlog()
         yield _gauge("ledger_storage_up", "1 while the ledger can be read.", found is not None)
         if found is not None:

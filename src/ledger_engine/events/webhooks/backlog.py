@@ -33,9 +33,10 @@ def measure(unit: Unit) -> Backlog:
         kinds = sorted(each.kinds or ())
         parameters: dict[str, Value] = {f"kind{position}": kind for position, kind in enumerate(kinds)}
         names = ", ".join(f":{name}" for name in parameters)
-        wanted = "1" if each.kinds is None else f"type IN ({names})"
+        wanted = "1 = 1" if each.kinds is None else f"type IN ({names})"
         row = unit.first(
-            f"SELECT sum({wanted}) AS events, min(CASE WHEN {wanted} THEN created END) AS oldest FROM"
+            f"SELECT sum(CASE WHEN {wanted} THEN 1 ELSE 0 END) AS events,"
+            f" min(CASE WHEN {wanted} THEN created END) AS oldest FROM"
             f" (SELECT type, created FROM events WHERE {OF_BOOK} AND id > :cursor ORDER BY id LIMIT :most)"
             " AS following",
             parameters

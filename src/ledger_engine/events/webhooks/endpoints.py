@@ -241,7 +241,7 @@ def note_outcomes(unit: Unit, id: str, now: int, *, any_succeeded: bool, gone: b
     A 410 disables it at once; so does a failure when nothing has succeeded in the five days before.
     """
     row = unit.first(
-        "UPDATE webhook_endpoints SET failing_since = CASE WHEN :succeeded THEN NULL"
+        "UPDATE webhook_endpoints SET failing_since = CASE WHEN :succeeded = 1 THEN NULL"
         " ELSE COALESCE(failing_since, :now) END WHERE id = :id AND status = 'enabled'"
         " RETURNING failing_since",
         {"id": id, "now": now, "succeeded": any_succeeded},

@@ -1,0 +1,49 @@
+"""The ledger on PostgreSQL: the second implementation of the database interface, behind the same rooms.
+
+From the network up: `connection.py` sends statements and takes their results, with `rendering.py`,
+`values.py` and `errors.py`; `schema.py` makes the tables; `locks.py` has one server at a time write a book;
+`unit.py` is what a work sees; `committer.py` commits a group of works, `readers.py` runs those that read,
+`notifications.py` tells servers of each other's commits, and `database.py` puts it together. psycopg is an
+extra of the package.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from ledger_engine.core.clock import Clock
+from ledger_engine.core.errors import StorageUnavailable
+
+if TYPE_CHECKING:
+    from ledger_engine.database.postgres.database import PostgresDatabase
+    from ledger_engine.database.snapshot import Snapshot
+
+MISSING = (
+    "PostgreSQL needs psycopg, which is not installed: `pip install 'ledger-engine[postgres]'` installs it"
+)
+
+
+def open_database(url: str, clock: Clock, *, serving: bool) -> PostgresDatabase:
+    """Open the database at this address as `database.open_database` does.
+
+    Raises StorageUnavailable when psycopg is missing, and when the database cannot be used.
+    """
+    _require_driver()
+    from ledger_engine.database.postgres import database
+
+    return database.open_database(url, clock, serving=serving)
+
+
+def open_snapshot(url: str, threads: int) -> AbstractContextManager[Snapshot]:
+    """Open the database for threads that see one state of it. Raises StorageUnavailable."""
+    _require_driver()
+    from ledger_engine.database.postgres import snapshot
+
+    return snapshot.open_snapshot(url, threads)
+
+
+def _require_driver() -> None:
+    if importlib.util.find_spec("psycopg") is None:
+        raise StorageUnavailable(MISSING)

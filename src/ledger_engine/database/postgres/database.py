@@ -1,0 +1,189 @@
+"""The PostgreSQL database: one thread that writes in groups, and a few that read.
+
+As on SQLite, all waiting works are run in one transaction and answered after the commit. Other servers may
+write too: of each book one at a time (`locks`), and what they commit is told to the listeners here
+(`notifications`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+import threading
+from functools import partial
+
+from ledger_engine.core.clock import Clock
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.ids import IdSource, moment_of
+from ledger_engine.core.measuring import CommitObserver
+from ledger_engine.database import Unit, kept_time
+from ledger_engine.database.jobs import Job, call_soon
+from ledger_engine.database.postgres import schema
+from ledger_engine.database.postgres.committer import Committer, Counts, OutcomeUnknown
+from ledger_engine.database.postgres.connection import Connection
+from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, public_error, reason_of
+from ledger_engine.database.postgres.locks import Locks
+from ledger_engine.database.postgres.notifications import Follower, Notifier
+from ledger_engine.database.postgres.readers import Readers
+from ledger_engine.database.postgres.rendering import rendered
+from ledger_engine.database.postgres.unit import Numeric
+from ledger_engine.database.threaded import SILENT, ThreadedDatabase
+
+OLDEST = 160_000  # PostgreSQL 16
+ANSWER_S = 10  # a work of the server that takes longer fails
+CHECK_S = 3  # a check that takes longer fails
+CLOSE_S = 20  # the time for the readers, and then for the writer, to finish
+_STATEMENT_S = 8
+_LOCK_S = 6
+_IDLE_S = 5  # a server that stops within a transaction loses it, and with it the locks of its books
+
+
+class PostgresDatabase(ThreadedDatabase):
+    """One database of PostgreSQL. Open with `open_database`."""
+
+    _readers: Readers
+
+    def __init__(self, url: str, clock: Clock, *, serving: bool, plain: bool = False) -> None:
+        super().__init__(ANSWER_S if serving else math.inf)
+        self._url = url
+        self._clock = clock
+        self._limited = serving
+        self._lost = False
+        self._numeric: Numeric = {}
+        self.ids = IdSource()
+        server = secrets.randbits(62) + 1
+        connection = self._connect()
+        try:
+            advisory = not plain and _has(connection, "pg_advisory_lock_shared")
+            can_notify = not plain and _has(connection, "pg_notify")
+            _require_version(connection)
+            schema.apply(connection, clock.now(), advisory_locks=advisory)
+            self._follow_clocks(connection)
+        finally:
+            connection.close()
+        notifier = Notifier(server, can_notify)
+        self._committer = Committer(
+            clock, self.ids, Locks(server, advisory), notifier, self._connect, self._numeric
+        )
+        self._readers = Readers(self._connect, clock, self.ids, self._numeric)
+        self._follower = Follower(notifier, self._connect, self._announce) if serving else None
+        self._thread = threading.Thread(target=self._write_until_closed, name="ledger-writer", daemon=True)
+        self._thread.start()
+        self._readers.start()
+        if self._follower is not None:
+            self._follower.start()
+
+    @property
+    def counts(self) -> Counts:
+        """How many groups were written, and how many were tried again."""
+        return self._committer.counts
+
+    async def check(self) -> None:
+        if self._age() > CHECK_S:
+            raise StorageUnavailable(SILENT)
+        try:
+            async with asyncio.timeout(CHECK_S):
+                await self.read(_probe)
+                if self._lost:
+                    # Without this write a server without other writes, because it is down, would stay down.
+                    await self.write(kept_time.reach)
+        except TimeoutError:
+            raise StorageUnavailable(SILENT) from None
+
+    def observe_commits(self, observer: CommitObserver) -> None:
+        self._committer.observer = observer
+
+    async def close(self) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        self._flush()
+        await asyncio.to_thread(self._readers.stop, CLOSE_S)
+        self._writes.put(None)
+        await asyncio.to_thread(self._thread.join, CLOSE_S)
+        if self._follower is not None:
+            await asyncio.to_thread(self._follower.stop, CLOSE_S)
+
+    def _connect(self) -> Connection:
+        settings = ["SET client_encoding TO 'UTF8'", "SET application_name TO 'ledger-engine'"]
+        if self._limited:
+            settings += [
+                f"SET statement_timeout TO {_STATEMENT_S * 1000}",
+                f"SET lock_timeout TO {_LOCK_S * 1000}",
+                f"SET idle_in_transaction_session_timeout TO {_IDLE_S * 1000}",
+            ]
+        return Connection(self._url, self._answer_s, settings)
+
+    def _follow_clocks(self, connection: Connection) -> None:
+        """Go on after everything that was written: what has expired must not be valid again."""
+        (newest,) = connection.rows(rendered(kept_time.NEWEST_EVENT), {})
+        if newest["id"] is not None:
+            self._clock.advance_past(moment_of(newest["id"]))
+        (kept,) = connection.rows(
+            rendered("SELECT greatest(reached, (SELECT max(moment) FROM heads)) AS moment FROM kept_time"), {}
+        )
+        self._clock.advance_past(kept["moment"])
+
+    def _announce(self, topics: frozenset[str]) -> None:
+        """Tell the listeners what other servers announced, in the event loops they are in."""
+        for loop in list(self._loops):
+            call_soon(loop, partial(self._tell, topics))
+
+    def _tell(self, topics: frozenset[str]) -> None:
+        for listener in self._listeners:
+            listener(topics)
+
+    # The writer's thread
+
+    def _write_until_closed(self) -> None:
+        while (group := self._writes.get()) is not None:
+            topics: set[str] = set()
+            try:
+                topics = self._committer.commit(group)
+                self._lost = False
+            except Exception as error:  # of any kind: without this thread nothing would ever be written
+                self._lost = True
+                self._give_up(group, error)
+            self._settle(group, frozenset(topics))
+        self._committer.close()
+
+    def _give_up(self, group: list[Job], error: Exception) -> None:
+        failed = public_error(error)
+        if isinstance(error, OutcomeUnknown):
+            failed = StorageUnavailable(reason_of(error), unknown=True)
+        elif not isinstance(failed, StorageUnavailable):
+            failed = StorageUnavailable(reason_of(error))
+        for job in group:
+            job.answer, job.error = None, failed
+
+
+def open_database(url: str, clock: Clock, *, serving: bool, plain: bool = False) -> PostgresDatabase:
+    """Open the database at this address, making or migrating the tables as needed.
+
+    `serving` is for a server, whose works have a time limit. With `plain` nothing is used that only
+    PostgreSQL has: rows in place of advisory locks, polling in place of LISTEN. Raises StorageUnavailable.
+    """
+    try:
+        return PostgresDatabase(url, clock, serving=serving, plain=plain)
+    except (ConnectionLost, DatabaseFailed) as error:
+        raise StorageUnavailable(reason_of(error)) from error
+
+
+def _probe(unit: Unit) -> None:
+    unit.execute("SELECT 1 AS one")
+
+
+def _has(connection: Connection, function: str) -> bool:
+    """Return whether the database has a function."""
+    sql = rendered("SELECT count(*) AS found FROM pg_proc WHERE proname = :name")
+    return bool(connection.rows(sql, {"name": function})[0]["found"])
+
+
+def _require_version(connection: Connection) -> None:
+    """Raise StorageUnavailable for a PostgreSQL that is too old."""
+    (row,) = connection.rows(rendered("SHOW server_version_num"), {})
+    if int(row[0]) < OLDEST:
+        raise StorageUnavailable(
+            f"it is PostgreSQL {int(row[0]) // 10_000}, and the ledger needs 16 or newer"
+        )

@@ -1,0 +1,67 @@
+"""What can go wrong with PostgreSQL, and what callers are told of it."""
+
+from __future__ import annotations
+
+from psycopg import pq
+from psycopg.pq.abc import PGresult
+
+from ledger_engine.core.errors import StorageUnavailable
+
+_SERIALIZATION, _DEADLOCK = "40001", "40P01"
+_LOCK_NOT_AVAILABLE, _CANCELED = "55P03", "57014"
+# Classes of errors that say that the storage cannot be used, and not that a statement is wrong: connections,
+# resources (a full disk, too many connections), an operator's intervention, the system's and internal errors.
+_OF_STORAGE = ("08", "53", "57", "58", "F0", "XX", "25P03", "25P04", "25006", "55P03", "28", "3D", "42501")
+_ENDS_CONNECTION = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "08")
+
+
+class ConnectionLost(Exception):
+    """The connection has ended, or was closed because it did not answer."""
+
+
+class DatabaseFailed(Exception):
+    """A statement failed. `state` is PostgreSQL's code, such as 40001."""
+
+    def __init__(self, state: str, message: str) -> None:
+        super().__init__(message)
+        self.state = state
+
+    @property
+    def fatal(self) -> bool:
+        """Whether the server ends the connection with this error."""
+        return self.state.startswith(_ENDS_CONNECTION)
+
+    @property
+    def passing(self) -> bool:
+        """Whether the same transaction may succeed when it is run again."""
+        return self.state in (_SERIALIZATION, _DEADLOCK)
+
+
+def failure(result: PGresult) -> DatabaseFailed:
+    """Return the error of a result."""
+    state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+    message = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace")
+    return DatabaseFailed(state, message or result.get_error_message().strip())
+
+
+def public_error(error: BaseException) -> BaseException:
+    """Return the error for the caller: StorageUnavailable when the storage failed, else the same error."""
+    if isinstance(error, ConnectionLost):
+        return StorageUnavailable(reason_of(error))
+    if isinstance(error, DatabaseFailed) and (error.passing or error.state.startswith(_OF_STORAGE)):
+        return StorageUnavailable(reason_of(error))
+    if isinstance(error, StopIteration):  # which a future does not accept
+        return RuntimeError(repr(error))
+    return error
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the error in words, for the middle of a sentence."""
+    if isinstance(error, DatabaseFailed):
+        if error.state == _LOCK_NOT_AVAILABLE:
+            return "another server has held the lock of this book for too long"
+        if error.state == _CANCELED:
+            return "it does not answer"
+        if error.passing:
+            return "other servers kept changing the same rows"
+    return (str(error) or type(error).__name__).rstrip(".")

@@ -1,0 +1,57 @@
+"""Several threads that read one snapshot of the database, each on a connection of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+
+from ledger_engine.core.clock import SystemClock
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.ids import IdSource
+from ledger_engine.database.postgres import schema
+from ledger_engine.database.postgres.connection import Connection
+from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, reason_of
+from ledger_engine.database.postgres.rendering import rendered
+from ledger_engine.database.postgres.unit import PostgresUnit
+from ledger_engine.database.snapshot import Snapshot
+
+_BEGIN = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+_EXPORT = rendered("SELECT pg_export_snapshot() AS name")
+
+
+@contextmanager
+def open_snapshot(url: str, threads: int) -> Iterator[Snapshot]:
+    """Open the database for this many threads that all see the same state of it, without changing it.
+
+    Raises StorageUnavailable.
+    """
+    try:
+        with ExitStack() as stack:
+            connections = [stack.enter_context(closing(Connection(url, math.inf))) for _ in range(threads)]
+            if not schema.is_up_to_date(connections[0]):
+                raise StorageUnavailable(schema.OLDER)
+            name = _begin(connections[0], None)
+            for connection in connections[1:]:
+                _begin(connection, name)
+
+            def interrupt() -> None:
+                for connection in connections:
+                    connection.interrupt()
+
+            units = [PostgresUnit(connection, SystemClock(), IdSource(), {}) for connection in connections]
+            snapshot = Snapshot(units, interrupt)
+            stack.callback(snapshot.close)
+            yield snapshot
+    except (ConnectionLost, DatabaseFailed) as error:
+        raise StorageUnavailable(reason_of(error)) from error
+
+
+def _begin(connection: Connection, snapshot: str | None) -> str:
+    """Begin on this snapshot, or on a new one; return its name."""
+    connection.send(_BEGIN)
+    if snapshot is None:
+        return str(connection.rows(_EXPORT, {})[0]["name"])
+    connection.send(rendered(f"SET TRANSACTION SNAPSHOT '{snapshot}'"))
+    connection.settle()
+    return snapshot
