@@ -32,7 +32,8 @@ gc.disable()
 # What `--quick` leaves out; hypothesis marks its tests itself.
 NOT_QUICK = "not (process or browser or dashboard or hypothesis or slow)"
 # Folders in which every test has one of these marks: reading them would take a quarter of the collecting.
-NEVER_QUICK = {Path(__file__).parent / each for each in ("browser", "contract", "dist", "faults")}
+# The tests of the house are those of `make check`.
+NEVER_QUICK = {Path(__file__).parent / each for each in ("browser", "contract", "dist", "faults", "house")}
 NEVER_QUICK.add(Path(__file__).parent / "ledger_tui" / "screens")
 
 

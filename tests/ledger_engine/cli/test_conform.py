@@ -19,6 +19,7 @@ def server() -> Iterator[ContractServer]:
         yield running
 
 
+@pytest.mark.slow
 def test_a_server_that_breaks_rules_is_told_each_with_request_and_answer(
     server: ContractServer, command: Command, run_json: Callable[..., Any], tmp_path: Path
 ) -> None:

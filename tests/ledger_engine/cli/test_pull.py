@@ -23,6 +23,7 @@ def server() -> Iterator[ContractServer]:
         yield running
 
 
+@pytest.mark.slow
 def test_pull_copies_and_verify_says_of_what(
     server: ContractServer, command: Command, run_json: RunJson
 ) -> None:
@@ -36,6 +37,7 @@ def test_pull_copies_and_verify_says_of_what(
     assert "nothing new" in command("pull", server.url + "/v1/", "--key", KEY).stdout
 
 
+@pytest.mark.slow
 def test_a_copy_refuses_what_would_change_it(server: ContractServer, command: Command) -> None:
     command("pull", server.url, "--key", KEY)
     assert "a copy of" in command("seed", "roastery", status=1).stderr
@@ -43,6 +45,7 @@ def test_a_copy_refuses_what_would_change_it(server: ContractServer, command: Co
     assert "a copy of" in command(*words, stdin="correct horse\n", status=1).stderr
 
 
+@pytest.mark.slow
 def test_a_writable_copy_is_an_own_ledger(
     server: ContractServer, command: Command, run_json: RunJson
 ) -> None:

@@ -131,6 +131,7 @@ def test_endpoints_are_listed_without_their_secrets(
     assert one["secret"] not in done.output
 
 
+@pytest.mark.slow
 def test_an_endpoint_is_rolled_disabled_enabled_deleted_and_restored(
     command: Command, run_json: RunJson, project: str
 ) -> None:

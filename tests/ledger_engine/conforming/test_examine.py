@@ -52,6 +52,7 @@ def results(verdicts: dict[str, Verdict], result: str) -> set[str]:
     return {rule for rule, verdict in verdicts.items() if verdict.result == result}
 
 
+@pytest.mark.slow
 async def test_our_server_breaks_no_rule_and_most_are_seen(examined: Examine) -> None:
     verdicts = await examined()
     assert {rule: verdicts[rule].fault for rule in results(verdicts, "failed")} == {}
@@ -88,6 +89,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("odd", ODD, ids=str)
+@pytest.mark.slow
 async def test_no_answer_however_odd_ends_the_examination(examined: Examine, odd: Any) -> None:
     def breakage(reply: Reply) -> None:
         reply.data = odd
@@ -110,6 +112,7 @@ async def test_read_only_makes_nothing(examined: Examine, engine: Engine) -> Non
         assert await engine.read(lambda unit, table=table: unit.execute(f"SELECT 1 FROM {table}")) == []
 
 
+@pytest.mark.slow
 async def test_the_report_as_junit_has_a_case_for_each_rule(examined: Examine) -> None:
     verdicts = await examined(BROKEN["float money"][1])
     suite = ElementTree.fromstring(junit([*verdicts.values()], "http://ledger.test"))

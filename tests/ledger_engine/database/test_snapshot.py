@@ -24,6 +24,7 @@ def ledger(tmp_path: Path) -> Path:
     return put_empty_ledger(tmp_path / "ledger.db")
 
 
+@pytest.mark.slow
 def test_all_threads_see_one_state_beside_a_writer(ledger: Path) -> None:
     written, ended = threading.Event(), threading.Event()
 

@@ -286,6 +286,7 @@ async def refused(
     }
 
 
+@pytest.mark.slow
 async def test_a_credential_that_does_not_count_is_401_everywhere(
     client: httpx.AsyncClient, engine: Engine, make_key: Any, refused: dict[str, tuple[str | None, str]]
 ) -> None:
@@ -363,6 +364,7 @@ async def everything(engine: Engine) -> dict[str, list[tuple[Any, ...]]]:
     return await engine.read(read)
 
 
+@pytest.mark.slow
 async def test_an_id_of_elsewhere_in_a_path_is_as_one_that_is_not_there(
     client: httpx.AsyncClient, engine: Engine, make_key: Any, stranger: str
 ) -> None:

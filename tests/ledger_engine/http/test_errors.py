@@ -138,6 +138,7 @@ def test_every_kind_of_error_has_a_status() -> None:
     assert {kind for kind, status in statuses.items() if status == 500} == {LedgerError}
 
 
+@pytest.mark.slow
 def test_no_code_is_raised_that_the_decisions_do_not_have() -> None:
     found: dict[str, set[str]] = {kind: set() for kind in CODES}
     for file in (Path(__file__).parents[3] / "src" / "ledger_engine").rglob("*.py"):

@@ -94,6 +94,7 @@ async def test_a_pull_that_was_interrupted_ten_times_ends_equal_to_the_source(
     await assert_equal(copied, app, await make_key())
 
 
+@pytest.mark.slow
 async def test_each_turn_of_applying_can_be_the_last_before_an_interruption(
     fill: Fill,
     pull_copy: Pull,
@@ -123,6 +124,7 @@ async def test_each_turn_of_applying_can_be_the_last_before_an_interruption(
     await assert_equal(copied, app, await make_key())
 
 
+@pytest.mark.slow
 async def test_a_later_pull_brings_what_is_new_and_what_has_changed(
     fill: Fill,
     pull_copy: Pull,
@@ -258,6 +260,7 @@ async def test_a_source_whose_balances_do_not_add_up_is_refused(
         await pull_copy()
 
 
+@pytest.mark.slow
 async def test_a_server_with_the_contracts_endpoints_alone_is_copied(copied: Copied) -> None:
     with ContractServer() as server:
         accounts_there = [server.add_account(f"Account {number}") for number in range(3)]

@@ -154,6 +154,7 @@ async def test_a_load_that_was_cut_off_goes_on_the_next_day(
     await whole.close()
 
 
+@pytest.mark.slow
 async def test_a_project_that_was_used_meanwhile_takes_no_more_of_it(
     engine: Engine,
     clock: ManualClock,

@@ -72,6 +72,7 @@ def in_turns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
+@pytest.mark.slow
 async def test_it_is_one_commit_with_the_history_that_turns_make(
     engine: Engine, load: Load, history: DataSet, in_turns: list[int], tmp_path: Path
 ) -> None:
@@ -138,6 +139,7 @@ async def test_a_large_data_set_is_loaded_in_turns(
     assert in_turns == [1]
 
 
+@pytest.mark.slow
 async def test_what_was_begun_in_turns_goes_on_in_turns(
     engine: Engine,
     project: Project,

@@ -26,6 +26,7 @@ def ms(text: str) -> float:
     return datetime.fromisoformat(text).timestamp() * 1000
 
 
+@pytest.mark.slow
 def test_a_clock_goes_on_after_a_restart_as_it_was_left(tmp_path: Path) -> None:
     database = tmp_path / "ledger.db"
     with HelpedServer(database) as server:

@@ -141,6 +141,7 @@ def test_only_owners_of_test_keys_find_the_helpers(
         assert told(ours) == (404, unknown.text.replace("/v1/nothing", ROOT))
 
 
+@pytest.mark.slow
 def test_a_move_takes_no_longer_for_the_projects_of_other_tests(server: HelpedServer, own: Owned) -> None:
     for number in range(100):
         own.made("/v1/projects", name=f"Other {number}")

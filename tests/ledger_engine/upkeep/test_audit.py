@@ -71,6 +71,7 @@ def complaint(path: Path) -> str:
     return "" if fault is None else fault.message
 
 
+@pytest.mark.slow
 def test_the_value_that_is_out_of_range_is_the_one_named(ledger: Path) -> None:
     for column, value in (("balance_after", -(10**17)), ("amount", 10**17)):
         spoil(

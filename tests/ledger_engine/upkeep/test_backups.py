@@ -99,6 +99,7 @@ def test_a_backup_is_one_private_file_that_verifies(ledger: Path, tmp_path: Path
     assert read_copy(target, audit.verify) == report
 
 
+@pytest.mark.slow
 def test_a_backup_under_load_is_whole_and_the_load_goes_on(ledger: Path, tmp_path: Path, soak: int) -> None:
     with load_on(ledger):
         for round in range(2 * soak):
@@ -345,6 +346,7 @@ def test_a_log_is_recovered_over_the_backup_it_goes_on_from(ledger: Path, tmp_pa
     assert "backup" in recovered.doubt
 
 
+@pytest.mark.slow
 def test_what_cannot_be_recovered_is_refused_and_nothing_is_made(ledger: Path, tmp_path: Path) -> None:
     with pytest.raises(Conflict, match="nothing that could be recovered"):
         backups.recover(ledger, tmp_path / "new.db")

@@ -306,6 +306,7 @@ async def test_each_refusal_is_an_error_of_its_own(look_up: Any) -> None:
     assert (first.code, first.message) == (second.code, second.message)
 
 
+@pytest.mark.slow
 async def test_a_flood_of_unknown_values_does_not_push_out_the_good_ones(
     look_up: Any, counted: CountedEngine, key: tuple[str, str]
 ) -> None:

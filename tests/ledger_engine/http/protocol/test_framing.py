@@ -55,6 +55,7 @@ def test_a_body_is_the_same_in_whatever_pieces_it_comes(seed: int) -> None:
         assert read(Sized(50), pieces_of(b"hello", chance)) == (b"hello", None)
 
 
+@pytest.mark.slow
 def test_wrong_chunks_are_read_as_h11_reads_them_or_refused(seed: int, soak: int) -> None:
     chance = random.Random(seed)
     taken = 0

@@ -475,6 +475,7 @@ async def test_a_head_request_takes_no_place_among_the_listeners(
     assert Followers.of(engine).count == 0
 
 
+@pytest.mark.slow
 async def test_a_listener_that_reads_nothing_costs_little_and_harms_nobody(
     served: Served, engine: Engine, tenant: Tenant, make_key: MakeKey
 ) -> None:

@@ -33,6 +33,7 @@ async def test_a_server_without_them_answers_as_to_any_unknown_path(app: Quart, 
     assert not [path for path in paths if path.startswith(ROOT)]
 
 
+@pytest.mark.slow
 def test_each_helper_answers_as_the_document_says(server: HelpedServer, own: Owned) -> None:
     documented = Documented(server.client().get("/openapi.json").json())
     own.api.event_hooks = {"response": [documented.check]}
