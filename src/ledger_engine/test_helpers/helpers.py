@@ -67,8 +67,7 @@ class Helpers:
     def begin(self, background: Background, timekeeper: Timekeeper) -> None:
         """Take what runs beside the requests, to pause it while the ledger is replaced."""
         self._background = background
-        # Whoever moves the clock waits for it, and there is a project for each test.
-        self._retention = Retention(self._engine, timekeeper.now, between_s=0)
+        self._retention = Retention(self._engine, timekeeper.now)
 
     async def move_to(self, moment: int) -> None:
         """Move the clock forward; returns when all that was due has happened."""

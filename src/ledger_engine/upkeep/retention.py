@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from ledger_engine.access import projects
@@ -19,6 +19,7 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import first_at
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
+from ledger_engine.database.turns import take_turns
 from ledger_engine.events import outbox, request_log
 from ledger_engine.events.webhooks import deleted as deleted_endpoints
 from ledger_engine.events.webhooks import deliveries, endpoints
@@ -28,7 +29,6 @@ LOGS_KEPT_FOR = 7 * DAY
 FIRST_AFTER_S = 10.0  # starting the server comes first
 EVERY_S = 3600.0
 AT_ONCE = 200  # rows in one work, so that requests do not wait long for the writer
-BETWEEN_S = 0.02
 
 log = logging.getLogger("ledger_engine.upkeep.retention")
 
@@ -40,10 +40,9 @@ class Retention:
     have set forward for good.
     """
 
-    def __init__(self, engine: Engine, real_time: Callable[[], int], *, between_s: float = BETWEEN_S) -> None:
+    def __init__(self, engine: Engine, real_time: Callable[[], int]) -> None:
         self._engine = engine
         self._real_time = real_time
-        self._between_s = between_s  # the pause after each work
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -74,23 +73,28 @@ class Retention:
     async def _erase_users(self, before: int) -> None:
         """Erase the users whose time has expired, and their data in events, some events in each work."""
         for user in await self._engine.read(partial(users.expired, before=before)):
-            event: str | None = ""
-            while event is not None:
-                event = await self._engine.write(
-                    partial(_erase_user, user=user, before=before, after_event=event)
-                )
-                await asyncio.sleep(self._between_s)
+            await take_turns(self._turn_of_erasing(user, before))
 
     async def _forget_deleted(self, before: int) -> None:
         """Purge the webhook endpoints and apps that can no longer be restored."""
         for purge in (deleted_endpoints.purge, deleted_apps.purge):
             await self._repeat(partial(purge, before=before))
 
+    def _turn_of_erasing(self, user: str, before: int) -> Callable[[], Awaitable[int]]:
+        """Return a turn that goes on with the user's events where the one before stopped."""
+        after = ""
+
+        async def turn() -> int:
+            nonlocal after
+            last = await self._engine.write(partial(_erase_user, user=user, before=before, after_event=after))
+            after = last or after
+            return 0 if last is None else AT_ONCE
+
+        return turn
+
     async def _repeat(self, purge: Callable[..., int]) -> None:
-        purged = AT_ONCE
-        while purged == AT_ONCE:
-            purged = await self._engine.write(partial(purge, limit=AT_ONCE))
-            await asyncio.sleep(self._between_s)
+        """Purge until nothing is left."""
+        await take_turns(lambda: self._engine.write(partial(purge, limit=AT_ONCE)))
 
     async def _clean_up_every_hour(self) -> None:
         await asyncio.sleep(FIRST_AFTER_S)

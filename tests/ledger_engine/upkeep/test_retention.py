@@ -10,6 +10,7 @@ import pytest
 from ledger_engine.access.oauth import apps
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.tenant import Tenant
+from ledger_engine.database import turns
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import PageRequest
 from ledger_engine.events.webhooks import deleted, deliveries, endpoints
@@ -50,7 +51,7 @@ async def test_however_many_there_are_all_of_them_go(
     engine: Engine, tenant: Tenant, clock: ManualClock, keeper: Retention, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "AT_ONCE", 3)
-    monkeypatch.setattr(retention, "BETWEEN_S", 0)
+    monkeypatch.setattr(turns, "LEAST_REST_S", 0)
     for _ in range(10):
         await log(engine, tenant)
     clock.advance(8 * DAY)
@@ -127,7 +128,7 @@ async def test_a_user_with_many_events_is_erased_some_of_them_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(retention, "AT_ONCE", 2)
-    monkeypatch.setattr(retention, "BETWEEN_S", 0)
+    monkeypatch.setattr(turns, "LEAST_REST_S", 0)
     user = await write(users.create, ADA)
     for _ in range(3):
         await write(users.deactivate, user.id)
