@@ -34,14 +34,15 @@ def copy(source: Path, target: Path, *, durable: bool = True) -> None:
     """Copy the database `source` as it is at one moment to the new file `target`, private to its owner.
 
     Writers to the source are neither stopped nor slowed. A copy that is not `durable` may be lost with the
-    machine's power. Raises StorageUnavailable, also when the source is not a ledger.
+    machine's power. Raises StorageUnavailable, which names the file that failed or both, also when the source
+    is not a ledger.
     """
     make_private(target)
     try:
         with closing(open_to_read(source, cache_kb=_CACHE_OF_COPY_KB)) as connection:
             _copy(connection, target, durable=durable)
     except sqlite3.Error as error:
-        raise StorageUnavailable(f"{source}: {error}") from error
+        raise StorageUnavailable(f"{_at_fault(code_of(error), source, target)}: {error}") from error
 
 
 def overwrite(connection: sqlite3.Connection, source: Path) -> None:
@@ -212,6 +213,14 @@ def _copy(source: sqlite3.Connection, target: Path, *, durable: bool = True) -> 
         source.backup(new, pages=-1)
         # The copy is to be one file, with no write-ahead log beside it.
         _give_up_log(new, target)
+
+
+def _at_fault(code: int | None, source: Path, target: Path) -> str:
+    """Return what an error of copying is about, by SQLite's primary code of it."""
+    if code in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN}:  # the source is open, and is only read
+        return str(target)
+    # SQLite does not say on which side the system failed.
+    return f"{source}, copied to {target}" if code == sqlite3.SQLITE_IOERR else str(source)
 
 
 def _give_up_log(connection: sqlite3.Connection, file: Path) -> None:

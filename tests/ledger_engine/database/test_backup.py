@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import resource
+import sqlite3
+import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -53,6 +57,45 @@ def test_what_goes_wrong_in_a_file_that_is_up_to_date_is_not_put_down_to_its_age
     ledger = put_empty_ledger(tmp_path / "ledger.db")
     with pytest.raises(StorageUnavailable, match="no such table: nowhere"):
         read_copy(ledger, lambda unit: unit.execute("SELECT * FROM nowhere"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits the size of files")
+def test_a_copy_that_cannot_be_written_is_named_beside_its_source(tmp_path: Path) -> None:
+    source = put_empty_ledger(tmp_path / "ledger.db")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16_384, limits[1]))
+    try:
+        with pytest.raises(StorageUnavailable) as raised:
+            backup.copy(source, tmp_path / "copy.db")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert raised.value.reason == f"{source}, copied to {tmp_path}/copy.db: disk I/O error"
+
+
+def test_a_copy_for_which_there_is_no_room_is_named_and_not_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = put_empty_ledger(tmp_path / "ledger.db")
+
+    def connect(file: Path, **options: Any) -> sqlite3.Connection:
+        connection = sqlite3_connect(file, **options)
+        if file == tmp_path / "copy.db":
+            connection.execute("PRAGMA max_page_count=4")
+        return connection
+
+    sqlite3_connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    with pytest.raises(StorageUnavailable) as raised:
+        backup.copy(source, tmp_path / "copy.db")
+    assert raised.value.reason == f"{tmp_path}/copy.db: database or disk is full"
+
+
+def test_a_source_that_cannot_be_read_is_named_and_not_its_copy(tmp_path: Path) -> None:
+    source = put_empty_ledger(tmp_path / "ledger.db")
+    content = source.read_bytes()
+    source.write_bytes(content[: len(content) // 2])
+    with pytest.raises(StorageUnavailable, match=r"ledger\.db: "):
+        backup.copy(source, tmp_path / "copy.db")
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
