@@ -166,6 +166,13 @@ def test_a_url_may_have_8_kb(wire: Wire, target: str, size: int, status: int) ->
     assert wire.ask(wire.head("GET", "/v1/accounts")).status == 200
 
 
+@holds("sizes-url")
+def test_a_question_mark_alone_counts_as_the_rest_of_a_url_does(wire: Wire) -> None:
+    path = "/v1/accounts/".ljust(8191, "x")
+    assert wire.ask(wire.head("GET", f"{path}?")).status == 404
+    assert wire.ask(wire.head("GET", f"{path}x?")).status == 414
+
+
 @holds("sizes-url", "errors-414")
 def test_a_url_that_never_ends_is_414(wire: Wire) -> None:
     connection = wire.connect()

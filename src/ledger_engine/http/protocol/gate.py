@@ -24,7 +24,6 @@ from ledger_engine.http.errors import (
     JSON,
     HeadersTooLarge,
     InternalError,
-    UriTooLong,
     render,
     render_rate_limited,
 )
@@ -46,7 +45,6 @@ from ledger_engine.http.protocol.request_body import (
 from ledger_engine.http.protocol.request_lines import log_request
 from ledger_engine.sharing import RateLimits, Verdict
 
-URL_MAX = 8 * 1024  # bytes (docs/interface.md#request-size)
 HEADERS_MAX = 16 * 1024
 HEALTH = "/api/health"
 # Authentication endpoints have a stricter limit, counted per client address
@@ -280,9 +278,6 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes]) -> None:
     if scope["path"].startswith("//"):
         # Quart would treat it as the path with one slash, which is not the path counted here.
         raise NotFound("path", scope["path"])
-    query = scope["query_string"]
-    if len(scope["raw_path"]) + (len(query) + 1 if query else 0) > URL_MAX:
-        raise UriTooLong(f"The URL is longer than {URL_MAX} bytes.")
     if _HOST.fullmatch(headers.get(b"host", b"")) is None:
         raise InvalidRequest(
             "invalid_value", "The Host header must be a name or address, and a port.", "Host"

@@ -14,6 +14,7 @@ from ledger_engine.http.errors import HeadersTooLarge, PayloadTooLarge, Unsuppor
 
 METHODS = ["DELETE", "GET", "HEAD", "PATCH", "POST"]
 CHUNKED = -1
+URL_MAX = 8 * 1024  # bytes of path and query (docs/interface.md#request-size)
 TOKEN = rb"[-!#$%&'*+.^_`|~0-9a-zA-Z]+"
 VALUE = rb"[^\x00\n\v\f\r]*"  # with spaces and tabs around it, which are not part of it
 _DIGITS_MAX = 4300  # digits of a Content-Length: the most that Python reads
@@ -177,6 +178,9 @@ def _refusal(method: bytes, target: bytes, version: bytes) -> LedgerError | None
     if method == b"CONNECT" or not method.isupper():
         # Methods are case-sensitive (RFC 9110, 9.1); the URL map would treat `get` as `GET`.
         return UnsupportedMethod(METHODS)
-    if _path_of(target)[:1] != b"/":
+    path = _path_of(target)
+    if path[:1] != b"/":
         return InvalidRequest("invalid_value", "The request must be for a path, like /v1/accounts.")
+    if len(path) > URL_MAX:
+        return UriTooLong(f"The URL is longer than {URL_MAX} bytes.")
     return None
