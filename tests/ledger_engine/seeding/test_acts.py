@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -133,3 +134,5 @@ async def test_the_last_minutes_before_now_are_busy_and_of_no_other_day(tmp_path
         assert now - rows[0]["first"] <= most * 1000 + 86_400_000 * (now != START)
         assert shares == sorted(shares)
         assert shares[-1] == 1
+        parts = [after - before for before, after in pairwise([0.0, *shares])]
+        assert max(parts) <= 0.05, "no commit may take as long as a work may, on a slow machine either"
