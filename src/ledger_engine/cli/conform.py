@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("url", type=options.Url(server=True))
-@click.option(
-    "--key",
-    type=options.Bearer(),
-    envvar="LEDGER_API_KEY",
-    help="An API key of the server, or LEDGER_API_KEY: of the test mode, unless nothing is written.",
-)
+@options.of_server("An API key of the server: of the test mode, unless nothing is written.")
 @click.option("--read-only", is_flag=True, help="Check only what can be seen without writing.")
 @click.option(
     "--junit",
@@ -32,13 +26,11 @@ if TYPE_CHECKING:
     help="Write the report to FILE as JUnit's XML too.",
 )
 @options.as_json
-def conform(url: str, key: str | None, read_only: bool, junit: Path | None, as_json: bool) -> None:
+def conform(url: str, key: str, read_only: bool, junit: Path | None, as_json: bool) -> None:
     """Check whether the server at URL keeps the contract, rule by rule, over HTTP alone.
 
     What it needs it makes itself, in test mode. Exits with 1 when a rule failed.
     """
-    if key is None:
-        raise click.UsageError("conform needs --key or LEDGER_API_KEY.")
     if not read_only and not key.startswith("sk_test_"):
         raise click.UsageError("conform writes, so it needs a key that begins with sk_test_, or --read-only.")
     from ledger_engine.conforming import report

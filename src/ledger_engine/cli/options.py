@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from ledger_engine.core.settings import Location, default_database, is_url
 from ledger_engine.database.pages import LIMIT_DEFAULT, LIMIT_MAX
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Url(click.ParamType[str]):
@@ -75,6 +78,19 @@ def file_of(database: Location) -> Path:
             "This command works on a SQLite file; for PostgreSQL use pg_dump and pg_restore."
         )
     return database
+
+
+def of_server(key_help: str) -> Callable[[Command], Command]:
+    """Declare a server of any kind that a command talks to: its URL, and a key, which must be given."""
+    key = click.option(
+        "--key",
+        type=Bearer(),
+        envvar="LEDGER_API_KEY",
+        required=True,
+        show_envvar=True,
+        help=key_help,
+    )
+    return lambda command: click.argument("url", type=Url(server=True))(key(command))
 
 
 database = click.option(

@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("url", type=options.Url(server=True))
-@click.option(
-    "--key",
-    type=options.Bearer(),
-    envvar="LEDGER_API_KEY",
-    help="An API key of the server, or LEDGER_API_KEY. It is only read with.",
-)
+@options.of_server("An API key of the server. It is only read with.")
 @click.option(
     "--writable",
     is_flag=True,
@@ -34,13 +28,11 @@ if TYPE_CHECKING:
 )
 @options.database
 @options.as_json
-def pull(url: str, key: str | None, writable: bool, database: Location, as_json: bool) -> None:
+def pull(url: str, key: str, writable: bool, database: Location, as_json: bool) -> None:
     """Copy what the server at URL shows into a database of its own, or bring what is new.
 
     Ids, times and balances are the same. A pull that was interrupted goes on when the command is run again.
     """
-    if key is None:
-        raise click.UsageError("pull needs --key or LEDGER_API_KEY.")
     pulled = asyncio.run(_pull(url, key, writable, database))
     new = {kind: count for kind, count in pulled.applied.new.items() if count}
     for id, reason in sorted(pulled.applied.left_out.items()):
