@@ -12,10 +12,10 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import httpx
 import pytest
+import pytest_asyncio
 
 from ledger_engine.core.settings import ServeSettings
 from ledger_engine.server import ledger, worker_process, workers
@@ -27,7 +27,11 @@ from tests.faults.workers import is_running
 from tests.ledger_engine.upkeep.test_metrics import values_in
 from tests.ledger_engine.waiting import looked_until, until
 
-pytestmark = [pytest.mark.process, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
+]
 
 READ = 'ledger_http_request_duration_seconds_count{method="GET",route="/v1/accounts",status="200"}'
 
@@ -46,11 +50,10 @@ class Serving:
             return values_in((await prometheus.get(self.metrics_url)).text)
 
 
-@pytest.fixture
-async def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Serving]:
-    monkeypatch.setattr(workers, "RESTART_AFTER_S", (0,))
-    settings = ServeSettings(tmp_path / "ledger.db", port=0, workers=2, metrics=("127.0.0.1", 0))
-    database, stop, ready = tmp_path / "ledger.db", Stop(), asyncio.Event()
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def serving(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Serving]:
+    database, stop, ready = tmp_path_factory.mktemp("parent") / "ledger.db", Stop(), asyncio.Event()
+    settings = ServeSettings(database, port=0, workers=2, metrics=("127.0.0.1", 0))
     async with (
         ledger.opened(settings, database) as engine,
         ledger.credential(engine, settings) as key,
@@ -84,6 +87,7 @@ async def test_the_metrics_are_those_of_all_workers(serving: Serving) -> None:
 async def test_a_worker_that_hangs_gets_no_connections_and_is_ended_and_replaced(
     serving: Serving, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr(workers, "RESTART_AFTER_S", (0,))
     monkeypatch.setattr(worker_process, "BEAT_S", 0.1)
     monkeypatch.setattr(worker_process, "HUNG_AFTER_BEATS", 10**9)
     hung = serving.workers.pids()[1]
@@ -104,11 +108,13 @@ async def test_a_worker_that_hangs_gets_no_connections_and_is_ended_and_replaced
     os.kill(hung, signal.SIGCONT)
     await until(lambda: not is_late())
     assert serving.workers.pids()[1] == hung, "it goes on as if nothing had been"
-    monkeypatch.setattr(worker_process, "HUNG_AFTER_BEATS", 10)
+    ended = (await serving.scrape())["ledger_worker_ends_total"]
+    monkeypatch.setattr(worker_process, "HUNG_AFTER_BEATS", 20)
     os.kill(hung, signal.SIGSTOP)
     with caplog.at_level(logging.ERROR):
         await until(lambda: not is_running(hung))
         await until(lambda: serving.workers.pids().get(1, hung) != hung)
+    monkeypatch.setattr(worker_process, "HUNG_AFTER_BEATS", 10**9)  # the others may be slow
     assert "worker 1 has not answered" in caplog.text
     await use()
-    assert (await serving.scrape())["ledger_worker_ends_total"] == 1
+    assert (await serving.scrape())["ledger_worker_ends_total"] > ended
