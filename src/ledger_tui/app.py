@@ -20,7 +20,7 @@ from textual.worker import Worker, WorkerFailed, WorkerState
 
 from ledger_tui.actions import APP_KEYS
 from ledger_tui.client.api import Api
-from ledger_tui.commands import DashboardCommands
+from ledger_tui.commands import DashboardCommands, Palette
 from ledger_tui.connecting import Connecting
 from ledger_tui.crash import crash_report
 from ledger_tui.handlers import handles
@@ -157,6 +157,10 @@ class LedgerApp(App[int]):
         screen = self.screen_stack[0]
         assert isinstance(screen, Dashboard)
         return screen
+
+    def action_command_palette(self) -> None:
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Return no commands: the palette is built from the bindings instead of Textual's own list."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
 from ledger_tui.resources.registry import BY_KIND, resource_of_id
@@ -19,6 +19,14 @@ _NAMED_SCORE = 0.9  # of a match by name, below that of a typed id
 _LEAST_LOOKED_FOR = 3  # characters of a name that is not known, until the server is asked for it
 _TYPING_SECONDS = 0.3
 _NOT_OFFERED = ("move", "open", "newest", "oldest")  # useful only as keys
+
+
+class Palette(CommandPalette):
+    """Textual's palette, whose search may go on while the dashboard closes and its widgets are gone."""
+
+    async def _watch__show_busy(self) -> None:
+        if len(self.query("LoadingIndicator, CommandList")) == 2:
+            await super()._watch__show_busy()
 
 
 class DashboardCommands(Provider):

@@ -108,7 +108,8 @@ def recall(unit: Unit, tenant: Tenant) -> Past:
             if each.reverses is None and each.transfer in (None, each.id) and times[each.description] >= OFTEN
         ],
         invoices=invoices.page(unit, tenant, PageRequest(LIMIT_MAX)).items,
-        orders=orders.page(unit, tenant, PageRequest(LIMIT_MAX)).items,
+        # Not what was given away: an order for nothing would look like a mistake.
+        orders=[each for each in orders.page(unit, tenant, PageRequest(LIMIT_MAX)).items if each.total],
     )
 
 

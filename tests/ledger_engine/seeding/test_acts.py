@@ -136,3 +136,10 @@ async def test_the_last_minutes_before_now_are_busy_and_of_no_other_day(tmp_path
         assert shares[-1] == 1
         parts = [after - before for before, after in pairwise([0.0, *shares])]
         assert max(parts) <= 0.05, "no commit may take as long as a work may, on a slow machine either"
+
+
+async def test_an_order_for_nothing_is_not_repeated(loaded: Loaded) -> None:
+    free = await loaded.engine.read(lambda unit: unit.execute("SELECT id FROM orders WHERE total = 0"))
+    assert free
+    assert loaded.past.orders
+    assert all(order.total for order in loaded.past.orders)
