@@ -47,6 +47,7 @@ _PARTS = {
     "webhooks": "webhook_endpoints",
     "events": "events",
 }
+_DRAWN_WITH = {"postings": ("tile-postings", "tile-balances", "tile-events"), "done": ()}
 _LACKS = {
     "invoices": "This server has no list of invoices.",
     "webhooks": "This server shows no webhook deliveries.",
@@ -198,7 +199,10 @@ class Overview(TiledView):
             self.figures[name] = self.requests
         else:
             self.figures[name] = figure
-        self._draw()
+        self._draw_caption()
+        for tile in self.tiles:
+            if tile.id in _DRAWN_WITH.get(name, (f"tile-{name}",)):
+                tile.show_changes()
 
     def _take_balances(self, balances: Balances, accounts: list[Record]) -> None:
         self.figures["balances"] = balances

@@ -5,19 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
+from typing import NamedTuple
 
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style as RichStyle
 from textual import events
-from textual.content import Content
+from textual.geometry import Region
 from textual.message import Message
+from textual.strip import Strip
+from textual.style import Style
 from textual.widget import Widget
 
 from ledger_tui.resources.base import Cell, Link
+from ledger_tui.state.text import fit
 from ledger_tui.state.window import Record
-from ledger_tui.widgets.toned import toned, toned_line
+from ledger_tui.widgets.toned import TONE_STYLES
 
 MARGIN = 2  # cells left of each row, for the mark of the one that enter opens
 _MARK = "▸ "
 _LEAST_WIDTH = 16
+_CHOSEN = " chosen"
+_STYLES = {
+    **TONE_STYLES,
+    "title": "bold",
+    "title of current": "bold $accent",
+    "rule": "$faint",
+    "rule of current": "$accent",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +52,17 @@ class TileContent:
     fact: Sequence[Cell] = ()
 
 
+class _Line(NamedTuple):
+    """A drawn line: texts with the names of their styles, and the style under all of them."""
+
+    parts: tuple[tuple[str, str], ...]
+    under: str = ""
+
+
 Draw = Callable[[int, int], TileContent]
+
+
+_EMPTY = _Line(())
 
 
 class Tile(Widget):
@@ -62,7 +87,8 @@ class Tile(Widget):
         self._draw = draw
         self._link = link
         self._rows: Sequence[TileRow] = ()
-        self._drawn: TileContent | None = None
+        self._lines: list[_Line] = []
+        self._styles: dict[str, RichStyle] = {}
         self._chosen = 0  # among the rows that have a link
         self.current = False
 
@@ -90,7 +116,7 @@ class Tile(Widget):
     def move(self, step: int) -> None:
         """Choose another row."""
         self._chosen = max(0, min(len(self._stops) - 1, self._chosen + step))
-        self.refresh()
+        self.show_changes()
 
     def choose_at(self, line: int) -> bool:
         """Choose the row on this line; returns whether it was chosen already, or none is there."""
@@ -99,7 +125,7 @@ class Tile(Widget):
         if row is None or row.link is None:
             return before is None
         self._chosen = self._stops.index(row)
-        self.refresh()
+        self.show_changes()
         return row is before
 
     def _keep_chosen(self, rows: Sequence[TileRow]) -> None:
@@ -113,35 +139,70 @@ class Tile(Widget):
     # ------------------------------------------------------------------ drawing
 
     def show_changes(self) -> None:
-        """Draw again if that changes anything: what is drawn crosses the line to the terminal."""
-        width, height = self.content_size
-        if self._drawn is None or self._drawn != self._draw(width - MARGIN, height - 1):
+        """Draw the lines again that have changed: what is drawn costs time, and crosses to the terminal."""
+        before, self._lines = self._lines, self._compose_lines()
+        if len(before) != len(self._lines):
             self.refresh()
+            return
+        width = self.content_size.width
+        pairs = enumerate(zip(before, self._lines, strict=True))
+        if changed := [Region(0, y, width, 1) for y, (old, new) in pairs if old != new]:
+            self.refresh(*changed)
 
-    def render(self) -> Content:
+    def on_resize(self) -> None:
+        self._lines = self._compose_lines()
+
+    def notify_style_update(self) -> None:
+        self._styles = {}
+        super().notify_style_update()
+
+    def render_line(self, y: int) -> Strip:
+        if not self._styles:
+            self._look_at_styles()
+        width = self.content_size.width
+        line = self._lines[y] if y < len(self._lines) else _EMPTY
+        segments: list[Segment] = []
+        room = width
+        for text, style in line.parts:
+            if (length := cell_len(text)) > room:
+                text, length = fit(text, room), room
+            segments.append(Segment(text, self._styles[style + line.under]))
+            room -= length
+            if not room:
+                break
+        if room:
+            segments.append(Segment(" " * room, self._styles["plain" + line.under]))
+        return Strip(segments, width)
+
+    def _look_at_styles(self) -> None:
+        base, variables = self.visual_style, self.app.theme_variables
+        for under, on in (("", ""), (_CHOSEN, "on $panel")):
+            ground = base + Style.parse(on, variables)
+            for name, text in _STYLES.items():
+                self._styles[name + under] = (ground + Style.parse(text, variables)).rich_style
+
+    def _compose_lines(self) -> list[_Line]:
         width, height = self.content_size
         if height < 2 or width < _LEAST_WIDTH:  # while the screen is laid out
-            return self._head((), width)
-        content = self._drawn = self._draw(width - MARGIN, height - 1)
+            return [self._head((), width)]
+        content = self._draw(width - MARGIN, height - 1)
         self._keep_chosen(content.rows[: max(0, height - 1)])
         chosen = self.chosen if self.current else None
         lines = [self._head(content.fact, width)]
         for row in self._rows:
-            line = Content.assemble(" " * MARGIN, toned_line(row.cells))
-            if row is chosen:
-                line = Content.assemble((_MARK, "bold $accent"), toned_line(row.cells))
-                line = line.pad_right(max(0, width - line.cell_length)).stylize("on $panel")
-            lines.append(line.truncate(width, ellipsis=True))
-        return Content("\n").join(lines)
+            margin = (_MARK, "title of current") if row is chosen else (" " * MARGIN, "plain")
+            cells = ((cell.text, cell.tone) for cell in row.cells)
+            lines.append(_Line((margin, *cells), _CHOSEN if row is chosen else ""))
+        return lines
 
-    def _head(self, fact: Sequence[Cell], width: int) -> Content:
-        style, rule = ("bold $accent", "$accent") if self.current else ("bold", "$faint")
-        title = Content.assemble((_MARK if self.current else "", style), (self._title, style), " ")
-        right = Content("").join([Content(" "), *map(toned, fact)]) if fact else Content("")
-        if title.cell_length + right.cell_length > width:
-            right = Content("")
-        line = "─" * max(0, width - title.cell_length - right.cell_length)
-        return Content.assemble(title, (line, rule), right).truncate(width, ellipsis=True)
+    def _head(self, fact: Sequence[Cell], width: int) -> _Line:
+        of = " of current" if self.current else ""
+        title = f"{_MARK if self.current else ''}{self._title} "
+        right = [(" ", "plain"), *((cell.text, cell.tone) for cell in fact)] if fact else []
+        room = width - cell_len(title) - sum(cell_len(text) for text, _style in right)
+        if room < 0:
+            room, right = width - cell_len(title), []
+        return _Line(((title, f"title{of}"), ("─" * max(0, room), f"rule{of}"), *right))
 
 
 def sentence(text: str, width: int) -> TileContent:

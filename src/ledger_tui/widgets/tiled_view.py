@@ -32,11 +32,12 @@ class TiledView(View, can_focus=True):
 
     def go_to(self, tile: Tile) -> None:
         """Make a tile the current one."""
-        self.tile.current = False
-        self.tile.refresh()
+        before = self.tile
+        before.current = False
         self._at = self.tiles.index(tile)
         tile.current = True
-        tile.refresh()
+        before.show_changes()
+        tile.show_changes()
         self.refresh_bindings()
 
     def action_tile(self, step: int) -> None:
