@@ -95,6 +95,7 @@ clients: dev
 pictures: dev
 	$(bin)/python tools/pictures.py
 	$(bin)/python -m tools.record_tour
+	$(bin)/python -m tools.tour_picture
 
 # The locks name neither an index nor a path, so they hold wherever they are installed from.
 # UV_ARGS is for the place that makes them, for instance UV_ARGS="--index-url …".

@@ -62,6 +62,21 @@ class TerminalGrid:
                 row[self._column : self._column + wide] = [_Cell(text, self._style), _Cell("", "")][:wide]
             self._column += wide
 
+    def rows(self) -> list[list[tuple[str, str]]]:
+        """Return the pieces of each row: texts with their style, without what is blank at the end."""
+        found = []
+        for row in self._now:
+            pieces: list[tuple[str, str]] = []
+            for cell in filter(lambda each: each.text, row):
+                if pieces and pieces[-1][1] == cell.style:
+                    pieces[-1] = (pieces[-1][0] + cell.text, cell.style)
+                else:
+                    pieces.append((cell.text, cell.style))
+            while pieces and not pieces[-1][0].strip() and "48;" not in pieces[-1][1]:
+                pieces.pop()
+            found.append(pieces)
+        return found
+
     def changes(self) -> str:
         """Return the output for the cells that have changed since the last call; "" if none have."""
         output, style = [], ""
