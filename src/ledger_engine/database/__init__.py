@@ -40,7 +40,6 @@ class Prints:
     compared within one process, as Python's hashes differ from one to the next.
     """
 
-    by_account: int = 0
     credits_by_account: int = 0
     debits_by_account: int = 0
     credits_by_type: int = 0

@@ -1,7 +1,7 @@
 """Whether a SQLite file is sound: its pages, its rows, and its indexes.
 
 SQLite's own integrity check looks up every row in every index, which takes most of its time. Here the entries
-of the three large indexes are read in their order and summed up instead, to be compared with the same sum
+of the two large indexes are read in their order and summed up instead, to be compared with the same sum
 over the transactions (`Prints`); all else is left to SQLite. When the sums differ, its own check names a row.
 """
 
@@ -25,7 +25,7 @@ SELECT (SELECT count(*) FROM events AS e WHERE +e.body IS NOT NULL AND EXISTS (
        (SELECT count(*) FROM events WHERE +body IS NOT NULL) AS rows,
        (SELECT count(*) FROM events INDEXED BY events_about WHERE body IS NOT NULL) AS entries"""
 
-_INDEXES = ("transactions_by_account", "transactions_by_account_and_type", "transactions_by_type")
+_INDEXES = ("transactions_by_account_and_type", "transactions_by_type")
 _OF_TYPE = "type || book = :value"
 
 ReportRows = Callable[[int], None]
@@ -64,15 +64,12 @@ def _missing(connection: sqlite3.Connection, table: str) -> list[str]:
 def prints(connection: sqlite3.Connection, report: ReportRows) -> Prints | None:
     """Return the fingerprints of the indexes of transactions, None for what fits no transactions at all."""
     found = Prints()
-    by_account, by_account_and_type, by_type = [_Index(connection, each, report) for each in _INDEXES]
+    by_account, by_type = [_Index(connection, each, report) for each in _INDEXES]
     try:
         for account, book in _accounts(connection):
             factor = hash(account)
-            found.by_account += factor * by_account.sum("account = :value", account, book)
             for type in ("credit", "debit"):
-                summed = factor * by_account_and_type.sum(
-                    f"account = :value AND type = '{type}'", account, book
-                )
+                summed = factor * by_account.sum(f"account = :value AND type = '{type}'", account, book)
                 if type == "credit":
                     found.credits_by_account += summed
                 else:
@@ -84,13 +81,12 @@ def prints(connection: sqlite3.Connection, report: ReportRows) -> Prints | None:
         found.by_reversed = _of_few(connection, "transactions_reversed_once", "reverses")
     except _OutOfOrder:
         return None
-    whole = all(each.is_read() for each in (by_account, by_account_and_type, by_type))
-    return found if whole else None
+    return found if by_account.is_read() and by_type.is_read() else None
 
 
 @dataclass(slots=True)
 class _Index:
-    """One of the three large indexes of transactions, and how many of its entries were read."""
+    """One of the two large indexes of transactions, and how many of its entries were read."""
 
     connection: sqlite3.Connection
     name: str

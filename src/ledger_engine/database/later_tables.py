@@ -296,3 +296,10 @@ CREATE TABLE pulled (
 ) STRICT, WITHOUT ROWID
 """,
     )
+
+
+@ledger()
+def m019_one_index_by_account(database: Database) -> None:
+    # An account's transactions are its credits and its debits, merged: that takes a second search, where this
+    # index took a page and an entry with each posting (`ledger_engine.ledger.accounts.TRANSACTIONS`).
+    tables.run(database, "DROP INDEX transactions_by_account")

@@ -21,6 +21,12 @@ from ledger_engine.ledger.metadata import parse_metadata
 NAME_MAX = 255
 
 
+# The source of statements on the transactions of one account. The index by account and type has them in two
+# parts, each in order, which are merged: SQLite does so if the id is among what is selected.
+TRANSACTIONS = (
+    "(SELECT * FROM transactions WHERE type = 'credit'"
+    " UNION ALL SELECT * FROM transactions WHERE type = 'debit')"
+)
 # The transactions of an account of the tenant. An account is in one book, so the book is not compared: SQLite
 # would search by it and not by the account.
 OF_ACCOUNT = (
@@ -108,7 +114,8 @@ def balance_at(unit: Unit, tenant: Tenant, id: str, at: int) -> Balance:
 def balance_before(unit: Unit, tenant: Tenant, id: str, moment: int) -> int:
     """Return the account's balance before `moment` (milliseconds), after the last transaction until then."""
     row = unit.first(
-        f"SELECT balance_after FROM transactions WHERE {OF_ACCOUNT} AND id < :first ORDER BY id DESC LIMIT 1",
+        f"SELECT id, balance_after FROM {TRANSACTIONS} WHERE {OF_ACCOUNT} AND id < :first"
+        " ORDER BY id DESC LIMIT 1",
         tenant.bind(account=id, first=first_at("txn", moment)),
     )
     return row["balance_after"] if row else 0

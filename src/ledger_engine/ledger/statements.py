@@ -58,7 +58,7 @@ def draw_up(unit: Unit, tenant: Tenant, account: str, start: int | None, end: in
         raise InvalidRequest("invalid_value", "from must not be later than to.", "from")
     opening_balance = accounts.balance_before(unit, tenant, account, start)
     last = unit.first(
-        "SELECT id, balance_after FROM transactions"
+        f"SELECT id, balance_after FROM {accounts.TRANSACTIONS}"
         f" WHERE {accounts.OF_ACCOUNT}"
         " AND id >= :first AND id < :beyond ORDER BY id DESC LIMIT 1",
         tenant.bind(account=account, first=first_at("txn", start), beyond=first_at("txn", end + 1)),
@@ -82,7 +82,7 @@ def lines(unit: Unit, tenant: Tenant, statement: Statement, after: str | None = 
     if statement.last_transaction is None:
         return []
     rows = unit.execute(
-        "SELECT id, created, description, type, amount, balance_after FROM transactions"
+        f"SELECT id, created, description, type, amount, balance_after FROM {accounts.TRANSACTIONS}"
         f" WHERE {accounts.OF_ACCOUNT}"
         " AND id > :after AND id <= :last ORDER BY id LIMIT :rows",
         tenant.bind(

@@ -8,7 +8,7 @@ share `transfer` (docs/decisions.md#transactions).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Annotated, ClassVar
 
@@ -179,7 +179,8 @@ def page(
     since = None if created_after is None else first_at("txn", created_after + 1)
     if account is not None:
         given, equal = {"account": account}, {"type": type}
-        return _LISTING.page(unit, tenant, wanted, equal, since=since, among=accounts.OF_ACCOUNT, given=given)
+        listing = _OF_BOTH_TYPES if type is None else _LISTING
+        return listing.page(unit, tenant, wanted, equal, since=since, among=accounts.OF_ACCOUNT, given=given)
     if type is not None:
         return _LISTING.page(unit, tenant, wanted, {}, since=since, among=_OF_TYPE, given={"type": type})
     return _LISTING.page(unit, tenant, wanted, {}, since=since)
@@ -351,3 +352,4 @@ _STORED = (
 _LISTING: Listing[Transaction] = Listing(
     "transactions", "transaction", _read, attrgetter("id"), OF_BOOK, _COLUMNS
 )
+_OF_BOTH_TYPES = replace(_LISTING, table=accounts.TRANSACTIONS)

@@ -14,6 +14,7 @@ from functools import partial
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit, books
 from ledger_engine.database.engine import Engine
+from ledger_engine.ledger.accounts import TRANSACTIONS
 from ledger_engine.pulling import applying, staging
 from ledger_engine.pulling.applying import Applied
 from ledger_engine.pulling.fields import Unusable, id_of
@@ -164,7 +165,8 @@ def _unlike(unit: Unit, tenant: Tenant, shown: dict[str, int]) -> set[str]:
 
 def _balance(unit: Unit, tenant: Tenant, account: str) -> tuple[int, str | None]:
     row = unit.first(
-        "SELECT balance, (SELECT max(id) FROM transactions WHERE account = :account) AS newest"
+        "SELECT balance,"
+        f" (SELECT id FROM {TRANSACTIONS} WHERE account = :account ORDER BY id DESC LIMIT 1) AS newest"
         f" FROM accounts WHERE id = :account AND {books.OF_TENANT}",
         tenant.bind(account=account),
     )

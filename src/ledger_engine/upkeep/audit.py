@@ -19,7 +19,7 @@ from ledger_engine.upkeep import checks, scan
 from ledger_engine.upkeep.points import Point, Proven
 from ledger_engine.upkeep.scan import EventScan, Found, Scan
 
-READINGS = 5  # of each transaction: in its table, three indexes, and its event
+READINGS = 4  # of each transaction: in its table, two indexes, and its event
 
 ReportRows = Callable[[int], None]
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.database import Parameters, Prints, Unit, Value, weight
+from ledger_engine.ledger.accounts import TRANSACTIONS
 
 ROWS_AT_ONCE = 4_000
 
@@ -175,7 +176,7 @@ class Scan:
         if book not in self.since:
             return 0
         row = self.unit.first(
-            "SELECT balance_after FROM transactions WHERE account = :account AND id <= :until"
+            f"SELECT id, balance_after FROM {TRANSACTIONS} WHERE account = :account AND id <= :until"
             " ORDER BY id DESC LIMIT 1",
             {"account": account, "until": self.since[book]},
         )
@@ -210,7 +211,6 @@ class Scan:
         credits = [change > 0 for change in changes]
         of_accounts, of_ids, of_book = sum(products), sum(hashes), weight(book)
         credits_of_accounts, credits_of_ids = sum(compress(products, credits)), sum(compress(hashes, credits))
-        prints.by_account += of_book * of_accounts
         prints.credits_by_account += of_book * credits_of_accounts
         prints.debits_by_account += of_book * (of_accounts - credits_of_accounts)
         prints.credits_by_type += of_book * credits_of_ids

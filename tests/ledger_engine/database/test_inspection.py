@@ -66,19 +66,22 @@ def change_beside_index(path: Path, index: str, sql: str) -> None:
 
 LAST = "(SELECT max(id) FROM transactions WHERE {})"
 # The last transaction is a reversal, and a debit.
-CHANGES = {
-    "transactions_by_account": "account = (SELECT min(account) FROM transactions)"
-    f" WHERE id = {LAST.format('account > (SELECT min(account) FROM transactions)')}",
-    "transactions_by_account_and_type": f"type = 'credit' WHERE id = {LAST.format('true')}",
-    "transactions_by_type": f"type = 'credit' WHERE id = {LAST.format('true')}",
-    "transactions_by_transfer": f"transfer = 'txn_x' WHERE id = {LAST.format('transfer IS NOT NULL')}",
-    "transactions_reversed_once": f"reverses = 'txn_x' WHERE id = {LAST.format('reverses IS NOT NULL')}",
-}
+CHANGES = [
+    (
+        "transactions_by_account_and_type",
+        "account = (SELECT min(account) FROM transactions)"
+        f" WHERE id = {LAST.format('account > (SELECT min(account) FROM transactions)')}",
+    ),
+    ("transactions_by_account_and_type", f"type = 'credit' WHERE id = {LAST.format('true')}"),
+    ("transactions_by_type", f"type = 'credit' WHERE id = {LAST.format('true')}"),
+    ("transactions_by_transfer", f"transfer = 'txn_x' WHERE id = {LAST.format('transfer IS NOT NULL')}"),
+    ("transactions_reversed_once", f"reverses = 'txn_x' WHERE id = {LAST.format('reverses IS NOT NULL')}"),
+]
 
 
-@pytest.mark.parametrize("index", CHANGES)
-def test_a_row_that_is_not_as_in_its_index_is_found_and_named(ledger: Path, index: str) -> None:
-    change_beside_index(ledger, index, f"UPDATE transactions SET {CHANGES[index]}")
+@pytest.mark.parametrize(("index", "change"), CHANGES)
+def test_a_row_that_is_not_as_in_its_index_is_found_and_named(ledger: Path, index: str, change: str) -> None:
+    change_beside_index(ledger, index, f"UPDATE transactions SET {change}")
     assert read_copy(ledger, lambda unit: unit.inspect(thorough=False)) == [], "the quick check leaves it out"
     fault = read_copy(ledger, audit.verify).fault
     assert fault is not None
@@ -126,7 +129,7 @@ def test_rows_and_entries_in_a_wrong_order_are_found(ledger: Path) -> None:
             fault = read_copy(ledger, audit.verify).fault
             assert fault is not None, page
             assert fault.check == checks.SOUND
-    assert tried == 7, "the table, its five indexes, and the events"
+    assert tried == 6, "the table, its four indexes, and the events"
 
 
 def test_a_row_of_no_book_is_found(ledger: Path) -> None:
@@ -144,7 +147,7 @@ def test_the_indexes_are_the_same_read_in_parts(ledger: Path, monkeypatch: pytes
     monkeypatch.setattr(inspection, "ENTRIES_AT_ONCE", 3)
     told: list[int] = []
     assert read_copy(ledger, lambda unit: unit.prints(told.append)) == at_once
-    assert sum(told) == 3 * read_copy(ledger, audit.count_transactions)
+    assert sum(told) == 2 * read_copy(ledger, audit.count_transactions)
 
 
 def test_the_indexes_are_read_without_the_table_or_sorting(ledger: Path) -> None:
