@@ -224,24 +224,21 @@ class Deliverer:
         outgoing = self._outgoing.get(demand.subscription.endpoint)
         if outgoing is None or outgoing.drains or outgoing.subscription is not demand.subscription:
             return
+        times = self._engine.clock.now(), int(time.time())
         if demand.firsts:
             for message in outgoing.take_feed(feed):
-                self._submit(Sent(outgoing, message, True, 0, ""), 1)
+                self._submit(Sent(outgoing, message, True, 0, ""), 1, *times)
         if demand.retries:
             for retry in outgoing.take_retries(retries, demand.retries, now):
-                self._submit(Sent(outgoing, retry.message, False, retry.retries, ""), retry.attempts + 1)
+                sent = Sent(outgoing, retry.message, False, retry.retries, "")
+                self._submit(sent, retry.attempts + 1, *times)
         if outgoing.may_have_more:
             self._woken.set()
 
-    def _submit(self, sent: Sent, attempt: int) -> None:
+    def _submit(self, sent: Sent, attempt: int, now: int, seconds: int) -> None:
         self._number += 1
         job = sent.outgoing.job(
-            self._number,
-            sent.message,
-            attempt,
-            is_first=sent.is_first,
-            now=self._engine.clock.now(),
-            seconds=int(time.time()),
+            self._number, sent.message, attempt, is_first=sent.is_first, now=now, seconds=seconds
         )
         sent.headers = job.headers
         self._sent[self._number] = sent

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+from functools import lru_cache
 
 
 def sign(secret: str, body: bytes) -> str:
@@ -43,6 +44,7 @@ def signed_headers(
     ]
 
 
+@lru_cache(maxsize=256)
 def _key(secret: str) -> bytes:
     """Return the key of Standard Webhooks: the bytes that stand behind `whsec_` in base64.
 
