@@ -107,7 +107,6 @@ class PostgresUnit:
                 account, type, transfer, reverses = (row[each] for each in _OF_PRINTS)
                 hashed = hash(id) * weight(book)
                 product = hash(account) * hashed
-                found.by_account += product
                 if type == "credit":
                     found.credits_by_account += product
                     found.credits_by_type += hashed
