@@ -97,6 +97,9 @@ class Dashboard(Screen[None]):
         self._test_helping = TestHelping(self, self.navigation, context)
         self._command_line = CommandLine(self, self.navigation, context, self._themes, self.action_help)
 
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        event.refresh_styles = False  # its widgets got their styles when they were mounted
+
     def compose(self) -> ComposeResult:
         yield self._status
         yield self._tabs
