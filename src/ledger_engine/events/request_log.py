@@ -77,8 +77,8 @@ class RequestWithEvents(LoggedRequest):
     events: list[str]
 
 
-def add(unit: Unit, entries: Sequence[Entry]) -> None:
-    """Add entries."""
+def add(unit: Unit, entries: Sequence[Sequence[Value]]) -> None:
+    """Add entries, each with the values of an `Entry`."""
     unit.apart.insert_many("requests", Entry._fields, entries)
 
 

@@ -16,6 +16,7 @@ from ledger_engine.access import idempotency, limits
 from ledger_engine.core.errors import Conflict, InvalidRequest
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.money import MAX_AMOUNT
+from ledger_engine.core.pickling import pickled_by_fields
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Row, Unit, Value
@@ -35,6 +36,7 @@ _OF_TYPE = f"type || book = :type || {BOOK}"
 Sides = tuple[str | None, str | None]  # ids, of the source and of the destination
 
 
+@pickled_by_fields
 @dataclass(slots=True)
 class Transaction:
     """One posted transaction.
@@ -59,6 +61,7 @@ class Transaction:
     reverses: str | None
 
 
+@pickled_by_fields
 @dataclass(slots=True)
 class NewTransaction:
     account: str
