@@ -3,6 +3,7 @@
 #   make test    the tests                          make dist    dist/ledger.pyz, everything in one file
 #   make quick   the tests for while you work       make bench   the benchmarks
 #   make soak    the random and fault tests, long
+#   make test-postgres  the tests of the engine, on PostgreSQL
 #   make lock    pin the dependencies anew          make clean   remove what can be made again
 #   make dist-all      dist/ledger.pyz for each Python version
 #   make binary        dist/ledger, which needs no Python
@@ -29,7 +30,7 @@ venv := .venv
 bin := $(venv)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: run test quick check dist dist-all binary soak bench bench-rivals catalogues clients pictures lock
+.PHONY: run test test-postgres quick check dist dist-all binary soak bench bench-rivals catalogues clients pictures lock
 .PHONY: clean runtime dev
 
 run: runtime
@@ -62,6 +63,11 @@ dist-all: dev
 
 binary: dev
 	$(bin)/python tools/build_binary.py
+
+# What speaks of files is left out.
+test-postgres: dev
+	$(in_memory) $(bin)/python -m pytest --database postgres $(PYTEST_ARGS) $(addprefix tests/ledger_engine/, \
+		access database/postgres database/test_pages.py events http ledger pulling seeding upkeep)
 
 soak: dev
 	$(bin)/python -m pytest -m soak --soak $(SOAK) $(SOAK_ARGS)

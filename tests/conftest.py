@@ -47,15 +47,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--server-workers", default="1", metavar="N", help="serve the contract's tests with --workers N"
     )
     group.addoption(
+        "--database",
+        choices=("sqlite", "postgres"),
+        default="sqlite",
+        help="what the tests of the engine run on, unless they are of one of both",
+    )
+    group.addoption(
         "--seed", type=int, metavar="N", help="start random runs from N; a failure shows the N it had"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make `--quick` deselect tests by their marks."""
-    if config.getoption("--quick"):
+    """Make `--quick` and `--database postgres` deselect tests by their marks."""
+    left_out = [NOT_QUICK] if config.getoption("--quick") else []
+    left_out += ["not sqlite"] if config.getoption("--database") == "postgres" else []
+    for each in left_out:
         asked_for = config.option.markexpr
-        config.option.markexpr = f"({asked_for}) and {NOT_QUICK}" if asked_for else NOT_QUICK
+        config.option.markexpr = f"({asked_for}) and {each}" if asked_for else each
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

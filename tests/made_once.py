@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import tempfile
 from collections.abc import Callable
 from contextlib import closing
@@ -33,6 +34,17 @@ def _empty_ledger() -> bytes:
         with closing(connect(path, checkpoints=True)) as connection:
             migrations.apply(connection)
         return path.read_bytes()
+
+
+@cache
+def tables() -> tuple[str, ...]:
+    """Return the names of a ledger's tables, on either engine."""
+    with (
+        tempfile.TemporaryDirectory(prefix="ledger-empty-") as folder,
+        closing(sqlite3.connect(put_empty_ledger(Path(folder, "ledger.db")))) as connection,
+    ):
+        rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    return tuple(name for (name,) in rows if not name.startswith(("sqlite_", "_sqlite_")))
 
 
 def compile_routes_once() -> None:

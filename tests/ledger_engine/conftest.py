@@ -1,4 +1,4 @@
-"""A real SQLite file for every test, and the application on it."""
+"""A real database for every test, and the application on it."""
 
 from __future__ import annotations
 
@@ -18,20 +18,33 @@ from ledger_engine.access import api_keys, projects, tokens
 from ledger_engine.access.oauth import apps, authorization, grants, passwords, sign_ins
 from ledger_engine.access.oauth.authorization import AuthorizationRequest
 from ledger_engine.access.projects import Project
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit, sqlite
 from ledger_engine.database.engine import Engine, open_engine
+from ledger_engine.database.postgres import database as postgres_database
 from ledger_engine.events import bodies
 from ledger_engine.http.app import create_app
 from ledger_engine.ledger import users
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.made_once import put_empty_ledger
+from tests.postgres_server import emptied_database
 from tests.stored_events import EVERY_EVENT
 
 START = 1_790_000_000_000  # 2026-09-21T14:13:20Z, the time of the tests' clock until it is moved
 
 # A whole data set is loaded in one work, which may take longer on a busy machine than a server waits for one.
 sqlite.ANSWER_S = 120
+postgres_database.ANSWER_S = 120
+
+# What runs on PostgreSQL in each `make test`; everything that can does with `--database postgres`.
+ON_BOTH = (
+    "database/test_pages.py",
+    "ledger/test_accounts.py",
+    "ledger/test_batches.py",
+    "ledger/test_invoices.py",
+    "ledger/test_transactions.py",
+)
 
 MakeKey = Callable[..., Awaitable[str]]
 Run = Callable[..., Awaitable[Any]]
@@ -42,9 +55,25 @@ def clock() -> ManualClock:
     return ManualClock(START)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Have the tests in ON_BOTH run on PostgreSQL too."""
+    if "engine" in metafunc.fixturenames and metafunc.config.getoption("--database") == "sqlite":
+        folder = Path(__file__).parent
+        if any(metafunc.definition.path.is_relative_to(folder / each) for each in ON_BOTH):
+            on_postgres = pytest.param("postgres", marks=pytest.mark.process)
+            metafunc.parametrize("location", ["sqlite", on_postgres], indirect=True)
+
+
 @pytest.fixture
-async def engine(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Engine]:
-    engine = open_engine(put_empty_ledger(tmp_path / "ledger.db"), clock=clock, serving=True)
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
+    """Return where the ledger of a test is; it is empty."""
+    kind = getattr(request, "param", None) or request.config.getoption("--database")
+    return emptied_database() if kind == "postgres" else put_empty_ledger(tmp_path / "ledger.db")
+
+
+@pytest.fixture
+async def engine(location: Location, clock: ManualClock) -> AsyncIterator[Engine]:
+    engine = open_engine(location, clock=clock, serving=True)
     yield engine
     await engine.close()
 

@@ -9,7 +9,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
-from urllib.parse import urlsplit, urlunsplit
 
 from ledger_engine.core.errors import StorageUnavailable
 
@@ -43,11 +42,8 @@ def named(database: Location) -> str:
     """Return where the ledger is, for messages: without the password that an address may have."""
     if isinstance(database, Path):
         return str(database)
-    parts = urlsplit(database)
-    user, _, host = parts.netloc.rpartition("@")
-    name = user.partition(":")[0]
-    query = "&".join(part for part in parts.query.split("&") if not part.startswith("password="))
-    return urlunsplit(parts._replace(netloc=f"{name}@{host}" if name else host, query=query))
+    shown = re.sub(r"//([^:@/]*):[^/]*@", r"//\1@", database, count=1)
+    return re.sub(r"(?<=[?&])password=[^&]*&?", "", shown).rstrip("?&")
 
 
 @dataclass(frozen=True, slots=True)

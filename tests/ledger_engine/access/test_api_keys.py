@@ -48,6 +48,7 @@ def test_a_value_names_its_mode_and_has_32_random_characters(livemode: bool, pre
     assert all(re.fullmatch(prefix + "[A-Za-z0-9]{32}", value) for value in values)
 
 
+@pytest.mark.sqlite
 async def test_the_value_is_nowhere_in_the_files(engine: Engine, tenant: Tenant, tmp_path: Path) -> None:
     _, value = await make(engine, tenant, NewApiKey("Till"))
     await engine.close()

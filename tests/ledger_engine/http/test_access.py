@@ -27,6 +27,7 @@ from ledger_engine.http.app import RESOURCES, create_app
 from ledger_engine.http.protocol.gate import AuthRateLimit
 from ledger_engine.ledger import users
 from tests.ledger_engine.manual_clock import ManualClock
+from tests.made_once import tables
 
 ROLES = ("member", "admin", "owner")
 SCOPES = ("read:projects", "write:projects", "read:users", "admin:billing")
@@ -358,8 +359,9 @@ async def everything(engine: Engine) -> dict[str, list[tuple[Any, ...]]]:
     """Every row of every table."""
 
     def read(unit: Any) -> dict[str, list[tuple[Any, ...]]]:
-        tables = [row["name"] for row in unit.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        return {table: [tuple(row) for row in unit.execute(f"SELECT * FROM {table}")] for table in tables}
+        return {
+            table: sorted(tuple(row) for row in unit.execute(f"SELECT * FROM {table}")) for table in tables()
+        }
 
     return await engine.read(read)
 

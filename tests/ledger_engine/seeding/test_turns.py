@@ -14,6 +14,7 @@ from ledger_engine.access import projects
 from ledger_engine.access.projects import NewProject, Project
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import Conflict
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine, open_engine
@@ -69,13 +70,13 @@ def cut_off(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 
 @pytest.fixture
-def load(tmp_path: Path, engine: Engine, project: Project) -> Callable[..., Any]:
+def load(location: Location, engine: Engine, project: Project) -> Callable[..., Any]:
     """Load the data set into the project beside the engine, as the command does."""
 
     async def run(data_set: DataSet) -> dict[str, int]:
         find = partial(projects.get, id=project.id)
         steps, progress = steps_of(data_set), Progress()
-        id, made = await load_in_turns(tmp_path / "ledger.db", find, data_set, steps, progress, is_new=False)
+        id, made = await load_in_turns(location, find, data_set, steps, progress, is_new=False)
         assert (id, progress.done) == (project.id, 2 * len(steps))
         return made
 

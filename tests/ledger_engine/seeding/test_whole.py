@@ -13,6 +13,7 @@ import pytest
 from ledger_engine.access import projects
 from ledger_engine.access.projects import Project
 from ledger_engine.core.errors import Conflict
+from ledger_engine.core.settings import Location
 from ledger_engine.database import Unit
 from ledger_engine.database.backup import read_copy
 from ledger_engine.database.engine import Engine
@@ -45,14 +46,13 @@ def history(written: Written) -> DataSet:
 
 
 @pytest.fixture
-def load(tmp_path: Path, engine: Engine, project: Project) -> Load:
+def load(location: Location, engine: Engine, project: Project) -> Load:
     """Load the data set into the project beside the engine, as the command does."""
 
     async def run(data_set: DataSet) -> dict[str, int]:
         find = partial(projects.get, id=project.id)
         steps, progress = steps_of(data_set), Progress()
-        path = tmp_path / "ledger.db"
-        id, made = await load_data_set(path, find, data_set, steps, progress, is_new=False)
+        id, made = await load_data_set(location, find, data_set, steps, progress, is_new=False)
         assert (id, progress.done) == (project.id, 2 * len(steps))
         return made
 
@@ -73,6 +73,7 @@ def in_turns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.slow
+@pytest.mark.sqlite
 async def test_it_is_one_commit_with_the_history_that_turns_make(
     engine: Engine, load: Load, history: DataSet, in_turns: list[int], tmp_path: Path
 ) -> None:
@@ -94,6 +95,7 @@ async def test_it_is_one_commit_with_the_history_that_turns_make(
     assert other[1] == made
 
 
+@pytest.mark.sqlite
 async def test_a_mistake_at_the_end_loads_nothing(engine: Engine, load: Load, written: Written) -> None:
     late = {"day": 10, "account": "bank", "type": "credit", "amount": 2**53 - 1}
     with pytest.raises(BadDataSet, match=r"transactions\[1\]\.amount: "):
@@ -121,6 +123,7 @@ async def test_a_new_ledger_has_its_name_only_when_it_is_complete(tmp_path: Path
         await load_data_set(*given, is_new=True)
 
 
+@pytest.mark.sqlite
 async def test_a_served_ledger_is_loaded_in_turns(
     load: Load, history: DataSet, in_turns: list[int], tmp_path: Path
 ) -> None:
@@ -147,7 +150,7 @@ async def test_what_was_begun_in_turns_goes_on_in_turns(
     history: DataSet,
     in_turns: list[int],
     monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    location: Location,
 ) -> None:
     steps, find = steps_of(history), partial(projects.get, id=project.id)
 
@@ -155,9 +158,7 @@ async def test_what_was_begun_in_turns_goes_on_in_turns(
         rows = await engine.read(lambda unit: unit.execute("SELECT 1 FROM seeds WHERE done > 0"))
         return bool(rows)
 
-    loading = asyncio.create_task(
-        load_in_turns(tmp_path / "ledger.db", find, history, steps, Progress(), is_new=False)
-    )
+    loading = asyncio.create_task(load_in_turns(location, find, history, steps, Progress(), is_new=False))
     with monkeypatch.context() as patch:
         patch.setattr(turns, "COMMIT_S", 0.0)
         patch.setattr(turns, "REST", 1000.0)

@@ -179,19 +179,21 @@ class Committer:
         unit.send_all()
         moment = max(self.clock.now(), self.ids.mark()[0])
         self.locks.note(connection, locks, moment, announced=bool(topics))
-        connection.send(_COMMIT)
-        connection.separate()
-        self.notifier.notify(connection, topics)
-        self.locks.release(connection)
         try:
+            # Waited for, so that until here it is known that nothing is committed.
+            connection.settle()
+        except DatabaseFailed as error:
+            _require_sound(error)
+            raise _WorkFailed(error) from error
+        try:
+            connection.send(_COMMIT)
+            connection.separate()
+            self.notifier.notify(connection, topics)
+            self.locks.release(connection)
             connection.settle()
         except ConnectionLost as error:
             self.close()
             raise OutcomeUnknown(str(error)) from error
-        except DatabaseFailed as error:
-            # It was rolled back: in place of COMMIT, or by it.
-            _require_sound(error)
-            raise _WorkFailed(error) from error
         if self.observer is not None:
             self.observer(len(group), time.perf_counter() - began)
         return topics

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 
 from psycopg import Error, pq
 from psycopg.pq.abc import PGconn, PGresult
-from psycopg.pq.misc import PGnotify
 
 from ledger_engine.database import Parameters, Value
 from ledger_engine.database.postgres import values
@@ -53,11 +52,9 @@ class Connection:
         # For each statement sent: how it was being prepared, if it was; False for a synchronisation.
         self._sent: list[_Prepared | bool] = []
         self._broken = False
-        self.notifications: list[tuple[int, str]] = []
         self._pg = _connected(url, min(CONNECT_S, answer_s))
         self._poll = select.poll()
         self._poll.register(self._pg.socket, _READABLE)
-        self._pg.notify_handler = self._note
         self._pg.nonblocking = 1
         self._pg.enter_pipeline_mode()
         for setting in settings:
@@ -68,11 +65,6 @@ class Connection:
     def usable(self) -> bool:
         """Whether the connection has not failed."""
         return not self._broken
-
-    @property
-    def backend(self) -> int:
-        """The number of the server's process."""
-        return self._pg.backend_pid
 
     def rows(self, statement: Statement, parameters: Parameters) -> list[Row]:
         """Run a statement after those sent before, and return its rows. Raises what `settle` raises."""
@@ -153,19 +145,27 @@ class Connection:
         except Error as error:
             raise self._lost(error) from error
 
-    def wait_for_notifications(self, seconds: float) -> list[tuple[int, str]]:
-        """Return what was notified, as the sender's process and the text, waiting for it if need be."""
+    def wait_for_notifications(self, seconds: float, waker: int) -> list[str]:
+        """Return the texts that were notified, waiting for one, or until the descriptor `waker` has input."""
+        poll = select.poll()
+        poll.register(self._pg.socket, _READABLE)
+        poll.register(waker, _READABLE)
         try:
-            if not self.notifications and self._poll.poll(seconds * 1000):
+            # Some may have come with the results of statements.
+            if not (notified := self._take_notified()) and poll.poll(seconds * 1000):
                 self._pg.consume_input()
                 if self._pg.status == pq.ConnStatus.BAD:
                     raise self._lost(None)
-            while (each := self._pg.notifies()) is not None:
-                self._note(each)
+                notified = self._take_notified()
         except Error as error:
             raise self._lost(error) from error
-        taken, self.notifications = self.notifications, []
-        return taken
+        return notified
+
+    def _take_notified(self) -> list[str]:
+        found = []
+        while (each := self._pg.notifies()) is not None:
+            found.append(each.extra.decode())
+        return found
 
     def interrupt(self) -> None:
         """Have the statement that runs fail; any thread may call this."""
@@ -258,9 +258,6 @@ class Connection:
     def _deallocate(self, name: bytes) -> None:
         self._pg.send_query_params(b"DEALLOCATE " + name, [])
         self._sent.append(True)
-
-    def _note(self, notification: PGnotify) -> None:
-        self.notifications.append((notification.be_pid, notification.extra.decode()))
 
     def _lost(self, error: BaseException | None, reason: str | None = None) -> ConnectionLost:
         """Close the connection and return why."""

@@ -6,6 +6,7 @@ now and then, and when one has moved of which no notification came, all topics a
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -47,6 +48,7 @@ class Follower:
         self._connect = connect
         self._announce = announce
         self._stopping = threading.Event()
+        self._waker, self._wake = os.pipe()
         self._thread = threading.Thread(target=self._run, name="ledger-follower", daemon=True)
 
     def start(self) -> None:
@@ -56,7 +58,11 @@ class Follower:
     def stop(self, limit_s: float) -> None:
         """End the thread."""
         self._stopping.set()
+        os.write(self._wake, b".")
         self._thread.join(limit_s)
+        if not self._thread.is_alive():
+            os.close(self._wake)
+            os.close(self._waker)
 
     def _run(self) -> None:
         connection: Connection | None = None
@@ -85,9 +91,8 @@ class Follower:
         due = time.monotonic() + poll_s
         while not self._stopping.is_set():
             topics: set[str] = set()
-            for _, payload in connection.wait_for_notifications(
-                max(0.0, min(poll_s, due - time.monotonic()))
-            ):
+            left = max(0.0, due - time.monotonic())
+            for payload in connection.wait_for_notifications(left, self._waker):
                 server, _, named = payload.partition(" ")
                 if server != str(self._notifier.server):
                     topics.update(named.split())

@@ -11,7 +11,7 @@ _PARTS = re.compile(
     r"(?P<text>'(?:[^']|'')*')"
     r"|(?P<cast>::)"
     r"|:(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
-    r"|(?P<hint>\s+NOT INDEXED\b)",
+    r"|(?P<hint>\s+NOT INDEXED\b|\bCROSS (?=JOIN \w+ AS \w+\s+ON\b))",
 )
 _READS = re.compile(r"\s*(?:SELECT|WITH|VALUES|EXPLAIN|SHOW)\b", re.IGNORECASE)
 _WORD = re.compile(r"[a-z_]+")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,6 +18,7 @@ from ledger_engine.access.oauth import apps, grants, passwords
 from ledger_engine.access.oauth.apps import App, NewApp
 from ledger_engine.access.projects import Changes
 from ledger_engine.core.clock import iso
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import SCOPES, Tenant
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.http.app import RESOURCES, create_app
@@ -257,11 +257,11 @@ async def test_one_users_end_is_nobody_elses(
 
 
 async def test_a_grant_ended_by_another_process_is_refused_within_a_second(
-    browser: Browser, tmp_path: Path, clock: ManualClock, ada: User
+    browser: Browser, location: Location, clock: ManualClock, ada: User
 ) -> None:
     token = await browser.tokens()
     assert (await browser.use(token["access_token"])).status_code == 200
-    beside = open_engine(tmp_path / "ledger.db", clock=clock)
+    beside = open_engine(location, clock=clock)
     await beside.write(partial(grants.revoke_all_of, user=ada.id))
     await beside.close()
     clock.advance(999)

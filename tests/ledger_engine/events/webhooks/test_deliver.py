@@ -8,13 +8,13 @@ import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ledger_engine.core.clock import DAY, Clock, SystemClock
 from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit, Work
 from ledger_engine.database.engine import Engine, open_engine
@@ -175,8 +175,10 @@ async def test_an_endpoint_gets_the_events_from_then_on_of_the_kinds_it_wants(
         assert (early.events, late.events, other.events) == (first + rest, rest, [])
 
 
-async def test_what_another_process_does_is_noticed(tmp_path: Path, engine: Engine, tenant: Tenant) -> None:
-    beside = open_engine(tmp_path / "ledger.db")
+async def test_what_another_process_does_is_noticed(
+    location: Location, engine: Engine, tenant: Tenant
+) -> None:
+    beside = open_engine(location)
     try:
         async with receiving() as receiver, delivering(engine, tenant) as ledger:
             await Delivering(beside, tenant).endpoint(receiver)
@@ -592,9 +594,9 @@ def machine() -> Machine:
 
 
 @pytest.fixture
-async def still(tmp_path: Path, machine: Machine, tenant: Tenant) -> AsyncIterator[Engine]:
+async def still(location: Location, machine: Machine, tenant: Tenant) -> AsyncIterator[Engine]:
     """Yield a second engine on the same file, whose clock the test moves."""
-    engine = open_engine(tmp_path / "ledger.db", clock=machine.clock)
+    engine = open_engine(location, clock=machine.clock)
     yield engine
     await engine.close()
 
@@ -686,7 +688,7 @@ async def test_five_days_count_anew_when_a_deliverer_starts(
 
 
 async def test_a_clock_set_back_before_a_restart_delays_no_retry_by_more_than_was_lost(
-    tmp_path: Path, tenant: Tenant, machine: Machine, still: Engine
+    location: Location, tenant: Tenant, machine: Machine, still: Engine
 ) -> None:
     settings = {"monotonic": machine.monotonic, "retries_s": (HOUR_S,)}
     async with receiving(answering(500)) as receiver:
@@ -696,7 +698,7 @@ async def test_a_clock_set_back_before_a_restart_delays_no_retry_by_more_than_wa
             await ledger.until(endpoint.id, lambda found: len(found) == 1)
         earlier = Machine()
         earlier.clock = ManualClock(machine.clock.now() - 5 * HOUR_S * 1000)
-        engine = open_engine(tmp_path / "ledger.db", clock=earlier.clock)
+        engine = open_engine(location, clock=earlier.clock)
         try:
             settings["monotonic"] = earlier.monotonic
             async with delivering(engine, tenant, **settings) as ledger:

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, cast
 
 import httpx
@@ -17,6 +16,7 @@ from ledger_engine.access import api_keys, projects
 from ledger_engine.access.api_keys import NewApiKey
 from ledger_engine.access.credentials import Credential
 from ledger_engine.core.errors import AuthenticationError, StorageUnavailable
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Listener, Unit
 from ledger_engine.database.engine import Engine, open_engine
@@ -156,12 +156,12 @@ async def test_a_key_of_an_archived_project_is_401_with_the_next_request(
 
 
 async def test_a_key_revoked_by_another_process_is_refused_within_a_second(
-    anyone: httpx.AsyncClient, tmp_path: Path, clock: ManualClock, tenant: Tenant, key: tuple[str, str]
+    anyone: httpx.AsyncClient, location: Location, clock: ManualClock, tenant: Tenant, key: tuple[str, str]
 ) -> None:
     """docs/decisions.md#commands."""
     id, value = key
     assert (await ask(anyone, f"Bearer {value}")).status_code == 200
-    beside = open_engine(tmp_path / "ledger.db", clock=clock)
+    beside = open_engine(location, clock=clock)
     await beside.write(partial(api_keys.revoke, tenant=tenant, id=id))
     await beside.close()
     clock.advance(999)

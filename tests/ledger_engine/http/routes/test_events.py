@@ -18,6 +18,7 @@ from hypercorn.config import Config
 from quart import Quart
 
 from ledger_engine.access import api_keys
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.events import following, outbox
@@ -373,11 +374,11 @@ async def test_what_another_process_does_is_received(
     engine: Engine,
     tenant: Tenant,
     make_key: MakeKey,
-    tmp_path: Any,
+    location: Location,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(following, "POLL_INTERVAL_S", 0.02)
-    beside = open_engine(tmp_path / "ledger.db", clock=engine.clock)
+    beside = open_engine(location, clock=engine.clock)
     async with listening(served, await make_key()) as (stream, _):
         assert await happen(beside, tenant, 3) == await stream.events(3)
     await beside.close()

@@ -31,6 +31,7 @@ async def test_it_is_never_refused_for_its_rate(anyone: httpx.AsyncClient) -> No
     assert {answer.headers["X-RateLimit-Remaining"] for answer in answers} == {"60"}
 
 
+@pytest.mark.sqlite
 async def test_lost_storage_is_reported_until_it_is_back(
     anyone: httpx.AsyncClient, engine: Engine, tmp_path: Path
 ) -> None:
