@@ -11,11 +11,11 @@ import pytest
 from ledger_tui.app import LedgerApp
 from ledger_tui.embedded import Address, EmbeddedServer
 from ledger_tui.options import Options
-from tests.ledger_tui.cheap_textual import parse_styles_once
+from tests.ledger_tui.cheap_textual import make_textual_cheap
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
 
-parse_styles_once()
+make_textual_cheap()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -58,7 +58,9 @@ class Dashboards:
         """Open a dashboard without waiting for an answer."""
         app = LedgerApp(Options(url=self._server.url, key=key or self._server.key, read_only=read_only))
         async with app.run_test(size=size, notifications=True) as pilot:
-            yield Driver(app, pilot)
+            driver = Driver(app, pilot)
+            yield driver
+            driver.text()
 
 
 @pytest.fixture
@@ -99,4 +101,6 @@ async def dashboard_on(address: Address, size: tuple[int, int] = (100, 30)) -> A
     """Open a dashboard on a running server."""
     app = LedgerApp(Options(url=address.url, key=address.key))
     async with app.run_test(size=size, notifications=True) as pilot:
-        yield Driver(app, pilot)
+        driver = Driver(app, pilot)
+        yield driver
+        driver.text()

@@ -15,6 +15,7 @@ from textual.widget import Widget
 from ledger_tui.app import LedgerApp
 from ledger_tui.state.session import Mode
 from ledger_tui.widgets.resource_view import ResourceView
+from tests.ledger_tui.cheap_textual import strips_on_screen
 
 PATIENCE_SECONDS = 60.0  # beyond this it will not come
 LASTING = {"listen", "connect", "server"}  # workers that live as long as the dashboard
@@ -88,10 +89,9 @@ class Driver:
 
     def text(self, of: Widget | None = None) -> str:
         """Return the text on the screen as plain lines."""
-        screen = of or self.app.screen
-        strips = self.app.screen._compositor.render_strips()
+        strips = strips_on_screen(self.app)
         if of is not None:
-            region = screen.region
+            region = of.region
             strips = [strip.crop(region.x, region.right) for strip in strips[region.y : region.bottom]]
         return "\n".join("".join(segment.text for segment in strip) for strip in strips)
 

@@ -4,6 +4,7 @@ import pytest
 
 from ledger_tui.widgets.detail_pane import DetailPane
 from ledger_tui.widgets.filter_bar import FilterBar
+from tests.ledger_tui.cheap_textual import strips_on_screen
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
@@ -294,9 +295,7 @@ async def test_hostile_text_is_drawn_literally_everywhere(
         await driver.lists_only(account)
         await driver.press("n")
         await driver.sees("␛]52;c;aGk=␇", "Post a transaction")
-        raw = "".join(
-            segment.text for strip in driver.app.screen._compositor.render_strips() for segment in strip
-        )
+        raw = "".join(segment.text for strip in strips_on_screen(driver.app) for segment in strip)
         assert not set(raw) & {"\x1b", "\x07", "\x9b", "\u202e"}
 
 

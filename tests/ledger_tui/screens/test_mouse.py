@@ -16,6 +16,7 @@ from ledger_tui.screens.form import FormScreen
 from ledger_tui.styles import ABOUT
 from ledger_tui.widgets.key_bar import KeyBar
 from ledger_tui.widgets.paged_table import TableHeader
+from tests.ledger_tui.cheap_textual import strips_on_screen
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
@@ -96,7 +97,7 @@ async def test_the_highlighted_line_of_a_choice_can_be_read(server: ContractServ
 def shown_colors(driver: Driver, options: OptionList) -> list[tuple[Color, Color]]:
     """Return the colours of the text of the highlighted line."""
     assert options.highlighted is not None
-    strip = driver.app.screen._compositor.render_strips()[options.content_region.y + options.highlighted]
+    strip = strips_on_screen(driver.app)[options.content_region.y + options.highlighted]
     inside = strip.crop(options.content_region.x, options.content_region.right)
     found = []
     for segment in inside:
