@@ -89,6 +89,7 @@ class ContractServer:
         config.bind = [f"fd://{self._listener.detach()}"]
         config.graceful_timeout = 0.1
         config.shutdown_timeout = 0.1
+        config.keep_alive_timeout = 60
         config.errorlog = None
         self._loop.run_until_complete(serve(self._app(), config, shutdown_trigger=self._ended.wait))
         self._loop.close()

@@ -85,7 +85,7 @@ async def test_no_key_of_any_screen_leads_to_a_fault(
             # Back to where it began, whatever the key opened.
             while len(driver.app.screen_stack) > 1:
                 await driver.press("escape")
-            await driver.press("escape", key)
+            await driver.burst("escape", key)
         await driver.rests()
         assert_sound(driver)
 

@@ -173,30 +173,3 @@ async def test_the_whole_way_on_a_server_of_its_own_and_again_after_a_restart(tm
     app = LedgerApp(options)
     async with app.run_test() as pilot:
         await Driver(app, pilot).sees("Kuwait branch", "12.500  KWD")
-
-
-async def test_a_transfer_is_one_form_on_a_server_that_has_transfers(tmp_path: Path) -> None:
-    app = LedgerApp(Options(database=str(tmp_path / "ledger.db")))
-    async with app.run_test(notifications=True) as pilot:
-        driver = Driver(app, pilot)
-        for name in ("Source", "Target"):
-            await driver.sees("● online")
-            await driver.press("n")
-            await driver.sees("New account")
-            await driver.type(name)
-            await driver.press("tab")
-            await driver.type("EUR")
-            await driver.press("ctrl+s")
-            await until(lambda: len(app.screen_stack) == 1, "the form's end")
-            await driver.sees(f"{name}  ")
-        await until(lambda: app.names.search("source") and app.names.search("target"))
-        await driver.press("2")
-        await until(lambda: driver.view.window.loaded)
-        await driver.press("n")
-        await driver.type("source")
-        await driver.press("enter", "right", "tab")
-        await driver.type("3")
-        await driver.press("tab", "tab")
-        await driver.type("target")
-        await driver.press("enter", "ctrl+s")
-        await driver.sees("−3.00  EUR  Source", "+3.00  EUR  Target")

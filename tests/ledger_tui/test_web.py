@@ -93,11 +93,9 @@ async def sees(websocket: aiohttp.ClientWebSocketResponse, text: str) -> None:
         seen += message.data if isinstance(message.data, bytes) else message.data.encode()
 
 
-@pytest.mark.parametrize("path", ["/", "/ws", "/static/js/textual.js", "/download/x"])
-async def test_without_a_session_everything_is_403(
-    link: str, browser: aiohttp.ClientSession, path: str
-) -> None:
-    assert await status(browser, root(link) + path) == 403
+async def test_without_a_session_everything_is_403(link: str, browser: aiohttp.ClientSession) -> None:
+    for path in ("/", "/ws", "/static/js/textual.js", "/download/x"):
+        assert await status(browser, root(link) + path) == 403, path
 
 
 async def test_a_rebound_name_and_another_sites_page_are_403(

@@ -157,11 +157,12 @@ async def test_with_a_small_rate_limit_a_trace_takes_a_quarter_of_it(
     assert [most_requests(limit) for limit in (None, 6000, 60, 20, 8)] == [15, 15, 15, 5, 4]
     server.add_account("Beans")
     server.limit = 20
-    async with dashboards.open() as driver:
+    async with dashboards.open((120, 40)) as driver:  # where the panes are wide, but not wider
         before = len(server.requests)
         await driver.press("T")
         await traced(driver)
         assert len(server.requests) - before <= 5
+        await driver.sees("this server shows no events", "account  Beans", "created      2026-11-20 04:31:00")
 
 
 @pytest.mark.parametrize("limit", [5])
