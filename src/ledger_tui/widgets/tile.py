@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style as RichStyle
 from textual import events
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.style import Style
@@ -88,6 +88,7 @@ class Tile(Widget):
         self._link = link
         self._rows: Sequence[TileRow] = ()
         self._lines: list[_Line] = []
+        self._size_drawn: Size | None = None
         self._styles: dict[str, RichStyle] = {}
         self._chosen = 0  # among the rows that have a link
         self.current = False
@@ -140,17 +141,15 @@ class Tile(Widget):
 
     def show_changes(self) -> None:
         """Draw the lines again that have changed: what is drawn costs time, and crosses to the terminal."""
-        before, self._lines = self._lines, self._compose_lines()
-        if len(before) != len(self._lines):
+        before, size_before = self._lines, self._size_drawn
+        self._compose_lines()
+        if size_before != self._size_drawn or len(before) != len(self._lines):
             self.refresh()
             return
         width = self.content_size.width
         pairs = enumerate(zip(before, self._lines, strict=True))
         if changed := [Region(0, y, width, 1) for y, (old, new) in pairs if old != new]:
             self.refresh(*changed)
-
-    def on_resize(self) -> None:
-        self._lines = self._compose_lines()
 
     def notify_style_update(self) -> None:
         self._styles = {}
@@ -159,6 +158,8 @@ class Tile(Widget):
     def render_line(self, y: int) -> Strip:
         if not self._styles:
             self._look_at_styles()
+        if self._size_drawn != self.content_size:  # it was laid out anew
+            self._compose_lines()
         width = self.content_size.width
         line = self._lines[y] if y < len(self._lines) else _EMPTY
         segments: list[Segment] = []
@@ -181,8 +182,11 @@ class Tile(Widget):
             for name, text in _STYLES.items():
                 self._styles[name + under] = (ground + Style.parse(text, variables)).rich_style
 
-    def _compose_lines(self) -> list[_Line]:
-        width, height = self.content_size
+    def _compose_lines(self) -> None:
+        self._size_drawn = self.content_size
+        self._lines = self._lines_for(*self._size_drawn)
+
+    def _lines_for(self, width: int, height: int) -> list[_Line]:
         if height < 2 or width < _LEAST_WIDTH:  # while the screen is laid out
             return [self._head((), width)]
         content = self._draw(width - MARGIN, height - 1)

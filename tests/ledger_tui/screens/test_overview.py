@@ -7,6 +7,7 @@ import httpx
 from ledger_tui.embedded import Address
 from ledger_tui.state.figures import PostingRate
 from ledger_tui.widgets.overview import Overview
+from ledger_tui.widgets.tile import Tile
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
@@ -193,5 +194,10 @@ async def test_another_programs_answer_is_no_figure_until_a_ledger_is_there(
         await driver.sees("✕ no ledger server at this address", "This is not a ledger's answer.")
         assert "No accounts yet." not in driver.text()
         assert "in the last minute" not in driver.text()
+        # Without a figure that comes, a tile fits the new size all the same.
+        await driver.pilot.resize_terminal(131, 40)
+        tiles = driver.app.dashboard.view.query(Tile)
+        heads = (driver.text(of=tile).splitlines()[0] for tile in tiles)
+        assert all(head.endswith("── ") for head in heads)
         server.misfortunes.clear()
         await driver.sees("1 account", "● online")
