@@ -33,6 +33,18 @@ _FONT = (
     '<style>@font-face { font-family: "Roboto Mono";'
     ' src: url("/static/fonts/RobotoMono-VariableFont_wght.ttf"); }</style>'
 )
+# Keys go to the terminal once it shows something, without a click; at the end to the button that restarts.
+_FOCUS = """<link rel="icon" href="data:,">
+<script>
+  addEventListener("load", () => {
+    const focus = () => {
+      const closed = document.body.classList.contains("-closed");
+      document.querySelector(closed ? ".closed-dialog button" : ".xterm-helper-textarea")?.focus();
+    };
+    new MutationObserver(focus).observe(document.body, { attributes: true, attributeFilter: ["class"] });
+    addEventListener("focus", focus);
+  });
+</script>"""
 
 
 class AccessGuard:
@@ -114,7 +126,7 @@ class WebDashboard(Server):
             answer = await self.guard.check(request, handler)
             if isinstance(answer, web.Response) and answer.content_type == "text/html":
                 page = self._without_what_is_elsewhere(answer.text or "")
-                title = f'<head>\n<meta charset="utf-8">\n<title>{escape(self.title)}</title>'
+                title = f'<head>\n<meta charset="utf-8">\n<title>{escape(self.title)}</title>\n{_FOCUS}'
                 answer.text = page.replace("<head>", title, 1).replace("<html>", '<html lang="en">', 1)
             return answer
 

@@ -58,9 +58,10 @@ async def test_the_link_is_good_once_and_becomes_a_session(link: str, browser: a
         assert answer.status == 200
         page = await answer.text()
         assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
-    assert not re.findall(rf"""(?:href|src)\s*=\s*["'](?!{re.escape(root(link))}/)""", page)
+    assert not re.findall(rf"""(?:href|src)\s*=\s*["'](?!{re.escape(root(link))}/|data:)""", page)
     assert "googleapis" not in page
     assert "<title>Ledger · 127.0.0.1:" in page
+    assert ".focus()" in page  # without a click
     assert "css/xterm.css" in page
     fonts = re.findall(r'url\("(/static/fonts/[^"]+)"\)', page)
     assert [await status(browser, root(link) + font) for font in fonts] == [200]
