@@ -35,9 +35,10 @@ class HelperLineRequested(Message):
 
 
 class HelperDone(Message):
-    """A test helper has done what was asked."""
+    """A test helper has done what was asked; `clock` is the ledger's after it."""
 
-    def __init__(self, request: HelperRequest, answer: Record) -> None:
+    def __init__(self, request: HelperRequest, answer: Record, clock: Record) -> None:
         super().__init__()
         self.request = request
         self.answer = answer
+        self.clock = clock

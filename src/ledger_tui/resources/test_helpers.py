@@ -215,8 +215,8 @@ def told(request: HelperRequest, answer: Record) -> str:
         event = answer.get("event")
         type_ = literal(event.get("type", "")) if isinstance(event, dict) else ""
         made = answer.get("objects")
-        ids = ", ".join(literal(each.get("id")) for each in made or () if isinstance(each, dict))
-        return f"{type_} happened, with {ids}." if ids else f"{type_} happened."
+        kinds = ", ".join(literal(each.get("object")) for each in made or () if isinstance(each, dict))
+        return f"{type_} happened, with {kinds}." if kinds else f"{type_} happened."
     if request.path.endswith("/restore"):
         return f"The ledger is as it was in {name}."
     if request.path.endswith("/reset"):

@@ -51,6 +51,7 @@ class TestHelping:
             # Asked first, as a 404 of the request itself may mean that there is no such snapshot.
             await api.call("GET", f"{ROOT}/clock", part=PART)
             answer = await api.write(request.method, request.path, request.body, None)
+            clock = await api.call("GET", f"{ROOT}/clock", part=PART)
         except NotOffered:
             self._fail(MISSING)
         except Unreachable as error:
@@ -58,13 +59,14 @@ class TestHelping:
         except ClientError as error:
             self._fail(literal(error))
         else:
-            self._screen.post_message(HelperDone(request, answer.record))
+            self._screen.post_message(HelperDone(request, answer.record, clock.record))
 
     def _fail(self, sentence: str) -> None:
         self._screen.notify(sentence, severity="error", markup=False)
 
     async def done(self, message: HelperDone) -> None:
         """Say what was done; after the ledger went back or was emptied, read everything anew."""
+        self._context.session.saw_clock(message.clock.get("offset_ms"))
         if message.request.rewinds:
             await self._navigation.forget()
         self._screen.notify(told(message.request, message.answer), markup=False)

@@ -56,6 +56,7 @@ class Session:
         self.remaining: int | None = None
         self.reset_at: int | None = None
         self._server_ahead = 0.0  # seconds that the server's clock, by its Date header, is ahead of this one
+        self._ledger_ahead = 0.0  # seconds that the ledger's clock was moved on by test helpers
         self._under_way: dict[int, float] = {}  # when each unanswered request was sent
         self._sent = 0
         self._answered_at = 0.0
@@ -244,13 +245,17 @@ class Session:
 
     @property
     def server_time(self) -> float:
-        """Return Unix time by the server's clock, which its figures and limits use."""
-        return time.time() + self._server_ahead
+        """Return Unix time by the ledger's clock, which its figures use."""
+        return time.time() + self._server_ahead + self._ledger_ahead
+
+    def saw_clock(self, offset_ms: object) -> None:
+        """Note how far the ledger's clock is ahead of the server's, as the test helpers say."""
+        self._ledger_ahead = offset_ms / 1000 if isinstance(offset_ms, int) else 0.0
 
     @property
     def reset_seconds(self) -> int:
         """Return the seconds until the rate limit's next window."""
-        return max(0, (self.reset_at or 0) - int(self.server_time))
+        return max(0, (self.reset_at or 0) - int(time.time() + self._server_ahead))
 
     def _to(self, state: ConnectionState) -> None:
         self.state = state

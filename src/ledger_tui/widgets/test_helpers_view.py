@@ -100,7 +100,7 @@ class HelpersView(TiledView):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("helper", "delete_helper") or action == "open":
-            if self.state is None:
+            if self.problem == MISSING:
                 return False
             if self.context.session.forbids_changes:
                 return None
@@ -155,6 +155,8 @@ class HelpersView(TiledView):
         self.problem = message.problem
         if message.state is not None or message.problem == MISSING:
             self.state = message.state
+        if message.state is not None:
+            self.context.session.saw_clock(message.state.clock.get("offset_ms"))
         self._draw()
         self.refresh_bindings()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +46,7 @@ async def test_a_tester_moves_the_clock_breaks_requests_and_rewinds_the_ledger(h
         await driver.press("a")
         await goes_on(driver, "1d2h")
         await driver.sees("1 d 2 h ahead of the machine's clock")
+        assert driver.app.session.server_time > time.time() + 86_400  # by which the overview counts
         await driver.press("p")
         await driver.sees("❚❚ stands still")
 
@@ -55,7 +57,7 @@ async def test_a_tester_moves_the_clock_breaks_requests_and_rewinds_the_ledger(h
         await driver.sees("1 of 1 hits")
         await driver.press("e")
         await goes_on(driver, "invoice.paid")
-        await driver.sees("invoice.paid happened, with ")
+        await driver.sees("invoice.paid happened, with account, invoice, ")
         assert [each["status"] for each in owned.api.get("/v1/invoices").json()["data"]] == ["paid"]
 
         # The fault ends at once; the snapshot is gone back to only after the question.
