@@ -5,7 +5,8 @@ competes with it for the interpreter and slows both. So the works of one loop ar
 groups, one at a time, when the loop has nothing more to add.
 
 A long work, such as a batch, has a group of its own, and a group of all others that wait comes before each:
-nobody waits for more than one long work, and a long work for no more than one group of others.
+nobody waits for more than one long work, and a long work for no more than one group of others. Those who have
+waited for a long work are handed over as soon as it is done, before it is answered.
 
 Works of other processes come after a while of which the loop knows nothing. So with `await_others` it waits
 until enough have come, for a short time. Half of those that may come are enough: then one half is committed
@@ -45,6 +46,7 @@ class GroupCommit(Generic[J]):
         self._expected = 1
         self._seen = 0
         self._quiet = 0
+        self._long_in_flight = False
         self._long_is_next = False  # as the others have had a group since the last long work
         self._awaits_others = False
         self._looks_soon = False
@@ -79,7 +81,9 @@ class GroupCommit(Generic[J]):
         # Those answered may well send another request, in addition to those waiting.
         self._expected = self._in_flight + len(self._waiting)
         self._in_flight = 0
-        if self._waiting:
+        if self._long_in_flight and not all(job.long for job in self._waiting):
+            self._start_waiting()
+        elif self._waiting:
             self._watch()
 
     def flush(self) -> None:
@@ -105,6 +109,7 @@ class GroupCommit(Generic[J]):
 
     def _start(self, group: list[J]) -> None:
         self._in_flight = len(group)
+        self._long_in_flight = group[0].long
         self._handed_over_at = self._loop.time()
         self._hand_over(group)
 

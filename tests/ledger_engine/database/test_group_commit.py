@@ -77,6 +77,23 @@ async def test_after_one_group_of_others_a_long_work_has_its_turn(writer: Writer
     assert await writer.until(6) == ["_", "ab", "X", "23", "Y", "4"]
 
 
+async def test_who_waited_for_a_long_work_is_handed_over_as_soon_as_it_is_done() -> None:
+    taken: list[str] = []
+    group_commit: GroupCommit[Waiting] = GroupCommit(
+        asyncio.get_running_loop(), lambda group: taken.append("".join(each.name for each in group))
+    )
+    group_commit.add(Waiting("X", long=True))
+    await until(lambda: taken == ["X"])
+    for name in "aYb":
+        group_commit.add(Waiting(name, long=name.isupper()))
+    group_commit.done()
+    assert taken == ["X", "ab"], "the loop has had no turn, in which it would write the answer to X"
+    group_commit.done()
+    await until(lambda: taken == ["X", "ab", "Y"])
+    group_commit.done()
+    assert taken == ["X", "ab", "Y"]
+
+
 async def test_long_works_alone_come_one_after_the_other(writer: Writer) -> None:
     for name in "XY":
         writer.group_commit.add(Waiting(name, long=True))
