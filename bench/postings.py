@@ -13,11 +13,11 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from bench.books import Books, make_books
 from bench.runs import Result, compare, say
-from ledger_engine.database import Columns, G, Gathered, Parameters, Prints, Row, Unit, Value
+from ledger_engine.database import Columns, G, Gathered, Parameters, Prints, Put, Row, Unit, Value
 from ledger_engine.database.connection import connect
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.ledger import transactions
@@ -57,6 +57,15 @@ class RecordingUnit:
         self.statements.extend((sql, row) for row in rows)
         self._unit.insert_many(table, columns, rows)
 
+    def held(self, table: str, key: Hashable) -> Any:
+        return self._unit.held(table, key)
+
+    def hold(self, table: str, key: Hashable, value: object) -> None:
+        self._unit.hold(table, key, value)
+
+    def put_many(self, table: str, sql: str, rows: Sequence[Put], /) -> None:
+        self.execute_many(sql, [parameters for _, _, parameters in rows])
+
     def new_id(self, prefix: str) -> str:
         return self._unit.new_id(prefix)
 
@@ -70,6 +79,9 @@ class RecordingUnit:
 
     def prints(self, report: Callable[[int], None], /) -> Prints | None:
         return self._unit.prints(report)
+
+    def version(self) -> int:
+        return self._unit.version()
 
     def gather(self, key: Hashable, make: Callable[[Unit], G], /) -> G | None:
         found = self.gathered.get(key)

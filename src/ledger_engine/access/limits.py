@@ -36,10 +36,15 @@ PLANS = {
 
 def stored_objects(unit: Unit, tenant: Tenant) -> int:
     """Return how many objects the project and mode has stored, as the quota counts them."""
+    held: int | None = unit.held("counters", tenant.book)
+    if held is not None:
+        return held
     row = unit.first(
         "SELECT stored_objects FROM counters WHERE project = :project AND livemode = :livemode", tenant.bind()
     )
-    return 0 if row is None else int(row["stored_objects"])
+    stored = 0 if row is None else int(row["stored_objects"])
+    unit.hold("counters", tenant.book, stored)
+    return stored
 
 
 class StoredObjects:
@@ -70,10 +75,12 @@ class StoredObjects:
 
     def write(self) -> None:
         """Store the number; before this nothing is counted."""
-        self._unit.execute(
+        tenant, stored = self._tenant, self._stored
+        self._unit.put_many(
+            "counters",
             "INSERT INTO counters (project, livemode, stored_objects) VALUES (:project, :livemode, :stored)"
             " ON CONFLICT (project, livemode) DO UPDATE SET stored_objects = :stored",
-            self._tenant.bind(stored=self._stored),
+            [(tenant.book, stored, tenant.bind(stored=stored))],
         )
 
 

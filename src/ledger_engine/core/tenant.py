@@ -39,6 +39,11 @@ class Tenant:
     request: str | None = None
     fingerprint: int | None = None
 
+    @property
+    def book(self) -> tuple[str, bool]:
+        """The project and mode, which name the tenant's book."""
+        return self.project, self.livemode
+
     def bind(self, **values: str | int | None) -> dict[str, str | int | None]:
         """Return the statement's parameters together with `:project` and `:livemode`."""
         values["project"] = self.project

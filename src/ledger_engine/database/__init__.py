@@ -18,10 +18,12 @@ from ledger_engine.sharing import Outcome
 
 Value: TypeAlias = str | int | None
 Parameters: TypeAlias = Mapping[str, Value]
+Put: TypeAlias = tuple[Hashable, object, dict[str, Value]]  # a row's key, its value, and the parameters
 Columns: TypeAlias = tuple[str, ...]
 BookKey: TypeAlias = tuple[str, bool]  # a project's id, and whether it is its live mode
 T = TypeVar("T")
 G = TypeVar("G", bound="Gathered")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Row(Protocol):
@@ -85,6 +87,25 @@ class Unit(Protocol):
         """Insert rows, each with a value for every one of the columns, in their order.
 
         Naming the values of a row takes as long as inserting it, so this is for what is written often.
+        """
+        ...
+
+    def held(self, table: str, key: Hashable) -> Any:
+        """Return what `hold` or `put_many` kept of a row in this transaction, None when it must be read.
+
+        It is kept until something else writes to the table. SQLite keeps nothing, as it reads a row in less
+        time; elsewhere each reading waits for the network.
+        """
+        ...
+
+    def hold(self, table: str, key: Hashable, value: object) -> None:
+        """Keep what was read of a row for later works of this transaction; the value must not change."""
+        ...
+
+    def put_many(self, table: str, sql: str, rows: Sequence[Put], /) -> None:
+        """Write rows, each as a whole, and keep their values as `hold` does.
+
+        The statement sets columns to the values given, so that of several for one key the last is enough.
         """
         ...
 
@@ -167,6 +188,34 @@ def book_of(work: Work[Any]) -> BookKey | None:
     """
     book: BookKey | None = getattr(work, "book", None)
     return book
+
+
+# What reads together what several calls of a function in one book will read, and has the unit hold it.
+Foresee: TypeAlias = Callable[[Unit, Any, list[tuple[Any, ...]]], None]
+_FORESEEN: dict[Callable[..., Any], Foresee] = {}
+
+
+def foreseen_by(foresee: Foresee) -> Callable[[F], F]:
+    """Have `foresee` called before the calls of a function in one transaction, where reading must wait.
+
+    It gets the unit, the tenant, and the arguments of each call after the tenant.
+    """
+
+    def mark(function: F) -> F:
+        _FORESEEN[function] = foresee
+        return function
+
+    return mark
+
+
+def foresight_of(work: Work[Any]) -> tuple[Foresee, Any, tuple[Any, ...]] | None:
+    """Return what foresees the reading of a work, with its tenant and arguments; None for nothing."""
+    called = getattr(work, "called", None)
+    if called is None:
+        return None
+    function, tenant, given = called
+    foresee = _FORESEEN.get(function)
+    return None if foresee is None else (foresee, tenant, given)
 
 
 class Everything(frozenset[str]):

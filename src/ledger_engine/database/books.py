@@ -38,6 +38,9 @@ class Source:
 
 def number_of(unit: Unit, tenant: Tenant) -> int:
     """Return the number of the tenant's book, to be written to. Raises PermissionDenied for a copy."""
+    held: int | None = unit.held("books", tenant.book)
+    if held is not None:
+        return held
     row = unit.first(f"SELECT book, copy_of FROM books WHERE {OF_TENANT}", tenant.bind())
     assert row is not None, "a project is made with its books"
     if row["copy_of"] is not None:
@@ -46,6 +49,7 @@ def number_of(unit: Unit, tenant: Tenant) -> int:
             f"This ledger is a copy of {row['copy_of']} and cannot be changed: change it there, and pull.",
         )
     number: int = row["book"]
+    unit.hold("books", tenant.book, number)
     return number
 
 

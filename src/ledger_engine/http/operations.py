@@ -122,9 +122,14 @@ class _TenantWork(Generic[T]):
         self._kwargs = kwargs
 
     @property
+    def called(self) -> tuple[Callable[..., T], Tenant, tuple[Any, ...]]:
+        """What is called, for whom, and with what."""
+        return self._work, self._tenant, self._args
+
+    @property
     def book(self) -> BookKey:
         """The book that the work keeps to."""
-        return self._tenant.project, self._tenant.livemode
+        return self._tenant.book
 
     def __call__(self, unit: Unit) -> T:
         return self._work(unit, self._tenant, *self._args, **self._kwargs)

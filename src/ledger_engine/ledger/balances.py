@@ -41,11 +41,12 @@ class Balances:
     field.
     """
 
-    __slots__ = ("_unit", "_tenant", "_accounts", "_settlements")
+    __slots__ = ("_unit", "_tenant", "_book", "_accounts", "_settlements")
 
     def __init__(self, unit: Unit, tenant: Tenant) -> None:
         self._unit = unit
         self._tenant = tenant
+        self._book = tenant.book
         self._accounts: dict[str, Held] = {}
         self._settlements: dict[str, Held] = {}
 
@@ -61,6 +62,12 @@ class Balances:
             part += [None] * (_READ_TOGETHER - len(part))  # one statement, whatever their number
             for row in self._unit.execute(_READ, self._tenant.bind(**dict(zip(_NAMES, part, strict=True)))):
                 self._accounts[row["id"]] = Held(row["balance"], row["currency"])
+
+    def foresee(self, accounts: Iterable[str]) -> None:
+        """Read these accounts together and have the unit hold them, for other works."""
+        self.read(accounts)
+        for id, held in self._accounts.items():
+            self._unit.hold("accounts", (self._book, id), (held.balance, held.currency))
 
     def balance(self, account: str) -> int:
         """Return the balance of the account. Raises NotFound."""
@@ -105,19 +112,24 @@ class Balances:
 
     def write(self) -> None:
         """Store all changed balances, with one statement for accounts and one for settlements."""
-        bind = self._tenant.bind
-        self._unit.execute_many(
+        bind, book = self._tenant.bind, self._book
+        self._unit.put_many(
+            "accounts",
             "UPDATE accounts SET balance = :balance"
             " WHERE id = :id AND project = :project AND livemode = :livemode",
-            [bind(id=id, balance=held.balance) for id, held in self._accounts.items()],
+            [
+                ((book, id), (held.balance, held.currency), bind(id=id, balance=held.balance))
+                for id, held in self._accounts.items()
+            ],
         )
         if self._settlements:
-            self._unit.execute_many(
+            self._unit.put_many(
+                "settlements",
                 "INSERT INTO settlements (project, livemode, currency, balance)"
                 " VALUES (:project, :livemode, :currency, :balance)"
                 " ON CONFLICT (project, livemode, currency) DO UPDATE SET balance = :balance",
                 [
-                    bind(currency=currency, balance=held.balance)
+                    ((book, currency), held.balance, bind(currency=currency, balance=held.balance))
                     for currency, held in self._settlements.items()
                 ],
             )
@@ -125,6 +137,10 @@ class Balances:
     def _held(self, id: str, param: str | None) -> Held:
         held = self._accounts.get(id)
         if held is not None:
+            return held
+        known = self._unit.held("accounts", (self._book, id))
+        if known is not None:
+            held = self._accounts[id] = Held(*known)
             return held
         row = self._unit.first(
             "SELECT balance, currency FROM accounts"
@@ -137,6 +153,9 @@ class Balances:
         return held
 
     def _read_settlement(self, currency: str) -> Held:
+        known = self._unit.held("settlements", (self._book, currency))
+        if known is not None:
+            return Held(known, currency)
         row = self._unit.first(
             "SELECT balance FROM settlements"
             " WHERE project = :project AND livemode = :livemode AND currency = :currency",

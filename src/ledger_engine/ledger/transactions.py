@@ -19,7 +19,7 @@ from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.pickling import pickled_by_fields
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit, Value
+from ledger_engine.database import Row, Unit, Value, foreseen_by
 from ledger_engine.database.books import BOOK, OF_BOOK
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import bodies, outbox
@@ -71,6 +71,13 @@ class NewTransaction:
     destination: str | None = None
 
 
+def _foresee(unit: Unit, tenant: Tenant, calls: list[tuple[NewTransaction, ...]]) -> None:
+    """Read the accounts of several postings together."""
+    named = [id for (new, *_) in calls for id in (new.account, new.destination) if id is not None]
+    Balances(unit, tenant).foresee(named)
+
+
+@foreseen_by(_foresee)
 def post(unit: Unit, tenant: Tenant, new: NewTransaction, key: str | None = None) -> Transaction:
     """Post a transaction, or both sides of a transfer; returns the side of `new.account`."""
     id = unit.new_id("txn")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.database import Columns, G, Parameters, Prints, Row, Unit, Value, weight
+from ledger_engine.database import Columns, G, Parameters, Prints, Put, Row, Unit, Value, weight
 from ledger_engine.database.postgres import values
 from ledger_engine.database.postgres.connection import Connection
-from ledger_engine.database.postgres.rendering import insertion, rendered
+from ledger_engine.database.postgres.rendering import Statement, insertion, rendered
 
 _NOTHING: Parameters = {}
 _ROWS_AT_ONCE = 20_000
@@ -37,7 +38,19 @@ class PostgresUnit:
     together, those of a whole group if possible. An error of such a statement comes up with the next result.
     """
 
-    __slots__ = ("_connection", "_clock", "_ids", "_now", "_numeric", "_kept", "_topics", "_others", "wrote")
+    __slots__ = (
+        "_connection",
+        "_clock",
+        "_ids",
+        "_now",
+        "_numeric",
+        "_kept",
+        "_held",
+        "_puts",
+        "_topics",
+        "_others",
+        "wrote",
+    )
 
     def __init__(
         self, connection: Connection, clock: Clock, ids: IdSource, numeric: Numeric, others: int = 0
@@ -48,6 +61,8 @@ class PostgresUnit:
         self._now = clock.now()
         self._numeric = numeric
         self._kept: dict[tuple[str, Columns], list[Sequence[Value]]] = {}
+        self._held: defaultdict[str, dict[Hashable, Any]] = defaultdict(dict)
+        self._puts: defaultdict[str, dict[Hashable, tuple[Statement, Parameters]]] = defaultdict(dict)
         self._topics: set[str] = set()
         self._others = others  # the time that other servers had reached before
         self.wrote = False  # in the work that runs
@@ -59,9 +74,8 @@ class PostgresUnit:
     def execute(self, sql: str, parameters: Parameters = _NOTHING, /) -> list[Row]:
         statement = rendered(sql)
         if not statement.reads:
-            self.wrote = True
-        if self._kept:
-            self._send_kept(statement.words)
+            self._note_write(statement.words)
+        self._send_before(statement.words)
         if not statement.has_rows:
             self._connection.send(statement, parameters)
             return []
@@ -74,15 +88,27 @@ class PostgresUnit:
 
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
         statement = rendered(sql)
-        self.wrote = True
-        if self._kept:
-            self._send_kept(statement.words)
+        self._note_write(statement.words)
+        self._send_before(statement.words)
         for row in rows:
             self._connection.send(statement, row)
 
     def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
-        self.wrote = True
+        self._note_write((table,))
         self._kept.setdefault((table, columns), []).extend(rows)
+
+    def held(self, table: str, key: Hashable) -> Any:
+        return self._held[table].get(key)
+
+    def hold(self, table: str, key: Hashable, value: object) -> None:
+        self._held[table][key] = value
+
+    def put_many(self, table: str, sql: str, rows: Sequence[Put], /) -> None:
+        statement, held, puts = rendered(sql), self._held[table], self._puts[table]
+        self.wrote = True
+        for key, value, parameters in rows:
+            held[key] = value
+            puts[key] = statement, parameters
 
     def new_id(self, prefix: str) -> str:
         return self._ids.new(prefix, self._now)
@@ -151,16 +177,35 @@ class PostgresUnit:
 
     def send_all(self) -> None:
         """Send the rows that were kept."""
+        for table in list(self._puts):
+            self._send_puts(table)
         for table, columns in list(self._kept):
             self._insert(table, columns)
 
     def forget(self) -> None:
-        """Drop the rows that were kept: the transaction is rolled back."""
+        """Drop the rows that were kept, and what is known of others: they are rolled back."""
         self._kept.clear()
+        self._puts.clear()
+        self._held.clear()
 
-    def _send_kept(self, words: frozenset[str]) -> None:
+    def _note_write(self, tables: Iterable[str]) -> None:
+        """Note that the work writes to one of these tables, of which nothing is known then."""
+        self.wrote = True
+        for table in tables:
+            if table in self._held:
+                self._send_puts(table)
+                del self._held[table]
+
+    def _send_before(self, words: frozenset[str]) -> None:
+        """Send the rows of these tables, before a statement that may read them."""
+        for table in [each for each in self._puts if each in words]:
+            self._send_puts(table)
         for table, columns in [each for each in self._kept if each[0] in words]:
             self._insert(table, columns)
+
+    def _send_puts(self, table: str) -> None:
+        for statement, parameters in self._puts.pop(table, {}).values():
+            self._connection.send(statement, parameters)
 
     def _insert(self, table: str, columns: Columns) -> None:
         rows = self._kept.pop((table, columns))

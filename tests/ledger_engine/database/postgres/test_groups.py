@@ -1,0 +1,113 @@
+"""What the works of one group read and write together on PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import psycopg
+import pytest
+
+from ledger_engine.access import projects
+from ledger_engine.core.errors import NotFound
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database.engine import Engine
+from ledger_engine.database.postgres.connection import Connection
+from ledger_engine.http.operations import _TenantWork
+from ledger_engine.ledger import accounts, invoices, transactions
+from ledger_engine.ledger.transactions import NewTransaction
+from ledger_engine.upkeep import audit
+from tests.ledger_engine.conftest import START
+from tests.ledger_engine.database.postgres.conftest import Serve
+from tests.ledger_engine.manual_clock import ManualClock
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def plain() -> bool:
+    return False
+
+
+@pytest.fixture
+async def engine(serve: Serve) -> Engine:
+    return Engine(serve(ManualClock(START)), ManualClock(START))
+
+
+@pytest.fixture
+async def tenant(engine: Engine) -> Tenant:
+    new = projects.NewProject("Roastery", "enterprise", rate_limit=1_000_000, burst=1_000_000)
+    return Tenant((await engine.write(partial(projects.create, new=new))).id, livemode=False)
+
+
+def posting(tenant: Tenant, account: str, amount: int, to: str | None = None) -> _TenantWork[object]:
+    return _TenantWork(transactions.post, tenant, (NewTransaction(account, amount, "debit", None, to),), {})
+
+
+async def make_accounts(engine: Engine, tenant: Tenant, count: int) -> list[str]:
+    new = accounts.NewAccount("Till", "usd", {})
+    return [(await engine.write(partial(accounts.create, tenant=tenant, new=new))).id for _ in range(count)]
+
+
+async def test_a_group_of_postings_is_few_exchanges_with_the_server(
+    engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = await make_accounts(engine, tenant, 20)
+    waits, settle = 0, Connection.settle
+
+    def counted(self: Connection) -> object:
+        nonlocal waits
+        waits += 1
+        return settle(self)
+
+    monkeypatch.setattr(Connection, "settle", counted)
+    await asyncio.gather(
+        *(engine.write(posting(tenant, id, 1, to)) for id in ids for to in (None, ids[0]) if id != to)
+    )
+    assert waits < 30  # of 39 postings, which one by one wait five times each
+    monkeypatch.undo()
+    report = await engine.read(audit.verify)
+    assert (report.fault, report.transactions) == (None, 20 + 2 * 19)
+
+
+async def test_what_is_held_is_read_anew_when_others_wrote_it(engine: Engine, tenant: Tenant) -> None:
+    (id,) = await make_accounts(engine, tenant, 1)
+    line = [{"description": "Beans", "quantity": 1, "unit_amount": 5}]
+    invoice = invoices.NewInvoice(account=id, customer="Ada", lines=line)
+
+    def all_at_once(unit: object) -> int:
+        for _ in range(3):
+            transactions.post(unit, tenant, NewTransaction(id, 10, "credit"))
+            made = invoices.create(unit, tenant, invoice)
+            invoices.finalize(unit, tenant, made.id)
+            invoices.pay(unit, tenant, made.id)
+            accounts.create(unit, tenant, accounts.NewAccount("Till", "usd", {}))
+        return accounts.get(unit, tenant, id).balance
+
+    assert await engine.write(all_at_once) == 3 * 15
+    assert (await engine.read(audit.verify)).fault is None
+
+
+async def test_a_value_that_cannot_be_read_fails_its_own_work_alone(engine: Engine, tenant: Tenant) -> None:
+    (id,) = await make_accounts(engine, tenant, 1)
+    works = [posting(tenant, each, 1) for each in (id, "acc_\ud800", "acc_\0", id)]
+    results = await asyncio.gather(*(engine.write(each) for each in works), return_exceptions=True)
+    assert isinstance(results[1], UnicodeEncodeError)
+    assert isinstance(results[2], NotFound)
+    assert (await engine.read(partial(accounts.get, tenant=tenant, id=id))).balance == -2
+
+
+async def test_of_a_failed_work_nothing_is_held(
+    engine: Engine, tenant: Tenant, beside: psycopg.Connection
+) -> None:
+    (id,) = await make_accounts(engine, tenant, 1)
+
+    def fail(unit: object) -> None:
+        transactions.post(unit, tenant, NewTransaction(id, 1000, "credit"))
+        raise NotFound("account", "acc_1")
+
+    for _ in range(2):  # with savepoints from the second group on
+        works = [posting(tenant, id, 1), fail, posting(tenant, id, 1), fail, posting(tenant, id, 1)]
+        await asyncio.gather(*(engine.write(each) for each in works), return_exceptions=True)
+    assert (await engine.read(partial(accounts.get, tenant=tenant, id=id))).balance == -6
+    assert (await engine.read(audit.verify)).fault is None
