@@ -42,13 +42,13 @@ def attempts_of(delivery: Record) -> list[Record]:
 
 
 def _attempt_fact(attempt: Record) -> Fact:
-    """Return `2026-11-20 06:37:26  ✓ 200  in 12 ms`, or why there was no answer."""
+    """Return `2026-11-20 06:37:26 ✓ 200  12 ms`, or why there was no answer."""
     status, error = attempt.get("status"), attempt.get("error")
     went = f"✕ {literal(error)}" if error is not None else f"✓ {literal(status)}"
     if error is not None and status is not None and literal(status) not in went:
         went += f" ({literal(status)})"
     time = part_of_time(attempt, "attempted_at", 11)
-    text = f"{time}  {went}  {literal(attempt.get('latency_ms', '–'))} ms"
+    text = f"{time} {went}  {literal(attempt.get('latency_ms', '–'))} ms"
     return Fact(f"attempt {literal(attempt.get('number', ''))}", Cell(text, "bad" if error else "plus"))
 
 

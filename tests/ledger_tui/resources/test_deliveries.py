@@ -16,10 +16,10 @@ def attempt(number: int, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("went", "line"),
     [
-        ({"status": 200, "error": None}, Cell("06:37:26  ✓ 200  12 ms", "plus")),
-        ({"status": None, "error": "refused"}, Cell("06:37:26  ✕ refused  12 ms", "bad")),
-        ({"status": 500, "error": "answered 500"}, Cell("06:37:26  ✕ answered 500  12 ms", "bad")),
-        ({"status": 302, "error": "redirects"}, Cell("06:37:26  ✕ redirects (302)  12 ms", "bad")),
+        ({"status": 200, "error": None}, Cell("06:37:26 ✓ 200  12 ms", "plus")),
+        ({"status": None, "error": "refused"}, Cell("06:37:26 ✕ refused  12 ms", "bad")),
+        ({"status": 500, "error": "answered 500"}, Cell("06:37:26 ✕ answered 500  12 ms", "bad")),
+        ({"status": 302, "error": "redirects"}, Cell("06:37:26 ✕ redirects (302)  12 ms", "bad")),
     ],
 )
 def test_an_attempt_is_one_line_that_names_the_status_once(went: dict[str, Any], line: Cell) -> None:
