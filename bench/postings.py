@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,8 @@ from typing import Any, cast
 
 from bench.books import Books, make_books
 from bench.runs import Result, compare, say
-from ledger_engine.database import Columns, G, Gathered, Parameters, Prints, Put, Row, Unit, Value
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database import Columns, G, Gathered, Parameters, Prints, Row, Unit, Value
 from ledger_engine.database.connection import connect
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.ledger import transactions
@@ -57,14 +58,22 @@ class RecordingUnit:
         self.statements.extend((sql, row) for row in rows)
         self._unit.insert_many(table, columns, rows)
 
-    def held(self, table: str, key: Hashable) -> Any:
-        return self._unit.held(table, key)
+    def held(self, table: str, tenant: Tenant, id: str = "") -> Any:
+        return self._unit.held(table, tenant, id)
 
-    def hold(self, table: str, key: Hashable, value: object) -> None:
-        self._unit.hold(table, key, value)
+    def hold(self, table: str, tenant: Tenant, id: str, value: object) -> None:
+        self._unit.hold(table, tenant, id, value)
 
-    def put_many(self, table: str, sql: str, rows: Sequence[Put], /) -> None:
-        self.execute_many(sql, [parameters for _, _, parameters in rows])
+    def put_many(
+        self,
+        table: str,
+        sql: str,
+        tenant: Tenant,
+        values: Mapping[str, object],
+        rows: list[dict[str, Value]],
+        /,
+    ) -> None:
+        self.execute_many(sql, rows)
 
     def new_id(self, prefix: str) -> str:
         return self._unit.new_id(prefix)

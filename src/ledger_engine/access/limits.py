@@ -36,14 +36,14 @@ PLANS = {
 
 def stored_objects(unit: Unit, tenant: Tenant) -> int:
     """Return how many objects the project and mode has stored, as the quota counts them."""
-    held: int | None = unit.held("counters", tenant.book)
+    held: int | None = unit.held("counters", tenant)
     if held is not None:
         return held
     row = unit.first(
         "SELECT stored_objects FROM counters WHERE project = :project AND livemode = :livemode", tenant.bind()
     )
     stored = 0 if row is None else int(row["stored_objects"])
-    unit.hold("counters", tenant.book, stored)
+    unit.hold("counters", tenant, "", stored)
     return stored
 
 
@@ -80,7 +80,9 @@ class StoredObjects:
             "counters",
             "INSERT INTO counters (project, livemode, stored_objects) VALUES (:project, :livemode, :stored)"
             " ON CONFLICT (project, livemode) DO UPDATE SET stored_objects = :stored",
-            [(tenant.book, stored, tenant.bind(stored=stored))],
+            tenant,
+            {"": stored},
+            [tenant.bind(stored=stored)],
         )
 
 

@@ -14,11 +14,11 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from ledger_engine.core.ids import IdMark
 from ledger_engine.core.measuring import CommitObserver
+from ledger_engine.core.tenant import Tenant
 from ledger_engine.sharing import Outcome
 
 Value: TypeAlias = str | int | None
 Parameters: TypeAlias = Mapping[str, Value]
-Put: TypeAlias = tuple[Hashable, object, dict[str, Value]]  # a row's key, its value, and the parameters
 Columns: TypeAlias = tuple[str, ...]
 BookKey: TypeAlias = tuple[str, bool]  # a project's id, and whether it is its live mode
 T = TypeVar("T")
@@ -90,22 +90,30 @@ class Unit(Protocol):
         """
         ...
 
-    def held(self, table: str, key: Hashable) -> Any:
+    def held(self, table: str, tenant: Tenant, id: str = "") -> Any:
         """Return what `hold` or `put_many` kept of a row in this transaction, None when it must be read.
 
         It is kept until something else writes to the table. SQLite keeps nothing, as it reads a row in less
-        time; elsewhere each reading waits for the network.
+        time; elsewhere each reading waits for the network. A value must not be changed.
         """
         ...
 
-    def hold(self, table: str, key: Hashable, value: object) -> None:
-        """Keep what was read of a row for later works of this transaction; the value must not change."""
+    def hold(self, table: str, tenant: Tenant, id: str, value: object) -> None:
+        """Keep what was read of a row for later works of this transaction."""
         ...
 
-    def put_many(self, table: str, sql: str, rows: Sequence[Put], /) -> None:
-        """Write rows, each as a whole, and keep their values as `hold` does.
+    def put_many(
+        self,
+        table: str,
+        sql: str,
+        tenant: Tenant,
+        values: Mapping[str, object],
+        rows: list[dict[str, Value]],
+        /,
+    ) -> None:
+        """Run a statement for each set of parameters, and keep the values, by id, as `hold` does.
 
-        The statement sets columns to the values given, so that of several for one key the last is enough.
+        The statement sets columns to what is given, so that of several for one id the last is enough.
         """
         ...
 
@@ -188,6 +196,20 @@ def book_of(work: Work[Any]) -> BookKey | None:
     """
     book: BookKey | None = getattr(work, "book", None)
     return book
+
+
+_IN_ONE_BOOK: set[Callable[..., Any]] = set()
+
+
+def in_one_book(function: F) -> F:
+    """Mark a function whose works read and change nothing that belongs to another book, or to all."""
+    _IN_ONE_BOOK.add(function)
+    return function
+
+
+def keeps_to_book(function: Callable[..., Any]) -> bool:
+    """Return whether a function is marked by `in_one_book`."""
+    return function in _IN_ONE_BOOK
 
 
 # What reads together what several calls of a function in one book will read, and has the unit hold it.

@@ -38,7 +38,7 @@ class Source:
 
 def number_of(unit: Unit, tenant: Tenant) -> int:
     """Return the number of the tenant's book, to be written to. Raises PermissionDenied for a copy."""
-    held: int | None = unit.held("books", tenant.book)
+    held: int | None = unit.held("books", tenant)
     if held is not None:
         return held
     row = unit.first(f"SELECT book, copy_of FROM books WHERE {OF_TENANT}", tenant.bind())
@@ -49,7 +49,7 @@ def number_of(unit: Unit, tenant: Tenant) -> int:
             f"This ledger is a copy of {row['copy_of']} and cannot be changed: change it there, and pull.",
         )
     number: int = row["book"]
-    unit.hold("books", tenant.book, number)
+    unit.hold("books", tenant, "", number)
     return number
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
 from typing import cast
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.database import Columns, G, Gathered, Parameters, Prints, Put, Row, Unit, Value, inspection
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database import Columns, G, Gathered, Parameters, Prints, Row, Unit, Value, inspection
 
 _NOTHING: Parameters = {}  # a dict, as sqlite3 accepts no MappingProxyType
 
@@ -44,14 +45,22 @@ class SqliteUnit:
     def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
         self._connection.executemany(_insert(table, columns), rows)
 
-    def held(self, table: str, key: Hashable) -> None:
+    def held(self, table: str, tenant: Tenant, id: str = "") -> None:
         return None
 
-    def hold(self, table: str, key: Hashable, value: object) -> None:
+    def hold(self, table: str, tenant: Tenant, id: str, value: object) -> None:
         pass
 
-    def put_many(self, table: str, sql: str, rows: Sequence[Put], /) -> None:
-        self._connection.executemany(sql, [parameters for _, _, parameters in rows])
+    def put_many(
+        self,
+        table: str,
+        sql: str,
+        tenant: Tenant,
+        values: Mapping[str, object],
+        rows: list[dict[str, Value]],
+        /,
+    ) -> None:
+        self._connection.executemany(sql, rows)
 
     def new_id(self, prefix: str) -> str:
         return self._ids.new(prefix, self._now)
@@ -141,8 +150,16 @@ class GroupUnit(SqliteUnit):
     def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
         self._up_to_date().insert_many(table, columns, rows)
 
-    def put_many(self, table: str, sql: str, rows: Sequence[Put], /) -> None:
-        self._up_to_date().put_many(table, sql, rows)
+    def put_many(
+        self,
+        table: str,
+        sql: str,
+        tenant: Tenant,
+        values: Mapping[str, object],
+        rows: list[dict[str, Value]],
+        /,
+    ) -> None:
+        self._up_to_date().put_many(table, sql, tenant, values, rows)
 
     def columns(self, expressions: Columns, source: str, parameters: Parameters = _NOTHING, /) -> list[str]:
         return self._up_to_date().columns(expressions, source, parameters)

@@ -24,7 +24,7 @@ from ledger_engine.core.errors import (
 )
 from ledger_engine.core.records import Shown, as_json
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import BookKey, LongWork, T, Unit
+from ledger_engine.database import BookKey, LongWork, T, Unit, keeps_to_book
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import Page
 from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, parse_query
@@ -127,9 +127,9 @@ class _TenantWork(Generic[T]):
         return self._work, self._tenant, self._args
 
     @property
-    def book(self) -> BookKey:
-        """The book that the work keeps to."""
-        return self._tenant.book
+    def book(self) -> BookKey | None:
+        """The book that the work keeps to, None if it may do more."""
+        return self._tenant.book if keeps_to_book(self._work) else None
 
     def __call__(self, unit: Unit) -> T:
         return self._work(unit, self._tenant, *self._args, **self._kwargs)

@@ -13,7 +13,7 @@ from ledger_engine.core.ids import first_at
 from ledger_engine.core.money import parse_currency
 from ledger_engine.core.records import Moment, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit
+from ledger_engine.database import Row, Unit, in_one_book
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
 from ledger_engine.ledger.metadata import parse_metadata
@@ -65,6 +65,7 @@ class Balance:
     at: Moment
 
 
+@in_one_book
 def create(unit: Unit, tenant: Tenant, new: NewAccount, key: str | None = None) -> Account:
     """Open an account with a balance of 0."""
     if not 1 <= len(new.name) <= NAME_MAX:

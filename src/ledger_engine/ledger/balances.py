@@ -41,12 +41,11 @@ class Balances:
     field.
     """
 
-    __slots__ = ("_unit", "_tenant", "_book", "_accounts", "_settlements")
+    __slots__ = ("_unit", "_tenant", "_accounts", "_settlements")
 
     def __init__(self, unit: Unit, tenant: Tenant) -> None:
         self._unit = unit
         self._tenant = tenant
-        self._book = tenant.book
         self._accounts: dict[str, Held] = {}
         self._settlements: dict[str, Held] = {}
 
@@ -67,7 +66,7 @@ class Balances:
         """Read these accounts together and have the unit hold them, for other works."""
         self.read(accounts)
         for id, held in self._accounts.items():
-            self._unit.hold("accounts", (self._book, id), (held.balance, held.currency))
+            self._unit.hold("accounts", self._tenant, id, held)
 
     def balance(self, account: str) -> int:
         """Return the balance of the account. Raises NotFound."""
@@ -112,15 +111,15 @@ class Balances:
 
     def write(self) -> None:
         """Store all changed balances, with one statement for accounts and one for settlements."""
-        bind, book = self._tenant.bind, self._book
+        tenant = self._tenant
+        bind = tenant.bind
         self._unit.put_many(
             "accounts",
             "UPDATE accounts SET balance = :balance"
             " WHERE id = :id AND project = :project AND livemode = :livemode",
-            [
-                ((book, id), (held.balance, held.currency), bind(id=id, balance=held.balance))
-                for id, held in self._accounts.items()
-            ],
+            tenant,
+            self._accounts,
+            [bind(id=id, balance=held.balance) for id, held in self._accounts.items()],
         )
         if self._settlements:
             self._unit.put_many(
@@ -128,8 +127,10 @@ class Balances:
                 "INSERT INTO settlements (project, livemode, currency, balance)"
                 " VALUES (:project, :livemode, :currency, :balance)"
                 " ON CONFLICT (project, livemode, currency) DO UPDATE SET balance = :balance",
+                tenant,
+                self._settlements,
                 [
-                    ((book, currency), held.balance, bind(currency=currency, balance=held.balance))
+                    bind(currency=currency, balance=held.balance)
                     for currency, held in self._settlements.items()
                 ],
             )
@@ -138,9 +139,9 @@ class Balances:
         held = self._accounts.get(id)
         if held is not None:
             return held
-        known = self._unit.held("accounts", (self._book, id))
+        known = self._unit.held("accounts", self._tenant, id)
         if known is not None:
-            held = self._accounts[id] = Held(*known)
+            held = self._accounts[id] = Held(known.balance, known.currency)
             return held
         row = self._unit.first(
             "SELECT balance, currency FROM accounts"
@@ -153,9 +154,9 @@ class Balances:
         return held
 
     def _read_settlement(self, currency: str) -> Held:
-        known = self._unit.held("settlements", (self._book, currency))
+        known = self._unit.held("settlements", self._tenant, currency)
         if known is not None:
-            return Held(known, currency)
+            return Held(known.balance, currency)
         row = self._unit.first(
             "SELECT balance FROM settlements"
             " WHERE project = :project AND livemode = :livemode AND currency = :currency",

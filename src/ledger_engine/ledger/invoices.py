@@ -14,7 +14,7 @@ from ledger_engine.core.errors import Conflict, InvalidRequest
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import Format, Moment, OneOf, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit, Value
+from ledger_engine.database import Row, Unit, Value, in_one_book
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, transactions
@@ -93,6 +93,7 @@ class InvoiceChanges(TypedDict, total=False):
     metadata: dict[str, str] | None
 
 
+@in_one_book
 def create(unit: Unit, tenant: Tenant, new: NewInvoice, key: str | None = None) -> Invoice:
     """Draft an invoice."""
     id = unit.new_id("inv")
@@ -137,6 +138,7 @@ def page(
     return _LISTING.page(unit, tenant, wanted, {"status": status, "account": account})
 
 
+@in_one_book
 def update(unit: Unit, tenant: Tenant, id: str, changes: InvoiceChanges) -> Invoice:
     """Change the given fields of a draft; without any there is no change and no event.
 
@@ -169,6 +171,7 @@ def update(unit: Unit, tenant: Tenant, id: str, changes: InvoiceChanges) -> Invo
     return _recorded(unit, tenant, "invoice.updated", row)
 
 
+@in_one_book
 def finalize(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Invoice:
     """Open a draft and assign the next number. Raises Conflict `invoice_not_draft`."""
     idempotency.take(unit, tenant, key, id)
@@ -190,6 +193,7 @@ def finalize(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Inv
     return _recorded(unit, tenant, "invoice.opened", row)
 
 
+@in_one_book
 def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Invoice:
     """Pay an open invoice: its account is credited in the same commit.
 
@@ -223,6 +227,7 @@ def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Invoice:
     return _recorded(unit, tenant, "invoice.paid", row)
 
 
+@in_one_book
 def void(unit: Unit, tenant: Tenant, id: str) -> Invoice:
     """Void an open invoice; it stays stored. Raises Conflict `invoice_not_open`."""
     row = unit.first(

@@ -16,7 +16,7 @@ from ledger_engine.core.errors import Conflict, InvalidRequest
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import Moment, OneOf, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit
+from ledger_engine.database import Row, Unit, in_one_book
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
 from ledger_engine.ledger import users
@@ -53,6 +53,7 @@ class NewOrder:
     items: Sequence[Item]
 
 
+@in_one_book
 def create(unit: Unit, tenant: Tenant, new: NewOrder, key: str | None = None) -> Order:
     """Place an order for an active user."""
     total = _total(new.items)
@@ -104,6 +105,7 @@ def of_user(unit: Unit, tenant: Tenant, wanted: PageRequest, user: str) -> Page[
     return _LISTING.page(unit, tenant, wanted, {}, among="user_id = :user", given={"user": user})
 
 
+@in_one_book
 def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Order:
     """Mark an open order as paid. Raises Conflict `order_not_open`."""
     idempotency.take(unit, tenant, key, id)
@@ -118,6 +120,7 @@ def pay(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Order:
     return _recorded(unit, tenant, "order.paid", row)
 
 
+@in_one_book
 def ship(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Order:
     """Mark a paid order as shipped. Raises Conflict `order_not_paid`."""
     idempotency.take(unit, tenant, key, id)

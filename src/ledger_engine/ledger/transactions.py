@@ -19,7 +19,7 @@ from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.pickling import pickled_by_fields
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit, Value, foreseen_by
+from ledger_engine.database import Row, Unit, Value, foreseen_by, in_one_book
 from ledger_engine.database.books import BOOK, OF_BOOK
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import bodies, outbox
@@ -77,6 +77,7 @@ def _foresee(unit: Unit, tenant: Tenant, calls: list[tuple[NewTransaction, ...]]
     Balances(unit, tenant).foresee(named)
 
 
+@in_one_book
 @foreseen_by(_foresee)
 def post(unit: Unit, tenant: Tenant, new: NewTransaction, key: str | None = None) -> Transaction:
     """Post a transaction, or both sides of a transfer; returns the side of `new.account`."""
@@ -93,6 +94,7 @@ def post_due(unit: Unit, tenant: Tenant, due: NewTransaction) -> Transaction:
     return _post(unit, tenant, unit.new_id("txn"), due, None)
 
 
+@in_one_book
 def post_batch(
     unit: Unit, tenant: Tenant, batch: Sequence[NewTransaction], key: str | None = None
 ) -> list[Transaction]:
@@ -120,6 +122,7 @@ def post_batch(
     return posted
 
 
+@in_one_book
 def reverse(unit: Unit, tenant: Tenant, id: str, key: str | None = None) -> Transaction:
     """Post the opposite of a transaction, on both sides of a transfer.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -13,7 +13,7 @@ from ledger_engine.core.clock import DAY, iso
 from ledger_engine.core.errors import Conflict, DuplicateIdempotencyKey, LedgerError, StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Columns, G, Parameters, Prints, Put, Row, Unit, Value
+from ledger_engine.database import Columns, G, Parameters, Prints, Row, Unit, Value
 from ledger_engine.database.books import condition_on
 from ledger_engine.seeding.entries import DataSet
 from ledger_engine.seeding.fields import BadDataSet
@@ -50,14 +50,22 @@ class UnitInThePast:
     def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
         self._unit.insert_many(table, columns, rows)
 
-    def held(self, table: str, key: Hashable) -> Any:
-        return self._unit.held(table, key)
+    def held(self, table: str, tenant: Tenant, id: str = "") -> Any:
+        return self._unit.held(table, tenant, id)
 
-    def hold(self, table: str, key: Hashable, value: object) -> None:
-        self._unit.hold(table, key, value)
+    def hold(self, table: str, tenant: Tenant, id: str, value: object) -> None:
+        self._unit.hold(table, tenant, id, value)
 
-    def put_many(self, table: str, sql: str, rows: Sequence[Put], /) -> None:
-        self._unit.put_many(table, sql, rows)
+    def put_many(
+        self,
+        table: str,
+        sql: str,
+        tenant: Tenant,
+        values: Mapping[str, object],
+        rows: list[dict[str, Value]],
+        /,
+    ) -> None:
+        self._unit.put_many(table, sql, tenant, values, rows)
 
     def new_id(self, prefix: str) -> str:
         return self._ids.new(prefix, self.now)

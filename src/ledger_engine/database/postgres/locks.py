@@ -27,6 +27,9 @@ _SHARE_LEDGER = rendered(f"SELECT pg_advisory_lock_shared({_LEDGER_KEY})")
 _LOCK_BOOK = rendered("SELECT pg_advisory_lock(:lock)")
 _UNLOCK = rendered("SELECT pg_advisory_unlock_all()")
 _BEGIN = rendered("BEGIN ISOLATION LEVEL SERIALIZABLE")
+# Serializable transactions of two books would keep each other from being committed: PostgreSQL takes what one
+# reads for a whole page or table, in which the other has rows too. Rows of both are still found to conflict.
+_BEGIN_BOOKS = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ")
 _BEGIN_ROWS = rendered("BEGIN ISOLATION LEVEL READ COMMITTED")
 _OF_OTHERS = rendered("SELECT max(moment) AS moment FROM heads WHERE server <> :server")
 _OF_OTHERS_IN = Statement(
@@ -72,7 +75,7 @@ class Locks:
             for lock in ordered:
                 connection.send(_LOCK_BOOK, {"lock": lock})
             connection.separate()
-            connection.send(_BEGIN)
+            connection.send(_BEGIN_BOOKS if ordered else _BEGIN)
         else:
             connection.put_dumped(_MAKE_ROWS, [values.array([LEDGER, *ordered])], (_INT8_ARRAY,))
             connection.separate()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.database import Columns, G, Parameters, Prints, Put, Row, Unit, Value, weight
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database import Columns, G, Parameters, Prints, Row, Unit, Value, weight
 from ledger_engine.database.postgres import values
 from ledger_engine.database.postgres.connection import Connection
 from ledger_engine.database.postgres.rendering import Statement, insertion, rendered
@@ -28,6 +29,7 @@ _TRANSACTIONS = (
 _KEYS = {"transactions": "book, id", "events": "book, id"}
 _OF_PRINTS = ("account", "type", "transfer", "reverses")
 
+_Key = tuple[str, bool, str]  # a project and mode, and the id of a row
 Numeric = dict[str, frozenset[str]]  # the columns of whole numbers, by the table; kept for all units
 
 
@@ -61,8 +63,8 @@ class PostgresUnit:
         self._now = clock.now()
         self._numeric = numeric
         self._kept: dict[tuple[str, Columns], list[Sequence[Value]]] = {}
-        self._held: defaultdict[str, dict[Hashable, Any]] = defaultdict(dict)
-        self._puts: defaultdict[str, dict[Hashable, tuple[Statement, Parameters]]] = defaultdict(dict)
+        self._held: defaultdict[str, dict[_Key, Any]] = defaultdict(dict)
+        self._puts: defaultdict[str, dict[_Key, tuple[Statement, Parameters]]] = defaultdict(dict)
         self._topics: set[str] = set()
         self._others = others  # the time that other servers had reached before
         self.wrote = False  # in the work that runs
@@ -97,16 +99,25 @@ class PostgresUnit:
         self._note_write((table,))
         self._kept.setdefault((table, columns), []).extend(rows)
 
-    def held(self, table: str, key: Hashable) -> Any:
-        return self._held[table].get(key)
+    def held(self, table: str, tenant: Tenant, id: str = "") -> Any:
+        return self._held[table].get((tenant.project, tenant.livemode, id))
 
-    def hold(self, table: str, key: Hashable, value: object) -> None:
-        self._held[table][key] = value
+    def hold(self, table: str, tenant: Tenant, id: str, value: object) -> None:
+        self._held[table][tenant.project, tenant.livemode, id] = value
 
-    def put_many(self, table: str, sql: str, rows: Sequence[Put], /) -> None:
+    def put_many(
+        self,
+        table: str,
+        sql: str,
+        tenant: Tenant,
+        values: Mapping[str, object],
+        rows: list[dict[str, Value]],
+        /,
+    ) -> None:
         statement, held, puts = rendered(sql), self._held[table], self._puts[table]
         self.wrote = True
-        for key, value, parameters in rows:
+        for (id, value), parameters in zip(values.items(), rows, strict=True):
+            key = tenant.project, tenant.livemode, id
             held[key] = value
             puts[key] = statement, parameters
 

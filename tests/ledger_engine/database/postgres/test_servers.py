@@ -17,7 +17,10 @@ from ledger_engine.database.engine import Engine
 from ledger_engine.database.postgres import locks
 from ledger_engine.database.postgres.connection import Connection
 from ledger_engine.database.postgres.rendering import Statement
+from ledger_engine.http.operations import _TenantWork
 from ledger_engine.ledger import accounts, transactions
+from ledger_engine.ledger.transactions import NewTransaction
+from ledger_engine.upkeep import audit
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.database.postgres.conftest import Serve
 from tests.ledger_engine.manual_clock import ManualClock
@@ -84,6 +87,26 @@ async def test_postings_on_one_account_through_two_servers_add_up(serve: Serve, 
     await asyncio.gather(*(each.write(Posting()) for each in (one, other) for _ in range(50)))
     found = await one.read(partial(accounts.get, tenant=tenant, id=account.id))
     assert found.balance == 100
+
+
+async def test_two_servers_write_two_books_without_hindering_each_other(serve: Serve, plain: bool) -> None:
+    servers = [serve(ManualClock(START)) for _ in range(2)]
+    engines = [Engine(each, ManualClock(START)) for each in servers]
+    new = projects.NewProject("Roastery", "enterprise", rate_limit=1_000_000, burst=1_000_000)
+    works = []
+    for engine in engines:
+        tenant = Tenant((await engine.write(partial(projects.create, new=new))).id, livemode=False)
+        till = accounts.NewAccount("Till", "usd", {})
+        account = await engine.write(partial(accounts.create, tenant=tenant, new=till))
+        works.append(_TenantWork(transactions.post, tenant, (NewTransaction(account.id, 1, "credit"),), {}))
+    before = [each.counts.retries for each in servers]
+    for _ in range(10):
+        await asyncio.gather(
+            *(each.write(work) for each, work in zip(engines, works, strict=True) for _ in range(5))
+        )
+    assert [each.counts.retries for each in servers] == before
+    report = await engines[0].read(audit.verify)
+    assert (report.fault, report.transactions) == (None, 100)
 
 
 async def test_a_commit_is_told_to_the_other_servers_listeners(
