@@ -80,11 +80,11 @@ async def test_panes_are_cycled_and_resized_and_times_written_in_another_way(
         await driver.press("z")
         await driver.sees("Till", "→ Its transactions")
         assert (view.record_list.display, view.detail.display) == (True, True)
-        width = view.detail.size.width
+        width = view.detail.outer_size.width
         await driver.press("greater_than_sign")
-        assert view.detail.size.width == width - 4
+        assert view.detail.outer_size.width == width - 4
         await driver.press("less_than_sign", "less_than_sign")
-        assert view.detail.size.width == width + 4
+        assert view.detail.outer_size.width == width + 4
         await driver.press("z")
         assert (view.record_list.display, view.detail.display) == (False, True)
         await driver.press("z")
@@ -104,7 +104,7 @@ async def test_panes_are_cycled_and_resized_and_times_written_in_another_way(
     async with app.run_test(size=(80, 24)) as pilot:
         driver = Driver(app, pilot)
         await driver.sees("Till", "→ Its transactions")
-        assert driver.view.detail.size.width == width + 4
+        assert driver.view.detail.outer_size.width == width + 4
 
 
 async def _fill_invoices(driver: Driver, opened: int, drafts: int) -> None:
