@@ -89,7 +89,7 @@ async def test_a_webhook_comes_twice(own: Owned) -> None:
 
 async def test_a_webhook_that_is_late_is_overtaken(own: Owned) -> None:
     async with hooked(own) as hook:
-        await hook.fault("delay", delay_ms=150)
+        await hook.fault("delay", delay_ms=2000)
         await hook.account("first")
         await hook.account("second")
         await hook.receiver.until_received(2)
