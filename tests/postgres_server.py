@@ -8,6 +8,7 @@ import tempfile
 import warnings
 from functools import cache
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 from psycopg import Connection, Error, connect, sql
 
@@ -27,6 +28,13 @@ def emptied_database() -> str:
         for known in (_own_database, _administrator, _emptying):
             known.cache_clear()
         address = _own_database()
+    return address
+
+
+def bare_database() -> str:
+    """Return the address of a second database of this process, without any table."""
+    address = _second_database()
+    _administrator(address).execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     return address
 
 
@@ -64,6 +72,16 @@ def _own_database() -> str:
     asyncio.run(make_tables())
     _emptying(own)  # now that no test has changed the tables
     return own
+
+
+@cache
+def _second_database() -> str:
+    first = urlsplit(_own_database())
+    name = f"{first.path.strip('/')}_bare"
+    administrator = _administrator(urlunsplit(first))
+    administrator.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+    administrator.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    return urlunsplit(first._replace(path=f"/{name}"))
 
 
 @cache

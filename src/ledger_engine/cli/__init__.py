@@ -11,6 +11,7 @@ from ledger_engine.cli import (
     events,
     keys,
     listen,
+    migrate,
     projects,
     pull,
     serve,
@@ -44,4 +45,5 @@ main.add_command(verify.verify)
 main.add_command(data.backup)
 main.add_command(data.restore)
 main.add_command(data.recover)
+main.add_command(migrate.migrate)
 main.add_command(completion.completion)

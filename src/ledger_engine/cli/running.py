@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Future
 from typing import Any
 
 import click
@@ -102,6 +104,20 @@ def _write(text: str, *, err: bool = False) -> None:
         raise
     except OSError as error:
         raise click.ClickException(f"The output cannot be written: {error.strerror}.") from error
+
+
+def in_thread(work: Callable[[], T]) -> Future[T]:
+    """Run the work in a thread that is not waited for at the end."""
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return done
 
 
 def require(database: Location) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +13,9 @@ import click
 
 from ledger_engine.cli import options
 from ledger_engine.cli.data import counts
-from ledger_engine.cli.running import print_json, say
+from ledger_engine.cli.running import in_thread, print_json, say
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import Location
-from ledger_engine.database import T
 
 if TYPE_CHECKING:
     from ledger_engine.upkeep.audit import Report
@@ -92,23 +90,9 @@ def _audit(database: Location, point: Point | None) -> tuple[Report, Point | Non
         if not sys.stderr.isatty():  # it is left to the one line of an error
             return audit.verify_all(snapshot.start, report)
         rows = audit.READINGS * snapshot.start(audit.count_transactions).result()
-        done = _in_thread(lambda: audit.verify_all(snapshot.start, report))
+        done = in_thread(lambda: audit.verify_all(snapshot.start, report))
         with click.progressbar(length=max(1, rows), label="Verifying", file=sys.stderr) as bar:
             while not wait((done,), timeout=_PROGRESS_S).done:
                 bar.update(min(read[0], rows - 1) - bar.pos)
             bar.update(max(1, rows) - bar.pos)
         return done.result()
-
-
-def _in_thread(work: Callable[[], T]) -> Future[T]:
-    """Run the work in a thread that is not waited for at the end."""
-    done: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(work())
-        except BaseException as error:
-            done.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return done

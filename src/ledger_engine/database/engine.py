@@ -20,6 +20,7 @@ from ledger_engine.sharing.places import HeldPlaces
 from ledger_engine.sharing.rate_limits import Windows
 
 if TYPE_CHECKING:
+    from ledger_engine.database.moving import Source, Table, Target
     from ledger_engine.database.snapshot import Snapshot
 
 KEEPS_TIME_EVERY_MS = 60_000  # together with other writes
@@ -160,3 +161,38 @@ def open_snapshot(database: Location, threads: int) -> AbstractContextManager[Sn
     from ledger_engine.database import snapshot
 
     return snapshot.open_snapshot(database, threads)
+
+
+def open_source(database: Location) -> AbstractContextManager[Source]:
+    """Open a ledger that nobody writes to, to copy it to another engine.
+
+    Raises Conflict when it is in use, and StorageUnavailable.
+    """
+    if isinstance(database, str):
+        from ledger_engine.database import postgres
+
+        return postgres.open_source(database)
+    from ledger_engine.database import file_moving
+
+    return file_moving.open_source(database)
+
+
+def open_target(database: Location, first_project: str | None) -> AbstractContextManager[Target]:
+    """Open a new file or an empty database, or the unfinished copy there, to be filled with a ledger.
+
+    Raises Conflict when it has anything else, and StorageUnavailable.
+    """
+    if isinstance(database, str):
+        from ledger_engine.database import postgres
+
+        return postgres.open_target(database, first_project)
+    from ledger_engine.database import file_moving
+
+    return file_moving.open_target(database, first_project)
+
+
+def tables_of_ledger() -> list[Table]:
+    """Return the tables that a ledger of this version has on each engine."""
+    from ledger_engine.database import file_moving
+
+    return file_moving.ledger_tables()

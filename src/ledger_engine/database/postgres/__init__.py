@@ -3,8 +3,9 @@
 From the network up: `connection.py` sends statements and takes their results, with `rendering.py`,
 `values.py` and `errors.py`; `schema.py` makes the tables; `locks.py` has one server at a time write a book;
 `unit.py` is what a work sees; `committer.py` commits a group of works, `readers.py` runs those that read,
-`notifications.py` tells servers of each other's commits, and `database.py` puts it together. psycopg is an
-extra of the package.
+`notifications.py` tells servers of each other's commits, and `database.py` puts it together. Beside it stand
+`snapshot.py` for the audit and `moving.py`, by which a ledger comes here and leaves. psycopg is an extra of
+the package.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ledger_engine.core.clock import Clock
 from ledger_engine.core.errors import StorageUnavailable
 
 if TYPE_CHECKING:
+    from ledger_engine.database.moving import Source, Target
     from ledger_engine.database.postgres.database import PostgresDatabase
     from ledger_engine.database.snapshot import Snapshot
 
@@ -42,6 +44,22 @@ def open_snapshot(url: str, threads: int) -> AbstractContextManager[Snapshot]:
     from ledger_engine.database.postgres import snapshot
 
     return snapshot.open_snapshot(url, threads)
+
+
+def open_source(url: str) -> AbstractContextManager[Source]:
+    """Open the database to copy it to another engine, as `moving.open_source` does."""
+    _require_driver()
+    from ledger_engine.database.postgres import moving
+
+    return moving.open_source(url)
+
+
+def open_target(url: str, first_project: str | None) -> AbstractContextManager[Target]:
+    """Open the database to be filled from another engine, as `moving.open_target` does."""
+    _require_driver()
+    from ledger_engine.database.postgres import moving
+
+    return moving.open_target(url, first_project)
 
 
 def _require_driver() -> None:

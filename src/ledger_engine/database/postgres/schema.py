@@ -35,6 +35,10 @@ _WORDS = (
         lambda match: _MOMENT.format(match[1]),
     ),
 )
+MOVING = "ledger_moving"  # a table that is there until `moving` has filled all others
+UNFINISHED = (
+    "it has the unfinished copy of another ledger; `ledger-engine migrate`, run again as it was, completes it"
+)
 OLDER = "it has the tables of an older version, or none; a server on it makes those of this one"
 _OWN = (
     """CREATE TABLE IF NOT EXISTS ledger_migrations (
@@ -80,7 +84,8 @@ def statements() -> dict[str, list[str]]:
 def apply(connection: Connection, now: int, *, advisory_locks: bool) -> None:
     """Bring the tables up to date in one transaction; where another server does so, wait for it.
 
-    Raises StorageUnavailable for tables of a newer version, or a database that is not a ledger.
+    Raises StorageUnavailable for tables of a newer version, a database that is not a ledger, and the copy of
+    one that is not complete.
     """
     migrations = statements()
     if not _pending(connection, list(migrations)):
@@ -108,13 +113,16 @@ def apply(connection: Connection, now: int, *, advisory_locks: bool) -> None:
         raise
 
 
-def is_up_to_date(connection: Connection) -> bool:
-    """Return whether there are the tables of this version; change nothing."""
-    return not _pending(connection, list(statements()))
+def is_up_to_date(connection: Connection, *, unfinished: bool = False) -> bool:
+    """Return whether there are the tables of this version; change nothing.
+
+    Raises StorageUnavailable as `apply` does, for an unfinished copy only if none is expected.
+    """
+    return not _pending(connection, list(statements()), unfinished=unfinished)
 
 
-def _pending(connection: Connection, known: list[str]) -> list[str]:
-    """Return the migrations that are to be applied. Raises StorageUnavailable as `apply` does."""
+def _pending(connection: Connection, known: list[str], *, unfinished: bool = False) -> list[str]:
+    """Return the migrations that are to be applied. Raises StorageUnavailable as `is_up_to_date` does."""
     tables = {
         row["name"]
         for row in connection.rows(
@@ -125,6 +133,8 @@ def _pending(connection: Connection, known: list[str]) -> list[str]:
             {},
         )
     }
+    if MOVING in tables and not unfinished:
+        raise StorageUnavailable(UNFINISHED)
     if "ledger_migrations" not in tables:
         if "projects" in tables or "accounts" in tables:
             raise StorageUnavailable("it is not a ledger: it has the tables of another program")

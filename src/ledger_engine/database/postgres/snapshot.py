@@ -21,15 +21,15 @@ _EXPORT = rendered("SELECT pg_export_snapshot() AS name")
 
 
 @contextmanager
-def open_snapshot(url: str, threads: int) -> Iterator[Snapshot]:
+def open_snapshot(url: str, threads: int, *, unfinished: bool = False) -> Iterator[Snapshot]:
     """Open the database for this many threads that all see the same state of it, without changing it.
 
-    Raises StorageUnavailable.
+    `unfinished` is for a copy that is checked before it is complete. Raises StorageUnavailable.
     """
     try:
         with ExitStack() as stack:
             connections = [stack.enter_context(closing(Connection(url, math.inf))) for _ in range(threads)]
-            if not schema.is_up_to_date(connections[0]):
+            if not schema.is_up_to_date(connections[0], unfinished=unfinished):
                 raise StorageUnavailable(schema.OLDER)
             name = _begin(connections[0], None)
             for connection in connections[1:]:

@@ -1,8 +1,7 @@
 """Values on their way to PostgreSQL and back: whole numbers, text, and NULL.
 
-All whole numbers are int8, so that a statement is prepared once, whatever the values. PostgreSQL's text has
-no NUL, which JSON and SQLite have: it is stored as two characters that nobody writes, and so compares as
-itself.
+All whole numbers are int8, so that a statement is prepared once, whatever the values. `database/nul.py` is
+about the one character that text cannot have.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from typing import Any
 from psycopg.pq.abc import PGresult
 
 from ledger_engine.database import Value
+from ledger_engine.database.nul import restored, substituted
 
 INT8, TEXT, UNKNOWN = 20, 25, 0  # types by PostgreSQL's numbers
-_ESCAPE = "\ufdd0"  # one of the characters that Unicode leaves to programs
 _BOOL, _INT2, _INT4, _NUMERIC = 16, 21, 23, 1700
 _FLOATS = (700, 701)
 
@@ -26,7 +25,7 @@ def dumped(value: Value) -> bytes | None:
     if value is None:
         return None
     if isinstance(value, str):
-        return _text(value)
+        return substituted(value).encode()
     return b"%d" % value  # bool too
 
 
@@ -80,18 +79,12 @@ def _row_class(names: tuple[bytes, ...]) -> type[Row]:
     return type("Row", (Row,), {"_index": index, "__slots__": ()})
 
 
-def _text(value: str) -> bytes:
-    if "\0" in value or _ESCAPE in value:
-        value = value.replace(_ESCAPE, _ESCAPE + "1").replace("\0", _ESCAPE + "0")
-    return value.encode()
-
-
 def _element(value: Value) -> bytes:
     if value is None:
         return b"NULL"
     if not isinstance(value, str):
         return b"%d" % value
-    return b'"' + _text(value).replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
+    return b'"' + substituted(value).encode().replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
 
 
 def _load_int(value: bytes | None) -> int | None:
@@ -99,12 +92,7 @@ def _load_int(value: bytes | None) -> int | None:
 
 
 def _load_text(value: bytes | None) -> str | None:
-    if value is None:
-        return None
-    text = value.decode()
-    if _ESCAPE in text:
-        text = text.replace(_ESCAPE + "0", "\0").replace(_ESCAPE + "1", _ESCAPE)
-    return text
+    return None if value is None else restored(value.decode())
 
 
 def _load_bool(value: bytes | None) -> int | None:

@@ -1,0 +1,90 @@
+"""Moving a ledger between a SQLite file and PostgreSQL, either way: each row, compared at the end.
+
+The move goes table by table and can be interrupted at any moment: run again it goes on after the last row
+that arrived. At the end each table is read on both sides and compared, the target is audited, and only then
+does it become a ledger that a server opens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ledger_engine.core.settings import Location, named
+from ledger_engine.database.engine import open_source, open_target, tables_of_ledger
+from ledger_engine.database.moving import Source, Table, Target, fingerprint, refusal
+from ledger_engine.upkeep import audit
+from ledger_engine.upkeep.audit import Report
+
+_THREADS = 4  # of the audit
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a move is: what it does now, and how many of `rows` it has read so far."""
+
+    what: str = "Opening"
+    rows: int = 0
+    done: int = 0
+
+    def report(self, rows: int) -> None:
+        """Note that this many more rows were read."""
+        self.done += rows
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The number of rows of each table, of those how many this run has copied, and the audit's report."""
+
+    rows: dict[str, int]
+    copied: int
+    report: Report
+
+
+def move(source: Location, target: Location, progress: Progress) -> Moved:
+    """Copy the ledger `source` to `target`, which is a new file or an empty database.
+
+    Raises Conflict when one of them does not allow it, and when the copy is not equal or not sound;
+    StorageUnavailable when one of them cannot be used.
+    """
+    with open_source(source) as opened, open_target(target, opened.first_project()) as filled:
+        tables = tables_of_ledger()
+        rows = {table.name: opened.count(table) for table in tables}
+        there = {table.name: filled.count(table) for table in tables}
+        progress.rows = 3 * sum(rows.values()) + audit.READINGS * rows["transactions"]
+        progress.what, progress.done = "Copying", sum(there.values())
+        copied = sum(_copy(opened, filled, table, progress.report) for table in tables)
+        progress.what = "Comparing"
+        for table in tables:
+            if _unlike(opened, filled, table, progress.report):
+                # The source was changed after an earlier run had copied this table.
+                if there[table.name]:
+                    filled.empty(table)
+                    copied += _copy(opened, filled, table, progress.report)
+                if _unlike(opened, filled, table, progress.report):
+                    raise refusal(f"The copy of {table.name} in {named(target)} is not equal.")
+        progress.what = "Making indexes"
+        filled.finish(opened.applied(), opened.reached())
+        progress.what = "Verifying"
+        with filled.snapshot(_THREADS) as snapshot:
+            report, _ = audit.verify_all(snapshot.start, progress.report)
+        if report.fault is not None:
+            raise refusal(f"{named(source)} does not verify: {report.fault.message}")
+        opened.require_unchanged()
+        filled.complete()
+    return Moved(rows, copied, report)
+
+
+def _copy(source: Source, target: Target, table: Table, report: Callable[[int], None]) -> int:
+    """Copy the rows after the last one that is there; return how many these were."""
+    copied = 0
+    for rows in source.rows(table, target.last(table)):
+        target.write(table, rows)
+        copied += len(rows)
+        report(len(rows))
+    return copied
+
+
+def _unlike(source: Source, target: Target, table: Table, report: Callable[[int], None]) -> bool:
+    """Return whether the rows of a table are not the same on both sides."""
+    return fingerprint(source, table, report) != fingerprint(target, table, report)
