@@ -15,13 +15,14 @@ import click
 from ledger_engine.cli import options
 from ledger_engine.cli.running import print_json, project_or_first, say
 from ledger_engine.core.printable import printable
-from ledger_engine.core.settings import Location, make_folder
+from ledger_engine.core.settings import Location, make_folder, named
 from ledger_engine.database import T
 
 if TYPE_CHECKING:
     from ledger_engine.seeding.loading import Progress
     from ledger_engine.upkeep.audit import Report
 
+_NO_LOG = "`recover` reads the log of a SQLite file; PostgreSQL applies its own when it starts."
 _PROGRESS_S = 0.05  # seconds between two updates of a load's progress bar
 
 
@@ -86,11 +87,14 @@ async def _show(work: Coroutine[Any, Any, T], progress: Progress, steps: int, na
 def backup(dest: Path, overwrite: bool, database: Location, as_json: bool) -> None:
     """Copy the ledger as it is now to DEST, and check the copy.
 
-    A server may run meanwhile, and is not slowed down.
+    A server may run meanwhile, and is not slowed down. On PostgreSQL the copy is made by pg_dump.
     """
-    from ledger_engine.upkeep import backups
+    from ledger_engine.upkeep import backups, dumps
 
-    report = backups.back_up(options.file_of(database), dest, overwrite=overwrite)
+    if isinstance(database, Path):
+        report = backups.back_up(database, dest, overwrite=overwrite)
+    else:
+        report = dumps.back_up(database, dest, overwrite=overwrite)
     _print_copied(dest, report, as_json, {"file": str(dest)})
 
 
@@ -101,16 +105,20 @@ def backup(dest: Path, overwrite: bool, database: Location, as_json: bool) -> No
 def restore(src: Path, database: Location, as_json: bool) -> None:
     """Replace the database with the backup SRC.
 
-    It is checked first, and the former file is kept. No server may run meanwhile.
+    It is checked first, and the former file is kept. No server may run meanwhile. A PostgreSQL database must
+    be empty, and is filled by pg_restore.
     """
     from ledger_engine.core.clock import SystemClock
-    from ledger_engine.upkeep import backups
+    from ledger_engine.upkeep import backups, dumps
 
-    file = options.file_of(database)
-    make_folder(file)
-    restored = backups.restore(src, file, SystemClock().now())
+    if isinstance(database, str):
+        report = dumps.restore(src, database)
+        _print_copied(named(database), report, as_json, {"file": named(database), "kept": None})
+        return
+    make_folder(database)
+    restored = backups.restore(src, database, SystemClock().now())
     kept = None if restored.aside is None else str(restored.aside)
-    _print_copied(file, restored.report, as_json, {"file": str(file), "kept": kept})
+    _print_copied(database, restored.report, as_json, {"file": str(database), "kept": kept})
     if kept is not None and not as_json:
         say(f"The former database is kept as {kept}.")
 
@@ -127,7 +135,7 @@ def recover(dest: Path, database: Location, as_json: bool) -> None:
     """
     from ledger_engine.upkeep import backups
 
-    recovered = backups.recover(options.file_of(database), dest)
+    recovered = backups.recover(options.file_of(database, _NO_LOG), dest)
     more = {"file": str(dest), "doubt": recovered.doubt, "damaged_frames": recovered.damaged}
     _print_copied(dest, recovered.report, as_json, more)
     if as_json:
@@ -141,7 +149,7 @@ def recover(dest: Path, database: Location, as_json: bool) -> None:
         say(f"The last {_count(recovered.damaged, 'frames')} of the log cannot be read and are left out.")
 
 
-def _print_copied(file: Path, report: Report, as_json: bool, more: dict[str, Any]) -> None:
+def _print_copied(file: Path | str, report: Report, as_json: bool, more: dict[str, Any]) -> None:
     if as_json:
         print_json({**more, **asdict(report)})
     else:

@@ -71,12 +71,10 @@ class OfLedger(click.Path):
         return value if isinstance(value, str) and is_url(value) else super().convert(value, param, ctx)
 
 
-def file_of(database: Location) -> Path:
-    """Return the file of a ledger. Raises UsageError for one on PostgreSQL."""
+def file_of(database: Location, why: str) -> Path:
+    """Return the file of a ledger. Raises UsageError for one on PostgreSQL, with the reason."""
     if isinstance(database, str):
-        raise click.UsageError(
-            "This command works on a SQLite file; for PostgreSQL use pg_dump and pg_restore."
-        )
+        raise click.UsageError(why)
     return database
 
 

@@ -26,9 +26,13 @@ _CACHE_KB = 16_384  # for each connection
 
 
 class Snapshot:
-    """A snapshot of a file. Open with `open_snapshot`."""
+    """A snapshot of a ledger. Open with `open_snapshot`.
 
-    def __init__(self, units: Sequence[Unit], interrupt: Callable[[], None]) -> None:
+    `name` is what others need to read the same snapshot, empty where nobody else can.
+    """
+
+    def __init__(self, units: Sequence[Unit], interrupt: Callable[[], None], name: str = "") -> None:
+        self.name = name
         self._interrupt = interrupt
         self._free: queue.SimpleQueue[Unit] = queue.SimpleQueue()
         for unit in units:

@@ -26,6 +26,7 @@ from ledger_engine.pulling.remote import PullFailed
 from ledger_engine.pulling.staging import Book, newest
 
 TURN = 5_000  # records in one commit
+ALL = 2**62  # rows; a limit below 0 means this on SQLite only
 _ROW = tuple[Value, ...]
 R = TypeVar("R")
 
@@ -67,7 +68,7 @@ def apply_turn(unit: Unit, book: Book, kind: str) -> Applied | None:
     Raises PullFailed for an account or a transaction that the copy cannot hold; any other is left out.
     """
     whole = kind in ("users", "invoices")  # they change together: an address and a number are taken once
-    rows = _kept(unit, book, kind, "", -1 if whole else TURN)
+    rows = _kept(unit, book, kind, "", ALL if whole else TURN)
     if not rows:
         return None
     if kind == "transactions":
@@ -89,7 +90,7 @@ def numbers_have_a_gap(unit: Unit, book: Book) -> bool:
 
     Such a list is read again.
     """
-    records = [load(row["record"]) for row in _kept(unit, book, "invoices", "", -1)]
+    records = [load(row["record"]) for row in _kept(unit, book, "invoices", "", ALL)]
     numbers = [record["number"] for record in records if isinstance(record.get("number"), str)]
     return len(numbers) != max((_number(number) for number in numbers), default=0)
 

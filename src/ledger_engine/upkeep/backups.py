@@ -50,7 +50,7 @@ def back_up(database: Path, target: Path, *, overwrite: bool = False) -> Report:
         copy = folder / target.name
         backup.copy(database, copy)
         report = _proven(database, backup.read_copy(copy, audit.verify))
-        _put_in_place(copy, target, overwrite=overwrite)
+        put_in_place(copy, target, overwrite=overwrite)
     return report
 
 
@@ -103,32 +103,43 @@ def recover(database: Path, target: Path) -> Recovered:
             doubt = None if alone else why_not_its_own(database, log)
             frames = backup.fold(database, copy, alone=alone)
             report = _proven(log_file(database), backup.read_copy(copy, audit.verify))
-            _put_in_place(copy, target, overwrite=False)
+            put_in_place(copy, target, overwrite=False)
         return Recovered(report, doubt, max(0, log.frames - frames))
     finally:
         lock.release()
 
 
 def _require_target(database: Path, target: Path, *, overwrite: bool) -> None:
-    """Raise Conflict for a file that cannot or may not be written."""
+    """Raise Conflict for a file that cannot or may not be written, or belongs to the ledger."""
+    require_file(target)
+    if target.exists() and database.exists() and target.samefile(database):
+        raise Conflict("not_recoverable", f"{target} is the ledger itself; name another file to write.")
+    own = database.resolve()
+    if target.resolve() in (own, *companions(own), lock_file(own)):
+        raise Conflict("not_recoverable", f"{target} belongs to the ledger; name another file to write.")
+    require_free(target, overwrite=overwrite)
+
+
+def require_file(target: Path) -> None:
+    """Raise Conflict for the name of something that cannot be a file."""
     if not target.parent.is_dir():
         raise Conflict("not_recoverable", f"There is no folder {target.parent}.")
     if target.is_dir():
         raise Conflict("not_recoverable", f"{target} is a folder; name the file to write.")
     if target.exists() and not target.is_file():
         raise Conflict("not_recoverable", f"{target} is not a regular file; name the file to write.")
-    if target.exists() and database.exists() and target.samefile(database):
-        raise Conflict("not_recoverable", f"{target} is the ledger itself; name another file to write.")
-    own = database.resolve()
-    if target.resolve() in (own, *companions(own), lock_file(own)):
-        raise Conflict("not_recoverable", f"{target} belongs to the ledger; name another file to write.")
+
+
+def require_free(target: Path, *, overwrite: bool) -> None:
+    """Raise Conflict for a file that may not be overwritten."""
     if target.exists() and not overwrite:
         raise Conflict("not_recoverable", f"{target} already exists; use --overwrite to replace it.")
     if any(file.exists() for file in companions(target)):
         raise Conflict("not_recoverable", f"{target} is a database in use.")
 
 
-def _put_in_place(copy: Path, target: Path, *, overwrite: bool) -> None:
+def put_in_place(copy: Path, target: Path, *, overwrite: bool) -> None:
+    """Rename a finished file to its name. Raises Conflict when somebody has made it meanwhile."""
     try:
         backup.put_in_place(copy, target, overwrite=overwrite)
     except FileExistsError:

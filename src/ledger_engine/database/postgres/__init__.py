@@ -4,14 +4,15 @@ From the network up: `connection.py` sends statements and takes their results, w
 `values.py` and `errors.py`; `schema.py` makes the tables; `locks.py` has one server at a time write a book;
 `unit.py` is what a work sees; `committer.py` commits a group of works, `readers.py` runs those that read,
 `notifications.py` tells servers of each other's commits, and `database.py` puts it together. Beside it stand
-`snapshot.py` for the audit and `moving.py`, by which a ledger comes here and leaves. psycopg is an extra of
-the package.
+`snapshot.py` for the audit, `moving.py`, by which a ledger comes here and leaves, and `dumping.py` for
+backups. psycopg is an extra of the package.
 """
 
 from __future__ import annotations
 
 import importlib.util
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ledger_engine.core.clock import Clock
@@ -60,6 +61,22 @@ def open_target(url: str, first_project: str | None) -> AbstractContextManager[T
     from ledger_engine.database.postgres import moving
 
     return moving.open_target(url, first_project)
+
+
+def dump(url: str, snapshot: str, target: Path) -> AbstractContextManager[None]:
+    """Dump a snapshot to a file while a block runs, as `dumping.dump` does."""
+    _require_driver()
+    from ledger_engine.database.postgres import dumping
+
+    return dumping.dump(url, snapshot, target)
+
+
+def load(source: Path, url: str) -> None:
+    """Restore a dump into an empty database, as `dumping.load` does."""
+    _require_driver()
+    from ledger_engine.database.postgres import dumping
+
+    dumping.load(source, url)
 
 
 def _require_driver() -> None:

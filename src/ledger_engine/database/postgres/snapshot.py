@@ -40,7 +40,7 @@ def open_snapshot(url: str, threads: int, *, unfinished: bool = False) -> Iterat
                     connection.interrupt()
 
             units = [PostgresUnit(connection, SystemClock(), IdSource(), {}) for connection in connections]
-            snapshot = Snapshot(units, interrupt)
+            snapshot = Snapshot(units, interrupt, name)
             stack.callback(snapshot.close)
             yield snapshot
     except (ConnectionLost, DatabaseFailed) as error:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
-from click.testing import CliRunner
 
-from ledger_engine.cli import main
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import BadSettings, ServeSettings, named
 from ledger_engine.database.engine import open_engine, open_snapshot
@@ -28,12 +26,6 @@ def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
     assert "secret" not in refused.value.message
     assert named(NOWHERE) == "postgresql://ledger@127.0.0.1:1/ledger"
     assert named("postgresql:///ledger?password=secret&host=/tmp") == "postgresql:///ledger?host=/tmp"
-
-
-@pytest.mark.parametrize("command", [["backup", "copy.db"], ["restore", "copy.db"], ["recover", "copy.db"]])
-def test_a_command_on_files_says_what_to_use(command: list[str]) -> None:
-    answer = CliRunner().invoke(main, [*command, "--database", NOWHERE], standalone_mode=False)
-    assert "use pg_dump and pg_restore" in str(answer.exception) + answer.output
 
 
 @pytest.mark.parametrize(
