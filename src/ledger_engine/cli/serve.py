@@ -171,6 +171,11 @@ class Address(click.ParamType[tuple[str, int]]):
     help="How many processes answer requests; auto is one for each processor.",
 )
 @click.option(
+    "--limits",
+    metavar="URL",
+    help="Count requests in this Redis, like redis://limits.example:6379/0, and not in PostgreSQL.",
+)
+@click.option(
     "--metrics",
     type=Address(),
     help="Serve metrics for Prometheus there; without an address on 127.0.0.1.",

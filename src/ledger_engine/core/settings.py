@@ -31,6 +31,7 @@ class BadSettings(ValueError):
 
 Location: TypeAlias = Path | str  # of a ledger: a SQLite file, or the address of a PostgreSQL database
 _POSTGRES = ("postgresql://", "postgres://")
+_REDIS = ("redis://", "rediss://", "unix://")
 
 
 def is_url(text: str) -> bool:
@@ -59,6 +60,7 @@ class ServeSettings:
     `cors_origins` are those of the web pages that may read the answers. `accept_clock` confirms that the
     machine's clock is right although it is far ahead of the last time known to the ledger. `workers` is the
     number of processes that answer requests, `metrics` the address and port to serve metrics on.
+    `limits` is the address of the Redis in which the servers of a PostgreSQL database count requests.
     `test_helpers` lets owners of test keys move the clock, break connections and empty the ledger.
     """
 
@@ -79,6 +81,7 @@ class ServeSettings:
     cors_origins: tuple[str, ...] = ()
     workers: int = 1
     metrics: tuple[str, int] | None = None
+    limits: str | None = None
     log_format: str = "text"
     log_level: str = "warning"
     test_helpers: bool = False
@@ -111,6 +114,8 @@ class ServeSettings:
             raise BadSettings("--workers needs sockets that Windows does not have; leave it out.")
         if self.workers > 1 and isinstance(self.database, str):
             raise BadSettings("--workers shares a SQLite file; on PostgreSQL start several servers instead.")
+        if self.limits is not None:
+            self._check_limits(self.limits)
         if self.test_helpers and isinstance(self.database, str):
             raise BadSettings("--test-helpers works on a SQLite file; leave it out with PostgreSQL.")
         if self.workers > 1 and self.test_helpers:
@@ -122,6 +127,12 @@ class ServeSettings:
             )
         if self.issuer is not None:
             self._check_issuer(self.issuer)
+
+    def _check_limits(self, limits: str) -> None:
+        if not limits.startswith(_REDIS):
+            raise BadSettings("--limits must be the address of a Redis, like redis://limits.example:6379/0.")
+        if not isinstance(self.database, str):
+            raise BadSettings("--limits is for several servers on PostgreSQL: one server counts by itself.")
 
     def _check_issuer(self, issuer: str) -> None:
         match = _ISSUER.fullmatch(issuer)

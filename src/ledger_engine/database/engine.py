@@ -15,7 +15,7 @@ from ledger_engine.core.ids import IdMark
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.core.settings import Location
 from ledger_engine.database import Database, Listener, Rewinder, T, Unit, Work, kept_time
-from ledger_engine.sharing import Outcome, Shared
+from ledger_engine.sharing import Outcome, RateLimits, Shared
 from ledger_engine.sharing.places import HeldPlaces
 from ledger_engine.sharing.rate_limits import Windows
 
@@ -130,17 +130,25 @@ def _with_time(unit: Unit, work: Work[T]) -> tuple[T, int]:
     return work(unit), kept_time.reach(unit)
 
 
-def open_engine(database: Location, *, clock: Clock | None = None, serving: bool = False) -> Engine:
+def open_engine(
+    database: Location,
+    *,
+    clock: Clock | None = None,
+    serving: bool = False,
+    rate_limits: RateLimits | None = None,
+) -> Engine:
     """Open a SQLite file, creating it if necessary, or a PostgreSQL database; return an engine on it.
 
     `serving` is for the one process that serves the file over HTTP, or for each server on a PostgreSQL
-    database, not for commands beside them. Raises StorageUnavailable.
+    database, not for commands beside them. Without `rate_limits` those who serve the database count the
+    requests there. Raises StorageUnavailable.
     """
     clock = clock or SystemClock()
     if isinstance(database, str):
         from ledger_engine.database import postgres
 
-        return Engine(postgres.open_database(database, clock, serving=serving), clock)
+        served = postgres.open_database(database, clock, serving=serving)
+        return Engine(served, clock, Shared(rate_limits or served.rate_limits, HeldPlaces()))
     # Imported here, so that packages which use the engine do not load the driver.
     from ledger_engine.database.rewinding import SqliteRewinder
     from ledger_engine.database.sqlite import open_database

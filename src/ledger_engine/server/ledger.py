@@ -4,6 +4,7 @@ runs in the background."""
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -20,6 +21,8 @@ from ledger_engine.database import Unit, books
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.server.listening import in_url
+from ledger_engine.sharing import RateLimits
+from ledger_engine.sharing.counted_together import CountedTogether
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.timekeeping import Timekeeper
 
@@ -45,15 +48,18 @@ def location(settings: ServeSettings) -> Iterator[Location]:
 
 @contextlib.asynccontextmanager
 async def opened(settings: ServeSettings, database: Location) -> AsyncIterator[Engine]:
-    """Yield the engine of the process that serves the file."""
-    engine = open_engine(database, clock=_clock(settings, database), serving=True)
-    try:
-        if isinstance(database, Path):
-            # Only one process serves a file, so the servers of all stored session keys have ended.
-            await engine.write(api_keys.revoke_sessions)
-        yield engine
-    finally:
-        await engine.close()
+    """Yield the engine of a process that serves the ledger."""
+    async with _limits(settings.limits) as rate_limits:
+        engine = open_engine(
+            database, clock=_clock(settings, database), serving=True, rate_limits=rate_limits
+        )
+        try:
+            if isinstance(database, Path):
+                # Only one process serves a file, so the servers of all stored session keys have ended.
+                await engine.write(api_keys.revoke_sessions)
+            yield engine
+        finally:
+            await engine.close()
 
 
 @contextlib.asynccontextmanager
@@ -144,6 +150,29 @@ def test_helpers(engine: Engine, settings: ServeSettings, database: Location) ->
     from ledger_engine.test_helpers.helpers import Helpers
 
     return Helpers.offer(engine, engine.clock, database)
+
+
+@contextlib.asynccontextmanager
+async def _limits(url: str | None) -> AsyncIterator[RateLimits | None]:
+    """Yield what counts requests in Redis, or None without an address. Raises BadSettings."""
+    if url is None:
+        yield None
+        return
+    if importlib.util.find_spec("redis") is None:
+        raise BadSettings(
+            "--limits needs redis-py, which is not installed: `pip install 'ledger-engine[redis]'`."
+        )
+    from ledger_engine.sharing.redis_counts import RedisCounts, Unusable
+
+    try:
+        counts = await RedisCounts.open(url)
+    except Unusable as error:
+        raise BadSettings(f"--limits cannot be used: {error}.") from error
+    together = CountedTogether(counts)
+    try:
+        yield together
+    finally:
+        await together.close()
 
 
 def _clock(settings: ServeSettings, database: Location) -> Clock:

@@ -3,7 +3,7 @@
 The packages above know only these two protocols; announcements travel with the database (`Database.listen`).
 A process that serves alone has both in its memory (`Shared`). The workers of `serve --workers` count in
 memory that they share (`shared_windows`) and ask their parent for places (`channel`). Servers on one
-PostgreSQL database would have a third implementation of each.
+PostgreSQL database count together at a place that all can ask (`counted_together`), and have places each.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ move."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
 
@@ -18,8 +18,10 @@ from ledger_engine.database.engine import Engine
 from ledger_engine.http.app import create_app
 from ledger_engine.http.protocol.gate import AuthRateLimit
 from ledger_engine.sharing import RateLimits
+from ledger_engine.sharing.counted_together import CountedTogether, Counter
 from ledger_engine.sharing.rate_limits import Windows
 from ledger_engine.sharing.shared_windows import SharedWindows, make_memory
+from tests.ledger_engine.sharing.counters import in_postgres, in_redis
 
 MINUTE = 29_833_333 * 60  # the second a minute starts with
 
@@ -44,16 +46,32 @@ def app(engine: Engine, wall: Wall) -> Quart:
     return create_app(engine, wall_clock=wall)
 
 
-@pytest.fixture(params=["in one process", "over several"])
-def windows(request: pytest.FixtureRequest, wall: Wall) -> Iterator[RateLimits]:
-    if request.param == "in one process":
+ELSEWHERE = {"in PostgreSQL": in_postgres, "in Redis": in_redis}
+
+
+@pytest.fixture(
+    params=[
+        "in one process",
+        "over several",
+        *[pytest.param(place, marks=pytest.mark.process) for place in ELSEWHERE],
+    ]
+)
+def counter(request: pytest.FixtureRequest, wall: Wall) -> Counter | str:
+    return ELSEWHERE[request.param](wall) if request.param in ELSEWHERE else request.param
+
+
+@pytest.fixture
+async def windows(counter: Counter | str, wall: Wall) -> AsyncIterator[RateLimits]:
+    if counter == "in one process":
         yield Windows(wall)
-        return
-    file = make_memory()
-    try:
+    elif isinstance(counter, str):
+        file = make_memory()
         yield SharedWindows(file, wall)
-    finally:
         os.close(file)
+    else:
+        together = CountedTogether(counter, monotonic=wall)
+        yield together
+        await together.close()
 
 
 @pytest.fixture

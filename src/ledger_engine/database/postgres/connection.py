@@ -145,6 +145,27 @@ class Connection:
         except Error as error:
             raise self._lost(error) from error
 
+    @property
+    def descriptor(self) -> int:
+        """The descriptor of the socket, which has input when the server has answered."""
+        return self._pg.socket
+
+    def has_answered(self) -> bool:
+        """Read what has come, and return whether `take` need not wait for what `end` had the server run."""
+        try:
+            self._pg.consume_input()
+            return not self._pg.is_busy()
+        except Error as error:
+            raise self._lost(error) from error
+
+    def take(self) -> PGresult | None:
+        """Return the last result of what `end` had the server run. Raises what `settle` raises."""
+        sent, self._sent = self._sent, []
+        try:
+            return self._take(sent[:-1])  # which waits for the synchronisation that `end` has sent
+        except Error as error:
+            raise self._lost(error) from error
+
     def wait_for_notifications(self, seconds: float, waker: int) -> list[str]:
         """Return the texts that were notified, waiting for one, or until the descriptor `waker` has input."""
         poll = select.poll()

@@ -25,10 +25,12 @@ from ledger_engine.database.postgres.connection import Connection
 from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, public_error, reason_of
 from ledger_engine.database.postgres.locks import Locks
 from ledger_engine.database.postgres.notifications import Follower, Notifier
+from ledger_engine.database.postgres.rate_counts import RateCounts
 from ledger_engine.database.postgres.readers import Readers
 from ledger_engine.database.postgres.rendering import rendered
 from ledger_engine.database.postgres.unit import Numeric
 from ledger_engine.database.threaded import SILENT, ThreadedDatabase
+from ledger_engine.sharing.counted_together import CountedTogether
 
 OLDEST = 160_000  # PostgreSQL 16
 ANSWER_S = 10  # a work of the server that takes longer fails
@@ -40,7 +42,10 @@ _IDLE_S = 5  # a server that stops within a transaction loses it, and with it th
 
 
 class PostgresDatabase(ThreadedDatabase):
-    """One database of PostgreSQL. Open with `open_database`."""
+    """One database of PostgreSQL. Open with `open_database`.
+
+    `rate_limits` counts the requests of all servers of the database.
+    """
 
     _readers: Readers
 
@@ -68,6 +73,7 @@ class PostgresDatabase(ThreadedDatabase):
         )
         self._readers = Readers(self._connect, clock, self.ids, self._numeric)
         self._follower = Follower(notifier, self._connect, self._announce) if serving else None
+        self.rate_limits = CountedTogether(RateCounts(partial(Connection, url)))
         self._thread = threading.Thread(target=self._write_until_closed, name="ledger-writer", daemon=True)
         self._thread.start()
         self._readers.start()
@@ -99,6 +105,7 @@ class PostgresDatabase(ThreadedDatabase):
             return
         self._closing = True
         self._flush()
+        await self.rate_limits.close()
         await asyncio.to_thread(self._readers.stop, CLOSE_S)
         self._writes.put(None)
         await asyncio.to_thread(self._thread.join, CLOSE_S)

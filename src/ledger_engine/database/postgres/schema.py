@@ -1,7 +1,7 @@
 """The tables on PostgreSQL: the same migrations as on SQLite, each statement said in PostgreSQL's words.
 
-Besides them there is `heads`, which PostgreSQL alone needs: for each lock of writers the time up to which
-ids were given out under it (`locks`).
+Besides them there are two that PostgreSQL alone needs. `heads` has for each lock of writers the time up to
+which ids were given out under it (`locks`), `rate_counts` the requests of each caller (`rate_counts`).
 """
 
 from __future__ import annotations
@@ -51,6 +51,18 @@ _OWN = (
     announced BIGINT NOT NULL,
     server BIGINT NOT NULL
 )""",
+    # Not in the log of the database: a crash of it empties the table. Half of each page is left free, so that
+    # an update stays on its page and touches no index.
+    """CREATE UNLOGGED TABLE IF NOT EXISTS rate_counts (
+    who TEXT COLLATE "C" PRIMARY KEY,
+    moment BIGINT NOT NULL,
+    in_second BIGINT NOT NULL,
+    in_minute BIGINT NOT NULL,
+    granted BIGINT NOT NULL,
+    requests BIGINT NOT NULL,
+    per_minute BIGINT NOT NULL,
+    per_second BIGINT NOT NULL
+) WITH (fillfactor = 50)""",
 )
 
 

@@ -99,5 +99,5 @@ def test_a_table_is_said_in_postgresqls_words() -> None:
 
 def test_there_are_the_tables_of_a_file(address: str, beside: psycopg.Connection) -> None:
     rows = beside.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
-    assert {name for (name,) in rows} == {*tables(), "heads", "ledger_migrations"}
+    assert {name for (name,) in rows} == {*tables(), "heads", "ledger_migrations", "rate_counts"}
     beside.execute("SELECT * FROM trial_balance, account_activity, event_log LIMIT 1")
