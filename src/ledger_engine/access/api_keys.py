@@ -46,13 +46,15 @@ class ApiKey:
 class NewApiKey:
     """What to create an API key with.
 
-    `session` marks the key of a dashboard that runs its own server: it is revoked when that server ends.
+    `session` marks the key of a dashboard that runs its own server: it is revoked when that server ends
+    (`sessions`). `server` is the id of that one where there may be several.
     """
 
     name: str | None = None
     role: str = "admin"
     scopes: list[str] | None = None
     session: bool = False
+    server: str | None = None
 
 
 def hash_secret(value: str) -> str:
@@ -95,8 +97,10 @@ def create(unit: Unit, tenant: Tenant, new: NewApiKey, value: str, key: str | No
     )
     idempotency.take(unit, tenant, key, made.id)
     unit.execute(
-        "INSERT INTO api_keys (id, project, livemode, name, role, scopes, hash, last4, session, created)"
-        " VALUES (:id, :project, :livemode, :name, :role, :scopes, :hash, :last4, :session, :created)",
+        "INSERT INTO api_keys"
+        " (id, project, livemode, name, role, scopes, hash, last4, session, server, created)"
+        " VALUES (:id, :project, :livemode, :name, :role, :scopes, :hash, :last4, :session, :server,"
+        " :created)",
         tenant.bind(
             id=made.id,
             name=made.name,
@@ -105,6 +109,7 @@ def create(unit: Unit, tenant: Tenant, new: NewApiKey, value: str, key: str | No
             hash=hash_secret(value),
             last4=made.last4,
             session=new.session,
+            server=new.server,
             created=made.created,
         ),
     )
@@ -185,7 +190,7 @@ def roll(unit: Unit, tenant: Tenant, id: str, value: str, key: str | None = None
     """
     row = _LISTING.row(unit, tenant, id)
     old = _read(row)
-    new = NewApiKey(old.name, old.role, old.scopes, session=bool(row["session"]))
+    new = NewApiKey(old.name, old.role, old.scopes, bool(row["session"]), row["server"])
     # Created first, so that a repeated idempotency key is reported as such, and not as a key that was revoked
     # before.
     made = create(unit, tenant, new, value, key)
@@ -194,14 +199,6 @@ def roll(unit: Unit, tenant: Tenant, id: str, value: str, key: str | None = None
     revoke(unit, tenant, id)
     idempotency.name_all(unit, tenant, key, [id, made.id])
     return made
-
-
-def revoke_sessions(unit: Unit) -> None:
-    """Revoke the keys of dashboards whose servers have ended; called by the process that serves the file."""
-    unit.execute(
-        "UPDATE api_keys SET revoked_at = :now WHERE session = 1 AND revoked_at IS NULL", {"now": unit.now}
-    )
-    unit.announce(TOPIC)
 
 
 def _check(new: NewApiKey) -> None:

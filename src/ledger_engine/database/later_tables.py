@@ -303,3 +303,18 @@ def m019_one_index_by_account(database: Database) -> None:
     # An account's transactions are its credits and its debits, merged: that takes a second search, where this
     # index took a page and an entry with each posting (`ledger_engine.ledger.accounts.TRANSACTIONS`).
     tables.run(database, "DROP INDEX transactions_by_account")
+
+
+@ledger()
+def m020_sessions_of_servers(database: Database) -> None:
+    # Where several servers serve one ledger, a session ends with its own (`ledger_engine.access.sessions`).
+    tables.run(
+        database,
+        """
+ALTER TABLE api_keys ADD COLUMN server TEXT;
+CREATE TABLE servers (
+    id TEXT PRIMARY KEY,
+    beats INTEGER NOT NULL
+) STRICT, WITHOUT ROWID
+""",
+    )

@@ -76,7 +76,8 @@ async def _serve(
     url = url_of(settings, listener)
     async with (
         ledger.opened(settings, database) as engine,
-        ledger.credential(engine, settings) as key,
+        ledger.presence(engine, settings, database) as server,
+        ledger.credential(engine, settings, server) as key,
         ledger.demo(engine, wanted=settings.database is None, report=report) as demo,
         ledger.background(engine, settings, ledger.test_helpers(engine, settings, database)) as background,
         ledger.metrics(engine, settings, database) as (meter, metrics_url),

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ledger_engine.access import api_keys, projects
+from ledger_engine.access import api_keys, projects, sessions
 from ledger_engine.core.clock import Clock, SystemClock
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.settings import BadSettings, Location, ServeSettings, make_folder
@@ -24,6 +24,7 @@ from ledger_engine.server.listening import in_url
 from ledger_engine.sharing import RateLimits
 from ledger_engine.sharing.counted_together import CountedTogether
 from ledger_engine.upkeep.background import Background
+from ledger_engine.upkeep.heartbeat import Heartbeat
 from ledger_engine.upkeep.timekeeping import Timekeeper
 
 if TYPE_CHECKING:
@@ -54,33 +55,50 @@ async def opened(settings: ServeSettings, database: Location) -> AsyncIterator[E
             database, clock=_clock(settings, database), serving=True, rate_limits=rate_limits
         )
         try:
-            if isinstance(database, Path):
-                # Only one process serves a file, so the servers of all stored session keys have ended.
-                await engine.write(api_keys.revoke_sessions)
             yield engine
         finally:
             await engine.close()
 
 
 @contextlib.asynccontextmanager
-async def credential(engine: Engine, settings: ServeSettings) -> AsyncIterator[str | None]:
+async def presence(engine: Engine, settings: ServeSettings, database: Location) -> AsyncIterator[str | None]:
+    """Yield the id of this server, None if it is the only one; its sessions are revoked at the end."""
+    if isinstance(database, Path):
+        # Only one process serves a file, so the servers of all stored session keys have ended.
+        await engine.write(sessions.end_all)
+        try:
+            yield None
+        finally:
+            if settings.embedded:
+                await engine.write(sessions.end_all)
+        return
+    heartbeat = Heartbeat(engine)
+    await heartbeat.begin()
+    heartbeat.start()
+    try:
+        yield heartbeat.server
+    finally:
+        await heartbeat.stop()
+        await heartbeat.end()
+
+
+@contextlib.asynccontextmanager
+async def credential(
+    engine: Engine, settings: ServeSettings, server: str | None = None
+) -> AsyncIterator[str | None]:
     """Yield the value of the key to show, None if there is none.
 
-    It is the first key of a new project, or an embedded dashboard's, which is revoked at the end. The key of
-    the settings is known, and so is not shown. Raises BadSettings when that one cannot be had.
+    It is the first key of a new project, or an embedded dashboard's, a session of the server with this id.
+    The key of the settings is known, and so is not shown. Raises BadSettings when that one cannot be had.
     """
     # A copy of another server has one mode only.
     copied = await engine.read(books.source)
     value = api_keys.new_value(livemode=settings.embedded and copied is not None and copied.livemode)
     try:
-        shown = await engine.write(partial(_make_key, value=value, settings=settings))
+        shown = await engine.write(partial(_make_key, value=value, settings=settings, server=server))
     except Conflict as error:
         raise BadSettings(f"--api-key cannot be used: {error.message}") from error
-    try:
-        yield value if shown else None
-    finally:
-        if settings.embedded:
-            await engine.write(api_keys.revoke_sessions)
+    yield value if shown else None
 
 
 @contextlib.asynccontextmanager
@@ -183,7 +201,7 @@ def _clock(settings: ServeSettings, database: Location) -> Clock:
     return kept_clock.clock_of(database)
 
 
-def _make_key(unit: Unit, value: str, settings: ServeSettings) -> bool:
+def _make_key(unit: Unit, value: str, settings: ServeSettings, server: str | None) -> bool:
     """Create the key to show with this value, and that of the settings. Returns whether there is one to show.
 
     Raises Conflict when the key of the settings cannot be had.
@@ -197,7 +215,7 @@ def _make_key(unit: Unit, value: str, settings: ServeSettings) -> bool:
         new = False
     if embedded:
         tenant.livemode = value.startswith("sk_live_")
-        api_keys.create(unit, tenant, api_keys.NewApiKey("dashboard", "owner", session=True), value)
+        api_keys.create(unit, tenant, api_keys.NewApiKey("dashboard", "owner", None, True, server), value)
     elif new:
         api_keys.create(unit, tenant, api_keys.NewApiKey("first key", "owner"), value)
     return embedded or new

@@ -1,0 +1,74 @@
+"""The heartbeat of a server, where others may serve the same ledger: it says that its sessions go on.
+
+It also watches the others. A server that has not beaten in so many beats of this one has ended, and so have
+its sessions. Beats are counted, and no time is compared: the servers' clocks may differ, and a server that
+was stopped for a while has counted none meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from functools import partial
+
+from ledger_engine.access import sessions
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.database.engine import Engine
+
+BEAT_S = 5.0
+SILENT_BEATS = 12  # so many beats of this server without one of the other's: it has ended
+
+log = logging.getLogger("ledger_engine.upkeep.heartbeat")
+
+
+class Heartbeat:
+    """Beats from `start` to `stop`, between `begin` and `end`; `server` is the id of this server."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.server = f"srv_{secrets.token_hex(8)}"
+        self._engine = engine
+        self._seen: dict[str, tuple[int, int]] = {}  # beats of each other server, and mine since they changed
+        self._task: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Note that this server has started. Raises StorageUnavailable."""
+        await self._engine.write(partial(sessions.begin, server=self.server))
+
+    def start(self) -> None:
+        """Beat from now on; needs a running event loop."""
+        self._task = asyncio.create_task(self._beat_on())
+
+    async def stop(self) -> None:
+        """Beat no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def end(self) -> None:
+        """End the sessions of this server. Without storage the other servers do so, once they notice."""
+        with contextlib.suppress(StorageUnavailable):
+            await self._engine.write(partial(sessions.end, server=self.server))
+
+    async def beat(self) -> None:
+        """Beat once, and end the sessions of servers that have ended. Raises StorageUnavailable."""
+        silent = {id: beats for id, (beats, mine) in self._seen.items() if mine >= SILENT_BEATS}
+        others = await self._engine.write(partial(sessions.beat, server=self.server, silent=silent))
+        for id in silent.keys() - others.keys():
+            log.warning("the server %s does not beat any more; its sessions have ended", id)
+        self._seen = {id: (beats, self._beats_without(id, beats)) for id, beats in others.items()}
+
+    def _beats_without(self, id: str, beats: int) -> int:
+        known, mine = self._seen.get(id, (beats, -1))
+        return mine + 1 if known == beats else 0
+
+    async def _beat_on(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_S)
+            try:
+                await self.beat()
+            except StorageUnavailable as error:  # nobody can beat now
+                log.warning("this server could not beat: %s", error.message)
+            except Exception:  # of any kind: without beats the sessions would end
+                log.exception("this server could not beat")
