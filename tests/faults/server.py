@@ -7,9 +7,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from ledger_engine.core.settings import Location
 from tests.commands import answer_of_command, run_command
 from tests.forking import Process, run
 
@@ -24,7 +24,7 @@ class CouldNotServe(Exception):
 class Server:
     """`ledger-engine serve` on one database file, run by the command `under`, if one is given."""
 
-    def __init__(self, database: Path, *, under: Sequence[str] = (), options: Sequence[str] = ()) -> None:
+    def __init__(self, database: Location, *, under: Sequence[str] = (), options: Sequence[str] = ()) -> None:
         self.database = database
         self.under = list(under)
         self.options = list(options)
