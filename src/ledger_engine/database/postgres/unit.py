@@ -154,7 +154,7 @@ class PostgresUnit:
                     found.by_transfer += hash(transfer) * hashed
                 if reverses:
                     found.by_reversed += hash(reverses) * hashed
-            report(3 * len(rows))
+            report(2 * len(rows))
         return found
 
     def first_not_an_object(self, table: str, column: str) -> str | None:
