@@ -121,7 +121,8 @@ class Engine:
         return self._rewinder
 
     async def close(self) -> None:
-        """Finish the works accepted, then close the database."""
+        """Give the leases back, finish the works accepted, then close the database."""
+        await self.shared.leases.end()
         await self._database.close()
 
 
@@ -148,7 +149,8 @@ def open_engine(
         from ledger_engine.database import postgres
 
         served = postgres.open_database(database, clock, serving=serving)
-        return Engine(served, clock, Shared(rate_limits or served.rate_limits, HeldPlaces()))
+        limits = rate_limits or served.rate_limits
+        return Engine(served, clock, Shared(limits, HeldPlaces(), postgres.leases_of(served)))
     # Imported here, so that packages which use the engine do not load the driver.
     from ledger_engine.database.rewinding import SqliteRewinder
     from ledger_engine.database.sqlite import open_database

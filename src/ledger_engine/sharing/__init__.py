@@ -9,8 +9,10 @@ PostgreSQL database count together at a place that all can ask (`counted_togethe
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
+
+from ledger_engine.sharing.leases import AllLeases, Leases
 
 
 @dataclass(slots=True)
@@ -84,3 +86,4 @@ class Shared:
 
     rate_limits: RateLimits
     places: Places
+    leases: Leases = field(default_factory=AllLeases)

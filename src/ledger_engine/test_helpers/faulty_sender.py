@@ -80,6 +80,9 @@ class FaultySender:
                 self._report(SendResult(job.number, made=False))
         self._sender.drop(endpoint)
 
+    def send_until(self, moment: float) -> None:
+        self._sender.send_until(moment)
+
     async def stop(self, grace_s: float) -> None:
         for endpoint in list(self._endpoints):
             self.drop(endpoint)

@@ -34,7 +34,7 @@ log = logging.getLogger("ledger_engine.upkeep.retention")
 
 
 class Retention:
-    """Cleans up soon after `start` and every hour until `stop`.
+    """Cleans up soon after `start` and every hour until `stop`; of several servers one does.
 
     It uses the real time as far as it is known (`timekeeping`), not the ledger's, which a wrong clock may
     have set forward for good.
@@ -100,7 +100,8 @@ class Retention:
         await asyncio.sleep(FIRST_AFTER_S)
         while True:
             try:
-                await self.clean_up()
+                if await self._engine.shared.leases.leads():
+                    await self.clean_up()
             except StorageUnavailable as error:
                 log.warning("cleaning up is postponed: %s", error)
             except Exception:

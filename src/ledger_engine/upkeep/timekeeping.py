@@ -32,7 +32,10 @@ log = logging.getLogger("ledger_engine.upkeep.timekeeping")
 
 
 class Timekeeper:
-    """Keeps the real time as far as it is known. Call `begin` first, then `start` and `stop`."""
+    """Keeps the real time as far as it is known. Call `begin` first, then `start` and `stop`.
+
+    Of several servers one stores it; each decides for itself whether to trust its machine's clock.
+    """
 
     def __init__(
         self, engine: Engine, *, accept: bool = False, monotonic: Callable[[], float] = time.monotonic
@@ -121,7 +124,8 @@ class Timekeeper:
     async def _keep_if_possible(self) -> None:
         self._kept_at = self._passed()
         with contextlib.suppress(StorageUnavailable):
-            await self._engine.write(self._keep)
+            if await self._engine.shared.leases.leads():
+                await self._engine.write(self._keep)
 
     def _keep(self, unit: Unit) -> None:
         kept_time.trust(unit, self.now())

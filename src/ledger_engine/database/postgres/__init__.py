@@ -3,9 +3,9 @@
 From the network up: `connection.py` sends statements and takes their results, with `rendering.py`,
 `values.py` and `errors.py`; `schema.py` makes the tables; `locks.py` has one server at a time write a book;
 `unit.py` is what a work sees; `committer.py` commits a group of works, `readers.py` runs those that read,
-`notifications.py` tells servers of each other's commits, and `database.py` puts it together. Beside it stand
-`snapshot.py` for the audit, `moving.py`, by which a ledger comes here and leaves, and `dumping.py` for
-backups. psycopg is an extra of the package.
+`notifications.py` tells servers of each other's commits, and `database.py` puts it together. On that stands
+`leases.py`: which server does what only one may do. Beside it stand `snapshot.py` for the audit, `moving.py`,
+by which a ledger comes here and leaves, and `dumping.py` for backups. psycopg is an extra of the package.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.sharing.leases import Leases
 
 if TYPE_CHECKING:
     from ledger_engine.database.moving import Source, Target
@@ -37,6 +38,13 @@ def open_database(url: str, clock: Clock, *, serving: bool) -> PostgresDatabase:
     from ledger_engine.database.postgres import database
 
     return database.open_database(url, clock, serving=serving)
+
+
+def leases_of(database: PostgresDatabase) -> Leases:
+    """Return the leases of a server on this database."""
+    from ledger_engine.database.postgres.leases import PostgresLeases
+
+    return PostgresLeases(database)
 
 
 def open_snapshot(url: str, threads: int) -> AbstractContextManager[Snapshot]:

@@ -1,7 +1,8 @@
 """The tables on PostgreSQL: the same migrations as on SQLite, each statement said in PostgreSQL's words.
 
-Besides them there are two that PostgreSQL alone needs. `heads` has for each lock of writers the time up to
-which ids were given out under it (`locks`), `rate_counts` the requests of each caller (`rate_counts`).
+Besides them there are three that PostgreSQL alone needs. `heads` has for each lock of writers the time up to
+which ids were given out under it (`locks`), `rate_counts` the requests of each caller (`rate_counts`), and
+`leases` which server does what only one may do (`leases`).
 """
 
 from __future__ import annotations
@@ -63,6 +64,11 @@ _OWN = (
     per_minute BIGINT NOT NULL,
     per_second BIGINT NOT NULL
 ) WITH (fillfactor = 50)""",
+    """CREATE TABLE IF NOT EXISTS leases (
+    name TEXT COLLATE "C" PRIMARY KEY,
+    owner BIGINT NOT NULL,
+    until BIGINT NOT NULL
+)""",
 )
 
 

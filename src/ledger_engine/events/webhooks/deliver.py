@@ -4,6 +4,9 @@ It keeps no state of its own. What to send is read from the database after each 
 ahead of the sender; the results are written there together with the cursor, in one commit. However it ends,
 the next deliverer continues from there, so that each event is sent at least once.
 
+Where several servers share the ledger, each endpoint is one server's, which has a lease for it. Nothing is
+sent after the lease has ended, unless it was renewed.
+
 While the machine's clock is not trusted (`timekeeping`), the retries that were pending at the start are held
 back. First attempts continue in order, and so do their retries.
 """
@@ -13,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,14 +24,13 @@ from functools import partial
 
 from ledger_engine.core.errors import LedgerError, StorageUnavailable
 from ledger_engine.core.settings import WEBHOOK_RETRIES_S
-from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
 from ledger_engine.events import outbox
-from ledger_engine.events.webhooks import attempts, endpoints
+from ledger_engine.events.webhooks import endpoints
 from ledger_engine.events.webhooks.addresses import parse_url
 from ledger_engine.events.webhooks.attempts import Feed, Outcome, Retry
 from ledger_engine.events.webhooks.endpoints import Subscription
-from ledger_engine.events.webhooks.outgoing import NEVER, Demand, Outgoing, Sent
+from ledger_engine.events.webhooks.outgoing import NEVER, Demand, Outgoing, Sent, find
 from ledger_engine.events.webhooks.recording import GONE, OutcomeBatch, Recording, store
 from ledger_engine.events.webhooks.retry_clock import RetryClock
 from ledger_engine.events.webhooks.sealing import Seal, WrongKey, is_sealed
@@ -62,6 +65,9 @@ class Deliverer:
         real_time: Callable[[], int] | None = None,
     ) -> None:
         self._engine = engine
+        self._leases = engine.shared.leases
+        self._held: frozenset[str] = frozenset()  # the endpoints with a lease at the last look
+        self._sends_until = math.inf  # as the sender knows it
         self._seal = seal
         self._retries_s = retries_s
         self._make_sender = make_sender or new_sender
@@ -91,6 +97,7 @@ class Deliverer:
         if self._stopped:
             self._stopped = False
             self._sender = self._make_sender(self._take_answer)
+            self._sends_until = math.inf
             self._outgoing.clear()
             self._sent.clear()
             self._answered.clear()
@@ -174,16 +181,30 @@ class Deliverer:
         now = await self._clock.follow()
         if self._endpoints_changed:
             self._endpoints_changed = False
-            self._follow_endpoints(await self._engine.read(endpoints.subscriptions))
+            self._follow_endpoints(await self._leased())
         if not self._outgoing or not self._sender.is_ready:
             return
         demanding = [outgoing for outgoing in self._outgoing.values() if outgoing.has_demand(now)]
         share = max(1, FIRSTS_AT_ONCE // max(1, len(demanding)))
         demands = [outgoing.demand(now, share) for outgoing in demanding]
         if demands:
-            find = partial(_find, demands=demands, held_before=self._clock.held_before)
-            for demand, feed, retries in await self._engine.read(find):
+            asked = partial(find, demands=demands, held_before=self._clock.held_before)
+            for demand, feed, retries in await self._engine.read(asked):
                 self._hand_over(demand, feed, retries, now)
+
+    async def _leased(self) -> list[Subscription]:
+        """Return the endpoints that are this server's, after a lease was taken with its cursor as of then."""
+        found = await self._engine.read(endpoints.subscriptions)
+        # Those that drain are kept until all their attempts are recorded.
+        names = {each.endpoint for each in found} | self._outgoing.keys()
+        held = await self._leases.hold("webhooks", names)
+        if not self._held.issuperset(held):
+            found = await self._engine.read(endpoints.subscriptions)
+        self._held = frozenset(held)
+        if self._leases.until != self._sends_until:
+            self._sends_until = self._leases.until
+            self._sender.send_until(self._sends_until)
+        return [each for each in found if each.endpoint in held]
 
     def _follow_endpoints(self, subscriptions: list[Subscription]) -> None:
         """Add new endpoints, drain those that are gone, and restart those whose secret has changed."""
@@ -342,23 +363,6 @@ class Deliverer:
             response_body=answer.body,
             retry_in_ms=retry_in_ms,
         )
-
-
-def _find(unit: Unit, demands: list[Demand], held_before: int) -> list[tuple[Demand, Feed, list[Retry]]]:
-    """Return what the database has for each demand."""
-    nothing = Feed([], "", False)
-    return [
-        (
-            demand,
-            attempts.feed(unit, demand.subscription, demand.after, demand.firsts, demand.bytes)
-            if demand.firsts
-            else nothing,
-            attempts.pending(unit, demand.subscription.endpoint, demand.retries, held_before)
-            if demand.retries
-            else [],
-        )
-        for demand in demands
-    ]
 
 
 async def _try_until_done(step: Callable[[], Awaitable[object]]) -> None:

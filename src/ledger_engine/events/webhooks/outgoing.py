@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from ledger_engine import __version__
 from ledger_engine.core.records import dumps
+from ledger_engine.database import Unit
 from ledger_engine.events.outbox import Message
+from ledger_engine.events.webhooks import attempts
 from ledger_engine.events.webhooks.addresses import Target
 from ledger_engine.events.webhooks.attempts import Feed, Retry
 from ledger_engine.events.webhooks.endpoints import Subscription
@@ -205,3 +207,20 @@ class Outgoing:
             self.looks_at = 0
         if retry_at is not None:
             self.looks_at = min(self.looks_at, retry_at)
+
+
+def find(unit: Unit, demands: list[Demand], held_before: int) -> list[tuple[Demand, Feed, list[Retry]]]:
+    """Return what the database has for each demand."""
+    nothing = Feed([], "", False)
+    return [
+        (
+            demand,
+            attempts.feed(unit, demand.subscription, demand.after, demand.firsts, demand.bytes)
+            if demand.firsts
+            else nothing,
+            attempts.pending(unit, demand.subscription.endpoint, demand.retries, held_before)
+            if demand.retries
+            else [],
+        )
+        for demand in demands
+    ]

@@ -24,7 +24,7 @@ log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
 
 class RetryClock:
-    """The clock of one deliverer. Call `begin` first.
+    """The clock of one deliverer. Call `begin` first. Of several servers' clocks one changes what is stored.
 
     `held_before` is 0 or a ledger time: retries last attempted before it are held back.
     """
@@ -37,6 +37,7 @@ class RetryClock:
         real_time: Callable[[], int],
     ) -> None:
         self._engine = engine
+        self._leases = engine.shared.leases
         self._real_time = real_time
         self._monotonic = monotonic
         self._pace_ms = round(1000 * min(OVERDUE_EVERY_S, *retries_s))
@@ -58,17 +59,19 @@ class RetryClock:
             # An attempt may have been recorded after the time was last stored.
             self._engine.clock.advance_past(await self._engine.read(attempts.last_pending_attempt))
             self.held_before = self._engine.clock.now()
-        await self._engine.write(endpoints.begin_sending)
-        await self._go_by_real_time()
-        if not hold:
-            await self._spread_overdue()
+        if await self._leases.leads() and self._leases.first:  # otherwise another server has gone on sending
+            await self._engine.write(endpoints.begin_sending)
+            await self._go_by_real_time()
+            if not hold:
+                await self._spread_overdue()
         self._note_clocks()
 
     async def release(self) -> None:
         """Release the retries that were held back, as the real time is known. Raises StorageUnavailable."""
         await self.follow()
-        await self._go_by_real_time()
-        await self._spread_overdue()
+        if await self._leases.leads():
+            await self._go_by_real_time()
+            await self._spread_overdue()
         self.held_before = 0
 
     async def follow(self) -> int:
@@ -79,7 +82,7 @@ class RetryClock:
         async with self._following:
             clock, monotonic = self._engine.clock.now(), self._monotonic()
             jump = clock - self._clock_at - round((monotonic - self._monotonic_at) * 1000)
-            if jump > JUMP_MS:
+            if jump > JUMP_MS and await self._leases.leads():
                 log.warning(
                     "the clock was set forward by %d s: webhook retries are postponed by that",
                     jump // 1000,

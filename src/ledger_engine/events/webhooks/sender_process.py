@@ -5,7 +5,7 @@ time from them. Here it costs the server its share of one line out and one line 
 finished requests: it knows no secret and no database, stores nothing, and ends with its owner.
 
 The lines are JSON arrays. To the sender: `["jobs", …]` with the fields of each Job, `["drop", endpoint]`,
-`["stop", seconds]`. From it: the fields of each SendResult.
+`["until", moment]`, `["stop", seconds]`. From it: the fields of each SendResult.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
 import os
 import sys
 import time
@@ -42,6 +43,7 @@ class AnySender(Protocol):
     def is_ready(self) -> bool: ...
     def submit(self, job: Job) -> None: ...
     def drop(self, endpoint: str) -> None: ...
+    def send_until(self, moment: float) -> None: ...
     async def stop(self, grace_s: float) -> None: ...
 
 
@@ -58,6 +60,7 @@ class SenderProcess:
         self._keeper: asyncio.Task[None] | None = None
         self._unanswered: set[int] = set()
         self._unwritten: list[Job] = []
+        self._until = math.inf
         self._stopping = False
 
     @property
@@ -80,6 +83,11 @@ class SenderProcess:
     def drop(self, endpoint: str) -> None:
         """Return the endpoint's jobs that were not started as not made."""
         self._write(["drop", endpoint])
+
+    def send_until(self, moment: float) -> None:
+        """Start no attempt at or after this moment of the monotonic clock."""
+        self._until = moment
+        self._write(["until", moment])
 
     async def stop(self, grace_s: float) -> None:
         """Start nothing more, give attempts under way `grace_s` seconds to end, and end the process."""
@@ -136,6 +144,8 @@ class SenderProcess:
         )
         assert process.stdout is not None
         self._process = process
+        if self._until != math.inf:
+            self._write(["until", self._until])
         try:
             lines = Lines()
             while data := await process.stdout.read(_CHUNK):
@@ -217,6 +227,8 @@ async def _serve() -> None:
                     sender.submit(Job(*job))
             elif verb == "drop":
                 sender.drop(fields[0])
+            elif verb == "until":
+                sender.send_until(fields[0])
             else:
                 await sender.stop(fields[0])
                 flush()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import ssl
 import time
@@ -110,6 +111,7 @@ class Sender:
         self._deadline_s = deadline_s
         self._lanes: dict[str, _Lane] = {}
         self._shared = 0
+        self._until = math.inf
         self._wanting: dict[_Queue, None] = {}  # queues waiting for the shared limit, oldest first
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -134,6 +136,10 @@ class Sender:
             self._close_idle(lane, connection)
         for job in waiting:
             self._report(SendResult(job.number, made=False))
+
+    def send_until(self, moment: float) -> None:
+        """Start no attempt at or after this moment of the monotonic clock: return the jobs as not made."""
+        self._until = moment
 
     async def stop(self, grace_s: float) -> None:
         """Start nothing more, give attempts under way `grace_s` seconds to end, and cancel the rest."""
@@ -164,7 +170,10 @@ class Sender:
         """Make one attempt and report it, then start the jobs that waited for it."""
         answer = SendResult(job.number, made=False)
         try:
-            answer = await self._attempt(queue, job)
+            if time.monotonic() < self._until:
+                answer = await self._attempt(queue, job)
+            else:
+                self.drop(job.endpoint)  # or those after it would be sent before it
         finally:
             queue.under_way -= 1
             self._shared -= queue.under_way > 0

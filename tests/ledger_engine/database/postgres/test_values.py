@@ -99,5 +99,6 @@ def test_a_table_is_said_in_postgresqls_words() -> None:
 
 def test_there_are_the_tables_of_a_file(address: str, beside: psycopg.Connection) -> None:
     rows = beside.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
-    assert {name for (name,) in rows} == {*tables(), "heads", "ledger_migrations", "rate_counts"}
+    own = {"heads", "leases", "ledger_migrations", "rate_counts"}
+    assert {name for (name,) in rows} == {*tables(), *own}
     beside.execute("SELECT * FROM trial_balance, account_activity, event_log LIMIT 1")

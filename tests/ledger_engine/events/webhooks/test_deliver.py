@@ -392,7 +392,7 @@ async def test_lost_storage_is_asked_again_and_then_everything_is_delivered(
 
     async def refuse_three_times(work: Work[Any]) -> Any:
         nonlocal refused
-        if getattr(work, "func", None) is deliver._find and refused < 3:
+        if getattr(work, "func", None) is deliver.find and refused < 3:
             refused += 1
             raise StorageUnavailable("it is being moved")
         return await real(work)

@@ -1,0 +1,88 @@
+"""Leases on PostgreSQL: one server has each, and another takes it over when that one ends."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+import psycopg
+import pytest
+
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.database.postgres import leases
+from ledger_engine.database.postgres.leases import PostgresLeases
+from tests.ledger_engine.conftest import START
+from tests.ledger_engine.database.postgres.conftest import Serve
+from tests.ledger_engine.manual_clock import ManualClock
+from tests.ledger_engine.waiting import looked_until
+
+pytestmark = pytest.mark.process
+HOUR = 3_600_000
+
+
+def shorten(monkeypatch: pytest.MonkeyPatch, lasts_s: float = 1.5) -> None:
+    monkeypatch.setattr(leases, "LASTS_S", lasts_s)
+    monkeypatch.setattr(leases, "MARGIN_S", 0.1)
+    monkeypatch.setattr(leases, "RENEWS_EVERY_S", 0.05)
+
+
+async def until_it_has(server: PostgresLeases, names: set[str]) -> None:
+    await looked_until(partial(server.hold, "webhooks", {"a", "b"}), lambda held: held == names)
+
+
+async def test_a_lease_is_one_servers_until_it_gives_it_back(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shorten(monkeypatch)
+    one, other = (PostgresLeases(serve(ManualClock(START + skew))) for skew in (-HOUR, HOUR))
+    assert await one.hold("webhooks", {"a"}) == {"a"}
+    assert await other.hold("webhooks", {"a", "b"}) == {"b"}
+    assert (await one.leads(), await other.leads()) == (True, False)
+    assert (one.first, other.first) == (True, False)
+    assert await one.hold("webhooks", set()) == set()
+    await until_it_has(other, {"a", "b"})
+    assert await other.leads() is False
+    await one.end()
+    await looked_until(other.leads, bool)
+    await other.end()
+
+
+async def test_the_leases_of_a_server_that_died_are_taken_over_when_they_end(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shorten(monkeypatch)
+    one, other = PostgresLeases(serve(ManualClock(START))), PostgresLeases(serve(ManualClock(START)))
+    await one.hold("webhooks", {"a", "b"})
+    assert one._task is not None
+    one._task.cancel()  # as its process ends with it
+    lasts_until = one.until
+    await until_it_has(other, {"a", "b"})
+    assert time.monotonic() > lasts_until
+    # It wakes, as from SIGSTOP: it knows that it has none before it has asked.
+    assert await one.hold("webhooks", {"a", "b"}) == set()
+    await other.end()
+
+
+async def test_a_lease_that_nobody_took_stays_its_owners(
+    serve: Serve, beside: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shorten(monkeypatch, lasts_s=0.4)
+    database = serve(ManualClock(START))
+    one, other = PostgresLeases(database), PostgresLeases(serve(ManualClock(START)))
+    await one.hold("webhooks", {"a", "b"})
+    await other.hold("webhooks", {"b"})
+    with monkeypatch.context() as patch:
+
+        async def fail(work: object) -> None:
+            raise StorageUnavailable("it does not answer")
+
+        for each in (one, other):
+            patch.setattr(each._database, "write", fail)
+        await until_it_has(one, set())
+        assert beside.execute("SELECT count(*) FROM leases").fetchall() == [(2,)]
+    # Each first renews what it had, so nothing changes hands.
+    await until_it_has(one, {"a", "b"})
+    assert await other.hold("webhooks", {"b"}) == set()
+    for each in (one, other):
+        await each.end()
+    assert beside.execute("SELECT count(*) FROM leases").fetchall() == [(0,)]
