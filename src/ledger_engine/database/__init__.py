@@ -246,6 +246,9 @@ class Everything(frozenset[str]):
     def __contains__(self, topic: object) -> bool:
         return True
 
+    def __bool__(self) -> bool:
+        return True
+
 
 class Rewinder(Protocol):
     """A database that can be copied as it is, and be as its copy again, while it is in use."""

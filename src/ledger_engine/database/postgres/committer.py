@@ -197,6 +197,10 @@ class Committer:
         except ConnectionLost as error:
             self.close()
             raise OutcomeUnknown(str(error)) from error
+        except DatabaseFailed as error:
+            if not error.separations:
+                raise  # it was rolled back by COMMIT
+            self.close()  # it was committed; the locks end with the connection
         if self.observer is not None:
             self.observer(len(group), time.perf_counter() - began)
         return topics

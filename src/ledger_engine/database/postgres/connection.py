@@ -204,9 +204,11 @@ class Connection:
         pg = self._pg
         last: PGresult | None = None
         failed: DatabaseFailed | None = None
+        separations = 0
         for prepared in sent:
             if prepared is False:
                 self._take_synchronisation()
+                separations += 1
                 continue
             result = self._next()
             while result is not None:
@@ -215,6 +217,7 @@ class Connection:
                     last = result
                 elif status != pq.ExecStatus.PIPELINE_ABORTED and failed is None:
                     failed = failure(result)
+                    failed.separations = separations
                 if isinstance(prepared, _Prepared) and status != pq.ExecStatus.COMMAND_OK:
                     prepared.name = b""
                 result = self._next()

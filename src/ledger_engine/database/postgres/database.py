@@ -17,7 +17,7 @@ from ledger_engine.core.clock import Clock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.measuring import CommitObserver
-from ledger_engine.database import Unit, kept_time
+from ledger_engine.database import Everything, Unit, kept_time
 from ledger_engine.database.jobs import Job, call_soon
 from ledger_engine.database.postgres import schema
 from ledger_engine.database.postgres.committer import Committer, Counts, OutcomeUnknown
@@ -145,14 +145,16 @@ class PostgresDatabase(ThreadedDatabase):
 
     def _write_until_closed(self) -> None:
         while (group := self._writes.get()) is not None:
-            topics: set[str] = set()
+            topics = frozenset[str]()
             try:
-                topics = self._committer.commit(group)
+                topics = frozenset(self._committer.commit(group))
                 self._lost = False
             except Exception as error:  # of any kind: without this thread nothing would ever be written
                 self._lost = True
                 self._give_up(group, error)
-            self._settle(group, frozenset(topics))
+                if isinstance(error, OutcomeUnknown):
+                    topics = Everything()
+            self._settle(group, topics)
         self._committer.close()
 
     def _give_up(self, group: list[Job], error: Exception) -> None:

@@ -13,6 +13,7 @@ _LOCK_NOT_AVAILABLE, _CANCELED = "55P03", "57014"
 # resources (a full disk, too many connections), an operator's intervention, the system's and internal errors.
 _OF_STORAGE = ("08", "53", "57", "58", "F0", "XX", "25P03", "25P04", "25006", "55P03", "28", "3D", "42501")
 _ENDS_CONNECTION = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "08")
+_READ_ONLY = "25006"  # it is a standby now: another one is to be found at the same address
 
 
 class ConnectionLost(Exception):
@@ -20,16 +21,20 @@ class ConnectionLost(Exception):
 
 
 class DatabaseFailed(Exception):
-    """A statement failed. `state` is PostgreSQL's code, such as 40001."""
+    """A statement failed. `state` is PostgreSQL's code, such as 40001.
+
+    `separations` is how many parts of what was sent, ended by `Connection.separate`, were run before.
+    """
 
     def __init__(self, state: str, message: str) -> None:
         super().__init__(message)
         self.state = state
+        self.separations = 0
 
     @property
     def fatal(self) -> bool:
-        """Whether the server ends the connection with this error."""
-        return self.state.startswith(_ENDS_CONNECTION)
+        """Whether the server ends the connection with this error, or it is of no more use."""
+        return self.state.startswith(_ENDS_CONNECTION) or self.state == _READ_ONLY
 
     @property
     def passing(self) -> bool:

@@ -22,10 +22,12 @@ LEDGER = 0  # the lock of the whole ledger, which those of single books share
 _LEDGER_KEY = 0x6C6564676572  # "ledger": among the advisory locks of a database, which others may use too
 _INT8_ARRAY = 1016
 
-_LOCK_LEDGER = rendered(f"SELECT pg_advisory_lock({_LEDGER_KEY})")
-_SHARE_LEDGER = rendered(f"SELECT pg_advisory_lock_shared({_LEDGER_KEY})")
+IDLE_MS = 5000  # a server that stops between two transactions while it has locks loses them
+_WITHIN = f"set_config('idle_session_timeout', '{IDLE_MS}', false)"
+_LOCK_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock({_LEDGER_KEY})")
+_SHARE_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock_shared({_LEDGER_KEY})")
 _LOCK_BOOK = rendered("SELECT pg_advisory_lock(:lock)")
-_UNLOCK = rendered("SELECT pg_advisory_unlock_all()")
+_UNLOCK = rendered("SELECT pg_advisory_unlock_all(), set_config('idle_session_timeout', '0', false)")
 _BEGIN = rendered("BEGIN ISOLATION LEVEL SERIALIZABLE")
 # Serializable transactions of two books would keep each other from being committed: PostgreSQL takes what one
 # reads for a whole page or table, in which the other has rows too. Rows of both are still found to conflict.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -16,7 +18,8 @@ from ledger_engine.database import BookKey, LongWork, Unit
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.postgres import locks
 from ledger_engine.database.postgres.connection import Connection
-from ledger_engine.database.postgres.rendering import Statement
+from ledger_engine.database.postgres.errors import ConnectionLost
+from ledger_engine.database.postgres.rendering import Statement, rendered
 from ledger_engine.http.operations import _TenantWork
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.transactions import NewTransaction
@@ -234,3 +237,84 @@ async def test_a_lock_that_another_server_keeps_is_503_in_time(
         await database.check()
     finally:
         await database.close()
+
+
+async def test_what_fails_after_the_commit_undoes_and_repeats_nothing(
+    serve: Serve, notes: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = serve(ManualClock(START))
+    release = locks.Locks.release
+
+    def fail_to_release(self: locks.Locks, connection: Connection) -> None:
+        connection.send(rendered("SELECT 1 / 0"))
+        release(self, connection)
+
+    monkeypatch.setattr(locks.Locks, "release", fail_to_release)
+    await asyncio.gather(*(database.write(InBook(("prj_1", False))) for _ in range(3)))
+    monkeypatch.undo()
+    await database.write(InBook(("prj_1", False)))
+    assert notes.execute("SELECT count(*) FROM notes").fetchall() == [(4,)]
+
+
+async def test_a_connection_lost_while_the_commit_was_sent_leaves_the_outcome_unknown(
+    serve: Serve, notes: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = serve(ManualClock(START))
+    heard: list[bool] = []
+    await database.write(InBook(None))
+    database.listen(lambda topics: heard.append("anything" in topics))
+    committing = False
+    send, separate = Connection.send, Connection.separate
+
+    def note_commit(self: Connection, statement: Statement, parameters: Any = None) -> None:
+        nonlocal committing
+        committing = statement.text == b"COMMIT"
+        send(self, statement, parameters)
+
+    def lose_after_commit(self: Connection) -> None:
+        separate(self)
+        if committing:
+            raise ConnectionLost("it was reset")
+
+    monkeypatch.setattr(Connection, "send", note_commit)
+    monkeypatch.setattr(Connection, "separate", lose_after_commit)
+    with pytest.raises(StorageUnavailable, match="is not known"):
+        await database.write(InBook(None))
+    monkeypatch.undo()
+    assert heard == [True], "whoever follows commits has to look"
+    await database.write(InBook(None))
+    assert notes.execute("SELECT count(*) FROM notes").fetchall() == [(3,)]
+
+
+async def test_a_standby_is_left_for_whoever_can_be_written_to(
+    serve: Serve, notes: psycopg.Connection
+) -> None:
+    database, runs = serve(ManualClock(START)), 0
+
+    def work(unit: Unit) -> None:
+        nonlocal runs
+        runs += 1
+        unit.execute("INSERT INTO notes (id) VALUES ('x')")
+        if runs == 1:
+            unit.execute("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '25006'; END $$")
+
+    await database.write(work)
+    assert notes.execute("SELECT count(*) FROM notes").fetchall() == [(1,)]
+
+
+async def test_a_server_stopped_between_its_lock_and_its_transaction_loses_the_lock(
+    address: str, beside: psycopg.Connection
+) -> None:
+    with closing(Connection(address, 60)) as stopped, closing(Connection(address, 60)) as waiting:
+        server = locks.Locks(1, advisory=True)
+        server.begin(stopped, [7])
+        stopped.send(rendered("ROLLBACK"))
+        stopped.settle()  # and here it stops
+        began = time.monotonic()
+        await asyncio.to_thread(server.begin, waiting, [7])
+        assert time.monotonic() - began > locks.IDLE_MS / 1000 - 1
+        waiting.send(rendered("ROLLBACK"))
+        server.release(waiting)
+        waiting.settle()
+        (timeout,) = waiting.rows(rendered("SHOW idle_session_timeout"), {})
+        assert timeout[0] == "0", "without locks it may be idle"
