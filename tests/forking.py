@@ -42,8 +42,12 @@ class Process:
         environment: Mapping[str, str] | None = None,
         new_session: bool = False,
         stopped: bool = False,
+        clock_ahead_s: int = 0,
     ) -> None:
-        """Start it; `stopped` starts it as SIGSTOP leaves it, before it has done anything."""
+        """Start it; `stopped` starts it as SIGSTOP leaves it, before it has done anything.
+
+        What reads the time of day in it is told one that is `clock_ahead_s` ahead.
+        """
         self.args = list(words)
         self.returncode: int | None = None
         asked = {
@@ -51,6 +55,7 @@ class Process:
             "environment": dict(os.environ if environment is None else environment),
             "new_session": new_session,
             "stopped": stopped,
+            "clock_ahead_s": clock_ahead_s,
         }
         with ExitStack() as closing:
             theirs, ours = [], []

