@@ -97,6 +97,10 @@ class Writers:
         self.has_seen_trouble = False
         self._news = asyncio.Event()
 
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._key}"}
+
     @asynccontextmanager
     async def writing(self, count: int = 16) -> AsyncIterator[None]:
         """Let so many of them write meanwhile."""

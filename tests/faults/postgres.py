@@ -23,9 +23,12 @@ _SOCKET = ".s.PGSQL.5432"
 
 
 class Postgres:
-    """A new cluster in a folder of its own, reached over a Unix socket; one database for each test."""
+    """A cluster in a folder of its own, reached over a Unix socket; one database for each test.
 
-    def __init__(self) -> None:
+    It is new, or a standby of another that gets each commit of that before it is answered.
+    """
+
+    def __init__(self, standby_of: Postgres | None = None) -> None:
         # Not in pytest's folder: the user that it runs as has to reach it.
         self.folder = Path(tempfile.mkdtemp(prefix="ledger-faults-"))
         self.folder.chmod(0o755)
@@ -36,16 +39,24 @@ class Postgres:
             data = self.folder / "data"
             data.mkdir()
             made = PostgresServer(data, cleanup_mode=None)
-            made.ensure_pgdata_inited()
-        self._user = made.system_user
-        self._pg_ctl = str(made.bin_path / "pg_ctl")
+            self._user = made.system_user
+            self._programs = made.bin_path
+            if standby_of is None:
+                made.ensure_pgdata_inited()
+            else:
+                self._copy(standby_of)
         self.sockets = self.folder / "sockets"
         self.sockets.mkdir(mode=0o777)
         self.sockets.chmod(0o777)
         self._databases = 0
         self.start()
-        with self.connect() as connection:
-            connection.execute(f"CREATE ROLE {ROLE} LOGIN")
+        if standby_of is None:
+            with self.connect() as connection:
+                connection.execute(f"CREATE ROLE {ROLE} LOGIN")
+        else:
+            with standby_of.connect() as connection:
+                connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+                connection.execute("SELECT pg_reload_conf()")
 
     def start(self) -> None:
         """Start it, also after it was killed, and wait until it takes connections."""
@@ -55,6 +66,10 @@ class Postgres:
     def stop(self, mode: str = "fast") -> None:
         """Stop it: `immediate` is a kill, after which it recovers from its log."""
         self._control("-m", mode, "-w", "stop")
+
+    def promote(self) -> None:
+        """Make a standby the one that is written to."""
+        self._control("-w", "promote")
 
     def remove(self) -> None:
         with contextlib.suppress(subprocess.CalledProcessError):
@@ -77,9 +92,18 @@ class Postgres:
             connection.execute(creation.format(sql.Identifier(name), sql.Identifier(ROLE)))
         return name
 
+    def _copy(self, primary: Postgres) -> None:
+        if self._user is not None:
+            shutil.chown(self.folder / "data", self._user)
+        (self.folder / "data").chmod(0o700)
+        self._run("pg_basebackup", "-R", "-c", "fast", "-h", str(primary.sockets), "-U", "postgres")
+
     def _control(self, *words: str) -> None:
+        self._run("pg_ctl", "-t", str(PATIENCE_S), *words)
+
+    def _run(self, program: str, *words: str) -> None:
         subprocess.run(
-            [self._pg_ctl, "-D", str(self.folder / "data"), "-t", str(PATIENCE_S), *words],
+            [str(self._programs / program), "-D", str(self.folder / "data"), *words],
             check=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

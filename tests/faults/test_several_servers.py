@@ -28,6 +28,7 @@ from tests.receivers import Receiver, receiving
 
 WRITERS = 16
 TAKEN_OVER_WITHIN_S = 15
+CONNECTIONS_MAX = 10  # of one server
 LEARNT_WITHIN_S = 10  # a second, on a machine that is not busy
 
 
@@ -217,7 +218,7 @@ async def test_a_database_that_hangs_refuses_or_is_out_of_reach_is_503_and_survi
         writers = Writers(key, accounts, seed, lambda: server.port)
         writers.accept_refusals = True
         async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_S) as client:
-            await hang(proxy, client, writers)
+            await hang(postgres, proxy, database, client, writers)
             await end_connections(postgres, database, client, writers)
             await restart(postgres, client, writers)
         await writers.settle()
@@ -229,7 +230,9 @@ async def test_a_database_that_hangs_refuses_or_is_out_of_reach_is_503_and_survi
         proxy.close()
 
 
-async def hang(proxy: Proxy, client: httpx.AsyncClient, writers: Writers) -> None:
+async def hang(
+    postgres: Postgres, proxy: Proxy, database: str, client: httpx.AsyncClient, writers: Writers
+) -> None:
     """Forward nothing for longer than an answer may take: 503 within its time, for all who ask."""
     async with under_load(writers, 8):
         await writers.until(20)
@@ -238,12 +241,25 @@ async def hang(proxy: Proxy, client: httpx.AsyncClient, writers: Writers) -> Non
         health = await client.get("/api/health")
         assert (health.status_code, health.json()["ok"]) == (503, False)
         assert time.monotonic() - began < CHECK_S + 2
+        asked = time.monotonic()
+        async with asyncio.TaskGroup() as reading:
+            answers = [
+                reading.create_task(client.get("/v1/accounts", headers=writers.headers)) for _ in range(60)
+            ]
+        assert {answer.result().status_code for answer in answers} == {503}
+        assert time.monotonic() - asked < ANSWER_S + 3
         await writers.until_refused()
-        assert time.monotonic() - began < ANSWER_S + 3
+        assert time.monotonic() - began < CHECK_S + ANSWER_S + 5
     proxy.release()
     await until_healthy(client)
     async with under_load(writers, 8):
         await writers.until(20)
+    with postgres.connect(database) as beside:
+        connections = "SELECT count(*) FROM pg_stat_activity WHERE usename = %s"
+        await looked_until(
+            partial(asyncio.to_thread, lambda: beside.execute(connections, [ROLE]).fetchone()),
+            lambda found: found[0] < CONNECTIONS_MAX,
+        )
 
 
 async def end_connections(
@@ -278,6 +294,36 @@ async def restart(postgres: Postgres, client: httpx.AsyncClient, writers: Writer
 async def until_healthy(client: httpx.AsyncClient) -> None:
     health = await looked_until(partial(client.get, "/api/health"), lambda answer: answer.status_code == 200)
     assert health.json()["ok"]
+
+
+@pytest.mark.timeout(3600)
+async def test_servers_go_on_at_the_standby_that_is_promoted(soak: int, seed: int) -> None:
+    if soak == 1:
+        pytest.skip("a long run: it needs two clusters of its own")
+    primary = Postgres()
+    standby = Postgres(primary)
+    both = f"{primary.sockets},{standby.sockets}"
+    name = primary.new_database()
+    address = f"postgresql://{ROLE}@/{name}?host={both}&target_session_attrs=read-write"
+    running = [Server(address) for _ in range(2)]
+    try:
+        for each in running:
+            await asyncio.to_thread(each.start)
+        key = running[0].make_key()
+        accounts = await open_accounts(running[0].port, key)
+        chance = random.Random(seed)
+        writers = Writers(key, accounts, seed, lambda: chance.choice(running).port)
+        async with under_load(writers, WRITERS):
+            await writers.until(200)
+            await asyncio.to_thread(primary.stop, "immediate")
+            await asyncio.to_thread(standby.promote)
+            await writers.until(200)
+        await writers.settle()
+        running[0].assert_books_are_right()
+        await assert_all_is_there_once(running[1].port, key, writers.memory)
+    finally:
+        for process in (*running, standby, primary):
+            process.kill() if isinstance(process, Server) else process.remove()
 
 
 async def test_without_a_single_notification_each_server_learns_of_the_others_commits(

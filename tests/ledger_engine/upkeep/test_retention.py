@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.contract.rules import holds
 from tests.ledger_engine.conftest import Run
 from tests.ledger_engine.events.test_request_recorder import log, logged
 from tests.ledger_engine.events.webhooks.test_attempts import begin
+from tests.ledger_engine.leases_of_others import leave_to_others
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.waiting import looked_until
 
@@ -158,5 +160,22 @@ async def test_it_cleans_up_by_itself_and_stops_at_once(
     clock.advance(8 * DAY)
     keeper = Retention(engine, clock.now)
     keeper.start()
+    await looked_until(lambda: logged(engine, tenant), lambda found: not found)
+    await keeper.stop()
+
+
+async def test_of_several_servers_only_the_leader_cleans_up(
+    engine: Engine, tenant: Tenant, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "FIRST_AFTER_S", 0)
+    monkeypatch.setattr(retention, "EVERY_S", 0.01)
+    leases = leave_to_others(engine)
+    await log(engine, tenant)
+    clock.advance(8 * DAY)
+    keeper = Retention(engine, clock.now)
+    keeper.start()
+    await asyncio.sleep(0.1)
+    assert await logged(engine, tenant)
+    leases.leader = True
     await looked_until(lambda: logged(engine, tenant), lambda found: not found)
     await keeper.stop()

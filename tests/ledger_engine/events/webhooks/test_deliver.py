@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -40,6 +40,7 @@ from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.events.webhooks.sending import Sender, SendResult
 from ledger_engine.ledger import accounts
 from tests.ledger_engine.events.webhooks.test_sender_process import child
+from tests.ledger_engine.leases_of_others import leave_to_others
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.waiting import looked_until, until
 from tests.receivers import Received, Receiver, answering, hang, receiving
@@ -709,3 +710,27 @@ async def test_a_clock_set_back_before_a_restart_delays_no_retry_by_more_than_wa
                 await receiver.until_received(2)
         finally:
             await engine.close()
+
+
+async def test_of_several_servers_one_sends_to_an_endpoint_from_where_the_one_before_was(
+    engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leases = leave_to_others(engine)
+    async with receiving() as receiver, delivering(engine, tenant) as delivering_here:
+        endpoint = await delivering_here.endpoint(receiver)
+        sent, *rest = await delivering_here.happen(3)
+        await asyncio.sleep(0.2)
+        assert receiver.received == []
+
+        async def take_over(_kind: str, _names: Collection[str]) -> Collection[str]:
+            # The other has sent one more since this one has looked.
+            await engine.write(partial(endpoints.advance, id=endpoint.id, cursor=sent))
+            return {endpoint.id}
+
+        with monkeypatch.context() as patch:
+            patch.setattr(leases, "hold", take_over)
+            await receiver.until_received(2)
+        await until(lambda: not delivering_here.with_sender)
+        await delivering_here.happen(1)
+        await asyncio.sleep(0.2)
+        assert receiver.events == rest

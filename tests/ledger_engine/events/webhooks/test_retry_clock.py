@@ -11,9 +11,10 @@ from ledger_engine.database.engine import Engine
 from ledger_engine.events.webhooks import retry_clock
 from ledger_engine.events.webhooks.retry_clock import RetryClock
 from tests.ledger_engine.events.webhooks.test_attempts import Sending, begin
+from tests.ledger_engine.leases_of_others import leave_to_others
 from tests.ledger_engine.manual_clock import ManualClock
 
-SECOND = 1000
+SECOND, HOUR = 1000, 3_600_000
 
 
 @pytest.fixture
@@ -67,3 +68,30 @@ async def test_more_than_are_written_at_once_are_spread(
     sending.clock.advance(60 * SECOND)
     await start(sending)
     assert len({due // SECOND for due in (await dues(sending)).values()}) == 8
+
+
+async def test_a_server_that_comes_to_others_changes_nothing_of_what_they_retry(sending: Sending) -> None:
+    leave_to_others(sending.engine)
+    await sending.record(*map(sending.failure, await sending.happen(3)))
+    sending.clock.advance(60 * SECOND)
+    before, failing = await dues(sending), await failing_since(sending)
+    await start(sending)
+    assert (await dues(sending), await failing_since(sending)) == (before, failing)
+
+
+async def test_of_several_servers_the_leader_postpones_retries_when_the_clock_jumps(sending: Sending) -> None:
+    (event,) = await sending.happen(1)
+    await sending.record(sending.failure(event, retry_in_ms=5 * SECOND))
+    for leader, due in ((False, 5 * SECOND - HOUR), (True, 5 * SECOND - HOUR)):
+        leases = leave_to_others(sending.engine)
+        leases.leader = leader
+        following = RetryClock(sending.engine, (5, 300), lambda: 0, sending.clock.now)
+        await following.begin(hold=False)
+        sending.clock.advance(HOUR)
+        await following.follow()
+        assert await dues(sending) == {event: due}, leader
+
+
+async def failing_since(sending: Sending) -> list[int]:
+    rows = await sending.engine.read(lambda unit: unit.execute("SELECT failing_since FROM webhook_endpoints"))
+    return [row["failing_since"] for row in rows]

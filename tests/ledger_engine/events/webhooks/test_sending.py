@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from ipaddress import IPv4Address
@@ -353,3 +354,15 @@ def own_tls(certificate: tuple[Path, Path]) -> ssl.SSLContext:
 @pytest.fixture
 def trusting(certificate: tuple[Path, Path]) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(certificate[0]))
+
+
+async def test_nothing_is_started_after_the_time_until_which_it_may_be() -> None:
+    async with receiving() as receiver, sending_for() as sender:
+        sender.sender.send_until(time.monotonic() + 3600)
+        before = sender.submit(receiver)
+        assert (await sender.outcome(before)).made
+        sender.sender.send_until(time.monotonic())
+        late = [sender.submit(receiver), sender.submit(receiver), sender.submit(receiver, is_first=False)]
+        for number in late:
+            assert not (await sender.outcome(number)).made
+        assert [request.event for request in receiver.received] == [str(before)]

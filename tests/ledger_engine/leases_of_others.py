@@ -1,0 +1,34 @@
+"""Leases that other servers have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from ledger_engine.database.engine import Engine
+
+
+@dataclass
+class Leases:
+    """What one of several servers holds; other servers have the rest, and were there before."""
+
+    held: frozenset[str] = frozenset()
+    leader: bool = False
+    first: bool = False
+    until: float = float("inf")
+
+    async def hold(self, kind: str, names: Collection[str]) -> Collection[str]:
+        return self.held & set(names)
+
+    async def leads(self) -> bool:
+        return self.leader
+
+    async def end(self) -> None:
+        return
+
+
+def leave_to_others(engine: Engine) -> Leases:
+    """Have this server be one of several; what it holds can be changed at any time."""
+    leases = Leases()
+    engine.shared = replace(engine.shared, leases=leases)
+    return leases
