@@ -152,7 +152,7 @@ class Proxy:
         self._loop.close()
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, asyncio.CancelledError):
             await self._open.wait()
             onward = await asyncio.open_unix_connection(self._target)
             copies = (self._copy(reader, onward[1]), self._copy(onward[0], writer))

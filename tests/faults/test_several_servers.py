@@ -28,6 +28,8 @@ from tests.receivers import Receiver, receiving
 
 WRITERS = 16
 TAKEN_OVER_WITHIN_S = 15
+COUNTED_IN_S = 1  # for the rate limit, where the database does not answer
+PLAY_S = 3  # for a busy machine
 CONNECTIONS_MAX = 10  # of one server
 LEARNT_WITHIN_S = 10  # a second, on a machine that is not busy
 
@@ -240,16 +242,16 @@ async def hang(
         began = time.monotonic()
         health = await client.get("/api/health")
         assert (health.status_code, health.json()["ok"]) == (503, False)
-        assert time.monotonic() - began < CHECK_S + 2
+        assert time.monotonic() - began < COUNTED_IN_S + CHECK_S + PLAY_S
         asked = time.monotonic()
         async with asyncio.TaskGroup() as reading:
             answers = [
                 reading.create_task(client.get("/v1/accounts", headers=writers.headers)) for _ in range(60)
             ]
         assert {answer.result().status_code for answer in answers} == {503}
-        assert time.monotonic() - asked < ANSWER_S + 3
+        assert time.monotonic() - asked < COUNTED_IN_S + ANSWER_S + PLAY_S
         await writers.until_refused()
-        assert time.monotonic() - began < CHECK_S + ANSWER_S + 5
+        assert time.monotonic() - began < 2 * COUNTED_IN_S + CHECK_S + ANSWER_S + 2 * PLAY_S
     proxy.release()
     await until_healthy(client)
     async with under_load(writers, 8):

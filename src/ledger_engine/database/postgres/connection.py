@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from psycopg import Error, pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq.abc import PGconn, PGresult
 
 from ledger_engine.database import Parameters, Value
@@ -24,6 +25,10 @@ from ledger_engine.database.postgres.rendering import Statement, rendered
 from ledger_engine.database.postgres.values import Row
 
 CONNECT_S = 5
+_UNREADABLE = (
+    "its address cannot be read; it is postgresql://USER:PASSWORD@HOST/DATABASE, in which characters such as"
+    " % and / are percent-encoded"
+)
 PREPARED_MAX = 400  # statements; what is used least gives way
 _BEFORE_PREPARED = 2  # uses of a statement
 _GOOD = {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.EMPTY_QUERY}
@@ -54,9 +59,12 @@ class Connection:
         self._broken = False
         self._pg = _connected(url, min(CONNECT_S, answer_s))
         self._poll = select.poll()
-        self._poll.register(self._pg.socket, _READABLE)
-        self._pg.nonblocking = 1
-        self._pg.enter_pipeline_mode()
+        try:
+            self._poll.register(self._pg.socket, _READABLE)
+            self._pg.nonblocking = 1
+            self._pg.enter_pipeline_mode()
+        except Error as error:  # it has ended already
+            raise self._lost(error) from error
         for setting in settings:
             self.send(rendered(setting))
         self.settle()
@@ -293,8 +301,37 @@ class Connection:
 
 
 def _connected(url: str, limit_s: float) -> PGconn:
-    """Connect within the time limit. Raises ConnectionLost."""
-    pg: PGconn = pq.PGconn.connect_start(url.encode())
+    """Connect within the time limit, to the first of several hosts that can. Raises ConnectionLost."""
+    said = []
+    hosts = _one_host_each(url)
+    for each in hosts:
+        try:
+            return _connected_to_one(each, limit_s / len(hosts))
+        except ConnectionLost as lost:
+            said.append(str(lost))
+        except Error as error:
+            said.append(str(error).strip())
+    raise ConnectionLost("; ".join(said))
+
+
+def _one_host_each(url: str) -> list[str]:
+    """Return how to connect to each of the hosts: libpq would wait for the first one for ever if it hangs."""
+    try:
+        given = conninfo_to_dict(url)
+    except Error:  # which may quote the password
+        raise ConnectionLost(_UNREADABLE) from None
+    lists = {key: str(given[key]).split(",") for key in ("host", "hostaddr", "port") if given.get(key)}
+    count = max(map(len, lists.values()), default=1)
+    if count == 1:
+        return [url]
+    return [
+        make_conninfo(url, **{key: of[place if len(of) > 1 else 0] for key, of in lists.items()})
+        for place in range(count)
+    ]
+
+
+def _connected_to_one(conninfo: str, limit_s: float) -> PGconn:
+    pg: PGconn = pq.PGconn.connect_start(conninfo.encode())
     deadline = time.monotonic() + limit_s
     status = pq.PollingStatus.WRITING
     while status not in (pq.PollingStatus.OK, pq.PollingStatus.FAILED):

@@ -6,6 +6,7 @@ now and then, and when one has moved of which no notification came, all topics a
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -23,6 +24,8 @@ POLL_ALONE_S = 0.1  # … and where there are none
 _RECONNECT_S = 1.0
 _NOTIFY = rendered(f"SELECT pg_notify('{CHANNEL}', :payload)")
 _ANNOUNCED = rendered("SELECT max(announced) AS moment FROM heads WHERE server <> :server")
+
+log = logging.getLogger("ledger_engine.database.postgres.notifications")
 
 Announce = Callable[[frozenset[str]], None]
 
@@ -74,7 +77,9 @@ class Follower:
                         connection.send(rendered(f"LISTEN {CHANNEL}"))
                         connection.settle()
                 self._follow(connection)
-            except (ConnectionLost, DatabaseFailed):
+            except Exception as error:  # of any kind: without this thread other servers' commits come late
+                if not isinstance(error, (ConnectionLost, DatabaseFailed)):
+                    log.exception("the commits of other servers cannot be followed")
                 if connection is not None:
                     connection.close()
                 connection = None

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import socket
+from contextlib import closing
+from pathlib import Path
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import BadSettings, ServeSettings, named
 from ledger_engine.database.engine import open_engine, open_snapshot
+from ledger_engine.database.postgres import connection
+from ledger_engine.database.postgres.errors import ConnectionLost
+from ledger_engine.database.postgres.rendering import rendered
+from tests.postgres_server import emptied_database
 
 NOWHERE = "postgresql://ledger:secret@127.0.0.1:1/ledger"
 
@@ -26,6 +34,31 @@ def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
     assert "secret" not in refused.value.message
     assert named(NOWHERE) == "postgresql://ledger@127.0.0.1:1/ledger"
     assert named("postgresql:///ledger?password=secret&host=/tmp") == "postgresql:///ledger?host=/tmp"
+
+
+def test_an_address_that_cannot_be_read_is_refused_without_its_password() -> None:
+    with pytest.raises(StorageUnavailable, match="percent-encoded") as refused:
+        open_engine("postgresql://ledger:se%cret@127.0.0.1/ledger")
+    assert "cret" not in refused.value.message
+
+
+@pytest.mark.process
+def test_the_next_host_is_tried_when_one_hangs_or_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = emptied_database()
+    monkeypatch.setattr(connection, "CONNECT_S", 6)
+    with socket.socket(socket.AF_UNIX) as hanging:
+        hanging.bind(str(tmp_path / ".s.PGSQL.5432"))
+        hanging.listen()  # and accepts nobody
+        host = conninfo_to_dict(address)["host"]
+        one_of_three = make_conninfo(
+            address, host=f"{tmp_path},/nowhere,{host}", target_session_attrs="read-write"
+        )
+        with closing(connection.Connection(one_of_three, 60)) as opened:
+            assert opened.rows(rendered("SELECT 1 AS one"), {})[0]["one"] == 1
+        with pytest.raises(ConnectionLost, match=r"it does not answer; .*/nowhere"):
+            connection.Connection(make_conninfo(address, host=f"{tmp_path},/nowhere"), 60)
 
 
 @pytest.mark.parametrize(

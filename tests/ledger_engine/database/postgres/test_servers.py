@@ -16,7 +16,7 @@ from ledger_engine.core.errors import NotFound, StorageUnavailable
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import BookKey, LongWork, Unit
 from ledger_engine.database.engine import Engine
-from ledger_engine.database.postgres import locks
+from ledger_engine.database.postgres import locks, notifications
 from ledger_engine.database.postgres.connection import Connection
 from ledger_engine.database.postgres.errors import ConnectionLost
 from ledger_engine.database.postgres.rendering import Statement, rendered
@@ -27,6 +27,7 @@ from ledger_engine.upkeep import audit
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.database.postgres.conftest import Serve
 from tests.ledger_engine.manual_clock import ManualClock
+from tests.ledger_engine.waiting import until
 
 pytestmark = pytest.mark.process
 HOUR = 3_600_000
@@ -318,3 +319,24 @@ async def test_a_server_stopped_between_its_lock_and_its_transaction_loses_the_l
         waiting.settle()
         (timeout,) = waiting.rows(rendered("SHOW idle_session_timeout"), {})
         assert timeout[0] == "0", "without locks it may be idle"
+
+
+async def test_other_servers_are_followed_whatever_goes_wrong_once(
+    serve: Serve, notes: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, other = serve(ManualClock(START)), serve(ManualClock(START))
+    monkeypatch.setattr(notifications, "_RECONNECT_S", 0.01)
+    heard = asyncio.Event()
+    await other.read(lambda unit: None)  # so that it knows this event loop
+    other.listen(lambda topics: heard.set() if "events" in topics else None)
+    with monkeypatch.context() as patch:
+
+        def fail(*_: object) -> None:
+            raise ValueError("of a kind that nobody has thought of")
+
+        patch.setattr(Connection, "wait_for_notifications", fail)
+        await until(lambda: "nobody has thought of" in caplog.text)
+    heard.clear()
+    while not heard.is_set():
+        await one.write(InBook(("prj_1", False)))
+        await asyncio.wait({asyncio.ensure_future(heard.wait())}, timeout=0.2)
