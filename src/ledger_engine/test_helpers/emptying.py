@@ -33,9 +33,9 @@ EMPTIED: dict[str, str] = {
     "settlements": OF_TENANT,
     "counters": OF_TENANT,
 }
-# What stays: the project, its books, its keys and their tokens. A copy, which has the last three, is not
-# emptied at all.
-KEPT = ("projects", "books", "api_keys", "tokens", "pulls", "pull_lists", "pulled")
+# What stays: the project, its books, its keys and their tokens, and the servers of the ledger. A copy, which
+# has the last three, is not emptied at all.
+KEPT = ("projects", "books", "api_keys", "tokens", "servers", "pulls", "pull_lists", "pulled")
 _COUNTED = ("accounts", "transactions", "invoices", "users", "orders", "events", "webhook_endpoints")
 
 

@@ -47,6 +47,7 @@ TEXTS = (
 )
 # A row in each table that the demo leaves empty.
 MORE_ROWS = """
+INSERT INTO servers (id, beats) VALUES ('srv_1', 3);
 INSERT INTO tokens VALUES ('h1', 'access', :key, 1, 2, NULL);
 INSERT INTO requests VALUES (:project, 0, 'req_1', 'POST', '/v1/x', 'a=b', 200, 5, :key, 'sk_…', '::1',
     NULL, 'key', :text, NULL, 7);

@@ -327,16 +327,10 @@ async def test_the_balance_after_a_transaction_has_its_currency(
         await driver.sees("balance after 1.500 KWD")
 
 
-async def test_orders_show_the_names_of_users_that_were_seen(
-    server: ContractServer, dashboards: Dashboards
-) -> None:
+async def test_orders_show_the_names_of_users(server: ContractServer, dashboards: Dashboards) -> None:
     server.users.append({"id": "usr_1", "name": "Ada", "email": "ada@example.com", "role": "member"})
     server.orders.append({"id": "ord_1", "user_id": "usr_1", "status": "open", "items": []})
     async with dashboards.open() as driver:
-        await driver.press("5")
-        await driver.sees("usr_1")
-        await driver.press("4")
-        await driver.sees("ada@example.com")
         await driver.press("5")
         await driver.sees("Ada")
         await driver.sees_no_more("usr_1")
