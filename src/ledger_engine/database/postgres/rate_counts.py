@@ -11,8 +11,11 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
+from psycopg.pq.abc import PGresult
+
 from ledger_engine.database.postgres import values
 from ledger_engine.database.postgres.connection import Connection
+from ledger_engine.database.postgres.errors import ConnectionLost
 from ledger_engine.database.postgres.rendering import Statement, rendered
 from ledger_engine.sharing.counted_together import ANSWER_S, Asked, Counted
 from ledger_engine.sharing.rate_limits import WallClock
@@ -71,25 +74,23 @@ class RateCounts:
         self._connect = connect
         self._wall_clock = wall_clock
         self._connection: Connection | None = None
+        self._descriptor = -1
+        self._answered: asyncio.Future[None] | None = None
         self._cleans_at = time.monotonic() + CLEAN_EVERY_S
 
     async def count(self, asked: Sequence[Asked]) -> list[Counted]:
         """Count as `Counter.count` says. Raises ConnectionLost and DatabaseFailed."""
         ordered = sorted(asked)
         try:
-            if self._connection is None:
-                self._connection = await asyncio.to_thread(self._opened)
-            connection = self._connection
+            connection = self._connection or await self._open()
             if time.monotonic() >= self._cleans_at:
                 self._cleans_at = time.monotonic() + CLEAN_EVERY_S
                 connection.send(_CLEAN)
-                connection.separate()
+                await self._answer_of(connection)
             now = None if self._wall_clock is None else b"%d" % (self._wall_clock() * 1000)
             arrays = [values.array(column) for column in zip(*ordered, strict=True)]
             connection.put_dumped(_COUNT, [*arrays, now], _TYPES)
-            connection.end()
-            await _answer_of(connection)
-            result = connection.take()
+            result = await self._answer_of(connection)
         except BaseException:
             # Cancelled too: what is under way would be taken for the answer to the next question.
             await self.close()
@@ -102,25 +103,40 @@ class RateCounts:
         """Close the connection; it opens again when needed."""
         connection, self._connection = self._connection, None
         if connection is not None:
+            asyncio.get_running_loop().remove_reader(self._descriptor)
             connection.close()
 
-    def _opened(self) -> Connection:
+    async def _open(self) -> Connection:
         # A count may be lost with a crash of the database, so nothing waits for its disk.
         settings = [
             f"SET statement_timeout TO {int(ANSWER_S * 1000)}",
             "SET synchronous_commit TO off",
         ]
-        return self._connect(ANSWER_S, settings)
+        connection = self._connection = await asyncio.to_thread(self._connect, ANSWER_S, settings)
+        self._descriptor = connection.descriptor
+        asyncio.get_running_loop().add_reader(self._descriptor, self._read)
+        return connection
 
+    async def _answer_of(self, connection: Connection) -> PGresult | None:
+        """Return the result of what was sent, while others use the event loop."""
+        self._answered = asyncio.get_running_loop().create_future()
+        connection.end()
+        await self._answered
+        return connection.take()
 
-async def _answer_of(connection: Connection) -> None:
-    """Wait until the server has answered, while others use the event loop."""
-    loop, answered = asyncio.get_running_loop(), asyncio.Event()
-    descriptor = connection.descriptor
-    loop.add_reader(descriptor, answered.set)
-    try:
-        while not connection.has_answered():
-            answered.clear()
-            await answered.wait()
-    finally:
-        loop.remove_reader(descriptor)
+    def _read(self) -> None:
+        """Read what has come, and wake who waits for it once it is an answer."""
+        if self._connection is None:
+            return
+        answered = self._answered
+        try:
+            has_answered = self._connection.has_answered()
+        except ConnectionLost as error:
+            # At once, as the descriptor is closed and may soon be another file's.
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+            self._connection = None
+            if answered is not None and not answered.done():
+                answered.set_exception(error)
+            return
+        if has_answered and answered is not None and not answered.done():
+            answered.set_result(None)
