@@ -100,6 +100,17 @@ async def test_the_sessions_of_a_server_that_does_not_beat_any_more_end(
     assert log.last4 == alive.key[-4:]
 
 
+async def test_a_server_that_beats_at_the_last_moment_goes_on(servers: list[Server], tenant: Tenant) -> None:
+    late, watching, _ = servers
+    await late.begin(tenant)
+    await watching.begin(tenant)
+    for _ in range(SILENT_BEATS + 1):
+        await watching.heartbeat.beat()
+    await late.heartbeat.beat()
+    await watching.heartbeat.beat()
+    assert await watching.accepts(late.key)
+
+
 async def test_a_server_that_was_stopped_ends_nobody_and_begins_again(
     servers: list[Server], tenant: Tenant
 ) -> None:
