@@ -60,7 +60,7 @@ class PostgresDatabase(ThreadedDatabase):
         server = secrets.randbits(62) + 1
         connection = self._connect()
         try:
-            advisory = not plain and _has(connection, "pg_advisory_lock_shared")
+            advisory = not plain and _has_advisory_locks(connection)
             can_notify = not plain and _has(connection, "pg_notify")
             _require_version(connection)
             schema.apply(connection, clock.now(), advisory_locks=advisory)
@@ -187,6 +187,22 @@ def _has(connection: Connection, function: str) -> bool:
     """Return whether the database has a function."""
     sql = rendered("SELECT count(*) AS found FROM pg_proc WHERE proname = :name")
     return bool(connection.rows(sql, {"name": function})[0]["found"])
+
+
+def _has_advisory_locks(connection: Connection) -> bool:
+    """Return whether advisory locks are held: CockroachDB has functions of these names that do nothing."""
+    if not _has(connection, "pg_advisory_lock_shared"):
+        return False
+    connection.send(rendered("SELECT pg_advisory_lock_shared(:lock)"), {"lock": secrets.randbits(62)})
+    connection.separate()
+    held = connection.rows(
+        rendered(
+            "SELECT count(*) AS locks FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
+        ),
+        {},
+    )
+    connection.send(rendered("SELECT pg_advisory_unlock_all()"))
+    return bool(held[0]["locks"])
 
 
 def _require_version(connection: Connection) -> None:

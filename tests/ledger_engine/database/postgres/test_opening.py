@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import socket
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -14,9 +16,11 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import BadSettings, ServeSettings, named
 from ledger_engine.database.engine import open_engine, open_snapshot
 from ledger_engine.database.postgres import connection
+from ledger_engine.database.postgres.database import open_database
 from ledger_engine.database.postgres.errors import ConnectionLost
 from ledger_engine.database.postgres.rendering import rendered
-from tests.postgres_server import emptied_database
+from tests.ledger_engine.manual_clock import ManualClock
+from tests.postgres_server import bare_database, emptied_database
 
 NOWHERE = "postgresql://ledger:secret@127.0.0.1:1/ledger"
 
@@ -68,3 +72,18 @@ def test_the_next_host_is_tried_when_one_hangs_or_is_not_there(
 def test_what_needs_a_file_is_refused(settings: dict[str, int], message: str) -> None:
     with pytest.raises(BadSettings, match=message):
         ServeSettings(NOWHERE, **settings).check()  # type: ignore[arg-type]
+
+
+async def test_locks_that_do_nothing_are_not_taken_for_locks() -> None:
+    """CockroachDB has such functions; here they stand before PostgreSQL's own."""
+    address = await asyncio.to_thread(bare_database)
+    with psycopg.connect(address) as connection:
+        connection.execute(
+            "CREATE FUNCTION public.pg_advisory_lock_shared(bigint) RETURNS void LANGUAGE sql AS 'SELECT'"
+        )
+    for path, found in (("public", True), ("public,pg_catalog", False)):
+        opened = open_database(
+            f"{address}&options=-csearch_path%3D{path}", ManualClock(1_800_000_000_000), serving=False
+        )
+        assert opened._committer.locks.advisory is found
+        await opened.close()
