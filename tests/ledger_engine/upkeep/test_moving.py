@@ -348,6 +348,36 @@ async def test_what_came_to_the_source_since_an_interruption_is_brought(
     assert transactions_in(address) == 5
 
 
+@pytest.mark.parametrize("into", ["postgres", "file"])
+def test_a_lost_connection_is_told_and_the_move_goes_on(
+    into: str, ledger: Path, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = (ledger, address) if into == "postgres" else (address, tmp_path / "back.db")
+    end = PostgresTarget if into == "postgres" else FileTarget
+    if into == "file":
+        moved(ledger, address)
+    write, written = end.write, 0
+
+    def write_and_lose(filled: Any, *given: Any) -> None:
+        nonlocal written
+        write(filled, *given)
+        written += 1
+        if written == 3:
+            with psycopg.connect(address, autocommit=True) as connection:
+                connection.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                    " WHERE application_name = 'ledger-engine migrate' AND datname = current_database()"
+                )
+
+    with monkeypatch.context() as patch:
+        patch.setattr(end, "write", write_and_lose)
+        with pytest.raises(StorageUnavailable, match=r"terminat|closed|lost"):
+            moved(source, target)
+    assert written == 3
+    moved(source, target)
+    assert transactions_in(target) == 3
+
+
 async def test_a_source_that_is_written_to_meanwhile_is_not_taken_for_equal(
     ledger: Path, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
@@ -458,3 +488,16 @@ def test_a_ledger_of_another_version_is_refused(tmp_path: Path) -> None:
         moved(older, bare_database())
     with pytest.raises(StorageUnavailable, match="newer version"):
         moved(newer, bare_database())
+
+
+def test_a_database_of_another_version_is_refused(ledger: Path, tmp_path: Path, address: str) -> None:
+    moved(ledger, address)
+    back = tmp_path / "back.db"
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("DELETE FROM ledger_migrations WHERE name LIKE 'm018%'")
+        with pytest.raises(StorageUnavailable, match="older version"):
+            moved(address, back)
+        connection.execute("INSERT INTO ledger_migrations VALUES ('m999_later', '')")
+        with pytest.raises(StorageUnavailable, match="newer version"):
+            moved(address, back)
+    assert not back.exists()

@@ -77,8 +77,8 @@ def test_what_needs_a_file_is_refused(settings: dict[str, int], message: str) ->
 async def test_locks_that_do_nothing_are_not_taken_for_locks() -> None:
     """CockroachDB has such functions; here they stand before PostgreSQL's own."""
     address = await asyncio.to_thread(bare_database)
-    with psycopg.connect(address) as connection:
-        connection.execute(
+    with psycopg.connect(address) as beside:
+        beside.execute(
             "CREATE FUNCTION public.pg_advisory_lock_shared(bigint) RETURNS void LANGUAGE sql AS 'SELECT'"
         )
     for path, found in (("public", True), ("public,pg_catalog", False)):
