@@ -55,6 +55,14 @@ def clock() -> ManualClock:
     return ManualClock(START)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that ask for a PostgreSQL database, whose server is a process."""
+    for item in items:
+        if "address" in getattr(item, "fixturenames", ()):
+            item.add_marker("process")
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Have the tests in ON_BOTH run on PostgreSQL too."""
     if "engine" in metafunc.fixturenames and metafunc.config.getoption("--database") == "sqlite":

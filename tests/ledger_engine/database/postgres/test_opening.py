@@ -74,6 +74,7 @@ def test_what_needs_a_file_is_refused(settings: dict[str, int], message: str) ->
         ServeSettings(NOWHERE, **settings).check()  # type: ignore[arg-type]
 
 
+@pytest.mark.process
 async def test_locks_that_do_nothing_are_not_taken_for_locks() -> None:
     """CockroachDB has such functions; here they stand before PostgreSQL's own."""
     address = await asyncio.to_thread(bare_database)
