@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from math import ceil
 from typing import NamedTuple
 
@@ -22,8 +22,8 @@ class Answered(NamedTuple):
 class RequestFigures:
     """The newest requests of other clients, at most 300.
 
-    The dashboard's own are left out: it asks more often than most clients. `own` says that there is no
-    request log, and that these are the dashboard's own requests.
+    The dashboard's own are left out, as it asks more often than most clients; another client may use its key.
+    `own` says that there is no request log, and that these are the dashboard's own requests.
     """
 
     def __init__(self) -> None:
@@ -31,17 +31,15 @@ class RequestFigures:
         self.newest: str | None = None
         self._answered: deque[Answered] = deque(maxlen=_KEPT)  # newest last
 
-    def take(self, rows: Sequence[Record], own_ids: Set[str]) -> None:
-        """Add the rows of the request log that are new, newest first."""
+    def take(self, rows: Sequence[Record], is_own: Callable[[object], bool]) -> None:
+        """Add the rows of the request log that are new, newest first; `is_own` tells its own by their ids."""
         new: list[Record] = []
         for row in rows:
             if row.get("id") == self.newest:
                 break
             new.append(row)
-        # The same credential's other requests are the dashboard's too; some may be forgotten by now.
-        ours = {row.get("credential_id") for row in rows if row.get("id") in own_ids} - {None}
         for row in reversed(new):
-            if row.get("id") not in own_ids and row.get("credential_id") not in ours:
+            if not is_own(row.get("id")):
                 self._add(row.get("status"), row.get("duration_ms"))
         if new:
             self.newest = str(new[0].get("id"))

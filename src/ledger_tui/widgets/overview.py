@@ -194,8 +194,7 @@ class Overview(TiledView):
         elif name == "balances":
             self._take_balances(*figure)
         elif name == "requests":
-            own = {each.request_id for each in self.context.traffic if each.request_id}
-            self.requests.take(figure, own)
+            self.requests.take(figure, self.context.traffic.is_own)
             self.figures[name] = self.requests
         else:
             self.figures[name] = figure
