@@ -215,7 +215,7 @@ async def test_a_lost_connection_is_opened_again(database: str, wall: Wall) -> N
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%INTO rate_counts%'"
             " AND datname = current_database() AND pid <> pg_backend_pid()"
         ).fetchall()
-    assert ended == [(True,)]
+    assert (True,) in ended  # those of the tests before may still be ending
 
     async def count() -> Verdict:
         verdict = await server.count("key_1", 60, 60)
