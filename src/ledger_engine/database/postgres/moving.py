@@ -7,6 +7,7 @@ indexes and the foreign keys are made at the end, each at once. What they are is
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from typing import Any
@@ -38,6 +39,7 @@ from ledger_engine.database.postgres.snapshot import open_snapshot
 from ledger_engine.database.snapshot import Snapshot
 
 _LOCK = 0x6C656467  # "ledg": this and the next number let one move at a time fill a database
+_ENDING_S = 3  # seconds that the end of another connection may take to be noticed
 _SERVED = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     " AND application_name = 'ledger-engine' AND pid <> pg_backend_pid()"
@@ -202,6 +204,21 @@ def open_source(url: str) -> Iterator[PostgresSource]:
         yield PostgresSource(connection, watch, url)
 
 
+def _locked(connection: psycopg.Connection[Any]) -> bool:
+    """Take the lock of whoever fills the database, and return whether it could be had.
+
+    PostgreSQL notices the end of an interrupted command a moment later, so the lock is waited for shortly.
+    """
+    deadline = time.monotonic() + _ENDING_S
+    while True:
+        found = connection.execute("SELECT pg_try_advisory_lock(%s, 1)", (_LOCK,)).fetchone()
+        if found is not None and found[0]:
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+
+
 @contextmanager
 def open_target(url: str, first_project: str | None) -> Iterator[PostgresTarget]:
     """Open a database to be filled with the ledger that has this first project.
@@ -210,8 +227,7 @@ def open_target(url: str, first_project: str | None) -> Iterator[PostgresTarget]
     and StorageUnavailable.
     """
     with _errors(url), _connected(url) as connection:
-        locked = connection.execute("SELECT pg_try_advisory_lock(%s, 1)", (_LOCK,)).fetchone()
-        if locked is None or not locked[0]:
+        if not _locked(connection):
             raise refusal(f"Another `ledger-engine migrate` is filling {named(url)}.")
         begun = connection.execute("SELECT to_regclass(%s)", (schema.MOVING,)).fetchone()
         if begun is None or begun[0] is None:
