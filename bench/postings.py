@@ -13,14 +13,15 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from bench.books import Books, make_books
 from bench.runs import Result, compare, say
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Columns, G, Gathered, Parameters, Prints, Row, Unit, Value
+from ledger_engine.database import Columns, G, Gathered, Parameters, Row, Unit, Value
 from ledger_engine.database.connection import connect
 from ledger_engine.database.engine import Engine, open_engine
+from ledger_engine.database.wrapped_unit import WrappedUnit
 from ledger_engine.ledger import transactions
 from ledger_engine.ledger.transactions import NewTransaction
 
@@ -29,40 +30,30 @@ NO_PARAMETERS: Parameters = {}
 Statements = list[tuple[str, Parameters | Sequence[Value]]]
 
 
-class RecordingUnit:
+class RecordingUnit(WrappedUnit):
     """A unit that runs the works of a group and keeps their statements."""
 
     def __init__(self, unit: Unit) -> None:
-        self._unit = unit
+        super().__init__(unit)
         self.statements: Statements = []
         self.gathered: dict[Hashable, Gathered] = {}
 
-    @property
-    def now(self) -> int:
-        return self._unit.now
-
     def execute(self, sql: str, parameters: Parameters = NO_PARAMETERS, /) -> list[Row]:
         self.statements.append((sql, parameters))
-        return self._unit.execute(sql, parameters)
+        return super().execute(sql, parameters)
 
     def first(self, sql: str, parameters: Parameters = NO_PARAMETERS, /) -> Row | None:
         self.statements.append((sql, parameters))
-        return self._unit.first(sql, parameters)
+        return super().first(sql, parameters)
 
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
         self.statements.extend((sql, row) for row in rows)
-        self._unit.execute_many(sql, rows)
+        super().execute_many(sql, rows)
 
     def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
         sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
         self.statements.extend((sql, row) for row in rows)
-        self._unit.insert_many(table, columns, rows)
-
-    def held(self, table: str, tenant: Tenant, id: str = "") -> Any:
-        return self._unit.held(table, tenant, id)
-
-    def hold(self, table: str, tenant: Tenant, id: str, value: object) -> None:
-        self._unit.hold(table, tenant, id, value)
+        super().insert_many(table, columns, rows)
 
     def put_many(
         self,
@@ -75,38 +66,11 @@ class RecordingUnit:
     ) -> None:
         self.execute_many(sql, rows)
 
-    def new_id(self, prefix: str) -> str:
-        return self._unit.new_id(prefix)
-
-    def columns(
-        self, expressions: Columns, source: str, parameters: Parameters = NO_PARAMETERS, /
-    ) -> list[str]:
-        return self._unit.columns(expressions, source, parameters)
-
-    def inspect(self, *, thorough: bool = True) -> list[str]:
-        return self._unit.inspect(thorough=thorough)
-
-    def prints(self, report: Callable[[int], None], /) -> Prints | None:
-        return self._unit.prints(report)
-
-    def version(self) -> int:
-        return self._unit.version()
-
     def gather(self, key: Hashable, make: Callable[[Unit], G], /) -> G | None:
         found = self.gathered.get(key)
         if found is None:
             found = self.gathered[key] = make(self)
         return cast(G, found)
-
-    @property
-    def apart(self) -> Unit:
-        return self
-
-    def announce(self, topic: str) -> None:
-        self._unit.announce(topic)
-
-    def first_not_an_object(self, table: str, column: str) -> str | None:
-        return self._unit.first_not_an_object(table, column)
 
 
 @dataclass(slots=True)

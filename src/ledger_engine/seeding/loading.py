@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote
 
 from ledger_engine.access import idempotency
@@ -13,13 +12,13 @@ from ledger_engine.core.clock import DAY, iso
 from ledger_engine.core.errors import Conflict, DuplicateIdempotencyKey, LedgerError, StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Columns, G, Parameters, Prints, Row, Unit, Value
+from ledger_engine.database import Unit
 from ledger_engine.database.books import condition_on
+from ledger_engine.database.wrapped_unit import WrappedUnit
 from ledger_engine.seeding.entries import DataSet
 from ledger_engine.seeding.fields import BadDataSet
 from ledger_engine.seeding.steps import History, Step
 
-_NOTHING: Parameters = {}
 TABLES = ("accounts", "transactions", "invoices", "users", "orders")
 
 
@@ -30,70 +29,24 @@ class Progress:
     done: int = 0
 
 
-class UnitInThePast:
-    """A unit with the history's time, and with ids made from that time."""
+class UnitInThePast(WrappedUnit):
+    """A unit with the history's time, which is set step by step, and with ids made from that time."""
 
     def __init__(self, unit: Unit, ids: IdSource) -> None:
-        self._unit = unit
+        super().__init__(unit)
         self._ids = ids
-        self.now = 0
-
-    def execute(self, sql: str, parameters: Parameters = _NOTHING, /) -> list[Row]:
-        return self._unit.execute(sql, parameters)
-
-    def first(self, sql: str, parameters: Parameters = _NOTHING, /) -> Row | None:
-        return self._unit.first(sql, parameters)
-
-    def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
-        self._unit.execute_many(sql, rows)
-
-    def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
-        self._unit.insert_many(table, columns, rows)
-
-    def held(self, table: str, tenant: Tenant, id: str = "") -> Any:
-        return self._unit.held(table, tenant, id)
-
-    def hold(self, table: str, tenant: Tenant, id: str, value: object) -> None:
-        self._unit.hold(table, tenant, id, value)
-
-    def put_many(
-        self,
-        table: str,
-        sql: str,
-        tenant: Tenant,
-        values: Mapping[str, object],
-        rows: list[dict[str, Value]],
-        /,
-    ) -> None:
-        self._unit.put_many(table, sql, tenant, values, rows)
-
-    def new_id(self, prefix: str) -> str:
-        return self._ids.new(prefix, self.now)
-
-    def columns(self, expressions: Columns, source: str, parameters: Parameters = _NOTHING, /) -> list[str]:
-        return self._unit.columns(expressions, source, parameters)
-
-    def inspect(self, *, thorough: bool = True) -> list[str]:
-        return self._unit.inspect(thorough=thorough)
-
-    def prints(self, report: Callable[[int], None], /) -> Prints | None:
-        return self._unit.prints(report)
-
-    def first_not_an_object(self, table: str, column: str) -> str | None:
-        return self._unit.first_not_an_object(table, column)
-
-    def version(self) -> int:
-        return self._unit.version()
-
-    def gather(self, key: Hashable, make: Callable[[Unit], G], /) -> G | None:
-        return None
+        self._now = 0
 
     @property
-    def apart(self) -> Unit:
-        return self
+    def now(self) -> int:
+        return self._now
 
-    def announce(self, topic: str) -> None:
-        self._unit.announce(topic)
+    @now.setter
+    def now(self, moment: int) -> None:
+        self._now = moment
+
+    def new_id(self, prefix: str) -> str:
+        return self._ids.new(prefix, self._now)
 
 
 def load(

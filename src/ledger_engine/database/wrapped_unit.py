@@ -1,0 +1,79 @@
+"""A unit that passes everything on to another: the base of units that do a part of it in their own way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database import Columns, G, Parameters, Prints, Row, Unit, Value
+
+_NOTHING: Parameters = {}
+
+
+class WrappedUnit:
+    """The `Unit` for works that are to run on `unit`. Each work writes its own: nothing is gathered."""
+
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
+
+    @property
+    def now(self) -> int:
+        return self._unit.now
+
+    def execute(self, sql: str, parameters: Parameters = _NOTHING, /) -> list[Row]:
+        return self._unit.execute(sql, parameters)
+
+    def first(self, sql: str, parameters: Parameters = _NOTHING, /) -> Row | None:
+        return self._unit.first(sql, parameters)
+
+    def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
+        self._unit.execute_many(sql, rows)
+
+    def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
+        self._unit.insert_many(table, columns, rows)
+
+    def held(self, table: str, tenant: Tenant, id: str = "") -> Any:
+        return self._unit.held(table, tenant, id)
+
+    def hold(self, table: str, tenant: Tenant, id: str, value: object) -> None:
+        self._unit.hold(table, tenant, id, value)
+
+    def put_many(
+        self,
+        table: str,
+        sql: str,
+        tenant: Tenant,
+        values: Mapping[str, object],
+        rows: list[dict[str, Value]],
+        /,
+    ) -> None:
+        self._unit.put_many(table, sql, tenant, values, rows)
+
+    def new_id(self, prefix: str) -> str:
+        return self._unit.new_id(prefix)
+
+    def columns(self, expressions: Columns, source: str, parameters: Parameters = _NOTHING, /) -> list[str]:
+        return self._unit.columns(expressions, source, parameters)
+
+    def inspect(self, *, thorough: bool = True) -> list[str]:
+        return self._unit.inspect(thorough=thorough)
+
+    def prints(self, report: Callable[[int], None], /) -> Prints | None:
+        return self._unit.prints(report)
+
+    def first_not_an_object(self, table: str, column: str) -> str | None:
+        return self._unit.first_not_an_object(table, column)
+
+    def version(self) -> int:
+        return self._unit.version()
+
+    def gather(self, key: Hashable, make: Callable[[Unit], G], /) -> G | None:
+        return None
+
+    @property
+    def apart(self) -> Unit:
+        return self
+
+    def announce(self, topic: str) -> None:
+        self._unit.announce(topic)
