@@ -17,7 +17,7 @@ from functools import partial
 import httpx
 import pytest
 
-from ledger_engine.database.postgres.database import ANSWER_S, CHECK_S
+from ledger_engine.database.threaded import ANSWER_S, CHECK_S
 from ledger_engine.events.webhooks.sending import FIRSTS_MAX
 from tests.faults.client import Writers, assert_all_is_there_once, connected, open_accounts
 from tests.faults.postgres import ROLE, Postgres, Proxy

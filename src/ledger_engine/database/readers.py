@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import queue
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
 from ledger_engine.database.connection import code_of, public_error
 from ledger_engine.database.file import DatabaseFile
-from ledger_engine.database.jobs import Job, call_soon
+from ledger_engine.database.jobs import call_soon
+from ledger_engine.database.reading_threads import ReadingThreads
 from ledger_engine.database.unit import SqliteUnit
 
 READERS = 3
@@ -22,7 +21,7 @@ READERS = 3
 CLOSE_CONNECTIONS_S = {sqlite3.SQLITE_BUSY: 2, sqlite3.SQLITE_PROTOCOL: 15}
 
 
-class Readers:
+class Readers(ReadingThreads[threading.Barrier]):
     """Run works in parallel, each on a snapshot of the file.
 
     `on_locked` is called with SQLite's code when a lock has stopped one of them.
@@ -31,29 +30,12 @@ class Readers:
     def __init__(
         self, file: DatabaseFile, clock: Clock, ids: IdSource, on_locked: Callable[[int], None]
     ) -> None:
+        super().__init__(READERS)
         self._file = file
         self._clock = clock
         self._ids = ids
         self._on_locked = on_locked
-        self._waiting: queue.SimpleQueue[Job | threading.Barrier | None] = queue.SimpleQueue()
         self._together: threading.Barrier | None = None
-        self._threads = [
-            threading.Thread(target=self._run, name=f"ledger-reader-{number}", daemon=True)
-            for number in range(READERS)
-        ]
-
-    def __len__(self) -> int:
-        """Return how many works are waiting."""
-        return self._waiting.qsize()
-
-    def start(self) -> None:
-        """Start the threads."""
-        for thread in self._threads:
-            thread.start()
-
-    def add(self, job: Job) -> None:
-        """Queue a work for one of the threads."""
-        self._waiting.put(job)
 
     def close_connections(self, limit_s: float) -> None:
         """Close the connections, which reopen when needed.
@@ -64,14 +46,6 @@ class Readers:
         for _ in range(READERS):
             self._waiting.put(together)
         _meet(together, limit_s)
-
-    def stop(self, limit_s: float) -> None:
-        """Finish the accepted works and end the threads; wait for that at most `limit_s` seconds."""
-        for _ in range(READERS):
-            self._waiting.put(None)
-        deadline = time.monotonic() + limit_s
-        for thread in self._threads:
-            thread.join(max(0, deadline - time.monotonic()))
 
     def _run(self) -> None:
         connection: sqlite3.Connection | None = None

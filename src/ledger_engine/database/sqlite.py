@@ -7,7 +7,6 @@ All waiting works are run in one transaction and answered only after the commit 
 from __future__ import annotations
 
 import asyncio
-import math
 import queue
 import sqlite3
 import threading
@@ -25,12 +24,8 @@ from ledger_engine.database.connection import close_to_others, code_of, public_e
 from ledger_engine.database.file import DatabaseFile, has_space, probe_read, probe_write
 from ledger_engine.database.jobs import Job, call_soon
 from ledger_engine.database.readers import CLOSE_CONNECTIONS_S, Readers
-from ledger_engine.database.threaded import SILENT, ThreadedDatabase
+from ledger_engine.database.threaded import ThreadedDatabase
 from ledger_engine.database.unit import SqliteUnit
-
-ANSWER_S = 10  # a work of the server that takes longer fails (docs/operations.md)
-CHECK_S = 3  # a check that takes longer fails
-CLOSE_S = 20  # the time for the readers, and then for the writer, to finish
 
 
 class SqliteDatabase(ThreadedDatabase):
@@ -39,12 +34,10 @@ class SqliteDatabase(ThreadedDatabase):
     _readers: Readers
 
     def __init__(self, path: Path, clock: Clock, *, checkpoints: bool) -> None:
-        # A command waits as long as necessary: whoever runs it can stop it.
-        super().__init__(ANSWER_S if checkpoints else math.inf)
+        super().__init__(serving=checkpoints, can_read=probe_read, can_write=probe_write)
         self._clock = clock
         self.ids = IdSource()
         self._steps: queue.SimpleQueue[Job] = queue.SimpleQueue()  # to run between two groups
-        self._lost = False
         self._close_all_s = 0  # if a lock stopped a work: how long to wait for all connections to be closed
         self._seen_version = -1
         self._file = DatabaseFile(path, checkpoints=checkpoints)
@@ -66,16 +59,7 @@ class SqliteDatabase(ThreadedDatabase):
         self._readers.start()
 
     async def check(self) -> None:
-        if self._age() > CHECK_S:
-            raise StorageUnavailable(SILENT)
-        try:
-            async with asyncio.timeout(CHECK_S):
-                await self.read(probe_read)
-                if self._lost:
-                    # Without this write a server without other writes, because it is down, would stay down.
-                    await self.write(probe_write)
-        except TimeoutError:
-            raise StorageUnavailable(SILENT) from None
+        await super().check()
         if self._lost:
             raise StorageUnavailable("the disk is full")
 
@@ -91,16 +75,6 @@ class SqliteDatabase(ThreadedDatabase):
 
     def observe_commits(self, observer: CommitObserver) -> None:
         self._committer.observer = observer
-
-    async def close(self) -> None:
-        if self._closing:
-            return
-        self._closing = True
-        self._flush()
-        # Readers first: the writer checkpoints the log when it is the last to close.
-        await asyncio.to_thread(self._readers.stop, CLOSE_S)
-        self._writes.put(None)
-        await asyncio.to_thread(self._thread.join, CLOSE_S)
 
     def _note_locked(self, code: int) -> None:
         """Have the writer's thread close all connections; for a reader that a lock has stopped."""

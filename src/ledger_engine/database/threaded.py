@@ -6,31 +6,25 @@ One thread writes, group by group (`group_commit`); others read.
 from __future__ import annotations
 
 import asyncio
+import math
 import queue
+import threading
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.database import Listener, LongWork, T, Work
 from ledger_engine.database.group_commit import GroupCommit
 from ledger_engine.database.jobs import Job, Pending, call_soon
+from ledger_engine.database.reading_threads import ReadingThreads
 from ledger_engine.sharing import Outcome
 
+ANSWER_S = 10  # a work of the server that takes longer fails (docs/operations.md)
+CHECK_S = 3  # a check that takes longer fails
+CLOSE_S = 20  # the time for the readers, and then for the writer, to finish
 WAITING_MAX = 4096  # works waiting for the writer or the readers; further ones are refused
 SILENT = "it does not answer"
-
-
-class Reading(Protocol):
-    """The threads that read."""
-
-    def __len__(self) -> int:
-        """Return how many works are waiting."""
-        ...
-
-    def add(self, job: Job) -> None:
-        """Queue a work for one of the threads."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +38,20 @@ class _OfLoop:
 class ThreadedDatabase:
     """Accepts works from event loops, and gives back what came of them.
 
-    The thread that writes takes groups from `_writes` and calls `_settle` with each. A work fails when it
-    takes longer than `answer_s` seconds.
+    The thread that writes takes groups from `_writes` and calls `_settle` with each, until it finds None; it
+    sets `_lost` when nothing can be written. A server's work fails when it takes too long.
     """
 
-    _readers: Reading
+    _readers: ReadingThreads[Any]
+    _thread: threading.Thread
 
-    def __init__(self, answer_s: float) -> None:
-        self._answer_s = answer_s
+    def __init__(self, *, serving: bool, can_read: Work[object], can_write: Work[object]) -> None:
+        """`can_read` and `can_write` test whether the database can be read and written."""
+        # A command waits as long as necessary: whoever runs it can stop it.
+        self._answer_s = ANSWER_S if serving else math.inf
+        self._can_read = can_read
+        self._can_write = can_write
+        self._lost = False
         self._listeners: list[Listener] = []
         self._loops: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
         self._writes: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
@@ -75,8 +75,30 @@ class ThreadedDatabase:
         of_loop.group_commit.await_others()
         of_loop.pending.add(job)
 
+    async def check(self) -> None:
+        if self._age() > CHECK_S:
+            raise StorageUnavailable(SILENT)
+        try:
+            async with asyncio.timeout(CHECK_S):
+                await self.read(self._can_read)
+                if self._lost:
+                    # Without this write a server without other writes, because it is down, would stay down.
+                    await self.write(self._can_write)
+        except TimeoutError:
+            raise StorageUnavailable(SILENT) from None
+
     def listen(self, listener: Listener) -> None:
         self._listeners.append(listener)
+
+    async def close(self) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        self._flush()
+        # Readers first: of a SQLite file the last to close checkpoints the log, which is to be the writer.
+        await asyncio.to_thread(self._readers.stop, CLOSE_S)
+        self._writes.put(None)
+        await asyncio.to_thread(self._thread.join, CLOSE_S)
 
     def _age(self) -> float:
         """Return for how many seconds the oldest group has been under way, 0 without one."""

@@ -21,8 +21,7 @@ from ledger_engine.database.file import DatabaseFile, probe_read
 from ledger_engine.database.group_commit import GroupCommit
 from ledger_engine.database.jobs import Job, Pending
 from ledger_engine.database.readers import CLOSE_CONNECTIONS_S, Readers
-from ledger_engine.database.sqlite import ANSWER_S, CHECK_S, CLOSE_S
-from ledger_engine.database.threaded import SILENT, WAITING_MAX
+from ledger_engine.database.threaded import ANSWER_S, CHECK_S, CLOSE_S, SILENT, WAITING_MAX
 from ledger_engine.sharing import Outcome
 from ledger_engine.sharing.parent import Parent
 

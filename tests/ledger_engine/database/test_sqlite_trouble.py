@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.database import Unit, sqlite
+from ledger_engine.database import Unit, threaded
 from ledger_engine.database.backup import copy
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.database.readers import READERS
@@ -105,7 +105,7 @@ async def test_a_commit_whose_outcome_cannot_be_found_out_is_said_to_be_unknown(
 async def test_a_storage_that_hangs_is_found_out_in_limited_time(
     notes: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "CHECK_S", 0.05)
+    monkeypatch.setattr(threaded, "CHECK_S", 0.05)
     release = threading.Event()
     hanging = await submit(*(notes.read(lambda _: release.wait()) for _ in range(READERS)))
     try:
@@ -120,8 +120,8 @@ async def test_a_storage_that_hangs_is_found_out_in_limited_time(
 async def test_a_write_that_hangs_is_answered_in_limited_time_and_nothing_piles_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "ANSWER_S", 0.2)
-    monkeypatch.setattr(sqlite, "CHECK_S", 0.1)
+    monkeypatch.setattr(threaded, "ANSWER_S", 0.2)
+    monkeypatch.setattr(threaded, "CHECK_S", 0.1)
     engine = open_engine(tmp_path / "ledger.db", serving=True)
     await engine.write(lambda unit: unit.execute("CREATE TABLE notes (text TEXT)"))
     started, release = threading.Event(), threading.Event()
@@ -160,7 +160,7 @@ async def test_a_write_that_hangs_is_answered_in_limited_time_and_nothing_piles_
 async def test_a_read_that_hangs_is_answered_in_limited_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "ANSWER_S", 0.2)
+    monkeypatch.setattr(threaded, "ANSWER_S", 0.2)
     engine = open_engine(tmp_path / "ledger.db", serving=True)
     release = threading.Event()
     runs: list[str] = []
@@ -175,7 +175,7 @@ async def test_a_read_that_hangs_is_answered_in_limited_time(
 
 
 async def test_a_database_that_hangs_can_be_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "CLOSE_S", 0.1)
+    monkeypatch.setattr(threaded, "CLOSE_S", 0.1)
     engine = open_engine(tmp_path / "ledger.db", serving=True)
     release = threading.Event()
     hanging = await submit(engine.read(lambda _: release.wait()), engine.write(lambda _: release.wait()))

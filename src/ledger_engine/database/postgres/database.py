@@ -8,7 +8,6 @@ write too: of each book one at a time (`locks`), and what they commit is told to
 from __future__ import annotations
 
 import asyncio
-import math
 import secrets
 import threading
 from functools import partial
@@ -29,13 +28,10 @@ from ledger_engine.database.postgres.rate_counts import RateCounts
 from ledger_engine.database.postgres.readers import Readers
 from ledger_engine.database.postgres.rendering import rendered
 from ledger_engine.database.postgres.unit import Numeric
-from ledger_engine.database.threaded import SILENT, ThreadedDatabase
+from ledger_engine.database.threaded import CLOSE_S, ThreadedDatabase
 from ledger_engine.sharing.counted_together import CountedTogether
 
 OLDEST = 160_000  # PostgreSQL 16
-ANSWER_S = 10  # a work of the server that takes longer fails
-CHECK_S = 3  # a check that takes longer fails
-CLOSE_S = 20  # the time for the readers, and then for the writer, to finish
 _STATEMENT_S = 8
 _LOCK_S = 6
 _IDLE_S = 5  # a server that stops within a transaction loses it, and with it the locks of its books
@@ -50,11 +46,10 @@ class PostgresDatabase(ThreadedDatabase):
     _readers: Readers
 
     def __init__(self, url: str, clock: Clock, *, serving: bool, plain: bool = False) -> None:
-        super().__init__(ANSWER_S if serving else math.inf)
+        super().__init__(serving=serving, can_read=_probe, can_write=kept_time.reach)
         self._url = url
         self._clock = clock
         self._limited = serving
-        self._lost = False
         self._numeric: Numeric = {}
         self.ids = IdSource()
         server = secrets.randbits(62) + 1
@@ -85,30 +80,14 @@ class PostgresDatabase(ThreadedDatabase):
         """How many groups were written, and how many were tried again."""
         return self._committer.counts
 
-    async def check(self) -> None:
-        if self._age() > CHECK_S:
-            raise StorageUnavailable(SILENT)
-        try:
-            async with asyncio.timeout(CHECK_S):
-                await self.read(_probe)
-                if self._lost:
-                    # Without this write a server without other writes, because it is down, would stay down.
-                    await self.write(kept_time.reach)
-        except TimeoutError:
-            raise StorageUnavailable(SILENT) from None
-
     def observe_commits(self, observer: CommitObserver) -> None:
         self._committer.observer = observer
 
     async def close(self) -> None:
         if self._closing:
             return
-        self._closing = True
-        self._flush()
         await self.rate_limits.close()
-        await asyncio.to_thread(self._readers.stop, CLOSE_S)
-        self._writes.put(None)
-        await asyncio.to_thread(self._thread.join, CLOSE_S)
+        await super().close()
         if self._follower is not None:
             await asyncio.to_thread(self._follower.stop, CLOSE_S)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import queue
-import threading
-import time
 from collections.abc import Callable
+from typing import Never
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
@@ -14,6 +12,7 @@ from ledger_engine.database.postgres.connection import Connection
 from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, public_error
 from ledger_engine.database.postgres.rendering import rendered
 from ledger_engine.database.postgres.unit import Numeric, PostgresUnit
+from ledger_engine.database.reading_threads import ReadingThreads
 
 READERS = 4
 TRIES = 3  # of a work whose connection is lost, the last ones on connections just opened
@@ -21,40 +20,17 @@ _BEGIN = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 _COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
 
 
-class Readers:
+class Readers(ReadingThreads[Never]):
     """Run works in parallel, each on a snapshot of the database."""
 
     def __init__(
         self, connect: Callable[[], Connection], clock: Clock, ids: IdSource, numeric: Numeric
     ) -> None:
+        super().__init__(READERS)
         self._connect = connect
         self._clock = clock
         self._ids = ids
         self._numeric = numeric
-        self._waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._threads = [
-            threading.Thread(target=self._run, name=f"ledger-reader-{number}", daemon=True)
-            for number in range(READERS)
-        ]
-
-    def __len__(self) -> int:
-        return self._waiting.qsize()
-
-    def start(self) -> None:
-        """Start the threads."""
-        for thread in self._threads:
-            thread.start()
-
-    def add(self, job: Job) -> None:
-        self._waiting.put(job)
-
-    def stop(self, limit_s: float) -> None:
-        """Finish the accepted works and end the threads; wait for that at most `limit_s` seconds."""
-        for _ in range(READERS):
-            self._waiting.put(None)
-        deadline = time.monotonic() + limit_s
-        for thread in self._threads:
-            thread.join(max(0, deadline - time.monotonic()))
 
     def _run(self) -> None:
         connection: Connection | None = None
