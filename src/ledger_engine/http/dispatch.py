@@ -16,6 +16,7 @@ from werkzeug.exceptions import MethodNotAllowed, NotFound
 from werkzeug.routing import Map, Rule
 
 from ledger_engine.core.errors import LedgerError
+from ledger_engine.core.tasks import cancel
 from ledger_engine.http.errors import UnsupportedMethod, render
 from ledger_engine.http.operations import CALL, Call, Route, Routes, Streamed
 from ledger_engine.http.protocol.asgi import Asgi, Receive, Reply, Send, until_gone
@@ -115,9 +116,7 @@ async def _send_stream(answer: Streamed, head_only: bool, receive: Receive, send
                     return
                 sending.result()
             finally:
-                gone.cancel()
-                sending.cancel()
-                await asyncio.gather(sending, gone, return_exceptions=True)
+                await cancel(gone, sending)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from ledger_engine.core.tasks import cancel
 from ledger_engine.sharing import Verdict
 from ledger_engine.sharing.rate_limits import Windows, end_of_minute
 
@@ -98,9 +99,7 @@ class CountedTogether:
     async def close(self) -> None:
         """Close the connection; who still waits is counted by this server alone."""
         self._alone_until = float("inf")
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.gather(self._asking, return_exceptions=True)
+        await cancel(self._asking)
         await self._settle_alone(self._waiting)
         await self._counter.close()
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from ledger_engine.core.settings import WEBHOOK_RETRIES_S
+from ledger_engine.core.tasks import cancel
 from ledger_engine.database.engine import Engine
 from ledger_engine.events.following import Followers
 from ledger_engine.events.request_recorder import RequestRecorder
@@ -80,9 +81,7 @@ class Background:
     async def stop(self) -> None:
         """Finish promptly without losing anything; call it after the last request and before closing."""
         self._followers.end()
-        if self._waiting is not None:
-            self._waiting.cancel()
-            await asyncio.gather(self._waiting, return_exceptions=True)
+        await cancel(self._waiting)
         await self._retention.stop()
         await self._deliverer.stop()
         await self.recorder.stop()

@@ -15,6 +15,7 @@ from functools import partial
 
 from ledger_engine.access import sessions
 from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.tasks import cancel
 from ledger_engine.database.engine import Engine
 
 BEAT_S = 5.0
@@ -42,9 +43,7 @@ class Heartbeat:
 
     async def stop(self) -> None:
         """Beat no more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancel(self._task)
 
     async def end(self) -> None:
         """End the sessions of this server. Without storage the other servers do so, once they notice."""

@@ -17,6 +17,7 @@ from ledger_engine.access.oauth import deleted as deleted_apps
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import first_at
+from ledger_engine.core.tasks import cancel
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.turns import take_turns
@@ -51,9 +52,7 @@ class Retention:
 
     async def stop(self) -> None:
         """Stop at once; the next run does the rest."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancel(self._task)
 
     async def clean_up(self) -> None:
         """Delete and erase everything that has expired, in small works. Raises StorageUnavailable."""

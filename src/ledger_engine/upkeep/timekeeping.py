@@ -18,6 +18,7 @@ from collections.abc import Callable
 from ledger_engine.core.clock import DAY, iso
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import moment_of
+from ledger_engine.core.tasks import cancel
 from ledger_engine.database import Unit, kept_time
 from ledger_engine.database.engine import Engine
 from ledger_engine.events import request_log
@@ -95,8 +96,7 @@ class Timekeeper:
     async def stop(self) -> None:
         """Store the time, and stop."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await cancel(self._task)
             await self._keep_if_possible()
 
     async def compare_clocks(self) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.tasks import cancel
 from ledger_engine.database import BookKey, Database, Unit
 
 LASTS_S = 8.0
@@ -65,8 +66,7 @@ class PostgresLeases:
     async def end(self) -> None:
         if self._task is None:
             return
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await cancel(self._task)
         self._wanted.clear()
         try:
             await self._renew()

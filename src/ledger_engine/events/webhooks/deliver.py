@@ -24,6 +24,7 @@ from functools import partial
 
 from ledger_engine.core.errors import LedgerError, StorageUnavailable
 from ledger_engine.core.settings import WEBHOOK_RETRIES_S
+from ledger_engine.core.tasks import cancel
 from ledger_engine.database.engine import Engine
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import endpoints
@@ -113,8 +114,7 @@ class Deliverer:
         if not self._tasks:
             return
         delivering, recording = self._tasks
-        delivering.cancel()
-        await asyncio.gather(delivering, return_exceptions=True)
+        await cancel(delivering)
         await self._sender.stop(STOP_TIMEOUT_S)
         self._stopped = True
         self._answered.set()
