@@ -24,7 +24,6 @@ from ledger_engine.http.errors import (
     JSON,
     HeadersTooLarge,
     InternalError,
-    UriTooLong,
     render,
     render_rate_limited,
 )
@@ -32,7 +31,7 @@ from ledger_engine.http.operations import CALL, Call
 from ledger_engine.http.protocol.asgi import Asgi, Receive, Reply, Send
 from ledger_engine.http.protocol.authentication import Authenticator
 from ledger_engine.http.protocol.cors import Cors
-from ledger_engine.http.protocol.head import URL_MAX
+from ledger_engine.http.protocol.head import URL_MAX, url_too_long
 from ledger_engine.http.protocol.request_body import (
     ARRIVAL,
     REFUSAL,
@@ -280,10 +279,10 @@ def _check_head(scope: AsgiScope, headers: dict[bytes, bytes]) -> None:
     if scope["path"].startswith("//"):
         # Quart would treat it as the path with one slash, which is not the path counted here.
         raise NotFound("path", scope["path"])
-    # Where the head was read here, that has been checked for its every byte; the application may be served by
-    # another server too.
-    if len(scope["raw_path"]) + len(scope["query_string"]) > URL_MAX:
-        raise UriTooLong(f"The URL is longer than {URL_MAX} bytes.")
+    # For an application that another server serves; ours has refused such a head already (`head.py`).
+    query = scope["query_string"]
+    if len(scope["raw_path"]) + (len(query) + 1 if query else 0) > URL_MAX:
+        raise url_too_long()
     if _HOST.fullmatch(headers.get(b"host", b"")) is None:
         raise InvalidRequest(
             "invalid_value", "The Host header must be a name or address, and a port.", "Host"

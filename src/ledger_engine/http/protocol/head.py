@@ -164,6 +164,11 @@ def _tokens(value: bytes | None) -> list[bytes]:
     return [] if value is None else [token.strip() for token in value.lower().split(b",")]
 
 
+def url_too_long() -> UriTooLong:
+    """Return the error for a URL of more than URL_MAX bytes."""
+    return UriTooLong(f"The URL is longer than {URL_MAX} bytes.")
+
+
 def _path_of(target: bytes) -> bytes:
     if not target.startswith(b"/") and _ABSOLUTE.match(target):
         target = _ABSOLUTE.sub(b"", target, count=1)
@@ -182,5 +187,5 @@ def _refusal(method: bytes, target: bytes, version: bytes) -> LedgerError | None
     if path[:1] != b"/":
         return InvalidRequest("invalid_value", "The request must be for a path, like /v1/accounts.")
     if len(path) > URL_MAX:
-        return UriTooLong(f"The URL is longer than {URL_MAX} bytes.")
+        return url_too_long()
     return None
