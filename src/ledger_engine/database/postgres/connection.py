@@ -154,6 +154,11 @@ class Connection:
             raise self._lost(error) from error
 
     @property
+    def server_version(self) -> int:
+        """The version of the server as a number, 180001 for 18.1."""
+        return self._pg.server_version
+
+    @property
     def descriptor(self) -> int:
         """The descriptor of the socket, which has input when the server has answered."""
         return self._pg.socket

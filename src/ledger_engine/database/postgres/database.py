@@ -57,7 +57,7 @@ class PostgresDatabase(ThreadedDatabase):
         try:
             advisory = not plain and _has_advisory_locks(connection)
             can_notify = not plain and _has(connection, "pg_notify")
-            _require_version(connection)
+            require_version(connection.server_version)
             schema.apply(connection, clock.now(), advisory_locks=advisory)
             self._follow_clocks(connection)
         finally:
@@ -184,10 +184,7 @@ def _has_advisory_locks(connection: Connection) -> bool:
     return bool(held[0]["locks"])
 
 
-def _require_version(connection: Connection) -> None:
-    """Raise StorageUnavailable for a PostgreSQL that is too old."""
-    (row,) = connection.rows(rendered("SHOW server_version_num"), {})
-    if int(row[0]) < OLDEST:
-        raise StorageUnavailable(
-            f"it is PostgreSQL {int(row[0]) // 10_000}, and the ledger needs 16 or newer"
-        )
+def require_version(version: int) -> None:
+    """Raise StorageUnavailable for a PostgreSQL that is too old; its version is a number like 180001."""
+    if version < OLDEST:
+        raise StorageUnavailable(f"it is PostgreSQL {version // 10_000}, and the ledger needs 16 or newer")

@@ -93,7 +93,7 @@ def _program(name: str, url: str) -> str:
             f"This needs {name}, which is not installed: it comes with PostgreSQL, on Debian and Ubuntu in"
             " postgresql-client.",
         )
-    server = _ask(url, lambda connection: int(connection.rows(rendered("SHOW server_version_num"), {})[0][0]))
+    server = _ask(url, lambda connection: connection.server_version)
     found = _VERSION.search(_run([program, "--version"]).stdout)
     if found is not None and int(found[1]) < server // 10_000:
         raise Conflict(

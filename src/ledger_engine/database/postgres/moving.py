@@ -7,7 +7,6 @@ indexes and the foreign keys are made at the end, each at once. What they are is
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from typing import Any
@@ -33,7 +32,7 @@ from ledger_engine.database.moving import (
 from ledger_engine.database.nul import SUBSTITUTE, restored, substituted
 from ledger_engine.database.postgres import locks, schema
 from ledger_engine.database.postgres.connection import CONNECT_S, Connection
-from ledger_engine.database.postgres.database import OLDEST
+from ledger_engine.database.postgres.database import require_version
 from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, reason_of
 from ledger_engine.database.postgres.snapshot import open_snapshot
 from ledger_engine.database.snapshot import Snapshot
@@ -204,21 +203,6 @@ def open_source(url: str) -> Iterator[PostgresSource]:
         yield PostgresSource(connection, watch, url)
 
 
-def _locked(connection: psycopg.Connection[Any]) -> bool:
-    """Take the lock of whoever fills the database, and return whether it could be had.
-
-    PostgreSQL notices the end of an interrupted command a moment later, so the lock is waited for shortly.
-    """
-    deadline = time.monotonic() + _ENDING_S
-    while True:
-        found = connection.execute("SELECT pg_try_advisory_lock(%s, 1)", (_LOCK,)).fetchone()
-        if found is not None and found[0]:
-            return True
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-
-
 @contextmanager
 def open_target(url: str, first_project: str | None) -> Iterator[PostgresTarget]:
     """Open a database to be filled with the ledger that has this first project.
@@ -227,8 +211,13 @@ def open_target(url: str, first_project: str | None) -> Iterator[PostgresTarget]
     and StorageUnavailable.
     """
     with _errors(url), _connected(url) as connection:
-        if not _locked(connection):
-            raise refusal(f"Another `ledger-engine migrate` is filling {named(url)}.")
+        # PostgreSQL notices a moment later that an earlier run was interrupted.
+        connection.execute(f"SET lock_timeout TO {_ENDING_S * 1000}".encode())
+        try:
+            connection.execute("SELECT pg_advisory_lock(%s, 1)", (_LOCK,))
+        except psycopg.errors.LockNotAvailable:
+            raise refusal(f"Another `ledger-engine migrate` is filling {named(url)}.") from None
+        connection.execute("SET lock_timeout TO DEFAULT")
         begun = connection.execute("SELECT to_regclass(%s)", (schema.MOVING,)).fetchone()
         if begun is None or begun[0] is None:
             _prepare(connection, url)
@@ -286,9 +275,7 @@ def _connected(url: str) -> Iterator[psycopg.Connection]:
         url, autocommit=True, connect_timeout=CONNECT_S, application_name="ledger-engine migrate"
     ) as connection:
         connection.execute("SET client_encoding TO 'UTF8'")
-        if connection.info.server_version < OLDEST:
-            version = connection.info.server_version // 10_000
-            raise StorageUnavailable(f"it is PostgreSQL {version}, and the ledger needs 16 or newer")
+        require_version(connection.info.server_version)
         yield connection
 
 
