@@ -8,7 +8,6 @@ import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -22,6 +21,8 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import open_engine
 from ledger_engine.database.lock import served_at
+
+_ANY_NUMBER = "On PostgreSQL any number of servers may run: name one with --url."
 
 
 @click.command()
@@ -59,9 +60,7 @@ def listen(
     """Post each event that happens on a server to a URL of yours, signed as a webhook, until Ctrl-C."""
     if url is not None and key is None:
         raise click.UsageError("--url needs --key or LEDGER_API_KEY.")
-    server = url or (served_at(database) if isinstance(database, Path) else None)
-    if server is None and isinstance(database, str):
-        raise click.UsageError("On PostgreSQL any number of servers may run: name one with --url.")
+    server = url or served_at(options.file_of(database, _ANY_NUMBER))
     if server is None:
         raise click.ClickException(f"No server serves {database}: start one, or name another with --url.")
     root = server.rstrip("/").removesuffix("/v1")

@@ -80,7 +80,7 @@ class _Worker:
         await recorder.stop()
         await engine.close()
         if meter is not None:
-            meter.tell()
+            meter.report()
         self._parent.close()
 
     def _be_told(self, message: Message) -> None:

@@ -30,8 +30,10 @@ _PROGRAM = "import gc; gc.disable(); from ledger_engine.server.worker import mai
 
 
 class Begin(NamedTuple):
-    """What a worker is told first. `memory` is the descriptor of the rate limits' memory, `now` the ledger's
-    time in milliseconds."""
+    """The first message to a worker.
+
+    `memory` is the descriptor of the rate limits' memory, `now` the ledger's time in milliseconds.
+    """
 
     settings: ServeSettings
     database: Path

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.sharing.parent import Parent
 
-TOLD_AFTER_S = 1.0  # what a worker has noted is lost if it is killed within this time
+REPORTED_AFTER_S = 1.0  # what a worker has noted is lost if it is killed within this time
 
 
 class Measured(NamedTuple):
-    """What one worker has answered and refused since it last told: arguments of calls of `RequestMeter`."""
+    """What a worker has answered and refused since its last report: arguments of calls of `RequestMeter`."""
 
     answered: list[tuple[str, str, int, float]]
     refused: list[str]
@@ -26,7 +26,7 @@ class Measured(NamedTuple):
 
 
 class ParentsMeter:
-    """The `RequestMeter` of a worker: its parent counts, and is told at most once a second."""
+    """The `RequestMeter` of a worker: its parent counts, and gets a report at most once a second."""
 
     def __init__(self, parent: Parent) -> None:
         self._parent = parent
@@ -36,20 +36,20 @@ class ParentsMeter:
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         self._noted.answered.append((method, route, status, seconds))
-        self._tell_soon()
+        self._report_soon()
 
     def refused(self, limit: str) -> None:
         self._noted.refused.append(limit)
-        self._tell_soon()
+        self._report_soon()
 
-    def tell(self) -> None:
-        """Tell the parent at once; for the end of the worker."""
+    def report(self) -> None:
+        """Send the parent what was noted, at once; for the end of the worker."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
             noted, self._noted = self._noted, Measured([], [])
             self._parent.tell("measured", noted)
 
-    def _tell_soon(self) -> None:
+    def _report_soon(self) -> None:
         if self._timer is None:
-            self._timer = self._loop.call_later(TOLD_AFTER_S, self.tell)
+            self._timer = self._loop.call_later(REPORTED_AFTER_S, self.report)

@@ -163,7 +163,7 @@ class _OfLedger(Collector):
 
 
 class _OfWorkers(Collector):
-    """What is told of a process, for each worker."""
+    """The figures of a process, for each worker."""
 
     def __init__(self, pids: Callable[[], Mapping[int, int]]) -> None:
         self._pids = pids

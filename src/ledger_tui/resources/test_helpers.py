@@ -205,7 +205,7 @@ def helper_completions(word: str, typed: str, snapshots: Sequence[str]) -> Itera
 # ---------------------------------------------------------------------- what came of it
 
 
-def told(request: HelperRequest, answer: Record) -> str:
+def outcome_of(request: HelperRequest, answer: Record) -> str:
     """Return what a request has done, in one sentence."""
     name = literal(answer.get("name", ""))
     if request.path.endswith("/clock"):

@@ -8,7 +8,7 @@ from textual.screen import Screen
 
 from ledger_tui.client.errors import ClientError, NotOffered, Unreachable
 from ledger_tui.helper_messages import HelperDone
-from ledger_tui.resources.test_helpers import MISSING, PART, ROOT, HelperRequest, told
+from ledger_tui.resources.test_helpers import MISSING, PART, ROOT, HelperRequest, outcome_of
 from ledger_tui.screens.confirm import ConfirmScreen
 from ledger_tui.state.text import literal
 from ledger_tui.widgets.navigation import Navigation
@@ -69,5 +69,5 @@ class TestHelping:
         self._context.session.saw_clock(message.clock.get("offset_ms"))
         if message.request.rewinds:
             await self._navigation.forget()
-        self._screen.notify(told(message.request, message.answer), markup=False)
+        self._screen.notify(outcome_of(message.request, message.answer), markup=False)
         self._navigation.view.poll_soon()

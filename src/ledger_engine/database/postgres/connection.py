@@ -275,7 +275,7 @@ class Connection:
     def _fit_types(self, prepared: _Prepared, types: tuple[int, ...]) -> None:
         """Have a statement prepared again if a value has another type than those it was prepared for.
 
-        None fits every type. A place that only had None took its type from the statement; it is told once.
+        None fits every type. A place that only had None has its type from the statement until it is set here.
         """
         if not prepared.types:
             prepared.types = types

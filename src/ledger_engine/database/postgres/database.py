@@ -1,7 +1,7 @@
 """The PostgreSQL database: one thread that writes in groups, and a few that read.
 
 As on SQLite, all waiting works are run in one transaction and answered after the commit. Other servers may
-write too: of each book one at a time (`locks`), and what they commit is told to the listeners here
+write too: of each book one at a time (`locks`), and the listeners here are notified of what they commit
 (`notifications`).
 """
 

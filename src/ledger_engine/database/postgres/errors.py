@@ -1,4 +1,4 @@
-"""What can go wrong with PostgreSQL, and what callers are told of it."""
+"""What can go wrong with PostgreSQL, and the errors that callers get for it."""
 
 from __future__ import annotations
 

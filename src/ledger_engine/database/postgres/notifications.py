@@ -92,7 +92,7 @@ class Follower:
     def _follow(self, connection: Connection) -> None:
         """Follow the commits of other servers until asked to stop. Raises what the connection raises."""
         poll_s = POLL_S if self._notifier.can_notify else POLL_ALONE_S
-        seen, told = self._announced(connection), False
+        seen, notified = self._announced(connection), False
         due = time.monotonic() + poll_s
         while not self._stopping.is_set():
             topics: set[str] = set()
@@ -102,13 +102,13 @@ class Follower:
                 if server != str(self._notifier.server):
                     topics.update(named.split())
             if topics:
-                told = True
+                notified = True
                 self._announce(frozenset(topics))
             if time.monotonic() >= due:
                 newest = self._announced(connection)
-                if newest != seen and not told:
+                if newest != seen and not notified:
                     self._announce(Everything())
-                seen, told = newest, False
+                seen, notified = newest, False
                 due = time.monotonic() + poll_s
 
     def _announced(self, connection: Connection) -> int | None:
