@@ -68,13 +68,16 @@ dist-all: dev
 binary: dev
 	$(bin)/python tools/build_binary.py
 
-# What speaks of files is left out.
+# What speaks of files is left out. TESTS_POSTGRES=… takes another PostgreSQL (CONTRIBUTING.md).
+on_postgres := tests/contract $(addprefix tests/ledger_engine/, \
+	access cli database/postgres database/test_pages.py events http ledger pulling seeding test_model.py upkeep)
+
 test-postgres: dev
-	$(in_memory) $(bin)/python -m pytest --database postgres $(PYTEST_ARGS) $(addprefix tests/ledger_engine/, \
-		access database/postgres database/test_pages.py events http ledger pulling seeding upkeep)
+	$(in_memory) $(bin)/python -m pytest --database postgres $(PYTEST_ARGS) $(on_postgres)
 
 soak: dev
 	$(bin)/python -m pytest -m soak --soak $(SOAK) $(SOAK_ARGS)
+	$(bin)/python -m pytest --database postgres --soak $(SOAK) $(SOAK_ARGS) $(on_postgres)
 
 BENCH_ARGS ?= --record
 

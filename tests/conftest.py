@@ -12,7 +12,9 @@ from cryptography import x509
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import settings
 
+from ledger_engine.core.settings import Location
 from tests.certificates import make_certificate
+from tests.locations import new_ledger
 from tests.made_once import compile_routes_once
 
 # No test may depend on speed, and a failure must say how to reproduce it.
@@ -52,6 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="sqlite",
         help="what the tests of the engine run on, unless they are of one of both",
     )
+    group.addoption("--steps", type=int, metavar="N", help="have the model take at least N steps")
     group.addoption(
         "--seed", type=int, metavar="N", help="start random runs from N; a failure shows the N it had"
     )
@@ -99,6 +102,18 @@ def no_processes(request: pytest.FixtureRequest) -> None:
 def _refuse_processes(event: str, _arguments: tuple[Any, ...]) -> None:
     if event in ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec"):
         raise AssertionError("a quick test starts no process: mark it with pytest.mark.process")
+
+
+@pytest.fixture(scope="session")
+def kind(request: pytest.FixtureRequest) -> str:
+    """Return what ledgers of tests are in, the value of `--database`."""
+    return str(request.config.getoption("--database"))
+
+
+@pytest.fixture
+def location(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> Location:
+    """Return where the ledger of a test is; it is empty."""
+    return new_ledger(getattr(request, "param", kind), tmp_path)
 
 
 @pytest.fixture

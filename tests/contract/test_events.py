@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import httpx
 import pytest
 
+from ledger_engine.database.engine import open_snapshot
 from ledger_engine.events import bodies
 from tests.contract.conftest import Project, Server
 from tests.contract.rules import holds
@@ -18,25 +16,21 @@ from tests.stored_events import EVERY_EVENT
 
 
 class Outbox:
-    """The messages recorded for one project, as anybody finds them in the file."""
+    """The messages recorded for one project, as anybody finds them in the database."""
 
     def __init__(self, server: Server, project: Project) -> None:
-        self._connection = sqlite3.connect(f"file:{server.database}?mode=ro", uri=True)
-        self._connection.row_factory = sqlite3.Row
+        self._database = server.database
         self._project = project.id
 
     def messages(self) -> list[Any]:
-        rows = self._connection.execute(EVERY_EVENT).fetchall()
+        with open_snapshot(self._database, 1) as snapshot:
+            rows = snapshot.start(lambda unit: unit.execute(EVERY_EVENT)).result()
         return [json.loads(bodies.body_of(row)) for row in rows if row["project"] == self._project]
-
-    def close(self) -> None:
-        self._connection.close()
 
 
 @pytest.fixture
-def outbox(server: Server, project: Project) -> Iterator[Outbox]:
-    with closing(Outbox(server, project)) as outbox:
-        yield outbox
+def outbox(server: Server, project: Project) -> Outbox:
+    return Outbox(server, project)
 
 
 @holds("events-recorded")

@@ -18,7 +18,7 @@ import pytest
 from tests.contract.conftest import Cli, Project, Server
 from tests.contract.rules import holds
 from tests.ledger_engine.access.oauth.conftest import hidden
-from tests.ledger_engine.access.oauth.serving import PASSWORD, Serving
+from tests.ledger_engine.access.oauth.serving import PASSWORD
 
 REDIRECT = "https://app.example/callback"
 
@@ -68,12 +68,12 @@ EMAIL = "ada@example.com"
 
 
 @pytest.fixture(scope="session")
-def client_id(server: Server, parent: Project, cli: Cli) -> str:
+def client_id(parent: Project, cli: Cli) -> str:
     """Return an app, in whose project and mode there is a member with a password."""
     made = parent.api.post("/api/users", json={"name": "Ada", "email": EMAIL, "role": "member"})
     assert made.status_code == 201, made.text
     words = ("users", "set-password", EMAIL, "--project", parent.id, "--password-stdin")
-    Serving(server.database.parent).cli(*words, stdin=PASSWORD)
+    cli(*words, stdin=PASSWORD)
     app = cli("apps", "create", "Planner", "--project", parent.id, "--redirect-uri", REDIRECT)
     return str(app["client_id"])
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import httpx
 import pytest
 
+from ledger_engine.core.settings import Location
 from tests.contract.clockwork import NOON_S, Clockwork
 from tests.contract.conftest import Cli, Project, start_server, stop_server
 from tests.contract.raw import Answer, Wire, chunked
@@ -286,8 +286,8 @@ def test_the_window_is_the_wall_clocks_own_minute(project: Project) -> None:
 
 
 @holds("rate-limits-auth")
-def test_the_limit_of_authentication_endpoints_can_be_set(tmp_path: Path) -> None:
-    server = start_server(tmp_path / "ledger.db", "--auth-rate-limit", "7/3")
+def test_the_limit_of_authentication_endpoints_can_be_set(location: Location) -> None:
+    server = start_server(location, "--auth-rate-limit", "7/3")
     try:
         answers = [httpx.post(f"{server.url}/v1/auth/token", json={}) for _ in range(2)]
         assert limits_of(answers[0])[0] == 7

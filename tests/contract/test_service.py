@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from ledger_engine.core.settings import Location
 from tests.contract.conftest import Project, start_server, stop_server
 from tests.contract.rules import holds
 
@@ -34,9 +35,9 @@ def create_all(api: httpx.Client) -> dict[str, httpx.Response]:
 
 
 @holds("service-https")
-def test_the_service_is_spoken_to_over_tls(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
+def test_the_service_is_spoken_to_over_tls(location: Location, certificate: tuple[Path, Path]) -> None:
     certfile, keyfile = certificate
-    server = start_server(tmp_path / "tls.db", "--certfile", str(certfile), "--keyfile", str(keyfile))
+    server = start_server(location, "--certfile", str(certfile), "--keyfile", str(keyfile))
     try:
         assert server.url.startswith("https://")
         trusting = ssl.create_default_context(cafile=certfile)

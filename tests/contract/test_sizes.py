@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import cast
 
 import pytest
 
+from ledger_engine.core.settings import Location
 from ledger_engine.http.protocol import request_body
 from ledger_engine.http.protocol.gate import AuthRateLimit
 from ledger_engine.sharing.places import HeldPlaces
@@ -206,11 +206,11 @@ def test_headers_may_have_16_kb(wire: Wire) -> None:
 
 
 @pytest.fixture
-def crowded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clockwork]:
+def crowded(location: Location, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clockwork]:
     """Run a server that reads two large bodies at a time for callers without a valid credential."""
     monkeypatch.setattr(request_body, "ANONYMOUS_BODIES_MAX", 2)
     unlimited = AuthRateLimit(per_minute=10**6, per_second=10**6)
-    with Clockwork(tmp_path / "crowd.db", auth_rate_limit=unlimited) as clockwork:
+    with Clockwork(location, auth_rate_limit=unlimited) as clockwork:
         yield clockwork
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
+from ledger_engine.core.settings import Location
 from ledger_tui.client.webhooks import sign, verify
 from tests.contract.conftest import (
     Cli,
@@ -29,6 +30,7 @@ from tests.contract.conftest import (
 )
 from tests.contract.rules import holds
 from tests.ledger_engine.waiting import looked_until
+from tests.locations import place_of_its_own
 from tests.receivers import Received, Receiver, answering, receiving
 
 TILL = {"name": "Till", "currency": "EUR"}
@@ -36,9 +38,10 @@ ENDPOINTS = "/v1/webhook_endpoints"
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def quick(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Yield a server that retries soon."""
-    running = start_server(tmp_path_factory.mktemp("webhooks") / "ledger.db", "--webhook-retries", "0.1,0.1")
+    database = place_of_its_own(kind, tmp_path_factory.mktemp("webhooks"), "webhooks")
+    running = start_server(database, "--webhook-retries", "0.1,0.1")
     yield running
     stop_server(running)
 
@@ -126,12 +129,12 @@ async def test_a_delivery_has_the_headers_of_standard_webhooks_and_after_a_roll_
 
 @holds("events-webhooks", "webhooks-delivery")
 async def test_an_https_endpoint_receives_events_as_they_happen(
-    tmp_path: Path, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+    location: Location, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(*certificate)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
-    server = start_server(tmp_path / "ledger.db")
+    server = start_server(location)
     try:
         key = ledger_engine("keys", "create", "--mode", "test", database=server.database)["key"]
         async with receiving(tls=tls) as receiver:
@@ -350,8 +353,8 @@ async def test_in_live_mode_no_bodies_are_logged(quick: Server) -> None:
 
 
 @holds("events-stream")
-async def test_a_server_that_stops_ends_its_streams_at_once(tmp_path: Path) -> None:
-    server = start_server(tmp_path / "ledger.db")
+async def test_a_server_that_stops_ends_its_streams_at_once(location: Location) -> None:
+    server = start_server(location)
     key = ledger_engine("keys", "create", "--mode", "test", database=server.database)["key"]
     headers = {"Authorization": f"Bearer {key}"}
     async with (

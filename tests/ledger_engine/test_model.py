@@ -7,6 +7,7 @@ are those that happened.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -48,14 +49,18 @@ from tests.ledger_engine.histories import (
 )
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.model import Fields, Model, ModelTenant, Outcome
-from tests.made_once import put_empty_ledger
+from tests.locations import new_ledger
 
 DAY = 86_400_000
+HISTORIES, STEPS = 20, 1400  # in a run, and about how many steps these have
 NOBODY = "acc_00000000000000000000000000"
 
 
 class Ledger(RuleBasedStateMachine):
-    """Three tenants on one file: a project's two modes, and a project with a quota that refuses overdraft."""
+    """Three tenants of one ledger: a project's modes, and a project with a quota that refuses overdraft."""
+
+    kind = "sqlite"
+    steps = 0  # taken by all histories
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,13 +68,13 @@ class Ledger(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.clock = ManualClock(START)
         self.model = Model(START)
-        put_empty_ledger(self.folder / "ledger.db")
+        self.location = new_ledger(self.kind, self.folder)
         self.engine = self.open()
         self.tenants: list[ModelTenant] = []
         self.unchecked = True
 
     def open(self) -> Engine:
-        return open_engine(self.folder / "ledger.db", clock=self.clock, serving=True)
+        return open_engine(self.location, clock=self.clock, serving=True)
 
     def teardown(self) -> None:
         self.runner.run(self.engine.close())
@@ -438,6 +443,7 @@ class Ledger(RuleBasedStateMachine):
     @invariant()
     def the_books_are_right(self) -> None:
         """After each step that wrote: they sum to zero, the audit finds nothing, and all of it was told."""
+        type(self).steps += 1
         if not self.unchecked:
             return
         self.unchecked = False
@@ -467,17 +473,39 @@ def _told(unit: Unit, tenant: Tenant) -> list[tuple[str, str]]:
 
 @pytest.mark.hypothesis
 @pytest.mark.timeout(3600)
-def test_the_engine_does_what_the_model_says(request: pytest.FixtureRequest, soak: int) -> None:
-    """The same histories each time; `--soak N` runs N times as many others, from a seed that is printed."""
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param("sqlite", marks=pytest.mark.sqlite), pytest.param("postgres", marks=pytest.mark.process)],
+)
+def test_the_engine_does_what_the_model_says(request: pytest.FixtureRequest, kind: str, soak: int) -> None:
+    """The same histories each time; `--soak N` or `--steps N` runs others, from a seed that is printed."""
+    given = request.config.getoption
+    machine = type("Ledger", (Ledger,), {"kind": kind, "steps": 0})
+    if given("--database") != kind:
+        _run(machine, histories=2, derandomize=True)
+        return
+    steps = given("--steps") or (STEPS * soak if soak > 1 else 0)
+    if not steps and given("--seed") is None:
+        _run(machine, HISTORIES, derandomize=True)
+        return
+    first = request.getfixturevalue("seed")
+    for number in itertools.count(first):
+        _run(machine, HISTORIES, seed_of_run=number)
+        if machine.steps >= steps:
+            break
+    print(f"{machine.steps:,} steps on {kind}, each with the audit after it, from --seed {first}")
+
+
+def _run(
+    machine: type[Ledger], histories: int, *, derandomize: bool = False, seed_of_run: int | None = None
+) -> None:
     chosen = settings(
-        max_examples=20 * soak,
+        max_examples=histories,
         stateful_step_count=70,
-        derandomize=soak == 1 and request.config.getoption("--seed") is None,
+        derandomize=derandomize,
         database=None,
         suppress_health_check=list(HealthCheck),
         phases=(Phase.generate, Phase.shrink),
     )
-    run = get_state_machine_test(Ledger, settings=chosen)
-    if not chosen.derandomize:
-        run = seed(request.getfixturevalue("seed"))(run)
-    run()
+    run = get_state_machine_test(machine, settings=chosen)
+    (run if seed_of_run is None else seed(seed_of_run)(run))()

@@ -11,17 +11,26 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ledger_engine.cli import main
+from ledger_engine.core.settings import Location
+from tests.locations import no_ledger_yet
+from tests.marking import mark_folder
 
 Command = Callable[..., Result]
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.db"
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--database") == "postgres":
+        mark_folder(Path(__file__).parent, items, "process")
 
 
 @pytest.fixture
-def command(database: Path) -> Command:
+def database(kind: str, tmp_path: Path) -> Location:
+    return no_ledger_yet(kind, tmp_path)
+
+
+@pytest.fixture
+def command(database: Location) -> Command:
     """Return a function that runs `ledger-engine` and expects the exit status `status`, by default 0."""
 
     def run(*words: str, status: int = 0, stdin: str | None = None, **environment: str) -> Result:

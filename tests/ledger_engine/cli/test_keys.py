@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ledger_engine.core.settings import Location
 from tests.ledger_engine.cli.conftest import Command, only_line
+from tests.locations import execute, stored_bytes
 
 RunJson = Callable[..., Any]
 
@@ -61,13 +60,15 @@ def test_the_value_alone_is_on_stdout(command: Command) -> None:
     assert "Shown this once" in only_line(done.stderr)
 
 
-def test_values_are_neither_listed_nor_stored(run_json: RunJson, command: Command, database: Path) -> None:
+def test_values_are_neither_listed_nor_stored(
+    run_json: RunJson, command: Command, database: Location
+) -> None:
     value = run_json("keys", "create", "--mode", "test")["key"]
     listing = command("keys", "list").stdout
     assert value[-4:] in listing
     assert value not in listing
     assert value not in command("keys", "list", "--json").stdout
-    assert value.encode() not in database.read_bytes()
+    assert value.encode() not in stored_bytes(database)
 
 
 def test_keys_are_listed_newest_first_and_the_revoked_ones_when_asked(run_json: RunJson) -> None:
@@ -107,9 +108,8 @@ def test_an_unknown_key_is_neither_revoked_nor_rolled(run_json: RunJson, command
         assert "No such API key" in only_line(command("keys", word, "key_x", status=1).stderr)
 
 
-def test_an_archived_project_gets_no_keys(run_json: RunJson, command: Command, database: Path) -> None:
+def test_an_archived_project_gets_no_keys(run_json: RunJson, command: Command, database: Location) -> None:
     id = run_json("projects", "create", "Roastery")["id"]
-    with closing(sqlite3.connect(database)) as connection, connection:
-        connection.execute("UPDATE projects SET archived_at = created")
+    execute(database, "UPDATE projects SET archived_at = created")
     done = command("keys", "create", "--mode", "test", "--project", id, status=1)
     assert "is archived" in only_line(done.stderr)

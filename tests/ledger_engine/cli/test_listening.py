@@ -24,6 +24,7 @@ from tests.faults.client import connected, open_accounts
 from tests.faults.server import Server
 from tests.forking import Process
 from tests.ledger_engine.waiting import looked_until
+from tests.locations import place_of_its_own
 from tests.receivers import Received, Receiver, answering, receiving
 
 pytestmark = pytest.mark.process
@@ -36,9 +37,10 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Run a server that restarts on the same port."""
-    server = Server(tmp_path_factory.mktemp("listening") / "ledger.db", options=("--port", str(free_port())))
+    database = place_of_its_own(kind, tmp_path_factory.mktemp("listening"), "listening")
+    server = Server(database, options=("--port", str(free_port())))
     server.start()
     yield server
     server.kill()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from ledger_engine.core.settings import Location
 from tests.ledger_engine.cli.conftest import Command, only_line
+from tests.locations import execute
 
 RunJson = Callable[..., Any]
 
@@ -51,10 +51,9 @@ def test_a_project_is_changed_where_it_is_said(run_json: RunJson) -> None:
     assert [project["plan"] for project in run_json("projects", "list")] == ["pro"]
 
 
-def test_an_archived_project_is_restored(run_json: RunJson, command: Command, database: Path) -> None:
+def test_an_archived_project_is_restored(run_json: RunJson, command: Command, database: Location) -> None:
     made = run_json("projects", "create", "Roastery")
-    with sqlite3.connect(database) as connection:
-        connection.execute("UPDATE projects SET archived_at = 1")
+    execute(database, "UPDATE projects SET archived_at = 1")
     assert "(archived)" in command("projects", "list").stdout
     assert run_json("projects", "restore", made["id"])["archived_at"] is None
     assert "(archived)" not in command("projects", "list").stdout

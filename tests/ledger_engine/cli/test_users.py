@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
 from argon2 import PasswordHasher
 
+from ledger_engine.core.settings import Location
 from tests.ledger_engine.cli.conftest import Command, only_line
+from tests.locations import execute, stored_bytes
 
 pytestmark = pytest.mark.process
 
@@ -26,30 +25,29 @@ def _users(command: Command) -> None:
     command("seed", "minimal")
 
 
-def stored_hash(database: Path) -> str | None:
-    with closing(sqlite3.connect(database)) as connection:
-        row = connection.execute("SELECT password_hash FROM users WHERE email = ?", [ADA]).fetchone()
-    return None if row is None else row[0]
+def stored_hash(database: Location) -> str | None:
+    rows = execute(database, f"SELECT password_hash FROM users WHERE email = '{ADA}'")
+    return rows[0][0] if rows else None
 
 
 def test_a_password_is_stored_as_an_argon2_hash(
-    command: Command, run_json: Callable[..., Any], database: Path
+    command: Command, run_json: Callable[..., Any], database: Location
 ) -> None:
     run_json("users", "set-password", ADA, "--password-stdin", stdin="correct horse\n")
     hashed = stored_hash(database)
     assert hashed is not None
     assert hashed.startswith("$argon2id$")
     assert PasswordHasher().verify(hashed, "correct horse")
-    assert b"correct horse" not in database.read_bytes()
+    assert b"correct horse" not in stored_bytes(database)
 
 
-def test_the_case_of_an_address_does_not_matter(command: Command, database: Path) -> None:
+def test_the_case_of_an_address_does_not_matter(command: Command, database: Location) -> None:
     command("users", "set-password", "ADA@Example.com", "--password-stdin", stdin="correct horse")
     assert stored_hash(database) is not None
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo-terminals")
-def test_a_password_is_asked_for_twice_and_not_shown(database: Path) -> None:
+def test_a_password_is_asked_for_twice_and_not_shown(database: Location) -> None:
     ours, theirs = os.openpty()
     words = ["users", "set-password", ADA, "--database", str(database)]
     asking = subprocess.Popen(
@@ -74,14 +72,14 @@ def test_a_password_is_asked_for_twice_and_not_shown(database: Path) -> None:
     assert stored_hash(database) is not None
 
 
-def test_without_a_terminal_there_is_nobody_to_ask(command: Command, database: Path) -> None:
+def test_without_a_terminal_there_is_nobody_to_ask(command: Command, database: Location) -> None:
     done = command("users", "set-password", ADA, stdin="correct horse\ncorrect horse\n", status=2)
     assert "--password-stdin" in only_line(done.stderr)
     assert stored_hash(database) is None
 
 
 @pytest.mark.parametrize("password", ["", "short", "x" * 1025])
-def test_a_password_too_short_or_long_is_refused(command: Command, database: Path, password: str) -> None:
+def test_a_password_too_short_or_long_is_refused(command: Command, database: Location, password: str) -> None:
     done = command("users", "set-password", ADA, "--password-stdin", stdin=password, status=1)
     assert "A password has" in only_line(done.stderr)
     assert stored_hash(database) is None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
 from ledger_engine.database.engine import open_engine
@@ -23,7 +23,7 @@ URL = "http://127.0.0.1:4242/hook"
 RunJson = Callable[..., Any]
 
 
-def work(database: Path, run: Callable[[Any], Any]) -> Any:
+def work(database: Location, run: Callable[[Any], Any]) -> Any:
     """Do something with the engine, beside the command line."""
 
     async def use() -> Any:
@@ -36,7 +36,7 @@ def work(database: Path, run: Callable[[Any], Any]) -> Any:
     return asyncio.run(use())
 
 
-def happen(database: Path, project: str, count: int = 1) -> None:
+def happen(database: Location, project: str, count: int = 1) -> None:
     """So many accounts are created."""
     create = partial(
         accounts.create, tenant=Tenant(project, livemode=False), new=NewAccount("Till", "EUR", {})
@@ -49,7 +49,7 @@ def happen(database: Path, project: str, count: int = 1) -> None:
     work(database, run)
 
 
-def fail_first(database: Path, endpoint: str) -> str:
+def fail_first(database: Location, endpoint: str) -> str:
     """Make the endpoint's next event fail for good; return its id."""
 
     async def run(engine: Any) -> str:
@@ -108,7 +108,7 @@ def test_a_bad_endpoint_is_reported_in_one_line(
     assert run_json("webhooks", "list") == []
 
 
-def test_with_a_key_the_secret_is_sealed(run_json: RunJson, database: Path, project: str) -> None:
+def test_with_a_key_the_secret_is_sealed(run_json: RunJson, database: Location, project: str) -> None:
     made = run_json("webhooks", "create", URL, LEDGER_SECRET_KEY="correct horse")
     ((id, stored),) = work(database, lambda engine: engine.read(endpoints.sealed_secrets))
     assert id == made["id"]
@@ -152,7 +152,7 @@ def test_an_endpoint_is_rolled_disabled_enabled_deleted_and_restored(
 
 
 def test_deliveries_are_listed_with_their_attempts(
-    command: Command, run_json: RunJson, database: Path, project: str
+    command: Command, run_json: RunJson, database: Location, project: str
 ) -> None:
     endpoint = run_json("webhooks", "create", URL)["id"]
     assert run_json("webhooks", "deliveries", endpoint) == []
@@ -169,7 +169,7 @@ def test_deliveries_are_listed_with_their_attempts(
 
 
 def test_events_are_listed_newest_first(
-    command: Command, run_json: RunJson, database: Path, project: str
+    command: Command, run_json: RunJson, database: Location, project: str
 ) -> None:
     happen(database, project, 3)
     found = run_json("events", "list", "--limit", "2")
@@ -180,7 +180,9 @@ def test_events_are_listed_newest_first(
     assert run_json("events", "list", "--mode", "live") == []
 
 
-def test_an_event_is_sent_again(command: Command, run_json: RunJson, database: Path, project: str) -> None:
+def test_an_event_is_sent_again(
+    command: Command, run_json: RunJson, database: Location, project: str
+) -> None:
     endpoint = run_json("webhooks", "create", URL)["id"]
     happen(database, project)
     event = fail_first(database, endpoint)
@@ -190,7 +192,7 @@ def test_an_event_is_sent_again(command: Command, run_json: RunJson, database: P
     assert command("events", "resend", event, "--endpoint", endpoint).stdout == "1 delivery is sent again.\n"
 
 
-def test_all_that_failed_is_sent_again(run_json: RunJson, database: Path, project: str) -> None:
+def test_all_that_failed_is_sent_again(run_json: RunJson, database: Location, project: str) -> None:
     endpoint = run_json("webhooks", "create", URL)["id"]
     happen(database, project)
     fail_first(database, endpoint)
@@ -214,7 +216,9 @@ def test_a_bad_call_is_reported_in_one_line(
     assert only_line(command("events", "resend", *words, status=status).stderr).startswith("ledger-engine: ")
 
 
-def test_what_is_registered_is_there_for_the_sender(run_json: RunJson, database: Path, project: str) -> None:
+def test_what_is_registered_is_there_for_the_sender(
+    run_json: RunJson, database: Location, project: str
+) -> None:
     endpoint = run_json("webhooks", "create", URL)["id"]
 
     def find(unit: Unit) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from ledger_engine.core.settings import Location
 from tests.commands import answer_of_command
 from tests.forking import Done, Process, run
 from tests.ledger_engine.waiting import wait_until
@@ -20,9 +21,13 @@ PATIENCE_S = 60
 
 @dataclass
 class Serving:
-    """`ledger-engine serve` on a database in `folder`, from `start` to `stop`."""
+    """`ledger-engine serve`, from `start` to `stop`; its output is in `folder`.
+
+    Its database is a file in the folder, unless another is given.
+    """
 
     folder: Path
+    database: Location | None = None
     url: str = ""
     process: Process | None = None
 
@@ -48,7 +53,7 @@ class Serving:
 
     def cli(self, *arguments: str, stdin: str = "") -> Any:
         """Run a command on the database and return the JSON it prints."""
-        return answer_of_command(self.folder / "ledger.db", *arguments, stdin=stdin)
+        return answer_of_command(self._location, *arguments, stdin=stdin)
 
     def run(self, *arguments: str, stdin: str = "") -> Done:
         return run(self._on_the_database(*arguments), input=stdin, timeout=PATIENCE_S)
@@ -66,4 +71,8 @@ class Serving:
         return key
 
     def _on_the_database(self, *arguments: str) -> list[str]:
-        return [*arguments, "--database", str(self.folder / "ledger.db")]
+        return [*arguments, "--database", str(self._location)]
+
+    @property
+    def _location(self) -> Location:
+        return self.database or self.folder / "ledger.db"

@@ -12,8 +12,10 @@ import pytest
 from authlib.integrations.httpx_client import AsyncOAuth2Client
 from authlib.oauth2.rfc8414 import AuthorizationServerMetadata
 
+from ledger_engine.core.settings import Location
 from tests.ledger_engine.access.oauth.conftest import hidden, redirect_query
 from tests.ledger_engine.access.oauth.serving import EMAIL, PASSWORD, Serving
+from tests.locations import stored_bytes
 
 pytestmark = pytest.mark.process
 
@@ -23,8 +25,8 @@ CHALLENGE = "NRv6D8YopVaTtpgAxJrUayNePqPYJhjDgCnetwGUF90"
 
 
 @pytest.fixture
-def serving(tmp_path: Path) -> Iterator[Serving]:
-    running = Serving(tmp_path)
+def serving(tmp_path: Path, location: Location) -> Iterator[Serving]:
+    running = Serving(tmp_path, location)
     running.start("--auth-rate-limit", "1000/1000")
     yield running
     running.stop()
@@ -113,7 +115,7 @@ def left_behind(folder: Path) -> dict[str, bytes]:
 
 
 def test_no_secret_is_in_clear_in_a_log_an_error_the_database_or_a_backup(
-    serving: Serving, client_id: str, tmp_path: Path
+    serving: Serving, client_id: str, tmp_path: Path, location: Location
 ) -> None:
     key = serving.make_user()
     params = {
@@ -160,11 +162,15 @@ def test_no_secret_is_in_clear_in_a_log_an_error_the_database_or_a_backup(
 
     assert len(secrets) == 12
     assert len(errors) == 5
-    serving.run("backup", str(tmp_path / "copy.db"))
-    found = {**left_behind(tmp_path), "errors": "".join(errors).encode()}
-    assert {"ledger.db", "copy.db", "said.log", "errors"} <= set(found)
+    found = {**left_behind(tmp_path), "errors": "".join(errors).encode(), "stored": stored_bytes(location)}
+    if isinstance(location, Path):
+        serving.run("backup", str(tmp_path / "copy.db"))
+        found |= left_behind(tmp_path)
+        assert {"ledger.db", "copy.db"} <= set(found)
+    assert "said.log" in found
     clear = [
         (name, secret) for name, content in found.items() for secret in secrets if secret.encode() in content
     ]
     assert clear == []
-    assert client_id.encode() in found["copy.db"]  # what is no secret is found like this
+    stored = found.get("copy.db", found["stored"])
+    assert client_id.encode() in stored  # what is no secret is found like this

