@@ -25,7 +25,8 @@ def migrate(source: Location, target: Location, as_json: bool) -> None:
     """Copy the ledger SOURCE to TARGET: one is a SQLite file, the other postgresql://….
 
     TARGET is a new file or an empty database. The copy is exact, and compared and verified at the end. No
-    server may run meanwhile. A copy that was interrupted goes on when the command is run again.
+    server may run meanwhile. A copy that was interrupted goes on when the command is run again; one that is
+    complete is compared and verified again.
     """
     if isinstance(source, str) == isinstance(target, str):
         raise click.UsageError(
@@ -55,7 +56,8 @@ def migrate(source: Location, target: Location, as_json: bool) -> None:
             }
         )
     else:
+        done_before = "" if moved.copied else "; all of it was there already"
         say(
             f"{named(target)}: {counts(moved.report)}, {sum(moved.rows.values()):,} rows in all,"
-            f" equal to {named(source)} and verified."
+            f" equal to {named(source)} and verified{done_before}."
         )

@@ -16,6 +16,7 @@ from ledger_engine.database.moving import (
     ROWS_AT_ONCE,
     Applied,
     Key,
+    LedgerThere,
     Line,
     Table,
     lines_of,
@@ -152,12 +153,14 @@ def open_source(file: Path) -> Iterator[FileSource]:
 def open_target(file: Path, first_project: str | None) -> Iterator[FileTarget]:
     """Open the new file `file`, to be filled with the ledger that has this first project.
 
-    Raises Conflict when it exists, or was begun for another ledger, and StorageUnavailable.
+    Raises LedgerThere when it exists, Conflict when it was begun for another ledger, and StorageUnavailable.
     """
     if not file.parent.is_dir():
         raise StorageUnavailable(f"there is no folder {file.parent}")
     file = file.resolve()
-    for each in (file, *companions(file)):
+    if file.exists():
+        raise LedgerThere(f"{file} already exists; name a new file.")
+    for each in companions(file):
         if each.exists():
             raise refusal(f"{each} already exists; name a new file.")
     part = part_of(file)

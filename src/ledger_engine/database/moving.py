@@ -55,6 +55,13 @@ class Table:
         return f"SELECT {', '.join(self.key)} FROM {self.name} ORDER BY {backwards} LIMIT 1"
 
 
+class LedgerThere(Conflict):
+    """The target is a ledger already, of this move or of another."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__("not_recoverable", sentence)
+
+
 class End(Protocol):
     """One end of a move. Its methods raise Conflict for what makes the move impossible."""
 

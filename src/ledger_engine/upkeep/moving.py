@@ -2,7 +2,7 @@
 
 The move goes table by table and can be interrupted at any moment: run again it goes on after the last row
 that arrived. At the end each table is read on both sides and compared, the target is audited, and only then
-does it become a ledger that a server opens.
+does it become a ledger that a server opens. Run once more after that it compares and audits both again.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ledger_engine.core.errors import Conflict, StorageUnavailable
 from ledger_engine.core.settings import Location, named
-from ledger_engine.database.engine import open_source, open_target, tables_of_ledger
-from ledger_engine.database.moving import Source, Table, Target, fingerprint, refusal
+from ledger_engine.database.engine import open_snapshot, open_source, open_target, tables_of_ledger
+from ledger_engine.database.moving import End, LedgerThere, Source, Table, Target, fingerprint, refusal
 from ledger_engine.upkeep import audit
 from ledger_engine.upkeep.audit import Report
 
 _THREADS = 4  # of the audit
+_OWN = "kept_time"
 
 
 @dataclass(slots=True)
@@ -44,10 +46,22 @@ class Moved:
 def move(source: Location, target: Location, progress: Progress) -> Moved:
     """Copy the ledger `source` to `target`, which is a new file or an empty database.
 
-    Raises Conflict when one of them does not allow it, and when the copy is not equal or not sound;
-    StorageUnavailable when one of them cannot be used.
+    What was moved already is compared and audited again. Raises Conflict when one of them does not allow it,
+    and when the copy is not equal or not sound; StorageUnavailable when one of them cannot be used.
     """
-    with open_source(source) as opened, open_target(target, opened.first_project()) as filled:
+    with open_source(source) as opened:
+        try:
+            return _fill(opened, source, target, progress)
+        except LedgerThere:
+            moved = _moved_before(opened, source, target, progress)
+            if moved is None:
+                raise
+            return moved
+
+
+def _fill(opened: Source, source: Location, target: Location, progress: Progress) -> Moved:
+    """Copy what is not there yet, and complete the target. Raises LedgerThere, and as `move` does."""
+    with open_target(target, opened.first_project()) as filled:
         tables = tables_of_ledger()
         rows = {table.name: opened.count(table) for table in tables}
         there = {table.name: filled.count(table) for table in tables}
@@ -68,11 +82,41 @@ def move(source: Location, target: Location, progress: Progress) -> Moved:
         progress.what = "Verifying"
         with filled.snapshot(_THREADS) as snapshot:
             report, _ = audit.verify_all(snapshot.start, progress.report)
-        if report.fault is not None:
-            raise refusal(f"{named(source)} does not verify: {report.fault.message}")
+        _require_sound(source, report)
         opened.require_unchanged()
         filled.complete()
     return Moved(rows, copied, report)
+
+
+def _moved_before(opened: Source, source: Location, target: Location, progress: Progress) -> Moved | None:
+    """Return what earlier runs have moved, or None when the ledger at the target is not equal to the source.
+
+    A run may have been killed after its last step, and nobody has seen that it was complete.
+    """
+    rows = {table.name: opened.count(table) for table in tables_of_ledger()}
+    # A target keeps a time of its own, which may be later.
+    compared = [table for table in tables_of_ledger() if table.name != _OWN]
+    progress.rows = 2 * sum(rows.values()) + audit.READINGS * rows["transactions"]
+    progress.what, progress.done = "Comparing", 0
+    try:
+        with open_source(target) as there:
+            if any(there.count(table) != rows[table.name] for table in compared):
+                return None
+            if any(_unlike(opened, there, table, progress.report) for table in compared):
+                return None
+    except (Conflict, StorageUnavailable):
+        return None
+    progress.what = "Verifying"
+    with open_snapshot(target, _THREADS) as snapshot:
+        report, _ = audit.verify_all(snapshot.start, progress.report)
+    _require_sound(source, report)
+    opened.require_unchanged()
+    return Moved(rows, 0, report)
+
+
+def _require_sound(source: Location, report: Report) -> None:
+    if report.fault is not None:
+        raise refusal(f"{named(source)} does not verify: {report.fault.message}")
 
 
 def _copy(source: Source, target: Target, table: Table, report: Callable[[int], None]) -> int:
@@ -85,6 +129,6 @@ def _copy(source: Source, target: Target, table: Table, report: Callable[[int], 
     return copied
 
 
-def _unlike(source: Source, target: Target, table: Table, report: Callable[[int], None]) -> bool:
+def _unlike(source: Source, target: End, table: Table, report: Callable[[int], None]) -> bool:
     """Return whether the rows of a table are not the same on both sides."""
     return fingerprint(source, table, report) != fingerprint(target, table, report)

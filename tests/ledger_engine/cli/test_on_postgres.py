@@ -108,6 +108,9 @@ def test_migrate_says_what_it_copied_and_where_from(tmp_path: Path) -> None:
     back = CliRunner().invoke(main, ["migrate", address, str(tmp_path / "back.db")])
     assert back.stdout.startswith(f"{tmp_path / 'back.db'}: 2 accounts, 16 transactions, 2 invoices, ")
     assert back.stdout.endswith(" and verified.\n")
+    again = CliRunner().invoke(main, ["migrate", address, str(tmp_path / "back.db")])
+    assert (again.exit_code, again.stderr) == (0, "")
+    assert again.stdout.endswith(" and verified; all of it was there already.\n")
 
 
 @pytest.mark.parametrize("both", ["ledger.db", "postgresql://nobody@127.0.0.1:1/none"])

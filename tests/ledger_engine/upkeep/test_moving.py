@@ -31,6 +31,7 @@ from ledger_engine.upkeep import moving
 from ledger_engine.upkeep.moving import Progress, move
 from tests.ledger_engine.database.test_migrations import first_migrations
 from tests.ledger_engine.manual_clock import ManualClock
+from tests.locations import execute
 from tests.made_once import put_empty_ledger, tables
 from tests.postgres_server import bare_database
 
@@ -310,13 +311,9 @@ async def test_an_interrupted_move_goes_on_where_it_was(
         with pytest.raises(Killed):
             moved(source, target)
         next(stopping)
-        last = step == steps and after
-        if last:
-            with pytest.raises(Conflict, match="already"):
-                moved(source, target)
-            return 0
-        with pytest.raises((StorageUnavailable, Conflict)):  # it is no ledger yet
-            transactions_in(target)
+        if not (step == steps and after):
+            with pytest.raises((StorageUnavailable, Conflict)):  # it is no ledger yet
+                transactions_in(target)
         again = moved(source, target)
         assert transactions_in(target) == 3
         if not isinstance(target, str):
@@ -436,6 +433,43 @@ def test_a_database_of_another_program_is_refused_and_left(
         assert connection.execute(
             "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
         ).fetchone() == (1,)
+
+
+async def test_what_is_complete_is_compared_and_verified_again(
+    ledger: Path, tmp_path: Path, address: str
+) -> None:
+    back = tmp_path / "back.db"
+    first = await asyncio.to_thread(moved, ledger, address)
+    again = await asyncio.to_thread(moved, ledger, address)
+    assert (again.copied, again.rows, again.report) == (0, first.rows, first.report)
+    with psycopg.connect(address) as connection:
+        # It goes on after this in the file, whose kept time is then not that of the source.
+        connection.execute("UPDATE heads SET moment = %s", (START + 2 * YEAR,))
+    await asyncio.to_thread(moved, address, back)
+    assert (await asyncio.to_thread(moved, address, back)).copied == 0
+    for spoiled, source, target in ((address, ledger, address), (back, address, back)):
+        execute(spoiled, "UPDATE accounts SET name = 'Another'")
+        with pytest.raises(Conflict, match="already"):
+            await asyncio.to_thread(moved, source, target)
+        execute(spoiled, "UPDATE accounts SET name = 'Till'")
+        await with_postings(spoiled, 1)
+        with pytest.raises(Conflict, match="already"):
+            await asyncio.to_thread(moved, source, target)
+    assert transactions_in(back) == 4
+
+
+@pytest.mark.parametrize("into", ["postgres", "file"])
+def test_a_complete_copy_that_does_not_verify_is_not_called_right(
+    into: str, ledger: Path, tmp_path: Path, address: str
+) -> None:
+    moved(ledger, address)
+    source, target = (ledger, address) if into == "postgres" else (address, tmp_path / "back.db")
+    if into == "file":
+        moved(source, target)
+    for each in (source, target):
+        execute(each, "UPDATE accounts SET balance = balance + 1")
+    with pytest.raises(Conflict, match="does not verify"):
+        moved(source, target)
 
 
 def test_a_target_that_has_a_ledger_is_refused(ledger: Path, tmp_path: Path, address: str) -> None:

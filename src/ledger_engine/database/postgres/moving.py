@@ -23,6 +23,7 @@ from ledger_engine.database.moving import (
     ROWS_AT_ONCE,
     Applied,
     Key,
+    LedgerThere,
     Line,
     Table,
     lines_of,
@@ -207,8 +208,8 @@ def open_source(url: str) -> Iterator[PostgresSource]:
 def open_target(url: str, first_project: str | None) -> Iterator[PostgresTarget]:
     """Open a database to be filled with the ledger that has this first project.
 
-    Raises Conflict when it has tables of another program, a ledger, or the unfinished copy of another one,
-    and StorageUnavailable.
+    Raises LedgerThere when it has a ledger, Conflict when it has tables of another program or the unfinished
+    copy of another ledger, and StorageUnavailable.
     """
     with _errors(url), _connected(url) as connection:
         # PostgreSQL notices a moment later that an earlier run was interrupted.
@@ -240,7 +241,7 @@ def _prepare(connection: psycopg.Connection, url: str) -> None:
         schema.apply(own, SystemClock().now(), advisory_locks=True)
     with connection.transaction():
         if connection.execute("SELECT 1 FROM projects LIMIT 1").fetchone() is not None:
-            raise refusal(f"{named(url)} has a ledger already; name an empty database.")
+            raise LedgerThere(f"{named(url)} has a ledger already; name an empty database.")
         moving = sql.Identifier(schema.MOVING)
         found = connection.execute(_DEFINITIONS).fetchall()
         connection.execute(
