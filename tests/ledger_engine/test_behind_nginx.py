@@ -97,15 +97,13 @@ def test_the_second_use_of_a_batchs_key_arrives_and_names_all(server: Server, pr
     headers = {"Authorization": f"Bearer {server.make_key()}"}
     with httpx.Client(base_url=proxied, headers=headers, trust_env=False, timeout=30) as client:
         account = client.post("/v1/accounts", json={"name": "Till", "currency": "EUR"}).json()["id"]
-        for count in (100, 1000):
-            batch = {"transactions": [{"account": account, "amount": 1, "type": "credit"}] * count}
-            key = {"Idempotency-Key": f"batch of {count}"}
-            first = client.post("/v1/transactions/batch", json=batch, headers=key).raise_for_status()
-            made = [each["id"] for each in first.json()["data"]]
-            again = client.post("/v1/transactions/batch", json=batch, headers=key)
-            assert (again.status_code, again.json()["error"]["originals"]) == (409, made)
-            in_header = ",".join(made) if count == 100 else None
-            assert again.headers.get("Idempotency-Originals") == in_header
+        batch = {"transactions": [{"account": account, "amount": 1, "type": "credit"}] * 1000}
+        key = {"Idempotency-Key": "the longest batch"}
+        first = client.post("/v1/transactions/batch", json=batch, headers=key).raise_for_status()
+        made = [each["id"] for each in first.json()["data"]]
+        again = client.post("/v1/transactions/batch", json=batch, headers=key)
+        assert (again.status_code, again.json()["error"]["originals"]) == (409, made)
+        assert again.headers["Idempotency-Originals"] == ",".join(made)
 
 
 def test_the_contract_is_kept_behind_nginx(server: Server, proxied: str) -> None:

@@ -24,8 +24,10 @@ HEADERS: dict[str, Any] = {
         "schema": {"type": "string"},
     },
     "Idempotency-Originals": {
-        "description": "The ids of all that a batch of up to 100 created, in its order, or of an action's"
-        " object and of what the action made; separated by commas. *Beyond the contract.*",
+        "description": "The ids of all that a batch created, in its order, or of an action's object and of"
+        " what the action made; separated by commas. Those of a batch of 1,000 take 31 KB, which Node.js"
+        " (`--max-http-header-size`) and nginx (`proxy_buffer_size`) must be set to take."
+        " *Beyond the contract.*",
         "schema": {"type": "string"},
     },
 }
