@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sqlite3
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 from bench.books import Books, make_books
 from bench.runs import Result, compare, say
-from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Columns, G, Gathered, Parameters, Row, Unit, Value
+from ledger_engine.core.clock import SystemClock
+from ledger_engine.core.ids import IdSource
+from ledger_engine.database import Columns, Parameters, Row, Value
 from ledger_engine.database.connection import connect
 from ledger_engine.database.engine import Engine, open_engine
-from ledger_engine.database.wrapped_unit import WrappedUnit
+from ledger_engine.database.unit import SqliteUnit
 from ledger_engine.ledger import transactions
 from ledger_engine.ledger.transactions import NewTransaction
 
@@ -30,47 +31,25 @@ NO_PARAMETERS: Parameters = {}
 Statements = list[tuple[str, Parameters | Sequence[Value]]]
 
 
-class RecordingUnit(WrappedUnit):
-    """A unit that runs the works of a group and keeps their statements."""
+class RecordingUnit(SqliteUnit):
+    """A unit that runs the works of groups and keeps their statements."""
 
-    def __init__(self, unit: Unit) -> None:
-        super().__init__(unit)
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__(connection, SystemClock(), IdSource())
         self.statements: Statements = []
-        self.gathered: dict[Hashable, Gathered] = {}
 
-    def execute(self, sql: str, parameters: Parameters = NO_PARAMETERS, /) -> list[Row]:
+    def _run(self, sql: str, parameters: Parameters, /) -> list[Row]:
         self.statements.append((sql, parameters))
-        return super().execute(sql, parameters)
+        return super()._run(sql, parameters)
 
-    def first(self, sql: str, parameters: Parameters = NO_PARAMETERS, /) -> Row | None:
-        self.statements.append((sql, parameters))
-        return super().first(sql, parameters)
-
-    def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
+    def _run_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
         self.statements.extend((sql, row) for row in rows)
-        super().execute_many(sql, rows)
+        super()._run_many(sql, rows)
 
-    def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
+    def _insert(self, table: str, columns: Columns, rows: list[Sequence[Value]], /) -> None:
         sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
         self.statements.extend((sql, row) for row in rows)
-        super().insert_many(table, columns, rows)
-
-    def put_many(
-        self,
-        table: str,
-        sql: str,
-        tenant: Tenant,
-        values: Mapping[str, object],
-        rows: list[dict[str, Value]],
-        /,
-    ) -> None:
-        self.execute_many(sql, rows)
-
-    def gather(self, key: Hashable, make: Callable[[Unit], G], /) -> G | None:
-        found = self.gathered.get(key)
-        if found is None:
-            found = self.gathered[key] = make(self)
-        return cast(G, found)
+        super()._insert(table, columns, rows)
 
 
 @dataclass(slots=True)
@@ -95,7 +74,7 @@ class Postings:
 
     def by_hand(self) -> float:
         """Return transactions a second of the same statements in sqlite3, with commits of the same size."""
-        statements = asyncio.run(self._record(self._copy("recorded.db")))
+        statements = self._record(self._copy("recorded.db"))
         connection = connect(self._copy("bare.db"), checkpoints=True)
         try:
             started = time.perf_counter()
@@ -143,24 +122,22 @@ class Postings:
         for number in numbers:
             await engine.write(partial(transactions.post, tenant=self.books.tenant, new=self._new(number)))
 
-    async def _record(self, path: Path) -> list[Statements]:
-        engine = open_engine(path, serving=True)
-
-        def record_all(unit: Unit) -> list[Statements]:
-            recorded = []
+    def _record(self, path: Path) -> list[Statements]:
+        connection = connect(path, checkpoints=True)
+        recorded = []
+        try:
             for first in range(0, self.count, self.group):
-                recorder = RecordingUnit(unit)
+                recorder = RecordingUnit(connection)
+                connection.execute("BEGIN IMMEDIATE")
                 for number in range(first, min(first + self.group, self.count)):
+                    recorder.begin_work()
                     transactions.post(recorder, self.books.tenant, self._new(number))
-                for gathered in recorder.gathered.values():
-                    gathered.write()
+                recorder.write_held()
+                connection.execute("COMMIT")
                 recorded.append(recorder.statements)
             return recorded
-
-        try:
-            return await engine.write(record_all)
         finally:
-            await engine.close()
+            connection.close()
 
 
 def measure(folder: Path, rounds: int, report: Callable[[str], None] = say) -> list[Result]:

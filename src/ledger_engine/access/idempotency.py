@@ -69,15 +69,14 @@ def take(unit: Unit, tenant: Tenant, key: str | None, object: str) -> None:
     """
     if key is None:
         return
-    apart = unit.apart
-    taken = apart.execute(
+    taken = unit.execute(
         "INSERT INTO idempotency_keys (project, livemode, key, object, created, fingerprint)"
         " VALUES (:project, :livemode, :key, :object, :now, :fingerprint)"
         " ON CONFLICT (project, livemode, key) DO NOTHING RETURNING object",
         tenant.bind(key=key, object=object, now=unit.now, fingerprint=tenant.fingerprint),
     )
     if not taken:
-        used = second_use(apart, tenant, key)
+        used = second_use(unit, tenant, key)
         assert used is not None, "a key that conflicts is there"
         raise used
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import PermissionDenied
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit
+from ledger_engine.database import Holder, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,58 +37,50 @@ PLANS = {
 
 def stored_objects(unit: Unit, tenant: Tenant) -> int:
     """Return how many objects the project and mode has stored, as the quota counts them."""
-    held: int | None = unit.held("counters", tenant)
-    if held is not None:
-        return held
-    row = unit.first(
-        "SELECT stored_objects FROM counters WHERE project = :project AND livemode = :livemode", tenant.bind()
-    )
-    stored = 0 if row is None else int(row["stored_objects"])
-    unit.hold("counters", tenant, "", stored)
-    return stored
+    return unit.held(StoredObjects, tenant).number
 
 
 class StoredObjects:
-    """The number of a tenant's stored objects: read once, counted up in memory, and written by `write`."""
+    """The number of a project and mode's stored objects (`Held`)."""
 
-    __slots__ = ("_unit", "_tenant", "_before", "_stored", "_quota")
+    tables: ClassVar = frozenset({"counters"})
+    __slots__ = ("_holder", "_tenant", "_written", "number")
 
-    def __init__(self, unit: Unit, tenant: Tenant) -> None:
-        self._unit = unit
-        self._stored = stored_objects(unit, tenant)
-        self.go_on_for(tenant)
-
-    def go_on_for(self, tenant: Tenant) -> None:
-        """Count what this tenant stores next; its project and mode are the same."""
+    def __init__(self, holder: Holder, tenant: Tenant) -> None:
+        self._holder = holder
         self._tenant = tenant
-        self._before = self._stored
-        self._quota = tenant.quota
+        rows = holder.execute(
+            "SELECT stored_objects FROM counters WHERE project = :project AND livemode = :livemode",
+            tenant.bind(),
+        )
+        self.number = self._written = int(rows[0]["stored_objects"]) if rows else 0
 
-    def count(self, objects: int) -> None:
-        """Count new objects; raises PermissionDenied when they exceed the quota."""
-        self._stored += objects
-        if self._quota is not None and self._stored > self._quota:
-            left = max(0, self._quota - self._before)
-            remaining = f"has {left:,} left" if left else "is used up"
-            raise PermissionDenied(
-                "quota_exceeded", f"The plan's quota of {self._quota:,} stored objects {remaining}."
-            )
+    def count(self, tenant: Tenant, objects: int) -> None:
+        """Count new objects; raises PermissionDenied when they exceed the tenant's quota."""
+        if tenant.quota is not None and self.number + objects > tenant.quota:
+            raise quota_exceeded(tenant.quota, self.number)
+        self.number += objects
+        self._holder.change(self)
 
     def write(self) -> None:
-        """Store the number; before this nothing is counted."""
-        tenant, stored = self._tenant, self._stored
-        self._unit.put_many(
-            "counters",
+        """Store the number if it was changed."""
+        if self._written == self.number:
+            return
+        self._written = self.number
+        self._holder.execute_many(
             "INSERT INTO counters (project, livemode, stored_objects) VALUES (:project, :livemode, :stored)"
             " ON CONFLICT (project, livemode) DO UPDATE SET stored_objects = :stored",
-            tenant,
-            {"": stored},
-            [tenant.bind(stored=stored)],
+            [self._tenant.bind(stored=self.number)],
         )
 
 
-def count_stored(unit: Unit, tenant: Tenant) -> None:
-    """Count one new object of the project and mode; raises PermissionDenied when it exceeds the quota."""
-    stored = StoredObjects(unit, tenant)
-    stored.count(1)
-    stored.write()
+def count_stored(unit: Unit, tenant: Tenant, objects: int = 1) -> None:
+    """Count new objects of the project and mode; raises PermissionDenied when they exceed the quota."""
+    unit.held(StoredObjects, tenant).count(tenant, objects)
+
+
+def quota_exceeded(quota: int, stored: int) -> PermissionDenied:
+    """Return the error for a request that would exceed the quota, with `stored` objects before it."""
+    left = max(0, quota - stored)
+    remaining = f"has {left:,} left" if left else "is used up"
+    return PermissionDenied("quota_exceeded", f"The plan's quota of {quota:,} stored objects {remaining}.")

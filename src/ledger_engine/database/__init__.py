@@ -7,10 +7,10 @@ parameters over TEXT and INTEGER columns; what differs between engines is a meth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from ledger_engine.core.ids import IdMark
 from ledger_engine.core.measuring import CommitObserver
@@ -22,7 +22,7 @@ Parameters: TypeAlias = Mapping[str, Value]
 Columns: TypeAlias = tuple[str, ...]
 BookKey: TypeAlias = tuple[str, bool]  # a project's id, and whether it is its live mode
 T = TypeVar("T")
-G = TypeVar("G", bound="Gathered")
+H = TypeVar("H", bound="Held")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -55,11 +55,47 @@ def weight(book: int) -> int:
     return 2 * book + 1
 
 
-class Gathered(Protocol):
-    """Rows that several works of one transaction prepare, to be written together."""
+class Holder(Protocol):
+    """What `Held` objects read from and write to: their statements see only what is written already."""
+
+    def execute(self, sql: str, parameters: Parameters, /) -> list[Row]:
+        """Run one statement and return all its rows."""
+        ...
+
+    def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
+        """Run one statement that returns no rows once for each set of parameters."""
+        ...
+
+    def rows(self, table: str, columns: Columns, /) -> list[Sequence[Value]]:
+        """Return the list of the rows that wait as those of `Unit.insert_many` do, to be added to."""
+        ...
+
+    def held(self, kind: type[H], tenant: Tenant, /) -> H:
+        """Return the other object of this kind, which is made if need be."""
+        ...
+
+    def change(self, held: Held, /) -> None:
+        """Have the object written before a statement that names its tables, and before the commit.
+
+        To be called for each change, as what a failed work has changed must be undone.
+        """
+        ...
+
+
+class Held(Protocol):
+    """Values of one book that the works of a transaction share: read once, changed in memory, written once.
+
+    They are changed only when nothing of the change can fail any more.
+    """
+
+    tables: ClassVar[frozenset[str]]  # that they are read from and written to, here or in others of them
+
+    def __init__(self, holder: Holder, tenant: Tenant, /) -> None:
+        """Hold the values of the tenant's book."""
+        ...
 
     def write(self) -> None:
-        """Write what was prepared."""
+        """Store what was changed since the last time."""
         ...
 
 
@@ -86,34 +122,16 @@ class Unit(Protocol):
     def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
         """Insert rows, each with a value for every one of the columns, in their order.
 
-        Naming the values of a row takes as long as inserting it, so this is for what is written often.
+        They are inserted before a statement that names the table, or before the commit: those of several
+        works together. Naming the values of a row takes as long as inserting it, so this is for what is
+        written often.
         """
         ...
 
-    def held(self, table: str, tenant: Tenant, id: str = "") -> Any:
-        """Return what `hold` or `put_many` kept of a row in this transaction, None when it must be read.
+    def held(self, kind: type[H], tenant: Tenant, /) -> H:
+        """Return the one object of this kind that the works of this transaction share for the tenant's book.
 
-        It is kept until something else writes to the table. SQLite keeps nothing, as it reads a row in less
-        time; elsewhere each reading waits for the network. A value must not be changed.
-        """
-        ...
-
-    def hold(self, table: str, tenant: Tenant, id: str, value: object) -> None:
-        """Keep what was read of a row for later works of this transaction."""
-        ...
-
-    def put_many(
-        self,
-        table: str,
-        sql: str,
-        tenant: Tenant,
-        values: Mapping[str, object],
-        rows: list[dict[str, Value]],
-        /,
-    ) -> None:
-        """Run a statement for each set of parameters, and keep the values, by id, as `hold` does.
-
-        The statement sets columns to what is given, so that of several for one id the last is enough.
+        The first of them makes it. It holds until a statement changes one of its tables: ask anew after that.
         """
         ...
 
@@ -150,19 +168,6 @@ class Unit(Protocol):
 
     def version(self) -> int:
         """Return a number that changes when another process has committed."""
-        ...
-
-    def gather(self, key: Hashable, make: Callable[[Unit], G], /) -> G | None:
-        """Return what the works of this transaction gather under a key; the first one has it made.
-
-        It is written before the next statement of this unit, and at the latest before the commit. `make` gets
-        the unit that it uses itself, `apart`. None where each work writes its own.
-        """
-        ...
-
-    @property
-    def apart(self) -> Unit:
-        """This unit, for statements on rows that nobody gathers: what is gathered is not written first."""
         ...
 
     def announce(self, topic: str) -> None:
@@ -210,34 +215,6 @@ def in_one_book(function: F) -> F:
 def keeps_to_book(function: Callable[..., Any]) -> bool:
     """Return whether a function is marked by `in_one_book`."""
     return function in _IN_ONE_BOOK
-
-
-# What reads together what several calls of a function in one book will read, and has the unit hold it.
-Foresee: TypeAlias = Callable[[Unit, Any, list[tuple[Any, ...]]], None]
-_FORESEEN: dict[Callable[..., Any], Foresee] = {}
-
-
-def foreseen_by(foresee: Foresee) -> Callable[[F], F]:
-    """Have `foresee` called before the calls of a function in one transaction, where reading must wait.
-
-    It gets the unit, the tenant, and the arguments of each call after the tenant.
-    """
-
-    def mark(function: F) -> F:
-        _FORESEEN[function] = foresee
-        return function
-
-    return mark
-
-
-def foresight_of(work: Work[Any]) -> tuple[Foresee, Any, tuple[Any, ...]] | None:
-    """Return what foresees the reading of a work, with its tenant and arguments; None for nothing."""
-    called = getattr(work, "called", None)
-    if called is None:
-        return None
-    function, tenant, given = called
-    foresee = _FORESEEN.get(function)
-    return None if foresee is None else (foresee, tenant, given)
 
 
 class Everything(frozenset[str]):

@@ -8,15 +8,17 @@ their book instead, which is small. All conditions take the parameters `:project
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import PermissionDenied
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit
+from ledger_engine.database import Holder, Unit
 
 BOOK = "(SELECT book FROM books WHERE project = :project AND livemode = :livemode)"
 OF_TENANT = "project = :project AND livemode = :livemode"
 OF_BOOK = f"book = {BOOK}"
+TABLES = frozenset({"books"})  # what the number of a book is held from
 _WITH_BOOK = ("transactions", "events")
 
 
@@ -36,21 +38,30 @@ class Source:
         return f"a copy of {self.url} as of {iso(self.pulled_at)}"
 
 
-def number_of(unit: Unit, tenant: Tenant) -> int:
+class _Number:
+    """The number of a book and what the book is a copy of, which no work of its own changes."""
+
+    tables: ClassVar = TABLES
+    __slots__ = ("copy_of", "number")
+
+    def __init__(self, holder: Holder, tenant: Tenant) -> None:
+        (row,) = holder.execute(f"SELECT book, copy_of FROM books WHERE {OF_TENANT}", tenant.bind())
+        self.number: int = row["book"]
+        self.copy_of: str | None = row["copy_of"]
+
+    def write(self) -> None:
+        """Do nothing: the number of a book never changes."""
+
+
+def number_of(unit: Unit | Holder, tenant: Tenant) -> int:
     """Return the number of the tenant's book, to be written to. Raises PermissionDenied for a copy."""
-    held: int | None = unit.held("books", tenant)
-    if held is not None:
-        return held
-    row = unit.first(f"SELECT book, copy_of FROM books WHERE {OF_TENANT}", tenant.bind())
-    assert row is not None, "a project is made with its books"
-    if row["copy_of"] is not None:
+    book = unit.held(_Number, tenant)
+    if book.copy_of is not None:
         raise PermissionDenied(
             "read_only",
-            f"This ledger is a copy of {row['copy_of']} and cannot be changed: change it there, and pull.",
+            f"This ledger is a copy of {book.copy_of} and cannot be changed: change it there, and pull.",
         )
-    number: int = row["book"]
-    unit.hold("books", tenant, "", number)
-    return number
+    return book.number
 
 
 def require_own(unit: Unit, tenant: Tenant) -> None:

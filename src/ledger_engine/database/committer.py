@@ -11,11 +11,11 @@ from ledger_engine.core.ids import IdSource
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.database.connection import FATAL, code_of, public_error
 from ledger_engine.database.jobs import Job
-from ledger_engine.database.unit import GroupUnit
+from ledger_engine.database.unit import SqliteUnit
 
 CAUTIOUS_GROUPS = 100  # groups that run with savepoints after one in which a work failed
 
-_Run = Callable[[sqlite3.Connection, GroupUnit, Job], None]
+_Run = Callable[[sqlite3.Connection, SqliteUnit, Job], None]
 
 
 class CommitFailed(Exception):
@@ -42,8 +42,8 @@ class Committer:
         Raises sqlite3.Error or CommitFailed when none of them was committed.
 
         A savepoint around each work takes a tenth of its time, and most groups have no work that fails. So a
-        group first runs without savepoints; when a work fails, the whole group runs again with them, and so
-        do the next groups for a while. A single work needs none.
+        group first runs without savepoints; when a work fails that has written, the whole group runs again
+        with them, and so do the next groups for a while. A single work needs none.
         """
         if self._cautious_groups == 0 or len(group) == 1:
             try:
@@ -60,14 +60,15 @@ class Committer:
     def _run_all(self, connection: sqlite3.Connection, group: list[Job], run: _Run) -> set[str]:
         connection.execute("BEGIN IMMEDIATE")
         self._begun(connection)
-        unit = GroupUnit(connection, self._clock, self._ids)
+        unit = SqliteUnit(connection, self._clock, self._ids)
         topics: set[str] = set()
         for job in group:
             unit.begin_work()
             run(connection, unit, job)
             if job.error is None:
                 topics |= unit.topics()
-        topics |= self._write_gathered(connection, unit)
+        topics |= self._write_held(connection, unit)
+        unit.forget()
         began = time.perf_counter()
         try:
             connection.execute("COMMIT")
@@ -77,31 +78,34 @@ class Committer:
             self.observer(len(group), time.perf_counter() - began)
         return topics
 
-    def _write_gathered(self, connection: sqlite3.Connection, unit: GroupUnit) -> set[str]:
-        """Write what works without savepoints have gathered, and return the topics that it announces."""
+    def _write_held(self, connection: sqlite3.Connection, unit: SqliteUnit) -> set[str]:
+        """Write what is held for works without savepoints."""
         unit.begin_work()
         try:
-            unit.write_gathered()
+            unit.write_held()
         except BaseException as error:
             _require_sound(connection, error)
             raise _WorkFailed(error) from error
         return unit.topics()
 
-    def _run_bare(self, connection: sqlite3.Connection, unit: GroupUnit, job: Job) -> None:
+    def _run_bare(self, connection: sqlite3.Connection, unit: SqliteUnit, job: Job) -> None:
+        changes = connection.total_changes
         try:
             job.answer = job.work(unit)
         except BaseException as error:
             _require_sound(connection, error)
-            raise _WorkFailed(error) from error
+            if unit.wrote or connection.total_changes != changes or isinstance(error, sqlite3.Error):
+                raise _WorkFailed(error) from error
+            job.error = public_error(error)
 
-    def _run_in_savepoint(self, connection: sqlite3.Connection, unit: GroupUnit, job: Job) -> None:
+    def _run_in_savepoint(self, connection: sqlite3.Connection, unit: SqliteUnit, job: Job) -> None:
         connection.execute("SAVEPOINT work")
         try:
             job.answer = job.work(unit)
-            unit.write_gathered()
+            unit.write_held()
         except BaseException as error:
             _require_sound(connection, error)
-            unit.forget_gathered()
+            unit.forget()
             connection.execute("ROLLBACK TO work")
             job.error = public_error(error)
             self._cautious_groups = CAUTIOUS_GROUPS

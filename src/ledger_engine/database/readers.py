@@ -64,7 +64,9 @@ class Readers(ReadingThreads[threading.Barrier]):
                 self._file.require_same()
                 connection = connection or self._file.connect_reader()
                 connection.execute("BEGIN")
-                job.answer = job.work(SqliteUnit(connection, self._clock, self._ids))
+                unit = SqliteUnit(connection, self._clock, self._ids)
+                job.answer = job.work(unit)
+                unit.forget()
                 connection.execute("COMMIT")
             except BaseException as error:
                 job.error = public_error(error)

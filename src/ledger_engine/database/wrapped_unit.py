@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Columns, G, Parameters, Prints, Row, Unit, Value
+from ledger_engine.database import Columns, H, Parameters, Prints, Row, Unit, Value
 
 _NOTHING: Parameters = {}
 
 
 class WrappedUnit:
-    """The `Unit` for works that are to run on `unit`. Each work writes its own: nothing is gathered."""
+    """The `Unit` for works that are to run on `unit`."""
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
@@ -33,22 +32,8 @@ class WrappedUnit:
     def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
         self._unit.insert_many(table, columns, rows)
 
-    def held(self, table: str, tenant: Tenant, id: str = "") -> Any:
-        return self._unit.held(table, tenant, id)
-
-    def hold(self, table: str, tenant: Tenant, id: str, value: object) -> None:
-        self._unit.hold(table, tenant, id, value)
-
-    def put_many(
-        self,
-        table: str,
-        sql: str,
-        tenant: Tenant,
-        values: Mapping[str, object],
-        rows: list[dict[str, Value]],
-        /,
-    ) -> None:
-        self._unit.put_many(table, sql, tenant, values, rows)
+    def held(self, kind: type[H], tenant: Tenant, /) -> H:
+        return self._unit.held(kind, tenant)
 
     def new_id(self, prefix: str) -> str:
         return self._unit.new_id(prefix)
@@ -67,13 +52,6 @@ class WrappedUnit:
 
     def version(self) -> int:
         return self._unit.version()
-
-    def gather(self, key: Hashable, make: Callable[[Unit], G], /) -> G | None:
-        return None
-
-    @property
-    def apart(self) -> Unit:
-        return self
 
     def announce(self, topic: str) -> None:
         self._unit.announce(topic)

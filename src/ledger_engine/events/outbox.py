@@ -20,6 +20,7 @@ from ledger_engine.database.books import OF_BOOK
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import bodies
 
+TABLE = "events"
 TOPIC = "events"  # announced with each commit that recorded events
 
 KINDS = (
@@ -68,47 +69,24 @@ class Message:
     body: str
 
 
-class Recorder:
-    """Events of one kind that a work records: prepared one by one, and written together by `write`."""
-
-    __slots__ = ("book", "_unit", "_tenant", "_kind", "_rows")
-
-    def __init__(self, unit: Unit, tenant: Tenant, kind: str) -> None:
-        self.book = books.number_of(unit, tenant)
-        self._unit = unit
-        self._tenant = tenant
-        self._kind = kind
-        self._rows: list[tuple[Value, ...]] = []
-
-    def go_on_for(self, tenant: Tenant) -> None:
-        """Record what this tenant does next; its project and mode are the same."""
-        self._tenant = tenant
-
-    def add(self, subject: Record) -> None:
-        """Prepare the event about the object as it is now.
-
-        The whole message is stored as the text that is sent, so that each delivery has the same bytes; except
-        for a posting, whose message is rendered from its transaction (`bodies`).
-        """
-        unit, kind = self._unit, self._kind
-        id = unit.new_id("evt")
-        body = None
-        if kind != bodies.POSTING:
-            livemode = self._tenant.livemode
-            body = dumps(bodies.message(id, kind, unit.now, livemode=livemode, subject=as_json(subject)))
-        self._rows.append((self.book, id, kind, subject.id, body, self._tenant.request, unit.now))
-
-    def write(self) -> None:
-        """Store the events that were prepared, and announce them."""
-        self._unit.insert_many("events", _STORED, self._rows)
-        self._unit.announce(TOPIC)
-
-
 def record(unit: Unit, tenant: Tenant, kind: str, subject: Record) -> None:
     """Record that `kind` happened to `subject`, with the subject as it is now."""
-    recorder = Recorder(unit, tenant, kind)
-    recorder.add(subject)
-    recorder.write()
+    row = row_of(unit, tenant, books.number_of(unit, tenant), kind, subject)
+    unit.insert_many(TABLE, STORED, [row])
+    unit.announce(TOPIC)
+
+
+def row_of(unit: Unit, tenant: Tenant, book: int, kind: str, subject: Record) -> tuple[Value, ...]:
+    """Return the row of an event, with the values of `STORED`.
+
+    The whole message is stored as the text that is sent, so that each delivery has the same bytes; except for
+    a posting, whose message is rendered from its transaction (`bodies`).
+    """
+    id, now = unit.new_id("evt"), unit.now
+    body = None
+    if kind != bodies.POSTING:
+        body = dumps(bodies.message(id, kind, now, livemode=tenant.livemode, subject=as_json(subject)))
+    return (book, id, kind, subject.id, body, tenant.request, now)
 
 
 def get(unit: Unit, tenant: Tenant, id: str) -> Event:
@@ -255,7 +233,7 @@ def _read(row: Row) -> Event:
     )
 
 
-_STORED = ("book", "id", "type", "object", "body", "request", "created")
+STORED = ("book", "id", "type", "object", "body", "request", "created")
 _BEFORE_ALL = first_at("evt", 0)
 _COLUMNS = f"{bodies.COLUMNS}, e.request, :livemode AS livemode"
 _WITH_POSTINGS = f"events AS e {bodies.JOIN}"

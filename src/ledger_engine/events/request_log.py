@@ -79,7 +79,7 @@ class RequestWithEvents(LoggedRequest):
 
 def add(unit: Unit, entries: Sequence[Sequence[Value]]) -> None:
     """Add entries, each with the values of an `Entry`."""
-    unit.apart.insert_many("requests", Entry._fields, entries)
+    unit.insert_many("requests", Entry._fields, entries)
 
 
 def get(unit: Unit, tenant: Tenant, id: str) -> RequestWithEvents:

@@ -19,8 +19,9 @@ from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.pickling import pickled_by_fields
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit, Value, foreseen_by, in_one_book
+from ledger_engine.database import Holder, Row, Unit, books, in_one_book
 from ledger_engine.database.books import BOOK, OF_BOOK
+from ledger_engine.database.foresight import foreseen_by
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import bodies, outbox
 from ledger_engine.ledger import accounts
@@ -74,7 +75,7 @@ class NewTransaction:
 def _foresee(unit: Unit, tenant: Tenant, calls: list[tuple[NewTransaction, ...]]) -> None:
     """Read the accounts of several postings together."""
     named = [id for (new, *_) in calls for id in (new.account, new.destination) if id is not None]
-    Balances(unit, tenant).foresee(named)
+    unit.held(Balances, tenant).read(named)
 
 
 @in_one_book
@@ -108,7 +109,7 @@ def post_batch(
         )
     first = id = unit.new_id("txn")
     idempotency.take(unit, tenant, key, first)
-    postings = Postings(unit, tenant)
+    postings = postings_of(unit, tenant)
     postings.expect(batch)
     posted = []
     for number, new in enumerate(batch):
@@ -117,7 +118,6 @@ def post_batch(
         if number:
             id = unit.new_id("txn")
         posted.append(postings.add(id, new, f"transactions.{number}."))
-    postings.write()
     idempotency.name_all(unit, tenant, key, [each.id for each in posted])
     return posted
 
@@ -202,90 +202,112 @@ def page(
 def _post(
     unit: Unit, tenant: Tenant, id: str, new: NewTransaction, at: str | None, reverses: Sides = (None, None)
 ) -> Transaction:
-    gathered = unit.gather((Postings, tenant.project, tenant.livemode), lambda apart: Postings(apart, tenant))
-    postings = gathered or Postings(unit, tenant)
-    postings.go_on_for(tenant)
-    posted = postings.add(id, new, at, reverses)
-    if gathered is None:
-        postings.write()
-    return posted
+    return postings_of(unit, tenant).add(id, new, at, reverses)
+
+
+def postings_of(unit: Unit, tenant: Tenant) -> Postings:
+    """Return the postings of the unit, to which this tenant adds next."""
+    postings = unit.held(Postings, tenant)
+    postings.go_on_for(unit, tenant)
+    return postings
 
 
 class Postings:
-    """The transactions of one project and mode: checked one by one, and written together by `write`.
+    """The new transactions of a project and mode (`Held`), checked one by one and written together.
 
-    Until then nothing else may read them, move a balance, or store an object of the tenant; and when `add`
-    has raised an error, nothing may be written.
+    One that cannot be added leaves nothing behind.
     """
 
-    __slots__ = ("_unit", "_tenant", "_stored", "_balances", "_events", "_rows")
+    # Those of what it holds: the number of the book, that of stored objects, and balances.
+    tables: ClassVar = books.TABLES | limits.StoredObjects.tables | Balances.tables
+    __slots__ = (
+        "_balances", "_book", "_events", "_holder", "_rows", "_stored", "_stored_before", "_tenant", "_unit",
+    )  # fmt: skip
+    _unit: Unit
+    _tenant: Tenant
+    _stored_before: int
 
-    def __init__(self, unit: Unit, tenant: Tenant) -> None:
+    def __init__(self, holder: Holder, tenant: Tenant) -> None:
+        self._holder = holder
+        self._book = books.number_of(holder, tenant)
+        self._stored = holder.held(limits.StoredObjects, tenant)
+        self._balances = holder.held(Balances, tenant)
+        self._rows = holder.rows("transactions", _STORED)
+        self._events = holder.rows(outbox.TABLE, outbox.STORED)
+
+    def go_on_for(self, unit: Unit, tenant: Tenant) -> None:
+        """Add for this tenant next, in a work that has this unit."""
         self._unit = unit
         self._tenant = tenant
-        self._stored = limits.StoredObjects(unit, tenant)
-        self._balances = Balances(unit, tenant)
-        self._events = outbox.Recorder(unit, tenant, bodies.POSTING)
-        self._rows: list[tuple[Value, ...]] = []
+        self._stored_before = self._stored.number
+        unit.announce(outbox.TOPIC)
 
-    def go_on_for(self, tenant: Tenant) -> None:
-        """Post for this tenant next; its project and mode are the same."""
-        self._tenant = tenant
-        self._stored.go_on_for(tenant)
-        self._balances.go_on_for(tenant)
-        self._events.go_on_for(tenant)
+    def write(self) -> None:
+        """Store the balances and the number of stored objects."""
+        self._stored.write()
+        self._balances.write()
 
     def add(
         self, id: str, new: NewTransaction, at: str | None, reverses: Sides = (None, None)
     ) -> Transaction:
-        """Move the balances and prepare the sides; returns the side of `new.account`.
+        """Move the balances and add the sides; returns the side of `new.account`.
 
         `at` is the prefix of field names in errors, None when the request has none of the fields.
         """
         _check(new, at or "")
-        destination = new.destination
+        tenant, balances, destination = self._tenant, self._balances, new.destination
         change = new.amount if new.type == "credit" else -new.amount
-        self._stored.count(1 if destination is None else 2)
-        moved = self._balances.move(new.account, change, at)
+        objects = 1 if destination is None else 2
+        stored, quota = self._stored.number + objects, tenant.quota
+        if quota is not None and stored > quota:
+            raise limits.quota_exceeded(quota, self._stored_before)
+        moved = balances.movable(tenant, new.account, change, at)
+        if destination is None:
+            other = balances.movable_settlement(moved.currency, -change, at)
+        else:
+            other = balances.movable(tenant, destination, -change, at, "destination")
+            if other.currency != moved.currency:
+                raise InvalidRequest(
+                    "currency_mismatch",
+                    f"{new.account} is in {moved.currency} and {destination} in {other.currency}.",
+                    None if at is None else at + "destination",
+                )
+        # From here on nothing fails.
+        self._holder.change(self)
+        self._stored.number = stored
+        balances.move(new.account, moved, change, destination, other)
+        unit = self._unit
         posted = Transaction(
             id,
             new.account,
             new.amount,
             new.type,
             new.description,
-            moved.balance,
-            Moment(self._unit.now),
-            self._tenant.livemode,
+            moved.amount,
+            Moment(unit.now),
+            tenant.livemode,
             destination,
             None if destination is None else id,
             reverses[0],
         )
+        self._add(posted)
         if destination is None:
-            self._balances.move_settlement(moved.currency, -change, at)
-            self._prepare(posted)
             return posted
-        other = self._balances.move(destination, -change, at, "destination")
-        if other.currency != moved.currency:
-            raise InvalidRequest(
-                "currency_mismatch",
-                f"{new.account} is in {moved.currency} and {destination} in {other.currency}.",
-                None if at is None else at + "destination",
+        self._add(
+            Transaction(
+                unit.new_id("txn"),
+                destination,
+                new.amount,
+                _opposite(new.type),
+                new.description,
+                other.amount,
+                posted.created,
+                posted.livemode,
+                new.account,
+                id,
+                reverses[1],
             )
-        self._prepare(posted)
-        other_side = Transaction(
-            self._unit.new_id("txn"),
-            destination,
-            new.amount,
-            _opposite(new.type),
-            new.description,
-            other.balance,
-            posted.created,
-            posted.livemode,
-            new.account,
-            id,
-            reverses[1],
         )
-        self._prepare(other_side)
         return posted
 
     def expect(self, batch: Sequence[NewTransaction]) -> None:
@@ -295,20 +317,13 @@ class Postings:
 
     def balance(self, account: str) -> int:
         """Return the account's balance after what was added. Raises NotFound."""
-        return self._balances.balance(account)
+        return self._balances.of(account).amount
 
-    def write(self) -> None:
-        """Store the balances, the transactions and their events."""
-        self._stored.write()
-        self._balances.write()
-        self._unit.insert_many("transactions", _STORED, self._rows)
-        self._events.write()
-
-    def _prepare(self, posted: Transaction) -> None:
-        """Prepare the row and the event."""
+    def _add(self, posted: Transaction) -> None:
+        """Add the row and the event."""
         self._rows.append(
             (
-                self._events.book,
+                self._book,
                 posted.id,
                 posted.account,
                 posted.amount,
@@ -321,7 +336,7 @@ class Postings:
                 posted.created,
             )
         )
-        self._events.add(posted)
+        self._events.append(outbox.row_of(self._unit, self._tenant, self._book, bodies.POSTING, posted))
 
 
 def _check(new: NewTransaction, at: str) -> None:
@@ -357,7 +372,7 @@ def _read(row: Row) -> Transaction:
     )
 
 
-# In the order of the values that `Postings` prepares.
+# In the order of the values that `Postings` adds.
 _STORED = (
     "book", "id", "account", "amount", "type", "description", "balance_after", "destination", "transfer",
     "reverses", "created",

@@ -136,7 +136,8 @@ def _accounts(unit: Unit, book: Book, read: list[Fields]) -> Applied:
 def _transactions(unit: Unit, book: Book, read: list[Fields]) -> Applied:
     applied = Applied()
     known = newest(unit, book, "transactions")
-    balances = Balances(unit, book.tenant)
+    balances = unit.held(Balances, book.tenant)
+    balances.change()
     balances.read(fields.text("account") for fields in read)
     rows: list[_ROW] = []
     for fields in read:
@@ -148,26 +149,27 @@ def _transactions(unit: Unit, book: Book, read: list[Fields]) -> Applied:
         transfer = fields.text_or_none("transfer")
         destination = None if transfer is None else fields.text("destination")
         try:
-            held = balances.move(account, change, "")
+            balance = balances.movable(book.tenant, account, change, "")
+            settlement = None
             if transfer is None:
-                balances.move_settlement(held.currency, -change, "")
+                settlement = balances.movable_settlement(balance.currency, -change, "")
+            balances.move(account, balance, change, None, settlement)
         except (InvalidRequest, NotFound) as error:
             raise Unusable(f"transaction {fields.id}: {error.message.rstrip('.')}") from error
         shown = fields.integer_or_none("balance_after")
         if shown is None:
             applied.unproven.add(account)
-        elif shown != held.balance:
+        elif shown != balance.amount:
             raise Unusable(
                 f"transaction {fields.id} shows {account} at {shown} after it, and its transactions add up"
-                f" to {held.balance}"
+                f" to {balance.amount}"
             )
         description, reverses = fields.text_or_none("description"), fields.text_or_none("reverses")
         rows.append(
-            (book.number, fields.id, account, amount, type, description, held.balance, destination, transfer,
-             reverses, fields.created)
+            (book.number, fields.id, account, amount, type, description, balance.amount, destination,
+             transfer, reverses, fields.created)
         )  # fmt: skip
     unit.insert_many("transactions", _TRANSACTION, rows)
-    balances.write()
     return _counted(unit, book, "transactions", len(rows), applied)
 
 
@@ -340,9 +342,7 @@ def _known(unit: Unit, book: Book, table: str) -> set[str]:
 
 def _counted(unit: Unit, book: Book, kind: str, new: int, applied: Applied) -> Applied:
     """Count the new records as stored objects."""
-    stored = limits.StoredObjects(unit, book.tenant)
-    stored.count(new)
-    stored.write()
+    limits.count_stored(unit, book.tenant, new)
     applied.new[kind] += new
     return applied
 

@@ -99,7 +99,6 @@ def happen(
             place = f"{step.place}.{error.param}" if error.param else step.place
             raise BadDataSet(place, error.message) from error
         progress.done += 1
-    history.write()
 
 
 def take_once(unit: Unit, tenant: Tenant, data_set: DataSet) -> None:

@@ -18,7 +18,7 @@ from ledger_engine.database import Unit
 from ledger_engine.ledger import accounts, invoices, orders, transactions, users
 from ledger_engine.ledger.invoices import NewInvoice
 from ledger_engine.ledger.orders import NewOrder
-from ledger_engine.ledger.transactions import NewTransaction, Postings
+from ledger_engine.ledger.transactions import NewTransaction, postings_of
 from ledger_engine.seeding.entries import (
     AccountEntry,
     DataSet,
@@ -42,35 +42,13 @@ _MONTHS = (
 
 @dataclass(slots=True)
 class History:
-    """The context of a step: the project, and the ids of the objects that earlier steps made.
+    """The context of a step: the project, and the ids of the objects that earlier steps made."""
 
-    What is posted waits for what is posted next, to be written with it, until a step takes the `unit`.
-    """
-
-    past: Unit
+    unit: Unit
     tenant: Tenant
     accounts: dict[str, str] = field(default_factory=dict)
     users: dict[str, str] = field(default_factory=dict)
     made: dict[str, str] = field(default_factory=dict)
-    _waiting: Postings | None = None
-
-    @property
-    def unit(self) -> Unit:
-        """The unit of the steps, to which all that was posted so far is written."""
-        self.write()
-        return self.past
-
-    def postings(self) -> Postings:
-        """Return where to post, and learn balances, without writing what was posted before."""
-        if self._waiting is None:
-            self._waiting = Postings(self.past, self.tenant)
-        return self._waiting
-
-    def write(self) -> None:
-        """Write what was posted and waits."""
-        if self._waiting is not None:
-            self._waiting.write()
-            self._waiting = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +133,8 @@ def _transaction(entry: TransactionEntry, at: int, number: int, random: Random) 
     key = f"{entry.place} {number}"
 
     def post(history: History) -> None:
-        unit, postings = history.past, history.postings()
+        unit = history.unit
+        postings = postings_of(unit, history.tenant)
         id = _opened(history, account, "account", entry.place)
         other = None if destination is None else _opened(history, destination, "destination", entry.place)
         moved = postings.balance(id) if amount is None else amount

@@ -197,7 +197,7 @@ def _try_out(unit: Unit, load: Load, steps: Sequence[Step], progress: Progress) 
     while done < len(steps):
         end = _end_of_turn(steps, done)
         past = UnitInThePast(unit, _ids(load, done))
-        history.past = past
+        history.unit = past
         loading.happen(history, past, steps[done:end], load.start, progress)
         done = end
     counts = loading.count(unit, tenant)

@@ -6,12 +6,12 @@ import random
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.measuring import CommitObserver
-from ledger_engine.database import BookKey, Foresee, book_of, foresight_of
+from ledger_engine.database import book_of
+from ledger_engine.database.foresight import foresee_all
 from ledger_engine.database.jobs import Job
 from ledger_engine.database.postgres.connection import Connection
 from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, public_error
@@ -99,7 +99,7 @@ class Committer:
             job.answer = job.error = None
         unit = PostgresUnit(connection, self.clock, self.ids, self.numeric, reached or 0)
         if len(group) > 1:
-            _foresee(unit, group)
+            foresee_all(unit, group, (ConnectionLost, DatabaseFailed))
         if self._cautious_groups == 0 or len(group) == 1:
             try:
                 topics, wrote = self._run_bare(unit, group)
@@ -145,7 +145,7 @@ class Committer:
             try:
                 job.answer = job.work(unit)
                 if unit.wrote:
-                    unit.send_all()
+                    unit.write_held()
                     connection.settle()
             except BaseException as error:
                 _require_sound(error)
@@ -179,7 +179,8 @@ class Committer:
             self.locks.release(connection)
             connection.settle()
             return topics
-        unit.send_all()
+        unit.write_held()
+        unit.forget()
         moment = max(self.clock.now(), self.ids.mark()[0])
         self.locks.note(connection, locks, moment, announced=bool(topics))
         try:
@@ -226,23 +227,6 @@ class _WorkFailed(Exception):
     def __init__(self, reason: BaseException) -> None:
         super().__init__(reason)
         self.reason = reason
-
-
-def _foresee(unit: PostgresUnit, group: list[Job]) -> None:
-    """Read together what the works of a group will read one by one."""
-    calls: dict[tuple[Foresee, BookKey], list[tuple[Any, tuple[Any, ...]]]] = {}
-    for job in group:
-        seen = foresight_of(job.work)
-        book = book_of(job.work)
-        if seen is not None and book is not None:
-            calls.setdefault((seen[0], book), []).append(seen[1:])
-    for (foresee, _), given in calls.items():
-        try:
-            foresee(unit, given[0][0], [each for _, each in given])
-        except (ConnectionLost, DatabaseFailed):
-            raise
-        except Exception:  # a value of one work, which will fail by itself
-            continue
 
 
 def _locks_of(group: list[Job]) -> frozenset[int]:

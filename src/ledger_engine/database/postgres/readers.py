@@ -57,7 +57,9 @@ class Readers(ReadingThreads[Never]):
         """Run a work in a transaction, the end of which nobody waits for."""
         connection.send(_BEGIN)
         try:
-            job.answer = job.work(PostgresUnit(connection, self._clock, self._ids, self._numeric))
+            unit = PostgresUnit(connection, self._clock, self._ids, self._numeric)
+            job.answer = job.work(unit)
+            unit.forget()
         except BaseException:
             _roll_back(connection)
             raise

@@ -6,15 +6,14 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-_STATEMENTS_KEPT = 4096
+from ledger_engine.database.statements import KEPT, described
+
 _PARTS = re.compile(
     r"(?P<text>'(?:[^']|'')*')"
     r"|(?P<cast>::)"
     r"|:(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<hint>\s+NOT INDEXED\b|\bCROSS (?=JOIN \w+ AS \w+\s+ON\b))",
 )
-_READS = re.compile(r"\s*(?:SELECT|WITH|VALUES|EXPLAIN|SHOW)\b", re.IGNORECASE)
-_WORD = re.compile(r"[a-z_]+")
 _RETURNS = re.compile(r"\bRETURNING\b", re.IGNORECASE)
 
 
@@ -33,7 +32,7 @@ class Statement:
     words: frozenset[str] = frozenset()
 
 
-@lru_cache(maxsize=_STATEMENTS_KEPT)
+@lru_cache(maxsize=KEPT)
 def rendered(sql: str) -> Statement:
     """Return a statement with `:name` parameters as PostgreSQL reads it."""
     numbers: dict[str, int] = {}
@@ -44,9 +43,9 @@ def rendered(sql: str) -> Statement:
         return "" if match["hint"] else match[0]
 
     text = _PARTS.sub(part, sql)
-    reads = _READS.match(sql) is not None
+    words, reads = described(sql)
     has_rows = reads or _RETURNS.search(sql) is not None
-    return Statement(text.encode(), tuple(numbers), reads, has_rows, frozenset(_WORD.findall(sql)))
+    return Statement(text.encode(), tuple(numbers), reads, has_rows, words)
 
 
 @lru_cache(maxsize=256)

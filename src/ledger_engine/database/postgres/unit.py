@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Columns, G, Parameters, Prints, Row, Unit, Value, weight
+from ledger_engine.database import Columns, Parameters, Prints, Row, Value, weight
+from ledger_engine.database.holding import HoldingUnit
 from ledger_engine.database.postgres import values
 from ledger_engine.database.postgres.connection import Connection
-from ledger_engine.database.postgres.rendering import Statement, insertion, rendered
+from ledger_engine.database.postgres.rendering import insertion, rendered
 
 _NOTHING: Parameters = {}
 _ROWS_AT_ONCE = 20_000
@@ -29,45 +28,28 @@ _TRANSACTIONS = (
 _KEYS = {"transactions": "book, id", "events": "book, id"}
 _OF_PRINTS = ("account", "type", "transfer", "reverses")
 
-_Key = tuple[str, bool, str]  # a project and mode, and the id of a row
 Numeric = dict[str, frozenset[str]]  # the columns of whole numbers, by the table; kept for all units
 
 
-class PostgresUnit:
+class PostgresUnit(HoldingUnit):
     """The `Unit` for the works of one group, one after the other.
 
-    What a work writes is sent on ahead, and rows to insert are kept until somebody may read them: they go
-    together, those of a whole group if possible. An error of such a statement comes up with the next result.
+    What a work writes is sent on ahead. An error of such a statement comes up with the next result.
     """
 
-    __slots__ = (
-        "_connection",
-        "_clock",
-        "_ids",
-        "_now",
-        "_numeric",
-        "_kept",
-        "_held",
-        "_puts",
-        "_topics",
-        "_others",
-        "wrote",
-    )
+    __slots__ = ("_clock", "_connection", "_ids", "_now", "_numeric", "_others", "_topics")
 
     def __init__(
         self, connection: Connection, clock: Clock, ids: IdSource, numeric: Numeric, others: int = 0
     ) -> None:
+        super().__init__()
         self._connection = connection
         self._clock = clock
         self._ids = ids
         self._now = clock.now()
         self._numeric = numeric
-        self._kept: dict[tuple[str, Columns], list[Sequence[Value]]] = {}
-        self._held: defaultdict[str, dict[_Key, Any]] = defaultdict(dict)
-        self._puts: defaultdict[str, dict[_Key, tuple[Statement, Parameters]]] = defaultdict(dict)
         self._topics: set[str] = set()
         self._others = others  # the time that other servers had reached before
-        self.wrote = False  # in the work that runs
 
     @property
     def now(self) -> int:
@@ -76,50 +58,18 @@ class PostgresUnit:
     def execute(self, sql: str, parameters: Parameters = _NOTHING, /) -> list[Row]:
         statement = rendered(sql)
         if not statement.reads:
-            self._note_write(statement.words)
-        self._send_before(statement.words)
-        if not statement.has_rows:
-            self._connection.send(statement, parameters)
-            return []
-        found: list[Any] = self._connection.rows(statement, parameters)
-        return found
+            self.wrote = True
+        self._prepare(statement.words, reads=statement.reads)
+        return self._run(sql, parameters)
 
     def first(self, sql: str, parameters: Parameters = _NOTHING, /) -> Row | None:
         rows = self.execute(sql, parameters)
         return rows[0] if rows else None
 
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
-        statement = rendered(sql)
-        self._note_write(statement.words)
-        self._send_before(statement.words)
-        for row in rows:
-            self._connection.send(statement, row)
-
-    def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
-        self._note_write((table,))
-        self._kept.setdefault((table, columns), []).extend(rows)
-
-    def held(self, table: str, tenant: Tenant, id: str = "") -> Any:
-        return self._held[table].get((tenant.project, tenant.livemode, id))
-
-    def hold(self, table: str, tenant: Tenant, id: str, value: object) -> None:
-        self._held[table][tenant.project, tenant.livemode, id] = value
-
-    def put_many(
-        self,
-        table: str,
-        sql: str,
-        tenant: Tenant,
-        values: Mapping[str, object],
-        rows: list[dict[str, Value]],
-        /,
-    ) -> None:
-        statement, held, puts = rendered(sql), self._held[table], self._puts[table]
         self.wrote = True
-        for (id, value), parameters in zip(values.items(), rows, strict=True):
-            key = tenant.project, tenant.livemode, id
-            held[key] = value
-            puts[key] = statement, parameters
+        self._prepare(rendered(sql).words, reads=False)
+        self._run_many(sql, rows)
 
     def new_id(self, prefix: str) -> str:
         return self._ids.new(prefix, self._now)
@@ -166,13 +116,6 @@ class PostgresUnit:
     def version(self) -> int:
         return self._others
 
-    def gather(self, key: Hashable, make: Callable[[Unit], G], /) -> G | None:
-        return None
-
-    @property
-    def apart(self) -> PostgresUnit:
-        return self
-
     def announce(self, topic: str) -> None:
         self._topics.add(topic)
 
@@ -186,40 +129,20 @@ class PostgresUnit:
         """Return the topics that the work announced."""
         return self._topics
 
-    def send_all(self) -> None:
-        """Send the rows that were kept."""
-        for table in list(self._puts):
-            self._send_puts(table)
-        for table, columns in list(self._kept):
-            self._insert(table, columns)
-
-    def forget(self) -> None:
-        """Drop the rows that were kept, and what is known of others: they are rolled back."""
-        self._kept.clear()
-        self._puts.clear()
-        self._held.clear()
-
-    def _note_write(self, tables: Iterable[str]) -> None:
-        """Note that the work writes to one of these tables, of which nothing is known then."""
-        self.wrote = True
-        for table in tables:
-            if table in self._held:
-                self._send_puts(table)
-                del self._held[table]
-
-    def _send_before(self, words: frozenset[str]) -> None:
-        """Send the rows of these tables, before a statement that may read them."""
-        for table in [each for each in self._puts if each in words]:
-            self._send_puts(table)
-        for table, columns in [each for each in self._kept if each[0] in words]:
-            self._insert(table, columns)
-
-    def _send_puts(self, table: str) -> None:
-        for statement, parameters in self._puts.pop(table, {}).values():
+    def _run(self, sql: str, parameters: Parameters, /) -> list[Row]:
+        statement = rendered(sql)
+        if not statement.has_rows:
             self._connection.send(statement, parameters)
+            return []
+        found: list[Any] = self._connection.rows(statement, parameters)
+        return found
 
-    def _insert(self, table: str, columns: Columns) -> None:
-        rows = self._kept.pop((table, columns))
+    def _run_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
+        statement = rendered(sql)
+        for row in rows:
+            self._connection.send(statement, row)
+
+    def _insert(self, table: str, columns: Columns, rows: list[Sequence[Value]], /) -> None:
         if len(rows) == 1:
             self._connection.put(insertion(table, columns, None), rows[0])
             return

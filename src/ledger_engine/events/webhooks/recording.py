@@ -93,7 +93,6 @@ class Recording:
 
 def store(unit: Unit, batch: OutcomeBatch, now: int) -> None:
     """Record the outcomes and the cursors, and disable endpoints where that follows."""
-    unit = unit.apart  # what is gathered, postings, can wait: nothing here reads or changes the same rows
     attempts.record(unit, batch.outcomes, now)
     for id, cursor in batch.cursors.items():
         endpoints.advance(unit, id, cursor)

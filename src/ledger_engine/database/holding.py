@@ -1,0 +1,122 @@
+"""What the works of one transaction share in memory: values that are read once, and rows to insert.
+
+Both are written together, for all works of a group. They are written earlier when a statement names one of
+their tables, which so sees them; when it changes one, the values are read anew. So works need not know of
+each other, and a group of postings is written as a batch is.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import cast
+
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database import Columns, H, Held, Parameters, Row, Value
+
+Key = tuple[type[Held], str, bool]
+
+
+class _Direct:
+    """The `Holder` of one unit."""
+
+    __slots__ = ("change", "execute", "execute_many", "held", "rows")
+
+    def __init__(self, unit: HoldingUnit) -> None:
+        self.execute = unit._run
+        self.execute_many = unit._run_many
+        self.rows = unit._waiting
+        self.held = unit.held
+        self.change = unit._change
+
+
+class HoldingUnit:
+    """The base of units: it holds values and rows, and a database's own unit executes statements."""
+
+    __slots__ = ("_changed", "_direct", "_held", "_holders", "_rows", "wrote")
+
+    def __init__(self) -> None:
+        self._held: dict[Key, Held] = {}
+        self._holders: dict[str, list[Key]] = {}  # of the values from each table
+        self._changed: dict[Held, None] = {}
+        self._rows: dict[tuple[str, Columns], list[Sequence[Value]]] = {}
+        self._direct: _Direct | None = None
+        self.wrote = False  # whether the work that runs has changed anything that is known here
+
+    def held(self, kind: type[H], tenant: Tenant) -> H:
+        key = (kind, tenant.project, tenant.livemode)
+        found = self._held.get(key)
+        if found is None:
+            if self._direct is None:
+                self._direct = _Direct(self)
+            found = self._held[key] = kind(self._direct, tenant)
+            for table in kind.tables:
+                self._holders.setdefault(table, []).append(key)
+        return cast(H, found)
+
+    def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
+        self.wrote = True
+        if table in self._holders:
+            self._write_values(table)
+            self._forget_values(table)
+        self._waiting(table, columns).extend(rows)
+
+    def write_held(self) -> None:
+        """Write the values that were changed and the rows that wait."""
+        changed, self._changed = self._changed, {}
+        for each in changed:
+            each.write()
+        for (table, columns), rows in self._rows.items():
+            if rows:
+                self._insert(table, columns, rows)
+                rows.clear()
+
+    def forget(self) -> None:
+        """Drop the values and the rows, as they are rolled back or nobody needs them any more.
+
+        Values refer to their unit: at its end they would otherwise wait for Python's collector.
+        """
+        if self._direct is not None:
+            self._direct = None
+            self._held, self._holders, self._changed = {}, {}, {}
+        self._rows.clear()
+
+    def _prepare(self, words: frozenset[str], *, reads: bool) -> None:
+        """Write what a statement with these words may read, and forget what it may change."""
+        for table in [each for each in self._holders if each in words]:
+            self._write_values(table)
+            if not reads:
+                self._forget_values(table)
+        for (table, columns), rows in self._rows.items():
+            if rows and table in words:
+                self._insert(table, columns, rows)
+                rows.clear()
+
+    def _write_values(self, table: str) -> None:
+        for each in [held for held in self._changed if table in held.tables]:
+            del self._changed[each]
+            each.write()
+
+    def _forget_values(self, table: str) -> None:
+        for key in self._holders.get(table, ()):
+            self._held.pop(key, None)
+        self._holders.pop(table, None)
+
+    def _waiting(self, table: str, columns: Columns, /) -> list[Sequence[Value]]:
+        return self._rows.setdefault((table, columns), [])
+
+    def _change(self, held: Held, /) -> None:
+        self._changed[held] = None
+        self.wrote = True
+
+    @abstractmethod
+    def _run(self, sql: str, parameters: Parameters, /) -> list[Row]:
+        """Run a statement, whatever is held."""
+
+    @abstractmethod
+    def _run_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
+        """Run a statement for each set of parameters, whatever is held."""
+
+    @abstractmethod
+    def _insert(self, table: str, columns: Columns, rows: list[Sequence[Value]], /) -> None:
+        """Insert rows, whatever is held."""
