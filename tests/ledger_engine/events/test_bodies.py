@@ -52,6 +52,10 @@ async def test_the_event_of_a_posting_holds_the_transaction_as_the_interface_sho
         assert message.body == dumps(shown)
         assert list(shown) == ["id", "object", "type", "created", "livemode", "data"]
         assert shown["created"] == shown["data"]["object"]["created"]
+    listed = await engine.read(partial(outbox.page, tenant=tenant, wanted=outbox.PageRequest(100)))
+    assert [event.data for event in listed.items if event.type == "transaction.created"] == [
+        json.loads(message.body)["data"] for message in reversed(of_postings)
+    ]
 
 
 async def test_its_bytes_are_fixed(engine: Engine, tenant: Tenant) -> None:

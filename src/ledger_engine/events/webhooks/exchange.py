@@ -2,7 +2,8 @@
 
 The receiver's name is resolved and each address checked here, and the checked address is connected to. No
 redirect is followed, no proxy used, and nothing decompressed; only a limited part of the answer is read. It
-is written on h11 and streams because a client library decides all of this on its own.
+is written on h11 and streams because a client library decides all of this on its own. h11 reads the answers;
+the requests, which are ours and all alike, are written here: with h11 they took a third of the time.
 """
 
 from __future__ import annotations
@@ -55,14 +56,11 @@ class ReceiverConnection:
     async def post(self, path: str, headers: Headers, body: bytes, on_sent: Callable[[], None]) -> Response:
         """Send the request, call `on_sent`, and return the answer. Raises Failed and OSError."""
         self.answering = False
-        http = self._http
-        request = h11.Request(method="POST", target=path, headers=headers)
+        request = _head(path, headers) + body
+        self._http.send(_ANY_POST)  # so that it expects an answer
+        self._http.send(_END)
         # One write without waiting: a receiver may answer before it has read everything.
-        self._writer.write(
-            (http.send(request) or b"")
-            + (http.send(h11.Data(data=body)) or b"")
-            + (http.send(h11.EndOfMessage()) or b"")
-        )
+        self._writer.write(request)
         on_sent()
         try:
             return await self._take_answer()
@@ -200,6 +198,19 @@ async def _open(address: str, target: Target) -> tuple[asyncio.StreamReader, asy
 @cache
 def _tls_context() -> ssl.SSLContext:
     return ssl.create_default_context()
+
+
+def _head(path: str, headers: Headers) -> bytes:
+    """Return the head of a request. Raises Failed when a line of it would be two."""
+    lines = [f"POST {path} HTTP/1.1", *[f"{name}: {value}" for name, value in headers], "", ""]
+    head = "\r\n".join(lines)
+    if not head.count("\r") == head.count("\n") == len(lines) - 1:
+        raise Failed("a header of the request has the end of a line in it")
+    return head.encode("ascii")
+
+
+_ANY_POST = h11.Request(method="POST", target="/", headers=[("Host", "any"), ("Content-Length", "0")])
+_END = h11.EndOfMessage()
 
 
 def _kept_headers(response: h11.Response) -> Headers:

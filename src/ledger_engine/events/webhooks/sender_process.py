@@ -4,8 +4,9 @@ In the server's event loop each delivery would wait several times for its turn a
 time from them. Here it costs the server its share of one line out and one line in. The process receives
 finished requests: it knows no secret and no database, stores nothing, and ends with its owner.
 
-The lines are JSON arrays. To the sender: `["jobs", …]` with the fields of each Job, `["drop", endpoint]`,
-`["until", moment]`, `["stop", seconds]`. From it: the fields of each SendResult.
+To the sender go pickled tuples, each behind its length: `("jobs", …)` with the fields of each Job,
+`("drop", endpoint)`, `("until", moment)`, `("stop", seconds)`. From it come JSON arrays, a line each, with
+the fields of each SendResult: it reads what strangers answer, so what it writes is not unpickled.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import json
 import logging
 import math
 import os
+import pickle
+import struct
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from ledger_engine.core.records import dumps
@@ -31,6 +34,7 @@ STOP_TIMEOUT_S = 2  # after its last result
 NICENESS = 5  # on a busy machine requests come before webhooks
 _GATHERED_S = 0.02  # results are written together, so that the reader wakes less often
 _CHUNK = 1 << 18
+_HEAD = struct.Struct("<I")  # the length of a message to the sender
 _PROGRAM = "from ledger_engine.events.webhooks.sender_process import main; main()"
 
 log = logging.getLogger("ledger_engine.events.webhooks.deliver")
@@ -82,12 +86,12 @@ class SenderProcess:
 
     def drop(self, endpoint: str) -> None:
         """Return the endpoint's jobs that were not started as not made."""
-        self._write(["drop", endpoint])
+        self._write("drop", endpoint)
 
     def send_until(self, moment: float) -> None:
         """Start no attempt at or after this moment of the monotonic clock."""
         self._until = moment
-        self._write(["until", moment])
+        self._write("until", moment)
 
     async def stop(self, grace_s: float) -> None:
         """Start nothing more, give attempts under way `grace_s` seconds to end, and end the process."""
@@ -96,7 +100,7 @@ class SenderProcess:
             return
         if self._process is None:
             self._keeper.cancel()
-        self._write(["stop", grace_s])
+        self._write("stop", grace_s)
         await asyncio.wait([self._keeper], timeout=grace_s + STOP_TIMEOUT_S)
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -106,12 +110,13 @@ class SenderProcess:
     def _write_jobs(self) -> None:
         jobs, self._unwritten = self._unwritten, []
         if jobs:
-            self._write(["jobs", *jobs])
+            # As plain tuples, since a NamedTuple is pickled by calls of Python.
+            self._write("jobs", *map(tuple, jobs))
 
-    def _write(self, line: list[Any]) -> None:
+    def _write(self, *message: object) -> None:
         self._write_jobs()  # first, as the order counts
         if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.write(_encode(line))
+            self._process.stdin.write(_encode(message))
 
     async def _keep_running(self) -> None:
         ended = 0
@@ -145,7 +150,7 @@ class SenderProcess:
         assert process.stdout is not None
         self._process = process
         if self._until != math.inf:
-            self._write(["until", self._until])
+            self._write("until", self._until)
         try:
             lines = Lines()
             while data := await process.stdout.read(_CHUNK):
@@ -182,6 +187,24 @@ class Lines:
         return [json.loads(line) for line in whole]
 
 
+class Messages:
+    """A splitter of a pipe's bytes into what `_encode` was given."""
+
+    def __init__(self) -> None:
+        self._arrived = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[tuple[Any, ...]]:
+        """Return the messages that `data` completes."""
+        arrived = self._arrived
+        arrived += data
+        while len(arrived) >= _HEAD.size:
+            end = _HEAD.size + _HEAD.unpack_from(arrived)[0]
+            if len(arrived) < end:
+                return
+            yield pickle.loads(memoryview(arrived)[_HEAD.size : end].toreadonly())
+            del arrived[:end]
+
+
 def new_sender(report: Report) -> AnySender:
     """Return the sender that a server uses; `report` is called once with each result."""
     if sys.platform == "win32":
@@ -210,7 +233,7 @@ async def _serve() -> None:
 
     def flush() -> None:
         if not transport.is_closing():  # closing means that the owner was killed
-            writer.write(_encode(gathered))
+            writer.write(dumps(gathered).encode() + b"\n")
         gathered.clear()
 
     def report(answer: SendResult) -> None:
@@ -219,9 +242,9 @@ async def _serve() -> None:
         gathered.append(answer)
 
     sender = Sender(report)
-    lines = Lines()
+    messages = Messages()
     while data := await reader.read(_CHUNK):
-        for verb, *fields in lines.feed(data):
+        for verb, *fields in messages.feed(data):
             if verb == "jobs":
                 for job in fields:
                     sender.submit(Job(*job))
@@ -236,8 +259,9 @@ async def _serve() -> None:
                 return
 
 
-def _encode(line: Sequence[Any]) -> bytes:
-    return dumps(line).encode() + b"\n"
+def _encode(message: tuple[object, ...]) -> bytes:
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    return _HEAD.pack(len(data)) + data
 
 
 def _environment() -> dict[str, str]:

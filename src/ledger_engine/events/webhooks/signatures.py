@@ -17,13 +17,16 @@ def sign(secret: str, body: bytes) -> str:
 
     The key is the secret's whole text in UTF-8, `whsec_` included (docs/interface.md#auth-webhook-signature).
     """
-    return hmac.digest(secret.encode(), body, "sha256").hex()
+    keyed = _keyed(secret.encode()).copy()
+    keyed.update(body)
+    return keyed.hexdigest()
 
 
 def sign_standard(secret: str, id: str, seconds: int, body: bytes) -> str:
     """Return one signature in `webhook-signature`; `seconds` is the Unix time in `webhook-timestamp`."""
-    signed = b"%b.%d.%b" % (id.encode(), seconds, body)
-    return "v1," + base64.b64encode(hmac.digest(_key(secret), signed, "sha256")).decode()
+    keyed = _keyed(_key(secret)).copy()
+    keyed.update(b"%b.%d.%b" % (id.encode(), seconds, body))
+    return "v1," + base64.b64encode(keyed.digest()).decode()
 
 
 def signed_headers(
@@ -56,3 +59,9 @@ def _key(secret: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except binascii.Error:
         return text.encode()
+
+
+@lru_cache(maxsize=512)
+def _keyed(key: bytes) -> hmac.HMAC:
+    """Return an HMAC to copy, which takes three quarters of the time of a new one."""
+    return hmac.new(key, digestmod="sha256")

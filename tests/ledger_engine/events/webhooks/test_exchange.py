@@ -66,6 +66,16 @@ async def test_the_raw_body_is_posted_with_its_headers() -> None:
     assert ("x-kind", "good") in response.headers
 
 
+@pytest.mark.parametrize("text", ["two\r\nlines", "two\rlines", "two\nlines"])
+async def test_a_header_with_the_end_of_a_line_in_it_is_not_sent(text: str) -> None:
+    async with receiving() as receiver:
+        connection = await connect(parse_url(receiver.url, livemode=False), livemode=False)
+        with pytest.raises(Failed, match="a header of the request has the end of a line in it"):
+            await connection.post("/", [("Host", "x"), ("Ledger-Event-Type", text)], b"", lambda: None)
+        connection.close()
+        assert receiver.received == []
+
+
 async def test_one_connection_serves_one_exchange_after_the_other() -> None:
     async with receiving() as receiver:
         target = parse_url(receiver.url, livemode=False)
