@@ -9,6 +9,11 @@ from typing import Any
 
 from ledger_engine.core.settings import Location
 
+_DROP_CHECKS = """
+SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) FROM pg_constraint
+WHERE contype = 'c' AND connamespace = current_schema()::regnamespace
+"""
+
 
 def new_ledger(kind: str, folder: Path) -> Location:
     """Return where an empty ledger is: a file in the folder, or the one database of this process."""
@@ -38,6 +43,13 @@ def no_ledger_yet(kind: str, folder: Path) -> Location:
     return new_ledger(kind, folder) if kind == "postgres" else folder / "ledger.db"
 
 
+def copy_of_database(address: str) -> str:
+    """Return the address of a copy of a database that nobody uses; the next copy takes its place."""
+    from tests.postgres_server import copied
+
+    return copied(address)
+
+
 def execute(ledger: Location, statement: str) -> list[Any]:
     """Run a statement as somebody does who has the database and no respect; return its rows.
 
@@ -48,6 +60,9 @@ def execute(ledger: Location, statement: str) -> list[Any]:
 
         with psycopg.connect(ledger) as connection:
             connection.execute("SET session_replication_role = replica")
+            if not statement.startswith("SELECT"):
+                for (drop,) in connection.execute(_DROP_CHECKS).fetchall():
+                    connection.execute(drop)
             cursor = connection.execute(statement.encode())
             assert cursor.rowcount > 0 or cursor.description, "nothing was changed"
             return cursor.fetchall() if cursor.description else []

@@ -67,6 +67,18 @@ def new_database(name: str) -> str:
     return address.format(own)
 
 
+def copied(address: str) -> str:
+    """Return the address of a copy of a database that nobody uses; the next copy takes its place."""
+    original = urlsplit(address)
+    copy = f"{original.path.strip('/')}_copy"
+    words = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)"), sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+    names = [sql.Identifier(each) for each in (copy, original.path.strip("/"))]
+    administrator = _administrator(start().format("postgres"))
+    administrator.execute(words[0].format(names[0]))
+    administrator.execute(words[1].format(*names))
+    return urlunsplit(original._replace(path=f"/{copy}"))
+
+
 @cache
 def _own_database() -> str:
     own = new_database("own")

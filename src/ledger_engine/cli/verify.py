@@ -53,27 +53,33 @@ def verify(since: Path | None, save: Path | None, database: Location, as_json: b
         points.require_replaceable(save)
     point = None if since is None else points.read(since)
     try:
-        report, proven = _audit(database, point)
+        report, proven, unchecked = _audit(database, point)
     except StorageUnavailable as error:
         if not as_json:
             raise
-        report, proven = audit.unreadable(error.message), None
+        report, proven, unchecked = audit.unreadable(error.message), None, None
     if save is not None and proven is not None:
         points.save(proven, save)
     if as_json:
-        more: dict[str, Any] = {} if point is None else {"since": point.at}
+        more: dict[str, Any] = {"indexes_unchecked": unchecked}
+        if point is not None:
+            more["since"] = point.at
         print_json({"ok": report.fault is None, **asdict(report), **more})
     elif report.fault is None:
         after = "" if point is None else f", of which those until {point.at} were proven before"
-        say(f"The books are correct: {counts(report)}{after}.")
+        but = "" if unchecked is None else f". The indexes were not checked: {unchecked}"
+        say(f"The books are correct: {counts(report)}{after}{but}.")
         if report.copy_of is not None:
             say(f"This ledger is {report.copy_of}.")
     if report.fault is not None:
         raise click.ClickException(report.fault.message)
 
 
-def _audit(database: Location, point: Point | None) -> tuple[Report, Point | None]:
-    """Run the audit in several threads and show its progress on stderr."""
+def _audit(database: Location, point: Point | None) -> tuple[Report, Point | None, str | None]:
+    """Run the audit in several threads and show its progress on stderr.
+
+    Return the report, the point that is proven, and why indexes were not checked that should have been.
+    """
     from ledger_engine.database.engine import open_snapshot
     from ledger_engine.upkeep import audit
 
@@ -86,13 +92,14 @@ def _audit(database: Location, point: Point | None) -> tuple[Report, Point | Non
                 read[0] += rows
 
         if point is not None:
-            return audit.verify_since(snapshot.start, point, report)
+            return *audit.verify_since(snapshot.start, point, report), None
+        unchecked = snapshot.indexes_unchecked
         if not sys.stderr.isatty():  # it is left to the one line of an error
-            return audit.verify_all(snapshot.start, report)
+            return *audit.verify_all(snapshot.start, report), unchecked
         rows = audit.READINGS * snapshot.start(audit.count_transactions).result()
         done = in_thread(lambda: audit.verify_all(snapshot.start, report))
         with click.progressbar(length=max(1, rows), label="Verifying", file=sys.stderr) as bar:
             while not wait((done,), timeout=_PROGRESS_S).done:
                 bar.update(min(read[0], rows - 1) - bar.pos)
             bar.update(max(1, rows) - bar.pos)
-        return done.result()
+        return *done.result(), unchecked

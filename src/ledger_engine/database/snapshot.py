@@ -28,11 +28,19 @@ _CACHE_KB = 16_384  # for each connection
 class Snapshot:
     """A snapshot of a ledger. Open with `open_snapshot`.
 
-    `name` is what others need to read the same snapshot, empty where nobody else can.
+    `name` is what others need to read the same snapshot, empty where nobody else can. `indexes_unchecked` is
+    why the audit cannot check the indexes, None where it can.
     """
 
-    def __init__(self, units: Sequence[Unit], interrupt: Callable[[], None], name: str = "") -> None:
+    def __init__(
+        self,
+        units: Sequence[Unit],
+        interrupt: Callable[[], None],
+        name: str = "",
+        indexes_unchecked: str | None = None,
+    ) -> None:
         self.name = name
+        self.indexes_unchecked = indexes_unchecked
         self._interrupt = interrupt
         self._free: queue.SimpleQueue[Unit] = queue.SimpleQueue()
         for unit in units:

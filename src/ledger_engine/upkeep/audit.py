@@ -170,7 +170,7 @@ def count_transactions(unit: Unit) -> int:
 
 
 def _damaged(start: Start, sentence: str) -> tuple[Report, None]:
-    fault = Fault(checks.SOUND, "", f"The file is damaged: {sentence}.")
+    fault = Fault(checks.SOUND, "", f"The database is damaged: {sentence}.")
     return Report(**_counts(start, start(count_transactions).result()), fault=fault), None
 
 

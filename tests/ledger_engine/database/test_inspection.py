@@ -138,7 +138,7 @@ def test_a_row_of_no_book_is_found(ledger: Path) -> None:
             connection.execute(f"UPDATE {table} SET book = 99 WHERE id = (SELECT max(id) FROM {table})")
         fault = read_copy(ledger, audit.verify).fault
         assert fault is not None
-        assert fault.message == f"The file is damaged: a row of {table} refers to a missing row of books."
+        assert fault.message == f"The database is damaged: a row of {table} refers to a missing row of books."
 
 
 def test_the_indexes_are_the_same_read_in_parts(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,29 +5,28 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from ledger_engine.access import projects
 from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.settings import Location
 from ledger_engine.database import Unit
-from ledger_engine.database.backup import read_copy
-from ledger_engine.database.engine import open_engine
+from ledger_engine.database.engine import open_engine, open_snapshot
 from ledger_engine.seeding import seed_files
 from ledger_engine.seeding.loading import Progress, load
 from ledger_engine.seeding.reading import read
 from ledger_engine.seeding.steps import steps_of
 from ledger_engine.upkeep import audit, checks
 from ledger_engine.upkeep.audit import Report
+from tests.locations import copy_of_database, execute, place_of_its_own, stored_bytes
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sound(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Location:
     """Return a ledger with every kind of record and no fault."""
-    path = tmp_path_factory.mktemp("sound") / "ledger.db"
+    location = place_of_its_own(kind, tmp_path_factory.mktemp("sound"), "sound")
     data_set = read(seed_files.path("roastery"))
 
     def work(unit: Unit) -> None:
@@ -35,46 +34,38 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         load(unit, project, data_set, steps_of(data_set), Progress())
 
     async def fill() -> None:
-        engine = open_engine(path)
+        engine = open_engine(location)
         await engine.write(work)
         await engine.close()
 
     asyncio.run(fill())
-    return path
+    return location
 
 
 @pytest.fixture
-def ledger(sound: Path, tmp_path: Path) -> Path:
+def ledger(sound: Location, tmp_path: Path) -> Location:
     """Return a copy of that ledger, to be damaged."""
-    return Path(shutil.copy(sound, tmp_path))
+    return copy_of_database(sound) if isinstance(sound, str) else Path(shutil.copy(sound, tmp_path))
 
 
-def spoil(path: Path, sql: str) -> None:
-    """Change rows as somebody with the file and no respect would."""
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("PRAGMA foreign_keys=OFF")
-        connection.execute("PRAGMA ignore_check_constraints=ON")
-        changed = connection.execute(sql).rowcount
-    assert changed > 0, "nothing was spoiled"
+def verified(ledger: Location) -> Report:
+    with open_snapshot(ledger, 1) as snapshot:
+        return snapshot.start(audit.verify).result()
 
 
-def verified(path: Path) -> Report:
-    return read_copy(path, audit.verify)
-
-
-def complaint(path: Path) -> str:
-    """Return the report on a file, whether or not it can be read."""
+def complaint(ledger: Location) -> str:
+    """Return the report on a ledger, whether or not it can be read."""
     try:
-        fault = verified(path).fault
+        fault = verified(ledger).fault
     except StorageUnavailable as error:
         return error.message
     return "" if fault is None else fault.message
 
 
 @pytest.mark.slow
-def test_the_value_that_is_out_of_range_is_the_one_named(ledger: Path) -> None:
+def test_the_value_that_is_out_of_range_is_the_one_named(ledger: Location) -> None:
     for column, value in (("balance_after", -(10**17)), ("amount", 10**17)):
-        spoil(
+        execute(
             ledger,
             f"UPDATE transactions SET {column} = {value} WHERE id = (SELECT min(id) FROM transactions)",
         )
@@ -262,7 +253,7 @@ SPOILED = {
         "what is stored as JSON is a JSON object",
     ),
     "an event's body that is no JSON": (
-        f"UPDATE events SET body = 'x' WHERE id = {of('events', '1', 7)}",
+        f"UPDATE events SET body = 'x' WHERE id = {of('events', '1 = 1', 7)}",
         "what is stored as JSON is a JSON object",
     ),
     "the event of a posting that does not exist": (
@@ -297,7 +288,7 @@ SPOILED = {
 }
 
 
-def test_a_sound_ledger_has_no_fault_and_is_counted(ledger: Path) -> None:
+def test_a_sound_ledger_has_no_fault_and_is_counted(ledger: Location) -> None:
     report = verified(ledger)
     assert report.fault is None
     assert (report.projects, report.accounts) == (1, 12)
@@ -306,8 +297,8 @@ def test_a_sound_ledger_has_no_fault_and_is_counted(ledger: Path) -> None:
 
 
 @pytest.mark.parametrize(("sql", "check"), SPOILED.values(), ids=SPOILED)
-def test_the_audit_finds(ledger: Path, sql: str, check: str) -> None:
-    spoil(ledger, sql)
+def test_the_audit_finds(ledger: Location, sql: str, check: str) -> None:
+    execute(ledger, sql)
     fault = verified(ledger).fault
     assert fault is not None
     assert fault.check == check, fault.message
@@ -321,29 +312,30 @@ def test_every_check_of_the_audit_can_fail() -> None:
     assert names - expected == implied
 
 
-def test_the_books_are_summed_apart_from_the_settlements(ledger: Path) -> None:
-    spoil(ledger, "UPDATE settlements SET balance = balance + 7 WHERE currency = 'EUR'")
+def test_the_books_are_summed_apart_from_the_settlements(ledger: Location) -> None:
+    execute(ledger, "UPDATE settlements SET balance = balance + 7 WHERE currency = 'EUR'")
     (check,) = [check for check in checks.CHECKS if check.name == "the books sum to zero"]
-    (row,) = read_copy(ledger, lambda unit: unit.execute(check.sql))
+    with open_snapshot(ledger, 1) as snapshot:
+        (row,) = snapshot.start(lambda unit: unit.execute(check.sql)).result()
     assert (row["currency"], row["total"]) == ("EUR", 7)
 
 
-def test_the_row_that_was_changed_is_the_one_that_is_named(ledger: Path) -> None:
-    with closing(sqlite3.connect(ledger)) as connection:
-        (id,) = connection.execute(f"SELECT {SIMPLE}").fetchone()
-    spoil(ledger, f"UPDATE transactions SET amount = amount + 1 WHERE id = '{id}'")
+def test_the_row_that_was_changed_is_the_one_that_is_named(ledger: Location) -> None:
+    ((id,),) = execute(ledger, f"SELECT {SIMPLE}")
+    execute(ledger, f"UPDATE transactions SET amount = amount + 1 WHERE id = '{id}'")
     fault = verified(ledger).fault
     assert fault is not None
     assert fault.id == id
     assert id in fault.message
 
 
-def test_the_audit_changes_nothing(ledger: Path) -> None:
-    before = ledger.read_bytes()
+def test_the_audit_changes_nothing(ledger: Location) -> None:
+    before = stored_bytes(ledger)
     verified(ledger)
-    assert ledger.read_bytes() == before
+    assert stored_bytes(ledger) == before
 
 
+@pytest.mark.sqlite
 def test_a_damaged_page_is_found(ledger: Path) -> None:
     pages = bytearray(ledger.read_bytes())
     size = int.from_bytes(pages[16:18], "big")

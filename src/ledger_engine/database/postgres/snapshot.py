@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing, contextmanager
 from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource
-from ledger_engine.database.postgres import schema
+from ledger_engine.database.postgres import inspection, schema
 from ledger_engine.database.postgres.connection import Connection
 from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, reason_of
 from ledger_engine.database.postgres.rendering import rendered
@@ -40,7 +40,7 @@ def open_snapshot(url: str, threads: int, *, unfinished: bool = False) -> Iterat
                     connection.interrupt()
 
             units = [PostgresUnit(connection, SystemClock(), IdSource(), {}) for connection in connections]
-            snapshot = Snapshot(units, interrupt, name)
+            snapshot = Snapshot(units, interrupt, name, inspection.why_not(connections[0]))
             stack.callback(snapshot.close)
             yield snapshot
     except (ConnectionLost, DatabaseFailed) as error:

@@ -9,7 +9,7 @@ from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
 from ledger_engine.database import Columns, Parameters, Prints, Row, Value, weight
 from ledger_engine.database.holding import HoldingUnit
-from ledger_engine.database.postgres import values
+from ledger_engine.database.postgres import inspection, values
 from ledger_engine.database.postgres.connection import Connection
 from ledger_engine.database.postgres.rendering import insertion, rendered
 
@@ -83,7 +83,7 @@ class PostgresUnit(HoldingUnit):
         ]
 
     def inspect(self, *, thorough: bool = True) -> list[str]:
-        return []  # PostgreSQL has its own means (docs/operations.md)
+        return [] if thorough else inspection.faults(self._connection)
 
     def prints(self, report: Callable[[int], None], /) -> Prints | None:
         """Return the fingerprints of the transactions; PostgreSQL alone knows what its indexes contain."""
