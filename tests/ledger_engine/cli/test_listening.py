@@ -242,6 +242,7 @@ class Command:
         self.process.communicate()
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 async def test_without_a_key_it_listens_to_the_databases_own_server(server: Server, stop: int) -> None:
     key = server.make_key()
