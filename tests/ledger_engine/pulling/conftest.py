@@ -13,6 +13,7 @@ import pytest
 from quart import Quart
 
 from ledger_engine.access import api_keys, projects
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit, books
 from ledger_engine.database.engine import Engine, open_engine
@@ -38,15 +39,19 @@ def nothing(_what: str, _records: int) -> None:
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Path:
+def copy(kind: str, tmp_path: Path) -> Location:
     """Return where the copy is to be."""
+    if kind == "postgres":
+        from tests.postgres_server import bare_database
+
+        return bare_database()
     folder = tmp_path / "copy"
     folder.mkdir()
     return put_empty_ledger(folder / "copy.db")
 
 
 @pytest.fixture
-def copied(copy: Path, clock: ManualClock) -> Callable[[], Any]:
+def copied(copy: Location, clock: ManualClock) -> Callable[[], Any]:
     """Return a function that opens the copy."""
 
     @asynccontextmanager

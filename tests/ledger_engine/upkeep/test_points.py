@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 from concurrent.futures import Future
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from ledger_engine.access import projects
 from ledger_engine.core.errors import Conflict
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import T, Unit, Work
-from ledger_engine.database.backup import read_copy
-from ledger_engine.database.engine import open_engine
+from ledger_engine.database.engine import open_engine, open_snapshot
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.transactions import NewTransaction, Transaction
 from ledger_engine.upkeep import audit, points
 from ledger_engine.upkeep.audit import Report
 from ledger_engine.upkeep.points import Point
-from tests.made_once import put_empty_ledger
+from tests.locations import execute, place_of_its_own
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return put_empty_ledger(tmp_path / "ledger.db")
-
-
-def post(path: Path, livemode: bool = False) -> list[Transaction]:
+def post(ledger: Location, livemode: bool = False) -> list[Transaction]:
     """Post some transactions on new accounts, among them a transfer and a reversal."""
 
     def work(unit: Unit) -> list[Transaction]:
@@ -45,7 +38,7 @@ def post(path: Path, livemode: bool = False) -> list[Transaction]:
         return posted
 
     async def run() -> list[Transaction]:
-        engine = open_engine(path)
+        engine = open_engine(ledger)
         try:
             return await engine.write(work)
         finally:
@@ -54,7 +47,7 @@ def post(path: Path, livemode: bool = False) -> list[Transaction]:
     return asyncio.run(run())
 
 
-def prove(path: Path, since: Point | None = None) -> tuple[Report, Point | None]:
+def prove(ledger: Location, since: Point | None = None) -> tuple[Report, Point | None]:
     def work(unit: Unit) -> tuple[Report, Point | None]:
         def start(work: Work[T], /) -> Future[T]:
             done: Future[T] = Future()
@@ -63,38 +56,34 @@ def prove(path: Path, since: Point | None = None) -> tuple[Report, Point | None]
 
         return audit.verify_all(start) if since is None else audit.verify_since(start, since)
 
-    return read_copy(path, work)
+    with open_snapshot(ledger, 1) as snapshot:
+        return snapshot.start(work).result()
 
 
-def proven(path: Path) -> Point:
-    point = prove(path)[1]
+def proven(ledger: Location) -> Point:
+    point = prove(ledger)[1]
     assert point is not None
     return point
 
 
-def spoil(path: Path, sql: str) -> None:
-    with closing(sqlite3.connect(path)) as connection, connection:
-        assert connection.execute(sql).rowcount == 1
-
-
-def test_what_came_after_a_point_is_proven_and_gives_the_point_of_all(path: Path) -> None:
-    post(path)
-    point = proven(path)
-    post(path)
-    post(path, livemode=True)
-    report, later = prove(path, point)
-    assert report == prove(path)[0]
+def test_what_came_after_a_point_is_proven_and_gives_the_point_of_all(location: Location) -> None:
+    post(location)
+    point = proven(location)
+    post(location)
+    post(location, livemode=True)
+    report, later = prove(location, point)
+    assert report == prove(location)[0]
     assert report.fault is None
     assert later is not None
-    assert later.books == proven(path).books
+    assert later.books == proven(location).books
 
 
-def test_a_point_of_nothing_and_of_everything(path: Path) -> None:
-    nothing = proven(path)
-    post(path)
-    everything = prove(path, nothing)[1]
+def test_a_point_of_nothing_and_of_everything(location: Location) -> None:
+    nothing = proven(location)
+    post(location)
+    everything = prove(location, nothing)[1]
     assert everything is not None
-    report, point = prove(path, everything)
+    report, point = prove(location, everything)
     assert report.fault is None
     assert point is not None
     assert point.books == everything.books
@@ -115,42 +104,44 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("sql", SPOILED.values(), ids=SPOILED)
-def test_a_wrong_row_after_the_point_is_the_one_that_all_checks_find(path: Path, sql: str) -> None:
-    post(path)
-    point = proven(path)
-    post(path)
-    spoil(path, sql)
-    fault = prove(path)[0].fault
+def test_a_wrong_row_after_the_point_is_the_one_that_all_checks_find(location: Location, sql: str) -> None:
+    post(location)
+    point = proven(location)
+    post(location)
+    execute(location, sql)
+    fault = prove(location)[0].fault
     assert fault is not None
-    assert prove(path, point) == (prove(path)[0], None)
+    assert prove(location, point) == (prove(location)[0], None)
 
 
-def test_what_was_proven_is_not_read_again(path: Path) -> None:
-    posted = post(path)
-    point = proven(path)
-    post(path)
-    spoil(path, f"UPDATE transactions SET description = 'x', amount = 8 WHERE id = '{posted[1].id}'")
-    assert prove(path)[0].fault is not None
-    assert prove(path, point)[0].fault is None
+def test_what_was_proven_is_not_read_again(location: Location) -> None:
+    posted = post(location)
+    point = proven(location)
+    post(location)
+    execute(location, f"UPDATE transactions SET description = 'x', amount = 8 WHERE id = '{posted[1].id}'")
+    assert prove(location)[0].fault is not None
+    assert prove(location, point)[0].fault is None
 
 
-def test_a_point_of_another_ledger_or_of_a_later_state_is_refused(path: Path, tmp_path: Path) -> None:
-    post(path)
-    earlier = proven(path)
-    other = put_empty_ledger(tmp_path / "other.db")
+def test_a_point_of_another_ledger_or_of_a_later_state_is_refused(
+    location: Location, kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = place_of_its_own(kind, tmp_path_factory.mktemp("other"), "other")
+    post(location)
+    earlier = proven(location)
     post(other)
     with pytest.raises(Conflict, match="another ledger"):
         prove(other, earlier)
-    (tmp_path / "kept.db").write_bytes(path.read_bytes())
-    post(path)
-    later = proven(path)
-    with pytest.raises(Conflict, match="lacks txn_"):
-        prove(tmp_path / "kept.db", later)
+    last = post(location)[-1].id
+    later = proven(location)
+    execute(location, f"DELETE FROM transactions WHERE id = '{last}'")
+    with pytest.raises(Conflict, match=f"lacks {last}"):
+        prove(location, later)
 
 
-def test_a_point_is_read_as_it_was_saved_and_private(path: Path, tmp_path: Path) -> None:
-    post(path)
-    point = proven(path)
+def test_a_point_is_read_as_it_was_saved_and_private(location: Location, tmp_path: Path) -> None:
+    post(location)
+    point = proven(location)
     file = tmp_path / "proven.json"
     points.save(point, file)
     assert points.read(file) == point
@@ -170,12 +161,12 @@ def test_a_file_that_is_no_point_is_refused_and_never_replaced(tmp_path: Path, t
         points.require_replaceable(file)
 
 
-def test_a_point_with_a_book_that_is_not_there_is_refused(path: Path, tmp_path: Path) -> None:
-    post(path)
+def test_a_point_with_a_book_that_is_not_there_is_refused(location: Location, tmp_path: Path) -> None:
+    post(location)
     file = tmp_path / "proven.json"
-    points.save(proven(path), file)
+    points.save(proven(location), file)
     saved = json.loads(file.read_text())
     saved["books"][0]["project"] = "prj_x"
     file.write_text(json.dumps(saved))
     with pytest.raises(Conflict, match="the project prj_x"):
-        prove(path, points.read(file))
+        prove(location, points.read(file))

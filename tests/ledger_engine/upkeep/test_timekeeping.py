@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from ledger_engine.core.clock import DAY
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit, kept_time
 from ledger_engine.database.engine import Engine, open_engine
@@ -80,11 +80,11 @@ class Serving:
 
 @asynccontextmanager
 async def serving(
-    path: Path, machine: Machine, *, accept: bool = False, background: bool = False
+    location: Location, machine: Machine, *, accept: bool = False, background: bool = False
 ) -> AsyncIterator[Serving]:
     """Run a server's engine and timekeeper, which end as by SIGKILL, without another write."""
     machine.restart()
-    engine = open_engine(path / "ledger.db", clock=machine, serving=True)
+    engine = open_engine(location, clock=machine, serving=True)
     timekeeper = Timekeeper(engine, accept=accept, monotonic=machine.monotonic)
     await timekeeper.begin()
     beside = Background(engine, Seal(None), timekeeper, retries_s=(RETRY_S,), monotonic=machine.monotonic)
@@ -106,42 +106,42 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timekeeping, "POLL_INTERVAL_S", 3600)
 
 
-async def is_trusted(path: Path, machine: Machine) -> bool:
-    async with serving(path, machine) as server:
+async def is_trusted(location: Location, machine: Machine) -> bool:
+    async with serving(location, machine) as server:
         return server.engine.notice is None
 
 
 async def test_a_clock_at_most_a_day_ahead_of_what_is_known_is_trusted(
-    tmp_path: Path, machine: Machine
+    location: Location, machine: Machine
 ) -> None:
-    async with serving(tmp_path, machine) as server:
+    async with serving(location, machine) as server:
         assert server.engine.notice is None, "a new ledger knows nothing"
     machine.shows += DAY
-    assert await is_trusted(tmp_path, machine)
+    assert await is_trusted(location, machine)
     machine.shows += DAY + 1
-    assert not await is_trusted(tmp_path, machine)
-    assert not await is_trusted(tmp_path, machine), "nor because it was seen before"
+    assert not await is_trusted(location, machine)
+    assert not await is_trusted(location, machine), "nor because it was seen before"
     machine.shows -= DAY
-    assert await is_trusted(tmp_path, machine)
+    assert await is_trusted(location, machine)
     machine.shows -= 400 * DAY
-    assert await is_trusted(tmp_path, machine), "a clock that is behind makes nothing old"
+    assert await is_trusted(location, machine), "a clock that is behind makes nothing old"
     machine.shows += 400 * DAY
-    assert await is_trusted(tmp_path, machine)
+    assert await is_trusted(location, machine)
 
 
 async def test_a_server_that_runs_keeps_the_time_even_if_it_is_killed(
-    tmp_path: Path, machine: Machine
+    location: Location, machine: Machine
 ) -> None:
-    async with serving(tmp_path, machine) as server:
+    async with serving(location, machine) as server:
         for _ in range(40):
             await server.run_evenly(HOUR)
-    assert await is_trusted(tmp_path, machine)
+    assert await is_trusted(location, machine)
 
 
-async def test_an_hour_of_even_running_makes_a_clock_trusted(tmp_path: Path, machine: Machine) -> None:
-    assert await is_trusted(tmp_path, machine)
+async def test_an_hour_of_even_running_makes_a_clock_trusted(location: Location, machine: Machine) -> None:
+    assert await is_trusted(location, machine)
     machine.shows += 40 * DAY
-    async with serving(tmp_path, machine) as server:
+    async with serving(location, machine) as server:
         assert server.engine.notice is not None
         assert "40 days before" in server.engine.notice
         assert "--accept-clock" in server.engine.notice
@@ -155,15 +155,15 @@ async def test_an_hour_of_even_running_makes_a_clock_trusted(tmp_path: Path, mac
         await server.run_evenly(10)
         assert server.engine.notice is None
         assert server.timekeeper.now() == machine.shows
-    assert await is_trusted(tmp_path, machine)
+    assert await is_trusted(location, machine)
 
 
 async def test_a_clock_that_is_set_right_while_the_server_waits_is_trusted(
-    tmp_path: Path, machine: Machine
+    location: Location, machine: Machine
 ) -> None:
-    assert await is_trusted(tmp_path, machine)
+    assert await is_trusted(location, machine)
     machine.shows += 400 * DAY
-    async with serving(tmp_path, machine) as server:
+    async with serving(location, machine) as server:
         machine.shows -= 400 * DAY
         await server.timekeeper.compare_clocks()
         assert server.engine.notice is None
@@ -171,9 +171,9 @@ async def test_a_clock_that_is_set_right_while_the_server_waits_is_trusted(
 
 
 async def test_a_clock_that_is_set_far_forward_is_not_followed_for_an_hour(
-    tmp_path: Path, machine: Machine
+    location: Location, machine: Machine
 ) -> None:
-    async with serving(tmp_path, machine) as server:
+    async with serving(location, machine) as server:
         machine.shows += 400 * DAY
         await server.run_evenly(HOUR - 10)
         assert server.timekeeper.now() == START + HOUR - 10
@@ -182,13 +182,13 @@ async def test_a_clock_that_is_set_far_forward_is_not_followed_for_an_hour(
 
 
 async def test_a_ledger_of_an_older_version_goes_by_its_last_request(
-    tmp_path: Path, machine: Machine
+    location: Location, machine: Machine
 ) -> None:
-    async with serving(tmp_path, machine) as server:
+    async with serving(location, machine) as server:
         await log(server.engine, await scope_in(server.engine))
         await server.engine.write(lambda unit: unit.execute("UPDATE kept_time SET trusted = NULL"))
     machine.shows += 2 * DAY
-    assert not await is_trusted(tmp_path, machine)
+    assert not await is_trusted(location, machine)
 
 
 async def scope_in(engine: Engine) -> Tenant:
@@ -200,10 +200,10 @@ async def scope_in(engine: Engine) -> Tenant:
 
 @pytest.mark.process
 async def test_a_start_with_a_wrong_clock_erases_and_retries_nothing_and_the_next_goes_on(
-    tmp_path: Path, machine: Machine
+    location: Location, machine: Machine
 ) -> None:
     async with receiving(answering(500)) as receiver:
-        async with serving(tmp_path, machine, background=True) as server:
+        async with serving(location, machine, background=True) as server:
             engine, tenant = server.engine, await scope_in(server.engine)
             ada = await engine.write(partial(users.create, tenant=tenant, new=ADA))
             await engine.write(partial(users.deactivate, tenant=tenant, id=ada.id))
@@ -215,12 +215,12 @@ async def test_a_start_with_a_wrong_clock_erases_and_retries_nothing_and_the_nex
             due = [delivery.next_attempt_at or 0 for delivery in await ledger.deliveries(endpoint)]
         machine.shows += 400 * DAY
         receiver.behave = answering()
-        async with serving(tmp_path, machine, background=True) as server:
+        async with serving(location, machine, background=True) as server:
             await Delivering(server.engine, tenant).happen(5)
             await server.run_evenly(HOUR // 2)
             await receiver.until_received(25)
         machine.shows -= 400 * DAY
-        async with serving(tmp_path, machine, background=True) as server:
+        async with serving(location, machine, background=True) as server:
             ledger = Delivering(server.engine, tenant)
             await ledger.happen(1)
             await receiver.until_received(26)
@@ -238,10 +238,10 @@ async def test_a_start_with_a_wrong_clock_erases_and_retries_nothing_and_the_nex
 
 @pytest.mark.process
 async def test_after_a_stop_what_became_due_leaves_little_by_little_once_the_clock_is_accepted(
-    tmp_path: Path, machine: Machine
+    location: Location, machine: Machine
 ) -> None:
     async with receiving(answering(500)) as receiver:
-        async with serving(tmp_path, machine, background=True) as server:
+        async with serving(location, machine, background=True) as server:
             tenant = await scope_in(server.engine)
             ledger = Delivering(server.engine, tenant)
             endpoint = (await ledger.endpoint(receiver)).id
@@ -251,7 +251,7 @@ async def test_after_a_stop_what_became_due_leaves_little_by_little_once_the_clo
             await until(lambda: len(receiver.received) == 203)
             await looked_until(partial(pending, server.engine), lambda count: count == 203)
         machine.shows += 40 * DAY
-        async with serving(tmp_path, machine, accept=True, background=True) as server:
+        async with serving(location, machine, accept=True, background=True) as server:
             await receiver.until_received(204)
             found = await server.engine.read(
                 lambda unit: unit.execute("SELECT due FROM deliveries WHERE status = 'pending' ORDER BY due")
@@ -273,17 +273,17 @@ async def test_after_a_stop_what_became_due_leaves_little_by_little_once_the_clo
 
 @pytest.mark.process
 async def test_while_the_clock_is_not_trusted_new_events_leave_at_once_and_earlier_retries_wait(
-    tmp_path: Path, machine: Machine
+    location: Location, machine: Machine
 ) -> None:
     async with receiving(answering(500)) as receiver:
-        async with serving(tmp_path, machine, background=True) as server:
+        async with serving(location, machine, background=True) as server:
             tenant = await scope_in(server.engine)
             ledger = Delivering(server.engine, tenant)
             await ledger.endpoint(receiver)
             earlier = await ledger.happen(201)
             await looked_until(partial(pending, server.engine), lambda count: count == 201)
         machine.shows += 3 * DAY
-        async with serving(tmp_path, machine, background=True) as server:
+        async with serving(location, machine, background=True) as server:
             assert server.engine.notice is not None
             ledger = Delivering(server.engine, tenant)
             for _ in range(3):
