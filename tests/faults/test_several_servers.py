@@ -249,9 +249,9 @@ async def hang(
                 reading.create_task(client.get("/v1/accounts", headers=writers.headers)) for _ in range(60)
             ]
         assert {answer.result().status_code for answer in answers} == {503}
-        assert time.monotonic() - asked < COUNTED_IN_S + ANSWER_S + PLAY_S
+        assert time.monotonic() - asked < ANSWER_S + PLAY_S
         await writers.until_refused()
-        assert time.monotonic() - began < 2 * COUNTED_IN_S + CHECK_S + ANSWER_S + 2 * PLAY_S
+        assert time.monotonic() - began < COUNTED_IN_S + CHECK_S + ANSWER_S + 2 * PLAY_S
     proxy.release()
     await until_healthy(client)
     async with under_load(writers, 8):

@@ -2,7 +2,8 @@
 
 What a server asks at the same time travels together, so that a busy server asks seldom and an idle one does
 not wait. Who is refused is remembered until the window ends, so a caller that floods the server is answered
-from memory. When the place cannot be asked, each server counts by itself.
+from memory. When the place cannot be asked, each server counts by itself, and nobody waits while it tries
+whether the place answers again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ledger_engine.sharing import Verdict
 from ledger_engine.sharing.rate_limits import Windows, end_of_minute
 
 ANSWER_S = 1.0  # after this time the server counts by itself …
-RETRY_S = 1.0  # … for so long
+RETRY_S = 1.0  # … and tries the place again after so long
 CALLERS_AT_ONCE = 256
 _REFUSALS_MAX = 10_000
 
@@ -104,7 +105,9 @@ class CountedTogether:
         await self._counter.close()
 
     async def _ask(self, asked: Asked) -> Verdict:
-        if self._alone_until is not None and self._monotonic() < self._alone_until:
+        if self._alone_until is not None:
+            if self._monotonic() >= self._alone_until and (self._asking is None or self._asking.done()):
+                self._asking = asyncio.create_task(self._try_again(asked._replace(requests=0)))
             return await self._count_alone(asked)
         waiter = _Waiter(asked, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
@@ -132,19 +135,27 @@ class CountedTogether:
                 raise
             except Exception as error:  # of any kind: whoever waits must be answered
                 await self._go_on_alone(error, [each for waiters in callers.values() for each in waiters])
-                continue
-            if self._alone_until is not None:
-                log.warning("rate limits are counted together with other servers again")
-                self._alone_until = None
+                return
             for waiters, found in zip(callers.values(), counted, strict=True):
                 self._settle(waiters, found, began)
 
+    async def _try_again(self, asked: Asked) -> None:
+        """Ask the place, for nobody, and count there from now on if it answers."""
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await self._counter.count([asked])
+        except Exception:  # of any kind: it cannot be asked
+            self._alone_until = self._monotonic() + RETRY_S
+        else:
+            self._alone_until = None
+            log.warning("rate limits are counted together with other servers again")
+
     async def _go_on_alone(self, error: Exception, waiters: list[_Waiter]) -> None:
-        if self._alone_until is None:
-            reason = "no answer" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
-            log.warning("rate limits are counted by this server alone for now: %s", reason)
+        reason = "no answer" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+        log.warning("rate limits are counted by this server alone for now: %s", reason)
         self._alone_until = self._monotonic() + RETRY_S
-        await self._settle_alone(waiters)
+        waiting, self._waiting = self._waiting, []
+        await self._settle_alone(waiters + waiting)
 
     async def _settle_alone(self, waiters: list[_Waiter]) -> None:
         for waiter in waiters:

@@ -146,6 +146,8 @@ async def test_a_server_that_cannot_ask_counts_alone_and_asks_again(
     place.failure = None
     wall.seconds += counted_together.RETRY_S
     with caplog.at_level(logging.WARNING):
+        assert (await together.count("key_1", 20, 20)).remaining == 16, "nobody waits while it tries"
+        await until(lambda: len(caplog.records) == 2)
         assert (await together.count("key_1", 20, 20)).remaining == 10
     assert [record.message for record in caplog.records] == [
         "rate limits are counted by this server alone for now: no route to host",
@@ -160,7 +162,21 @@ async def test_a_place_that_does_not_answer_keeps_nobody_waiting(
     place.hangs = True
     asking = asyncio.gather(*[together.count(f"key_{number}", 60, 10) for number in range(1000)])
     assert {verdict.wait for verdict in await asking} == {0}
-    assert len(place.asked) <= 2 + 1000 // counted_together.CALLERS_AT_ONCE
+    assert len(place.asked) == 1
+
+
+async def test_while_a_place_hangs_only_the_first_wait_for_it(
+    together: CountedTogether, place: Place, wall: Wall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counted_together, "ANSWER_S", 0.05)
+    place.hangs = True
+    await together.count("key_1", 60, 10)
+    monkeypatch.setattr(counted_together, "ANSWER_S", 3600)
+    for tried in (2, 2, 2):  # it is tried once at a time, and does not answer
+        wall.seconds += counted_together.RETRY_S
+        assert (await together.count("key_1", 60, 10)).wait == 0
+        await asyncio.sleep(0)
+        assert len(place.asked) == tried
 
 
 async def test_whoever_waits_when_it_is_closed_is_answered(together: CountedTogether, place: Place) -> None:
