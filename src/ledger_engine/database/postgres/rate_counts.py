@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from psycopg.pq.abc import PGresult
 
@@ -88,15 +89,18 @@ class RateCounts:
                 connection.send(_CLEAN)
                 await self._answer_of(connection)
             now = None if self._wall_clock is None else b"%d" % (self._wall_clock() * 1000)
-            arrays = [values.array(column) for column in zip(*ordered, strict=True)]
+            columns = zip(*[_dumped(each) for each in ordered], strict=True)
+            arrays = [b"{" + b",".join(column) + b"}" for column in columns]
             connection.put_dumped(_COUNT, [*arrays, now], _TYPES)
             result = await self._answer_of(connection)
         except BaseException:
             # Cancelled too: what is under way would be taken for the answer to the next question.
             await self.close()
             raise
-        rows = values.rows_of(result) if result is not None else []
-        found = {who: Counted(granted, in_minute, now) for who, granted, in_minute, now in rows}
+        assert result is not None, "the statement returns a row for each caller"
+        if len(ordered) == 1:
+            return [_counted(result, 0)]
+        found = {row[0]: _counted(result, number) for number, row in enumerate(values.rows_of(result))}
         return [found[each.who] for each in asked]
 
     async def close(self) -> None:
@@ -140,3 +144,15 @@ class RateCounts:
             return
         if has_answered and answered is not None and not answered.done():
             answered.set_result(None)
+
+
+@lru_cache(maxsize=4096)
+def _dumped(asked: Asked) -> tuple[bytes, ...]:
+    """Return the elements of the statement's arrays for one caller, who comes again and again."""
+    return tuple([values.element(value) for value in asked])
+
+
+def _counted(result: PGresult, row: int) -> Counted:
+    """Return what came of one caller's requests."""
+    granted, in_minute, now = [int(result.get_value(row, column) or b"") for column in (1, 2, 3)]
+    return Counted(granted, in_minute, now)

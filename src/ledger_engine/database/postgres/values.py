@@ -38,7 +38,16 @@ def type_of(value: Value) -> int:
 
 def array(values: Sequence[Value]) -> bytes:
     """Return values of one column as an array."""
-    return b"{" + b",".join([_element(value) for value in values]) + b"}"
+    return b"{" + b",".join([element(value) for value in values]) + b"}"
+
+
+def element(value: Value) -> bytes:
+    """Return a value as an element of an array."""
+    if value is None:
+        return b"NULL"
+    if not isinstance(value, str):
+        return b"%d" % value
+    return b'"' + substituted(value).encode().replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
 
 
 class Row(tuple[Any, ...]):
@@ -77,14 +86,6 @@ def _row_class(names: tuple[bytes, ...]) -> type[Row]:
     index = {name.decode(): position for position, name in reversed(list(enumerate(names)))}
     index = dict(reversed(index.items()))
     return type("Row", (Row,), {"_index": index, "__slots__": ()})
-
-
-def _element(value: Value) -> bytes:
-    if value is None:
-        return b"NULL"
-    if not isinstance(value, str):
-        return b"%d" % value
-    return b'"' + substituted(value).encode().replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
 
 
 def _load_int(value: bytes | None) -> int | None:
