@@ -140,6 +140,7 @@ MOST_KEYS_IN_BAR = 7
 # are not listed, come before these.
 _IMPORTANT = (
     "help",
+    "app.repair",
     "pause",
     "act(",
     "send_again",

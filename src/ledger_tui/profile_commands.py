@@ -41,6 +41,7 @@ def add(
 ) -> None:
     """Add a profile. Its key is asked for, and kept in the keyring or in a file for you alone."""
     from ledger_tui.config import STORED, Profile, config_file
+    from ledger_tui.config_check import read_checked
     from ledger_tui.config_edit import add_profile, check_profile
     from ledger_tui.secret_store import Secrets, secret_store
 
@@ -50,6 +51,7 @@ def add(
     profile = Profile(name, url, source, read_only, mode_color, client_id, scope, auth_url)
     file = config_file()
     with _usage_errors():
+        read_checked(file)
         check_profile(file, profile)
         secret = None if key_variable or client_id else _ask_key(key_stdin)
         where = secret_store().put(name, Secrets(api_key=secret)) if secret else ""
@@ -80,10 +82,12 @@ def list_(as_json: bool) -> None:
 def remove(name: str) -> None:
     """Remove a profile and forget its secrets."""
     from ledger_tui.config import config_file
+    from ledger_tui.config_check import read_checked
     from ledger_tui.config_edit import remove_profile
     from ledger_tui.secret_store import secret_store
 
     with _usage_errors():
+        read_checked(config_file())
         remove_profile(config_file(), name)
         secret_store().delete(name)
     click.echo(f"Removed {name}.")

@@ -127,3 +127,18 @@ def test_a_mistake_anywhere_in_the_file_is_an_error_of_the_list(shell: Shell, te
     listed = shell.run("profiles", "list")
     assert (listed.returncode, listed.stdout) == (2, "")
     assert reason in listed.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("add", "shop", "--url", "https://h", "--key-stdin"), ("remove", "work")]
+)
+def test_no_profile_is_changed_in_a_file_that_the_dashboard_refuses(
+    shell: Shell, arguments: tuple[str, ...]
+) -> None:
+    text = '[keys]\nnonsense = "f5"\n\n[profiles.work]\nurl = "https://h"\n'
+    shell.file.write_text(text, encoding="utf-8")
+    answer = shell.run("profiles", *arguments, stdin=KEY + "\n")
+    sentence = f"Error: {shell.file}: keys.nonsense: there is no such action; `ledger-tui keys` lists them.\n"
+    assert (answer.returncode, answer.stderr) == (2, sentence)
+    assert shell.file.read_text(encoding="utf-8") == text
+    assert not shell.file.with_name("secrets.json").exists()

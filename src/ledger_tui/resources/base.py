@@ -30,7 +30,8 @@ class Cell(NamedTuple):
 class Column:
     """A column of a list. When space is short, the column with the highest `rank` is hidden first.
 
-    `width` is in cells; columns with `grow` share what is left over.
+    `width` is in cells; columns with `grow` share what is left over. One with `easy` is to have that width
+    before a column of a higher rank is shown.
     """
 
     title: str
@@ -40,6 +41,7 @@ class Column:
     grow: int = 0
     rank: int = 0
     most: int = 0  # a column with `grow` gets no wider than this; 0 for no maximum
+    easy: int = 0
     by: str = ""  # the field that rows are sorted by, where the shown text does not do
 
     @property

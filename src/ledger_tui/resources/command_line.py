@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ledger_tui.resources.base import Filter, Resource
-from ledger_tui.resources.filtering import BadFilter, parse_filters, usage
+from ledger_tui.resources.filtering import BadFilter, parse_filters, split_words, usage
 from ledger_tui.resources.registry import BY_KIND, PLACES, is_id, resource_of_id
 from ledger_tui.resources.test_helpers import (
     HELPER_WORDS,
@@ -59,6 +59,7 @@ _ABOUT: dict[str, tuple[Kind, str]] = {
     "quit": ("quit", "quit"),
 }
 _HELPERS = (*HELPER_WORDS, TEST_HELPERS.kind)
+_LETTERS_OF_A_VALUE = 2  # so many are enough where only one value begins so
 # Words that a filter may accept alone: `paid` for `status:paid`.
 _WORDS = ("draft", "open", "paid", "void", "shipped", "credit", "debit", "member", "admin", "owner")
 
@@ -179,22 +180,48 @@ def _screen(kind: str, rest: str, choices: Choices) -> Command:
         raise BadCommand(f"{kind} has no filters.")
     if is_id(rest) and resource_of_id(rest) is resource:
         return _object(rest)
-    line = " ".join(_as_filter(word, resource) for word in rest.split())
+    line = " ".join(_as_filter(word, resource) for word in _words(rest, resource))
     try:
         return Command("screen", kind, parse_filters(line, resource.filters, choices.names))
     except BadFilter as error:
         raise BadCommand(str(error)) from None
 
 
+def _words(rest: str, resource: Resource) -> list[str]:
+    """Return the words of a line; those of one name, which stand together, as one in quotes."""
+    words: list[str] = []
+    name: list[str] = []
+    for word in [*split_words(rest), ""]:
+        if word and ":" not in word and _value(word, resource) is None:
+            name.append(word.replace('"', ""))
+            continue
+        if name:
+            words.append(f'"{" ".join(name)}"')
+            name = []
+        words.extend([word] if word else [])
+    return words
+
+
 def _as_filter(word: str, resource: Resource) -> str:
     """Return a word as a filter: `paid` as `status:paid`, an account's id or name as `account:…`."""
     if ":" in word:
         return word
-    takes = [filter_ for filter_ in resource.filters if _takes(filter_, word)]
-    takes += [filter_ for filter_ in resource.filters if filter_.account and word not in _WORDS]
-    if takes:
-        return f"{takes[0].name}:{word}"
-    raise BadCommand(f"“{word}” is not one of {usage(resource.filters)}.")
+    value = _value(word, resource)
+    if value is not None:
+        return value
+    if account := next((each for each in resource.filters if each.account), None):
+        return f"{account.name}:{word}"
+    plain = word.replace('"', "")
+    raise BadCommand(f"“{plain}” is not one of {usage(resource.filters)}.")
+
+
+def _value(word: str, resource: Resource) -> str | None:
+    """Return the filter that a word is a value of, or of one value the beginning; None for any other word."""
+    begun = [each for each in _WORDS if each == word] or [each for each in _WORDS if each.startswith(word)]
+    found = [f"{each.name}:{text}" for text in begun for each in resource.filters if _takes(each, text)]
+    if len(found) == 1 and len(word) >= _LETTERS_OF_A_VALUE:
+        return found[0]
+    return next((f"{each.name}:{word}" for each in resource.filters if _takes(each, word)), None)
 
 
 def _takes(filter_: Filter, word: str) -> bool:

@@ -10,6 +10,7 @@ from ledger_tui.state.names import AccountName, AccountNames, UserName
 
 MOST_OFFERED = 8
 _NAMES_OFFERED = 6
+_LETTERS_OF_A_VALUE = 2  # so many are typed before values and names are offered without their filter
 
 
 class Offer(NamedTuple):
@@ -33,23 +34,56 @@ def offers_for(
         kept = [Offer(each, each, "★ bookmark", True) for each in bookmarks]
         used = [Offer(each, each, "used before", True) for each in earlier if each not in bookmarks]
         return [*kept, *used, *_filter_names("", "", filters)][:MOST_OFFERED]
-    before, word = _last_word(line)
+    begun = begun_name(line, filters)
+    starts = _starts(line)
+    if begun is not None:
+        named = _names(begun, names)
+        if named or begun.before == line[: starts[-1]]:
+            return named
+    before, word = line[: starts[-1]], line[starts[-1] :]
     name, colon, value = word.partition(":")
-    known = next((each for each in filters if each.name == name), None)
-    if not colon:
-        return _filter_names(before, word, filters)[:MOST_OFFERED]
-    return _values(f"{before}{name}:", value.replace('"', ""), known, names) if known else []
+    if colon:
+        known = next((each for each in filters if each.name == name), None)
+        return _values(f"{before}{name}:", value.replace('"', ""), known) if known else []
+    found = [*_filter_names(before, word, filters), *_with_value(before, word, filters)]
+    return [*found, *_with_name(line, starts, filters, names)][:MOST_OFFERED]
 
 
-def _last_word(line: str) -> tuple[str, str]:
-    """Return the line up to its last word, and that word; a quote that is not closed belongs to it."""
-    start, quoted = 0, False
+class BegunName(NamedTuple):
+    """The end of a line that names an account or a user, as far as it is typed."""
+
+    before: str
+    filter: Filter
+    text: str
+
+
+def begun_name(line: str, filters: Sequence[Filter]) -> BegunName | None:
+    """Return the name that the line ends with, after `account:` or `user:`; its words need no quotes here."""
+    starts = _starts(line)
+    number = len(starts) - 1
+    while number and ":" not in line[starts[number] :]:
+        number -= 1
+    name, colon, text = line[starts[number] :].partition(":")
+    filter_ = next((each for each in filters if each.name == name and (each.account or each.user)), None)
+    if not colon or filter_ is None or (number < len(starts) - 1 and _ends_before(text)):
+        return None
+    return BegunName(line[: starts[number]], filter_, text.replace('"', "").strip())
+
+
+def _ends_before(text: str) -> bool:
+    """Return whether a value is complete, so that the words after it do not belong to it."""
+    return text.startswith('"') or text.endswith(" ")
+
+
+def _starts(line: str) -> list[int]:
+    """Return where each word begins; in quotes a space does not end a word."""
+    starts, quoted = [0], False
     for number, character in enumerate(line):
         if character == '"':
             quoted = not quoted
         elif character == " " and not quoted:
-            start = number + 1
-    return line[:start], line[start:]
+            starts.append(number + 1)
+    return starts
 
 
 def _filter_names(before: str, begun: str, filters: Sequence[Filter]) -> list[Offer]:
@@ -60,11 +94,43 @@ def _filter_names(before: str, begun: str, filters: Sequence[Filter]) -> list[Of
     ]
 
 
-def _values(before: str, value: str, filter_: Filter, names: AccountNames) -> list[Offer]:
-    if filter_.account or filter_.user:
-        directory = names if filter_.account else names.users
-        found: Sequence[AccountName | UserName] = directory.search(value, _NAMES_OFFERED)
-        return [_named(before, each, directory.with_name(each.name)) for each in found]
+def _with_value(before: str, begun: str, filters: Sequence[Filter]) -> list[Offer]:
+    """Return the filters that have a value with this beginning."""
+    return [
+        Offer(f"{before}{each.name}:{value} ", f"{each.name}:{value}")
+        for each in filters
+        if len(begun) >= _LETTERS_OF_A_VALUE and f"{each.name}:" not in before
+        for value in each.suggests()
+        if value.casefold().startswith(begun.casefold())
+    ]
+
+
+def _with_name(
+    line: str, starts: Sequence[int], filters: Sequence[Filter], names: AccountNames
+) -> list[Offer]:
+    """Return the accounts and users whose name has the words that the line ends with."""
+    number = len(starts) - 1
+    while number and ":" not in line[starts[number - 1] : starts[number]]:
+        number -= 1
+    before, text = line[: starts[number]], line[starts[number] :].strip()
+    offers: list[Offer] = []
+    for each in filters:
+        if not (each.account or each.user) or len(text) < _LETTERS_OF_A_VALUE or f"{each.name}:" in before:
+            continue
+        for offer in _names(BegunName(before, each, text), names):
+            if text.casefold() in f"{offer.shown} {offer.beside}".casefold():  # an id is no name
+                offers.append(offer._replace(shown=f"{each.name}:{offer.shown}"))
+    return offers
+
+
+def _names(begun: BegunName, names: AccountNames) -> list[Offer]:
+    before = f"{begun.before}{begun.filter.name}:"
+    directory = names if begun.filter.account else names.users
+    found: Sequence[AccountName | UserName] = directory.search(begun.text, _NAMES_OFFERED)
+    return [_named(before, each, directory.with_name(each.name)) for each in found]
+
+
+def _values(before: str, value: str, filter_: Filter) -> list[Offer]:
     begun = value.casefold()
     fitting = [each for each in filter_.suggests() if each.casefold().startswith(begun) and each != value]
     return [Offer(f"{before}{each} ", each) for each in fitting[:MOST_OFFERED]]

@@ -209,7 +209,7 @@ def events_resource(log: WebhookLog) -> Resource:
             Column("signed", 6, lambda r, _n: _signature(r, log)),
             Column("event", 19, lambda r, _n: _type(r)),
             Column("sent", 8, lambda r, _n: _delivered(r, log)),
-            Column("about", 12, lambda r, n: summary(subject(r), n), grow=1),
+            Column("about", 12, lambda r, n: summary(subject(r), n), grow=1, easy=24),
             Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=2),
         ),
         detail=detail,

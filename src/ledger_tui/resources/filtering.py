@@ -31,6 +31,11 @@ def is_filter_line(line: str, filters: Sequence[Filter]) -> bool:
     return not line.strip() or (bool(filters) and any(":" in word for word in line.split()))
 
 
+def split_words(line: str) -> list[str]:
+    """Return the words of a line; a space in quotes does not end one, and the quotes stay."""
+    return _WORD.findall(line)
+
+
 def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> dict[str, str]:
     """Return the query parameters by name; a value with a space is in quotes.
 
@@ -41,7 +46,7 @@ def parse_filters(line: str, filters: Sequence[Filter], names: AccountNames) -> 
         raise BadFilter("A quote is not closed.")
     by_name = {filter_.name: filter_ for filter_ in filters}
     params: dict[str, str] = {}
-    for word in _WORD.findall(line):
+    for word in split_words(line):
         name, colon, value = word.replace('"', "").partition(":")
         known = by_name.get(name)
         if known is None or not colon:

@@ -5,6 +5,7 @@ Where the server has no request log, it shows the dashboard's own requests.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -35,6 +36,7 @@ from ledger_tui.state.traffic import OWN_PREFIX, Exchange
 from ledger_tui.state.window import Record
 
 _EVENTS_SHOWN = 10
+_MASKED = re.compile(r"_(test|live)_•+")
 
 
 def _status(record: Record) -> Cell:
@@ -50,6 +52,12 @@ def _status(record: Record) -> Cell:
 def _duration(record: Record) -> Cell:
     value = record.get("duration_ms")
     return Cell(f"{value:,.1f}", "dim") if isinstance(value, int | float) else text_of(record, "duration_ms")
+
+
+def _short_credential(record: Record) -> Cell:
+    """Return the kind and the last characters, which tell the keys of a project apart."""
+    cell = text_of(record, "credential", "dim")
+    return cell._replace(text=_MASKED.sub("_…", cell.text))
 
 
 def _path(record: Record) -> Cell:
@@ -183,7 +191,7 @@ _LOG = Resource(
         Column("path", 20, lambda r, _n: _path(r), grow=1),
         Column("ms", 7, lambda r, _n: _duration(r), align="right"),
         Column("error", 16, lambda r, _n: text_of(r, "error_code", "minus"), rank=2),
-        Column("credential", 12, lambda r, _n: text_of(r, "credential", "dim"), rank=3),
+        Column("credential", 12, lambda r, _n: _short_credential(r), rank=3),
         Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=4),
     ),
     detail=_detail,

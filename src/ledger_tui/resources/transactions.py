@@ -164,7 +164,7 @@ TRANSACTIONS = Resource(
         Column("amount", 10, _amount, align="right"),
         Column("cur", 3, lambda r, n: Cell(literal(currency_of(r, n) or "?"), "dim")),
         Column("account", 12, _account, grow=2, most=24),
-        Column("description", 8, lambda r, _n: text_of(r, "description"), grow=3, rank=2),
+        Column("description", 8, lambda r, _n: text_of(r, "description"), grow=3, rank=2, easy=20),
         Column("balance after", 13, _balance_after, align="right", rank=3),
         Column("id", 30, lambda r, _n: text_of(r, "id", "dim"), rank=4),
     ),

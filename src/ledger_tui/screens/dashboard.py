@@ -320,7 +320,7 @@ class Dashboard(Screen[None]):
         """Choose an id in the selected object and go to it; an id without a screen is copied."""
         found = self._ids()
         if not found:
-            self.notify("There is no other id in this record.")
+            self.notify("There is no id in this record.")
             return
         lines = [
             Content.assemble(
@@ -345,14 +345,14 @@ class Dashboard(Screen[None]):
         self.app.push_screen(ChooseScreen("Jump to", lines), chosen)
 
     def _ids(self) -> list[FoundId]:
-        """Return each id in the selected record and its details, except the record's own."""
+        """Return each id in the selected record and its details, the record's own at the end."""
         record = self.view.selected
         found = {each.record_id: each for each in ids_in(record, _is_id)}
         for label, text in self.view.shown_texts():
             for record_id in ids_within(text):
                 found.setdefault(record_id, FoundId(label, record_id))
-        found.pop(str((record or {}).get("id")), None)
-        return [*found.values()]
+        own = found.pop(str((record or {}).get("id")), None)
+        return [*found.values(), *([own] if own is not None else [])]
 
     async def action_trace(self) -> None:
         """Trace the selected object, event, delivery or request."""

@@ -19,9 +19,12 @@ class Fitted(NamedTuple):
 def fit_columns(columns: Sequence[Column], width: int) -> list[Fitted]:
     """Return the columns that fit, without the least important; those that grow share the remaining width."""
     shown = list(columns)
-    while len(shown) > 1 and _needed(shown) > width:
-        shown.remove(max(reversed(shown), key=lambda column: column.rank))
-    spare = max(0, width - _needed(shown))
+    while len(shown) > 1:
+        last = max(reversed(shown), key=lambda column: column.rank)
+        if _needed(shown, last.rank) <= width:
+            break
+        shown.remove(last)
+    spare = max(0, width - _needed(shown, 0))
     widths = [column.width for column in shown]
     growing = [number for number, column in enumerate(shown) if column.grow]
     # First those that grow up to a maximum; what they leave goes to the others, such as descriptions.
@@ -37,5 +40,7 @@ def fit_columns(columns: Sequence[Column], width: int) -> list[Fitted]:
     return [Fitted(column, width) for column, width in zip(shown, widths, strict=True)]
 
 
-def _needed(columns: Sequence[Column]) -> int:
-    return MARGIN + sum(column.width for column in columns) + GAP * (len(columns) - 1) + 1
+def _needed(columns: Sequence[Column], rank: int) -> int:
+    """Return the width that the columns need for one of this rank to be shown, which is their highest."""
+    widths = (max(each.width, each.easy) if each.rank < rank else each.width for each in columns)
+    return MARGIN + sum(widths) + GAP * (len(columns) - 1) + 1

@@ -18,7 +18,7 @@ from ledger_tui.client.errors import ClientError
 from ledger_tui.client.lists import learn_accounts_until, learn_users_until
 from ledger_tui.handlers import handles, while_running
 from ledger_tui.messages import AccountsRead, PartFailed
-from ledger_tui.resources.completion import Offer, offers_for
+from ledger_tui.resources.completion import Offer, begun_name, offers_for
 from ledger_tui.resources.filtering import (
     BadFilter,
     UnknownName,
@@ -203,12 +203,9 @@ class FilterBar(Vertical):
 
     def _look_for_names(self) -> None:
         """Read accounts or users when none of the known ones has the typed part of a name."""
-        _before, _space, word = self.query_one(Input).value.rpartition(" ")
-        name, colon, value = word.partition(":")
-        filter_ = next((each for each in self._filters if each.name == name), None)
-        wanted = value.replace('"', "").strip()
-        if filter_ and colon and len(wanted) > 1 and (filter_.account or filter_.user) and not self._offers:
-            self._read_names(wanted, user=filter_.user)
+        begun = begun_name(self.query_one(Input).value, self._filters)
+        if begun is not None and len(begun.text) > 1 and not self._offers:
+            self._read_names(begun.text, user=begun.filter.user)
 
     @work(group="accounts", exclusive=True, exit_on_error=False)
     async def _read_names(self, name: str, *, user: bool) -> None:

@@ -8,6 +8,7 @@ from ledger_tui.resources.command_line import BadCommand, Choices, Command, comp
 from ledger_tui.state.names import AccountNames
 
 TILL = "acc_01kafz0000000000000000000a"
+SAFE = "acc_01kafz0000000000000000000b"
 INVOICE = "inv_01kafz0000000000000000000a"
 
 
@@ -85,3 +86,18 @@ def test_every_completion_without_an_argument_is_understood(choices: Choices) ->
         assert about
         if text not in ("profile", "theme", "save", "snapshot", "restore", "fault", "trigger"):
             parse_command(text, choices)
+
+
+@pytest.mark.parametrize(
+    ("line", "filters"),
+    [
+        ("inv pa", {"status": "paid"}),  # not the account, though it has these letters
+        ("inv safe, berlin pa", {"account": SAFE, "status": "paid"}),
+        ('inv account:"Paper safe, Berlin"', {"account": SAFE}),
+    ],
+)
+def test_a_value_may_be_begun_and_a_name_have_several_words(
+    line: str, filters: dict[str, str], choices: Choices
+) -> None:
+    choices.names.learn([{"id": SAFE, "name": "Paper safe, Berlin", "currency": "EUR"}])
+    assert parse_command(line, choices) == Command("screen", "invoices", filters)

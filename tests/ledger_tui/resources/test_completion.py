@@ -43,3 +43,25 @@ def test_an_empty_line_offers_bookmarks_then_what_was_used() -> None:
         ("type:credit", True),
         ("account:", False),
     ]
+
+
+def test_a_name_of_several_words_needs_no_quotes_to_be_found() -> None:
+    assert lines("account:beans, b") == ['account:"Beans, Berlin" ']
+    assert lines("type:debit account:beans, berl") == ['type:debit account:"Beans, Berlin" ']
+    assert lines('account:"Beans, Berlin" ty') == ['account:"Beans, Berlin" type:']
+    assert lines("account:Till ty") == ["account:Till type:"]
+    assert lines("account:beans type:deb") == ["account:beans type:debit "]
+
+
+def test_a_bare_word_is_offered_as_the_value_or_the_name_that_it_begins_or_is_in() -> None:
+    assert lines("deb") == ["type:debit "]
+    assert lines("type:debit cre") == []
+    assert lines("berl") == ['account:"Beans, Berlin" ']
+    assert lines("beans, ber") == ['account:"Beans, Berlin" ']
+    assert lines("type:debit til") == ["type:debit account:Till "]
+    assert lines("account:Till twi") == []
+    assert lines("acc_") == []
+    [offer] = offers_for("example.com", ORDERS.filters, NAMES)
+    assert (offer.line, offer.shown, offer.beside) == (
+        'user:"Ada Lovelace" ', "user:Ada Lovelace", "ada@example.com"
+    )  # fmt: skip

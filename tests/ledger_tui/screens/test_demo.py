@@ -40,3 +40,5 @@ async def test_it_loads_in_sight_and_its_broken_receiver_is_repaired(demo: Drive
     await demo.press("s")  # the newest delivery is sent again
     await demo.sees("✓ succeeded")
     await until(lambda: "succeeded" in {row["status"] for _at, row in demo.view.window.at_hand()})
+    await demo.press("7", "e")
+    await demo.sees("Webhook endpoints", "L roll secret", "R repair the receiver")
