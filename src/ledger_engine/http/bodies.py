@@ -167,6 +167,7 @@ _RULES = {
     "int_parsing": "be an integer",
     "int_parsing_size": "be an integer of fewer digits",
     "int_from_float": "be an integer",
+    "float_type": "be a number",
     "bool_type": "be true or false",
     "too_short": "have at least {min_length} items",
     "too_long": "have at most {max_length} items",
@@ -179,7 +180,9 @@ _RULES = {
 
 
 def _plain(value: Any) -> Any:
-    """Return the text without the quotes that pydantic writes around each literal."""
+    """Return a text without the quotes that pydantic writes around each literal, and 5.0 as 5."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return value.replace("'", "") if isinstance(value, str) else value
 
 

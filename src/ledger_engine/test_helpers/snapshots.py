@@ -6,6 +6,8 @@ They stay when the server ends. The folder is the database's name with `.snapsho
 from __future__ import annotations
 
 import json
+import logging
+import os
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +19,8 @@ from ledger_engine.core.records import Moment
 from ledger_engine.database.engine import Engine
 from ledger_engine.test_helpers.clock import ClockState, MovableClock
 from ledger_engine.test_helpers.pages import listed
+
+log = logging.getLogger("ledger_engine.test_helpers.snapshots")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,63}", re.ASCII)
 
@@ -47,7 +51,8 @@ class Snapshots:
     def __init__(self, database: Path) -> None:
         self._folder = database.with_name(f"{database.name}.snapshots")
         self._ids = IdSource()
-        self._kept = {kept.snapshot.name: kept for kept in map(_read, self._folder.glob("*.json"))}
+        found = map(_read, sorted(self._folder.glob("*.json")))
+        self._kept = {kept.snapshot.name: kept for kept in found if kept is not None}
 
     def page(self, limit: int, cursor: str | None) -> tuple[list[Snapshot], bool]:
         """Return a page of the snapshots, newest first, and whether more follow. Raises InvalidRequest."""
@@ -80,7 +85,9 @@ class Snapshots:
             mark, state = await engine.copy_to(file, clock.state)
             snapshot = Snapshot(id, name, file.stat().st_size, Moment(state.now), livemode=False)
             kept = _Kept(snapshot, state, mark)
-            file.with_suffix(".json").write_text(json.dumps(asdict(kept)), encoding="utf-8")
+            new = file.with_suffix(".new")
+            new.write_text(json.dumps(asdict(kept)), encoding="utf-8")
+            os.replace(new, file.with_suffix(".json"))
         except OSError as error:
             file.unlink(missing_ok=True)
             raise StorageUnavailable(f"the snapshot cannot be written: {error.strerror}") from error
@@ -114,7 +121,14 @@ class Snapshots:
         return kept
 
 
-def _read(file: Path) -> _Kept:
-    stored: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    moment, random = stored["mark"]
-    return _Kept(Snapshot(**stored["snapshot"]), ClockState(**stored["clock"]), (moment, random))
+def _read(file: Path) -> _Kept | None:
+    """Return what is known of a snapshot, None when its files cannot be read."""
+    try:
+        stored: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        moment, random = stored["mark"]
+        kept = _Kept(Snapshot(**stored["snapshot"]), ClockState(**stored["clock"]), (moment, random))
+        file.with_suffix(".db").stat()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        log.warning("The snapshot %s cannot be read, so it is not listed: %r", file, error)
+        return None
+    return kept

@@ -194,6 +194,9 @@ def test_faults_are_listed_page_by_page(own: Owned) -> None:
         ({"endpoint": "whe_1"}, {"status": 500}, "match.endpoint"),
         ({"path": "/v1/accounts"}, {"webhook": "drop"}, "match.path"),
         ({"type": "invoice.eaten"}, {"webhook": "drop"}, "match.type"),
+        ({"endpoint": "https://receiver.test"}, {"webhook": "drop"}, "match.endpoint"),
+        ({"path": "/" + 8_192 * "x"}, {"status": 500}, "match.path"),
+        ({"header": 16_385 * "x"}, {"status": 500}, "match.header"),
     ],
 )
 def test_what_is_no_fault_is_refused(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import threading
+from dataclasses import asdict
 from pathlib import Path
 
 import httpx
@@ -12,7 +14,10 @@ import pytest
 
 from ledger_engine.cli import listening
 from ledger_engine.cli.listening import Listener
+from ledger_engine.core.records import Moment
 from ledger_engine.test_helpers import turnstile
+from ledger_engine.test_helpers.clock import MovableClock
+from ledger_engine.test_helpers.snapshots import Snapshot, Snapshots
 from ledger_engine.upkeep import audit
 from tests.helped_server import ROOT, HelpedServer, Owned
 from tests.ledger_engine.waiting import looked_until
@@ -187,6 +192,38 @@ def test_snapshots_and_the_time_outlast_the_server(tmp_path: Path) -> None:
         assert api.post(f"{ROOT}/snapshots/kept/restore").status_code == 200
         assert api.get("/v1/accounts").json()["data"] == []
         assert api.get(f"{ROOT}/clock").json()["offset_ms"] < 86_400_000
+
+
+@pytest.mark.parametrize("known", ["", "{}", '{"mark": 7}', None])
+def test_a_snapshot_whose_files_are_damaged_is_not_listed_and_stops_no_server(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, known: str | None
+) -> None:
+    database = tmp_path / "ledger.db"
+    whole = Snapshot("snp_1", "sound", 4, Moment(0), livemode=False)
+    folder = tmp_path / "ledger.db.snapshots"
+    folder.mkdir()
+    stored = {"snapshot": asdict(whole), "clock": asdict(MovableClock().state()), "mark": [0, 0]}
+    for name, text in (
+        ("snp_1", json.dumps(stored)),
+        ("snp_2", json.dumps(stored) if known is None else known),
+    ):
+        (folder / f"{name}.json").write_text(text, encoding="utf-8")
+    for name in ("snp_1", *([] if known is None else ["snp_2"])):
+        (folder / f"{name}.db").touch()
+    listed, _ = Snapshots(database).page(10, None)
+    assert [snapshot.name for snapshot in listed] == ["sound"]
+    assert "snp_2.json cannot be read" in caplog.text
+
+
+def test_a_snapshot_that_is_damaged_leaves_the_ledger_as_it_is(server: HelpedServer, own: Owned) -> None:
+    made = own.made(f"{ROOT}/snapshots", name="damaged")
+    account = own.made("/v1/accounts", name="Till", currency="EUR")
+    (server.database.with_name("ledger.db.snapshots") / f"{made['id']}.db").write_bytes(b"no database" * 1000)
+    refused = own.api.post(f"{ROOT}/snapshots/damaged/restore")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "storage_unavailable")
+    assert own.api.get("/v1/accounts").json()["data"] == [account]
+    own.made("/v1/accounts", name="Next", currency="EUR")
+    own.api.delete(f"{ROOT}/snapshots/damaged")
 
 
 def test_a_request_that_is_not_waited_for_fails_cleanly(own: Owned, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,8 @@ def _check_match(match: dict[str, Any]) -> None:
         raise _wrong("path must begin with a slash, and may have one * at its end.", "match.path")
     if match["key"] is not None and not match["key"].startswith(("key_", "app_")):
         raise _wrong("key must be the id of an API key or app, not its value.", "match.key")
+    if match["endpoint"] is not None and not match["endpoint"].startswith("whe_"):
+        raise _wrong("endpoint must be the id of a webhook endpoint.", "match.endpoint")
     if match["header"] is not None and not match["header"].partition(":")[0].strip():
         raise _wrong("header must be a name, or a name, a colon and a value.", "match.header")
     if match["type"] is not None and match["type"] not in outbox.KINDS:

@@ -13,6 +13,7 @@ from pydantic import Field
 from ledger_engine.access import idempotency
 from ledger_engine.core.clock import parse_moment
 from ledger_engine.core.errors import InvalidRequest
+from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import Moment, Record
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
@@ -39,6 +40,8 @@ WRITES = "write:projects"
 
 Count = Annotated[int, Field(ge=1)]
 Milliseconds = Annotated[int, Field(ge=0, le=60_000)]
+Name = Annotated[str, Field(max_length=255)]
+Seed = Annotated[int, Field(ge=-MAX_AMOUNT, le=MAX_AMOUNT)]  # what JavaScript's numbers hold exactly, too
 
 
 class SetClock(Body):
@@ -53,12 +56,12 @@ class TakeSnapshot(Body):
 
 # Not FaultMatch: generators make that name for the `match` of the record Fault.
 class SetFaultMatch(Body):
-    method: str | None = None
-    path: str | None = None
-    key: str | None = None
-    header: str | None = None
-    endpoint: str | None = None
-    type: str | None = None
+    method: Name | None = None
+    path: Annotated[str, Field(max_length=8_192)] | None = None  # the longest URL
+    key: Name | None = None
+    header: Annotated[str, Field(max_length=16_384)] | None = None  # the longest head of a request
+    endpoint: Name | None = None
+    type: Name | None = None
 
 
 class SetFaultAction(Body):
@@ -74,7 +77,7 @@ class SetFault(Body):
     match: SetFaultMatch = SetFaultMatch()
     action: SetFaultAction
     probability: Annotated[float, Field(ge=0, le=1)] | None = None
-    seed: int | None = None
+    seed: Seed | None = None
     times: Count | None = None
 
 
