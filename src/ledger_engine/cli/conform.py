@@ -58,8 +58,10 @@ async def _examine(server: str, key: str, read_only: bool) -> list[Verdict]:
 
     from ledger_engine.conforming.examiner import Unreachable
     from ledger_engine.conforming.report import examine
+    from ledger_engine.core.fetching import ENCODINGS
 
-    async with httpx.AsyncClient(base_url=server, trust_env=False, timeout=30) as client:
+    headers = {"Accept-Encoding": ENCODINGS}
+    async with httpx.AsyncClient(base_url=server, headers=headers, trust_env=False, timeout=30) as client:
         try:
             return await examine(client, key, secrets.token_hex(6), read_only=read_only)
         except Unreachable as error:

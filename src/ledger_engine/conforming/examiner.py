@@ -15,8 +15,11 @@ from typing import Any
 import httpx
 
 from ledger_engine.conforming.rules import RULES
+from ledger_engine.core.fetching import Unread, fetch
 
 _BODY_SHOWN = 600  # characters of a body in a report
+_ANSWER_BYTES_MAX = 32_000_000
+_ANSWER_SECONDS_MAX = 60.0
 _WAITS_MAX = 90  # answers 429 in a row that are waited out, each as long as it says
 
 
@@ -122,10 +125,13 @@ class Examiner:
             sent["Content-Type"] = "application/json"
         for _ in range(_WAITS_MAX):
             try:
-                answer = await self._client.request(
+                request = self._client.build_request(
                     method, path, params=params, headers=sent, content=content
                 )
-            except httpx.HTTPError as error:
+                answer = await fetch(
+                    self._client, request, bytes_max=_ANSWER_BYTES_MAX, seconds_max=_ANSWER_SECONDS_MAX
+                )
+            except (httpx.HTTPError, Unread) as error:
                 raise Unreachable(f"{method} {path}: {error or type(error).__name__}") from error
             exchange = self._exchange(answer, sent, content)
             self._look(method, path, exchange)

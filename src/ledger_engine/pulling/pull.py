@@ -18,8 +18,8 @@ from ledger_engine.ledger.accounts import TRANSACTIONS
 from ledger_engine.pulling import applying, staging
 from ledger_engine.pulling.applying import Applied
 from ledger_engine.pulling.fields import Unusable, id_of
-from ledger_engine.pulling.remote import LISTS, ListOf, PullFailed, Remote
-from ledger_engine.pulling.staging import Book, Origin, Reading
+from ledger_engine.pulling.remote import LISTS, ListOf, PageRead, PullFailed, Remote
+from ledger_engine.pulling.staging import Book, Origin
 
 _READ_AGAIN_MAX = 5  # times, for a list of invoices that changes under the reading
 
@@ -86,14 +86,21 @@ async def _read(
 ) -> None:
     """Read the list down to the newest record that the copy has, and keep each page."""
     for _ in range(_READ_AGAIN_MAX):
+        before: list[str] = []
         while not (reading := (await engine.read(partial(staging.readings, book=book)))[listed.kind]).done:
             page = await remote.page(listed, reading.cursor or None)
             if page is None:
                 pulled.not_shown.append(listed.kind)
                 await engine.write(partial(staging.keep, book=book, reading=reading, records=[], after=None))
                 return
-            records = _new(listed, page.records, reading, engine.clock.machine(), pulled)
-            ends = page.after is None or (listed.grows and len(records) < len(page.records))
+            ids = _ids(listed, page, before, engine.clock.machine())
+            before = ids
+            records = [
+                (id, record)
+                for id, record in zip(ids, page.records, strict=True)
+                if not listed.grows or id > reading.until
+            ]
+            ends = page.after is None or len(records) < len(page.records)
             after = None if ends else page.after
             await engine.write(
                 partial(staging.keep, book=book, reading=reading, records=records, after=after)
@@ -109,13 +116,14 @@ async def _read(
     )
 
 
-def _new(
-    listed: ListOf, records: list[dict[str, object]], reading: Reading, now: int, pulled: Pulled
-) -> list[tuple[str, dict[str, object]]]:
-    """Return the records that the copy does not have, with their ids, which must be in the list's order."""
-    new: list[tuple[str, dict[str, object]]] = []
-    last = None
-    for record in records:
+def _ids(listed: ListOf, page: PageRead, before: list[str], now: int) -> list[str]:
+    """Return the ids of the page's records, which must be in the list's order; `before` is the page before.
+
+    Raises PullFailed, also for a page that leads on and has nothing new: the list would never end.
+    """
+    ids: list[str] = []
+    last = before[-1] if before else None
+    for record in page.records:
         try:
             id = id_of(record, listed.prefix, now)
         except Unusable as error:
@@ -126,9 +134,10 @@ def _new(
                 " is not that of time."
             )
         last = id
-        if not listed.grows or id > reading.until:
-            new.append((id, record))
-    return new
+        ids.append(id)
+    if page.after is not None and set(ids) <= set(before):
+        raise PullFailed(f"{listed.path} has more, but the next page brings nothing new. Is it a ledger?")
+    return ids
 
 
 async def _require_same(remote: Remote, engine: Engine, book: Book) -> None:
@@ -150,8 +159,8 @@ async def _require_balance(remote: Remote, engine: Engine, tenant: Tenant, accou
     if shown is None or shown.get("balance") == ours[0]:
         return
     listed = next(each for each in LISTS if each.kind == "transactions")
-    page = await remote.get(listed.path, account=account, limit="1")
-    newest = None if page is None else (page.get("data") or [{}])[0].get("id")
+    page = await remote.page(listed, None, account=account, limit="1")
+    newest = None if page is None or not page.records else page.records[0].get("id")
     if newest == ours[1]:
         raise PullFailed(
             f"The source shows {account} at {shown.get('balance')}, and its transactions add up to {ours[0]}."

@@ -7,6 +7,8 @@ not shown.
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -16,11 +18,14 @@ from typing import Any
 import httpx
 
 from ledger_engine.core.errors import Conflict
+from ledger_engine.core.fetching import ENCODINGS, Unread, fetch
 
 PAGE = 100  # records: the most that a list gives at once
 RETRIES_S = (0.5, 1, 2, 5, 10)  # waits after a failure of the network or of the server
 REFUSALS_MAX = 60  # answers 429 in a row; each says how long to wait
 WAIT_MAX_S = 65.0  # for the next window of a minute
+ANSWER_BYTES_MAX = 256_000_000  # a page of 100 orders can have 100 MB, as a request has up to 1 MB
+ANSWER_SECONDS_MAX = 300.0
 SHARE = 0.9  # of the rate limit; the rest is left to others who use the same key
 _NOT_SHOWN = (403, 404, 405, 501)
 _RETRIED = (429, *(status for status in range(500, 600) if status != 501))
@@ -90,7 +95,11 @@ class Remote:
         self._client: httpx.AsyncClient | None = None
 
     async def __aenter__(self) -> Remote:
-        headers = {"Authorization": f"Bearer {self._key}", "User-Agent": "ledger-engine pull"}
+        headers = {
+            "Authorization": f"Bearer {self._key}",
+            "User-Agent": "ledger-engine pull",
+            "Accept-Encoding": ENCODINGS,
+        }
         # As in `listen`: the proxies in the environment are not meant for this server.
         self._client = httpx.AsyncClient(
             headers=headers, trust_env=False, timeout=30, transport=self._transport
@@ -103,9 +112,12 @@ class Remote:
         if self._client is not None:
             await self._client.aclose()
 
-    async def page(self, listed: ListOf, cursor: str | None) -> PageRead | None:
-        """Return a page of the list, the newest without a cursor; None when the server does not show it."""
-        params = {"per_page" if listed.by == "page" else "limit": str(PAGE)}
+    async def page(self, listed: ListOf, cursor: str | None, **narrowed: str) -> PageRead | None:
+        """Return a page of the list, the newest without a cursor; None when the server does not show it.
+
+        `narrowed` are further parameters. Raises PullFailed.
+        """
+        params = {"per_page" if listed.by == "page" else "limit": str(PAGE)} | narrowed
         if cursor is not None:
             params[listed.by] = cursor
         response = await self._get(listed.path, params)
@@ -147,7 +159,14 @@ class Remote:
         while True:
             await self._wait_for_turn()
             try:
-                response = await self._client.get(self.url + path, params=params)
+                response = await fetch(
+                    self._client,
+                    self._client.build_request("GET", self.url + path, params=params),
+                    bytes_max=ANSWER_BYTES_MAX,
+                    seconds_max=ANSWER_SECONDS_MAX,
+                )
+            except Unread as error:
+                raise PullFailed(f"{self.url}{path}: {error}.") from None
             except httpx.HTTPError as error:
                 reason = str(error) or type(error).__name__
             else:
@@ -192,10 +211,27 @@ def _seconds(text: str | None, otherwise: float) -> float:
 
 
 def _json(response: httpx.Response) -> Any:
+    """Return the answer's JSON. Raises PullFailed for what no ledger can hold, too."""
     try:
-        return response.json()
+        found = json.loads(response.content)
+        if _can_be_held(found):
+            return found
     except (ValueError, RecursionError):
-        raise PullFailed(f"{response.url.host} did not answer with JSON. Is it a ledger?") from None
+        pass
+    raise PullFailed(f"{response.url.host} did not answer with JSON. Is it a ledger?")
+
+
+def _can_be_held(value: Any) -> bool:
+    """Return whether no text has U+0000 and each number is finite. Raises ValueError for a lone surrogate."""
+    if isinstance(value, str):
+        return b"\0" not in value.encode()
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, list):
+        return all(map(_can_be_held, value))
+    if isinstance(value, dict):
+        return all(map(_can_be_held, value)) and all(map(_can_be_held, value.values()))
+    return True
 
 
 def _refusal(response: httpx.Response) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from xml.etree import ElementTree
 
 import httpx
 import pytest
 
+from ledger_engine.conforming import examiner
 from ledger_engine.conforming.report import Verdict, examine, junit
 from ledger_engine.conforming.rules import RULES
 from ledger_engine.database.engine import Engine
@@ -121,3 +122,16 @@ async def test_the_report_as_junit_has_a_case_for_each_rule(examined: Examine) -
     failed = {name for name, case in cases.items() if case.find("failure") is not None}
     assert failed == results(verdicts, "failed")
     assert int(suite.get("failures", "")) == len(failed) > 0
+
+
+async def test_an_answer_without_end_ends_the_examination(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examiner, "_ANSWER_BYTES_MAX", 1_000_000)
+
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            yield b" " * 100_000
+
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=endless()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://ledger.test") as client:
+        with pytest.raises(examiner.Unreachable, match="more than 1 MB"):
+            await examine(client, "sk_test_x", "run", read_only=True, sleep=no_wait)

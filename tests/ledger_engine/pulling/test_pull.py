@@ -308,3 +308,48 @@ async def test_ids_that_are_not_in_the_order_of_time_are_refused(copied: Copied)
 async def contract_pull(server: ContractServer, engine: Engine) -> pull.Pulled:
     async with Remote(server.url, KEY, no_wait) as remote:
         return await pull.pull(remote, engine, await pull.identify(remote, KEY), nothing)
+
+
+NOTHING = {"data": [], "has_more": False, "next_cursor": None}
+USER = {"id": "usr_01ka0000000000000000000000"}
+
+
+@pytest.mark.parametrize(
+    ("path", "page"),
+    [
+        ("/v1/accounts", {"data": [], "has_more": True, "next_cursor": "acc_1"}),
+        ("/api/users", {"data": [USER] * 100}),
+    ],
+)
+async def test_a_list_that_would_never_end_is_refused(
+    copied: Copied, path: str, page: dict[str, object]
+) -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.path)
+        assert len(asked) < 50, "the list is read on and on"
+        return httpx.Response(200, json=page if request.url.path == path else NOTHING)
+
+    async with Remote(URL, KEY, no_wait, httpx.MockTransport(answer)) as remote, copied() as engine:
+        with pytest.raises(PullFailed, match="brings nothing new"):
+            await pull.pull(remote, engine, Origin(URL, livemode=False, project=None), nothing)
+
+
+async def test_a_list_without_a_list_is_refused_when_a_balance_is_looked_at(copied: Copied) -> None:
+    with ContractServer() as server:
+        server.add_account(balance=500)
+        broken = httpx.Response(200, json={"data": {"x": 1}})
+
+        async def answer(request: httpx.Request) -> httpx.Response:
+            if "account" in request.url.params:
+                return broken
+            async with httpx.AsyncClient(trust_env=False) as client:
+                return await client.get(request.url, headers=request.headers)
+
+        async with (
+            Remote(server.url, KEY, no_wait, httpx.MockTransport(answer)) as remote,
+            copied() as engine,
+        ):
+            with pytest.raises(PullFailed, match="did not answer with a list"):
+                await pull.pull(remote, engine, await pull.identify(remote, KEY), nothing)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import gzip
+from collections.abc import AsyncIterator, Callable
 
 import httpx
 import pytest
@@ -95,3 +97,64 @@ async def test_what_is_no_list_is_refused(text: str) -> None:
     server = Server(lambda _: httpx.Response(200, text=text))
     with pytest.raises(PullFailed):
         await server.read()
+
+
+@pytest.mark.parametrize(
+    "text", [r'"\ud800"', r'"\u0000"', "NaN", "1e999", r'{"\udfff": 1}', '"' + "9" * 10 + '\\u0000"']
+)
+async def test_what_no_ledger_can_hold_is_refused(text: str) -> None:
+    server = Server(
+        lambda _: httpx.Response(200, text=f'{{"data": [{{"id": [{text}]}}], "has_more": false}}')
+    )
+    with pytest.raises(PullFailed, match="did not answer with JSON"):
+        await server.read()
+
+
+async def test_an_answer_without_end_is_read_no_further_than_its_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reading, "ANSWER_BYTES_MAX", 2_000_000)
+    sent: list[int] = []
+
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            sent.append(1)
+            yield b" " * 100_000
+
+    server = Server(lambda _: httpx.Response(200, content=endless()))
+    with pytest.raises(PullFailed, match="more than 2 MB"):
+        await server.read()
+    assert (len(sent), server.asked) == (21, 1)
+
+
+async def test_a_short_answer_that_unpacks_to_a_long_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "ANSWER_BYTES_MAX", 2_000_000)
+    packed = gzip.compress(b" " * 3_000_000)
+
+    async def once() -> AsyncIterator[bytes]:
+        yield packed
+
+    server = Server(lambda _: httpx.Response(200, content=once(), headers={"Content-Encoding": "gzip"}))
+    with pytest.raises(PullFailed, match="more than 2 MB"):
+        await server.read()
+
+
+async def test_an_answer_that_trickles_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "ANSWER_SECONDS_MAX", 0.05)
+
+    async def trickling() -> AsyncIterator[bytes]:
+        while True:
+            yield b" "
+            await asyncio.sleep(0.001)
+
+    server = Server(lambda _: httpx.Response(200, content=trickling()))
+    with pytest.raises(PullFailed, match="took more than 0 seconds"):
+        await server.read()
+    assert server.asked == 1
+
+
+async def test_a_redirect_is_not_followed_so_the_key_stays_with_its_server() -> None:
+    server = Server(lambda _: httpx.Response(302, headers={"Location": "http://other.test/v1/accounts"}))
+    with pytest.raises(PullFailed, match="302"):
+        await server.read()
+    assert server.asked == 1
