@@ -13,7 +13,8 @@ import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 120.0  # beyond this it will not come, on a busy machine either
+_SETTLING_SECONDS_MAX = 20.0  # a screen that moves all the time never settles
 _QUIET_SECONDS = 0.005  # a frame is written at once; after this long without a byte it is complete
 
 
@@ -82,8 +83,8 @@ class Terminal:
         return time.perf_counter()
 
     def settle(self, seconds: float = 0.15) -> None:
-        """Read until nothing is written for a while."""
-        deadline = time.perf_counter() + PATIENCE_SECONDS
+        """Read until nothing is written for a while, but no longer than 20 seconds."""
+        deadline = time.perf_counter() + _SETTLING_SECONDS_MAX
         while self.read(seconds) and time.perf_counter() < deadline:
             pass
 

@@ -79,13 +79,18 @@ async def connections(server: Server, key: str, count: int) -> AsyncIterator[lis
 
 
 async def restarted(server: Server, before: list[int]) -> None:
-    """Wait until there are as many workers as before, and the new ones get connections."""
+    """Wait until a killed worker is gone and replaced, and the new ones get connections.
+
+    A killed process may run for a moment yet, in which the parent passes connections to it.
+    """
+    new: set[int] = set()
 
     def all_are_there() -> bool:
-        return len([each for each in workers_of(server.pid) if is_running(each)]) == len(before)
+        running = {each for each in workers_of(server.pid) if is_running(each)}
+        new.update(running - set(before))
+        return bool(new) and len(running) == len(before)
 
     await until(all_are_there)
-    new = set(workers_of(server.pid)) - set(before)
     deadline = asyncio.get_running_loop().time() + PATIENCE_S
     while new:
         assert asyncio.get_running_loop().time() < deadline, "a worker gets no connections"

@@ -236,7 +236,7 @@ def test_a_profile_is_asked_with_its_own_key_whatever_the_variable_holds(
         [*COMMAND, "--profile", "shop"], LEDGER_TUI_CONFIG=str(file), SHOP_KEY=KEY, LEDGER_API_KEY=others
     )
     terminal.sees("Kuwait branch")
-    assert " TEST " in terminal.text()
+    terminal.sees(" TEST ")  # tmux may have read the half of a frame so far
 
 
 def test_it_ends_when_its_terminal_is_gone_without_a_signal(server: ContractServer) -> None:
