@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from ledger_engine.conforming import examiner
+from ledger_engine.conforming.examiner import Examiner, Unusable
 from ledger_engine.conforming.report import Verdict, examine, junit
 from ledger_engine.conforming.rules import RULES
 from ledger_engine.database.engine import Engine
@@ -63,18 +64,39 @@ async def test_our_server_breaks_no_rule_and_most_are_seen(examined: Examine) ->
 
 
 @pytest.mark.slow
-async def test_each_broken_server_is_told_by_the_rule_that_it_breaks(examined: Examine) -> None:
+async def test_each_broken_server_is_told_by_the_rule_that_it_breaks(
+    examined: Examine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert len(BROKEN) >= 40
     missed = {}
     for name, (rule, breakage) in BROKEN.items():
-        failed = results(verdicts := await examined(breakage), "failed")
-        if rule not in failed:
-            missed[name] = (rule, failed)
-        elif fault := verdicts[rule].fault:
-            assert fault.wanted
-            assert "http://ledger.test/" in fault.request
-            assert fault.answer[:3].isdigit()
+        with monkeypatch.context() as patch:
+            patch.setattr(Examiner, "expect", _ending_at(rule))
+            verdicts = await examined(breakage)
+        fault = verdicts[rule].fault
+        if fault is None:
+            missed[name] = (rule, results(verdicts, "failed"))
+        else:
+            assert fault.wanted, name
+            assert "http://ledger.test/" in fault.request, name
+            assert fault.answer[:3].isdigit(), name
     assert missed == {}
+
+
+def _ending_at(rule: str) -> Callable[..., bool]:
+    """Return an `expect` that ends each check at its next note once the rule is found broken.
+
+    A whole examination of each server would take five times as long, and the verdict on the rule stands.
+    """
+    note = Examiner.expect
+
+    def expect(ask: Examiner, *noted: Any) -> bool:
+        holds = note(ask, *noted)
+        if rule in ask.faults:
+            raise Unusable
+        return holds
+
+    return expect
 
 
 ODD = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -10,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from ledger_engine.access import projects
+from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.seeding import acts, demo
@@ -17,6 +19,7 @@ from ledger_engine.seeding.acts import Past
 from ledger_engine.upkeep import audit
 from tests.ledger_engine.conftest import START, Run
 from tests.ledger_engine.manual_clock import ManualClock
+from tests.made_once import put_empty_ledger
 
 pytestmark = pytest.mark.slow
 
@@ -39,9 +42,30 @@ class Loaded(NamedTuple):
         return {row["status"]: row["count"] for row in rows}
 
 
+@pytest.fixture(scope="module")
+async def demo_file(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Tenant, Past]:
+    """Load the demo into a file that is copied for each test."""
+    path = put_empty_ledger(tmp_path_factory.mktemp("demo") / "ledger.db")
+    engine = open_engine(path, clock=ManualClock(START))
+    tenant, past = await demo.load(engine, lambda _share: None)
+    await engine.close()
+    return path, tenant, past
+
+
 @pytest.fixture
-async def loaded(engine: Engine) -> Loaded:
-    return Loaded(engine, *await demo.load(engine, lambda _share: None))
+def location(request: pytest.FixtureRequest, location: Location) -> Location:
+    """Return where the ledger of a test is: a file has the demo if the test asks for it."""
+    if "loaded" in request.fixturenames and isinstance(location, Path):
+        location.write_bytes(request.getfixturevalue("demo_file")[0].read_bytes())
+    return location
+
+
+@pytest.fixture
+async def loaded(location: Location, engine: Engine, demo_file: tuple[Path, Tenant, Past]) -> Loaded:
+    if not isinstance(location, Path):
+        return Loaded(engine, *await demo.load(engine, lambda _share: None))
+    _file, tenant, past = demo_file
+    return Loaded(engine, tenant, deepcopy(past))
 
 
 async def test_the_books_stay_right_however_long_it_runs(loaded: Loaded) -> None:
@@ -69,18 +93,23 @@ async def test_drafts_and_open_orders_do_not_pile_up(loaded: Loaded) -> None:
     assert (await loaded.statuses("orders")).get("open", 0) < 30
 
 
-async def test_the_same_seed_gives_the_same_minutes(tmp_path: Path) -> None:
+async def test_the_same_seed_gives_the_same_minutes(loaded: Loaded, tmp_path: Path) -> None:
     histories = []
-    for seed in (7, 7, 8):
-        engine = open_engine(tmp_path / f"{len(histories)}.db", clock=ManualClock(START))
-        await demo.load(engine, lambda _share: None, seed=seed)
-        rows = await engine.read(
-            lambda unit: unit.execute("SELECT amount, type, description FROM transactions ORDER BY id")
-        )
-        histories.append([tuple(row) for row in rows])
+    for number in range(2):
+        path = put_empty_ledger(tmp_path / f"{number}.db")
+        engine = open_engine(path, clock=ManualClock(START))
+        await demo.load(engine, lambda _share: None, seed=7)
+        histories.append(await history_in(engine))
         await engine.close()
     assert histories[0] == histories[1]
-    assert histories[0] != histories[2]
+    assert histories[0] != await history_in(loaded.engine), "which has another seed"
+
+
+async def history_in(engine: Engine) -> list[tuple[object, ...]]:
+    rows = await engine.read(
+        lambda unit: unit.execute("SELECT amount, type, description FROM transactions ORDER BY id")
+    )
+    return [tuple(row) for row in rows]
 
 
 async def test_a_till_is_not_emptied_below_nothing(loaded: Loaded) -> None:
