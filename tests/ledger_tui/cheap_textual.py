@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+import asyncio
+import inspect
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from types import FunctionType, MethodType
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
-from textual import message_pump
+from textual import _callback, message_pump
 from textual._compositor import Compositor
 from textual._context import visible_screen_stack
 from textual.app import App
@@ -13,7 +19,12 @@ from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.message import Message
 from textual.message_pump import MessagePump
+from textual.pilot import Pilot, WaitForScreenTimeout
+from textual.screen import Screen
 from textual.strip import Strip
+
+Handler = tuple[type, Callable[..., Any]]
+PATIENCE_SECONDS = 60.0  # beyond this it will not come
 
 
 def make_textual_cheap() -> None:
@@ -21,13 +32,49 @@ def make_textual_cheap() -> None:
     _parse_styles_once()
     _draw_when_read()
     _find_handlers_once()
+    _count_parameters_by_code()
+    _wait_without_messages()
     message_pump.log = _NoLog()  # type: ignore[assignment]
 
 
-def strips_on_screen(app: App[Any]) -> list[Strip]:
-    """Draw the screen that is on top, and return its lines."""
-    visible_screen_stack.set(app._background_screens)
-    return app.screen._compositor.render_strips()
+def strips_on_screen(app: App[Any], *, in_terminal: bool = False) -> list[Strip]:
+    """Return the lines of the screen that is on top, drawn anew if it has changed since.
+
+    With `in_terminal`, return those of the last frame that a terminal would have got.
+    """
+    shown = [*app._background_screens, app.screen]
+    drawn = _Drawn.of.get(app)
+    key = (_Drawn.frames, app.size, *map(id, shown))
+    if drawn is None or drawn.key != key or (not in_terminal and any(map(_changes, shown))):
+        visible_screen_stack.set(app._background_screens)
+        drawn = _Drawn.of[app] = _Drawn(key, app.screen._compositor.render_strips())
+    return drawn.strips
+
+
+class _Drawn:
+    """What was last drawn of an application."""
+
+    of: ClassVar[WeakKeyDictionary[App[Any], _Drawn]] = WeakKeyDictionary()
+    frames: ClassVar[int] = 0  # how many frames the terminals of all applications would have got
+
+    def __init__(self, key: tuple[object, ...], strips: list[Strip]) -> None:
+        self.key = key
+        self.strips = strips
+
+
+def _changes(screen: Screen[Any]) -> bool:
+    """Whether a part of a screen is to be drawn anew."""
+    return bool(
+        screen._dirty_widgets
+        or screen._layout_required
+        or screen._scroll_required
+        or screen.message_queue_size
+        or screen._compositor._dirty_regions
+        or any(
+            each._repaint_required or each._layout_required or each._recompose_required
+            for each in screen._compositor.visible_widgets
+        )
+    )
 
 
 def _parse_styles_once() -> None:
@@ -40,50 +87,117 @@ def _parse_styles_once() -> None:
     parsed: dict[Any, list[RuleSet]] = {}
 
     def look_up_rules(sheet: Stylesheet, css: str, *args: Any, **named: Any) -> list[RuleSet]:
-        key = (css, args, *sorted(named.items()), *sorted(sheet._variables.items()))
+        key = (css, args, *sorted(named.items()), *sheet._variables.items())
         if key not in parsed:
             parsed[key] = parse(sheet, css, *args, **named)
         return parsed[key]
 
     Stylesheet._parse_rules = look_up_rules  # type: ignore[method-assign]
+    # What Textual's own method in Python gives, a million times in a second of CPU time.
+    RuleSet.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 
 def _draw_when_read() -> None:
     """Leave out the frames for the terminal, which an application without a terminal draws and throws away.
 
-    They are a quarter of the cost of a test. Instead, the screen is drawn whenever a test reads it, and once
-    when a fixture closes its dashboard, so a widget that cannot be drawn still fails the test.
+    They are a quarter of the cost of a test. Instead, the screen is drawn when a test reads it after a frame,
+    and when a fixture closes its dashboard, so a widget that cannot be drawn still fails the test.
     """
 
     def pass_over(compositor: Compositor, *_args: Any, **_named: Any) -> None:
         compositor._dirty_regions.clear()
+        _Drawn.frames += 1
 
     Compositor.render_update = pass_over  # type: ignore[method-assign]
 
 
 def _find_handlers_once() -> None:
-    """Remember which messages a class has no handler for, which are most of those it gets."""
-    find: Callable[..., Iterable[tuple[type, Callable[..., Any]]]] = MessagePump._get_dispatch_methods
-    handled: dict[tuple[type, type, str], bool] = {}
+    """Remember the handlers that a class has for a message: none for most of those it gets."""
+    find: Callable[..., Iterable[Handler]] = MessagePump._get_dispatch_methods
+    found: dict[tuple[type, type, str], list[Handler] | None] = {}
 
-    def look_up_handlers(
-        pump: MessagePump, name: str, message: Message
-    ) -> Iterable[tuple[type, Callable[..., Any]]]:
+    def look_up_handlers(pump: MessagePump, name: str, message: Message) -> Iterable[Handler]:
         key = (type(pump), type(message), name)
-        if key not in handled:
-            handled[key] = _has_handler(*key)
-        return find(pump, name, message) if handled[key] else ()
+        if key not in found:
+            found[key] = _handlers(*key)
+        handlers = found[key]
+        if handlers is None:
+            return find(pump, name, message)
+        return _in_turn(handlers, pump, message) if handlers else ()
 
     MessagePump._get_dispatch_methods = look_up_handlers  # type: ignore[assignment]
 
 
-def _has_handler(pump: type, message: type, name: str) -> bool:
-    return any(
-        f"_{name}" in each.__dict__
-        or name in each.__dict__
-        or not set(message.__mro__).isdisjoint(each.__dict__.get("_decorated_handlers", ()))
-        for each in pump.__mro__
-    )
+def _in_turn(handlers: list[Handler], pump: MessagePump, message: Message) -> Iterator[Handler]:
+    for each, method in handlers:
+        if message._no_default_action:
+            break
+        yield each, method.__get__(pump, each)
+
+
+def _handlers(pump: type, message: type, name: str) -> list[Handler] | None:
+    """Return the handlers in the order in which Textual calls them, None if a selector chooses among them."""
+    handlers: list[Handler] = []
+    for each in pump.__mro__:
+        decorated = each.__dict__.get("_decorated_handlers") or {}
+        for method, selectors in chain.from_iterable(decorated.get(kind, ()) for kind in message.__mro__):
+            if selectors:
+                return None
+            if all(method is not other for _class, other in handlers):
+                handlers.append((each, method))
+        named = each.__dict__.get(f"_{name}") or each.__dict__.get(name)
+        if named is not None and not getattr(named, "_textual_on", None):
+            handlers.append((each, named))
+    return handlers
+
+
+def _count_parameters_by_code() -> None:
+    """Take the number of a function's parameters from its code, as Textual needs it before each call."""
+    by_signature: Callable[[Callable[..., Any]], int] = _callback._count_parameters
+
+    def count_parameters(function: Callable[..., Any]) -> int:
+        if isinstance(function, MethodType):
+            return count_parameters(function.__func__) - 1
+        if not isinstance(function, FunctionType) or {"__wrapped__", "__signature__"} & vars(function).keys():
+            return by_signature(function)
+        code = function.__code__
+        more = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+        return code.co_argcount + code.co_kwonlyargcount + more
+
+    _callback._count_parameters = count_parameters
+
+
+def _wait_without_messages() -> None:
+    """Let a pilot look whether the widgets wait for their next message.
+
+    Textual sends a callback to each widget of the screen and waits until all have come: for one key that is
+    more messages than the key itself causes.
+    """
+
+    async def wait_for_screen(pilot: Pilot[Any], _timeout: float = 0) -> bool:
+        app = pilot.app
+        if not app._screen_stack:
+            return False
+        pumps = [app, *app.screen.walk_children(with_self=True)]
+        deadline, pause = time.monotonic() + PATIENCE_SECONDS, 0.0
+        passes = 0
+        await asyncio.sleep(0)
+        while not (failed := app._exception_event.is_set()) and not all(map(_is_idle, pumps)):
+            if time.monotonic() > deadline:
+                raise WaitForScreenTimeout([each for each in pumps if not _is_idle(each)])
+            passes += 1
+            if passes > 100:  # one of them waits for something outside
+                pause = min(2 * pause + 0.001, 0.05)
+            await asyncio.sleep(pause)
+        return not failed
+
+    Pilot._wait_for_screen = wait_for_screen  # type: ignore[method-assign]
+
+
+def _is_idle(pump: MessagePump) -> bool:
+    """Whether a widget has handled all its messages, or is closing."""
+    received = pump._message_queue.ready_event
+    return pump._closing or pump._closed or bool(not received.is_set() and received._waiters)
 
 
 class _NoLog:

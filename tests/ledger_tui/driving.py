@@ -10,14 +10,14 @@ from functools import partial
 from textual import events
 from textual.keys import _character_to_key, key_to_character
 from textual.pilot import Pilot
+from textual.strip import Strip
 from textual.widget import Widget
 
 from ledger_tui.app import LedgerApp
 from ledger_tui.state.session import Mode
 from ledger_tui.widgets.resource_view import ResourceView
-from tests.ledger_tui.cheap_textual import strips_on_screen
+from tests.ledger_tui.cheap_textual import PATIENCE_SECONDS, strips_on_screen
 
-PATIENCE_SECONDS = 60.0  # beyond this it will not come
 LASTING = {"listen", "connect", "server"}  # workers that live as long as the dashboard
 
 
@@ -93,7 +93,7 @@ class Driver:
         if of is not None:
             region = of.region
             strips = [strip.crop(region.x, region.right) for strip in strips[region.y : region.bottom]]
-        return "\n".join("".join(segment.text for segment in strip) for strip in strips)
+        return _lines(strips)
 
     async def sees(self, *texts: str) -> None:
         """Wait until each text is on the screen."""
@@ -104,8 +104,12 @@ class Driver:
                 raise AssertionError(f"{text!r} never came to stand on\n{self.text()}") from None
 
     def _stands(self, text: str) -> bool:
-        return text in self.text()
+        return text in _lines(strips_on_screen(self.app, in_terminal=True))
 
     async def sees_no_more(self, text: str) -> None:
         """Wait until a text is gone."""
         await until(lambda: text not in self.text(), f"{text!r} going away")
+
+
+def _lines(strips: list[Strip]) -> str:
+    return "\n".join(strip.text for strip in strips)
