@@ -29,7 +29,7 @@ def emptied_database() -> str:
     try:
         _administrator(address).execute(_emptying(address))
     except Error:  # a test has taken a table away
-        for known in (_own_database, new_database, _administrator, _emptying):
+        for known in (_own_database, _administrator, _emptying):
             known.cache_clear()
         address = _own_database()
     return address
@@ -37,7 +37,7 @@ def emptied_database() -> str:
 
 def bare_database() -> str:
     """Return the address of a second database of this process, without any table."""
-    address = new_database("bare")
+    address = _bare_database()
     _administrator(address).execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     return address
 
@@ -56,9 +56,8 @@ def version() -> int:
     return _administrator(start().format("postgres")).info.server_version
 
 
-@cache
 def new_database(name: str) -> str:
-    """Return the address of a database of this process without any table, made once for each name."""
+    """Return the address of a new database of this process, without any table, in place of the last one."""
     address = start()
     own = f"ledger_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_{name}"
     administrator = _administrator(address.format("postgres"))
@@ -77,6 +76,11 @@ def copied(address: str) -> str:
     administrator.execute(words[0].format(names[0]))
     administrator.execute(words[1].format(*names))
     return urlunsplit(original._replace(path=f"/{copy}"))
+
+
+@cache
+def _bare_database() -> str:
+    return new_database("bare")
 
 
 @cache

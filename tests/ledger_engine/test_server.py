@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import socket
-import sqlite3
 import ssl
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import httpx
 import pytest
 from cryptography import x509
 
+from ledger_engine.core.settings import Location
 from tests.certificates import make_certificate
 from tests.commands import answer_of_command
 from tests.contract.rules import holds
@@ -29,6 +29,7 @@ from tests.faults.workers import workers_of
 from tests.forking import Process, run
 from tests.ledger_engine.cli.test_listening import free_port
 from tests.ledger_engine.waiting import PATIENCE_S, wait_until
+from tests.locations import execute, no_ledger_yet
 
 pytestmark = pytest.mark.process
 
@@ -37,12 +38,12 @@ Start = Callable[..., Server]
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.db"
+def database(kind: str, tmp_path: Path) -> Location:
+    return no_ledger_yet(kind, tmp_path)
 
 
 @pytest.fixture
-def start(database: Path) -> Iterator[Start]:
+def start(database: Location) -> Iterator[Start]:
     """Start `ledger-engine serve`, or a program like it, with these options; it is killed at the end."""
     started: list[Server] = []
 
@@ -146,7 +147,7 @@ def test_metrics_and_a_log_of_requests_are_beside_the_interface_and_not_on_it(st
 
 @holds("credentials-known")
 def test_a_known_key_is_there_from_the_first_start_on_until_it_is_revoked(
-    start: Start, database: Path
+    start: Start, database: Location
 ) -> None:
     key = "sk_test_" + "KnownToAll" * 3 + "00"
     server = start("--port", "0", "--api-key", key)
@@ -164,12 +165,11 @@ def test_a_known_key_is_there_from_the_first_start_on_until_it_is_revoked(
 
 
 def test_a_clock_far_ahead_of_the_ledger_is_told_until_somebody_accepts_it(
-    start: Start, database: Path
+    start: Start, database: Location
 ) -> None:
     url_of(server := start("--port", "0"))
     stopped(server)
-    with closing(sqlite3.connect(database)) as connection, connection:
-        connection.execute("UPDATE kept_time SET trusted = trusted - 40 * 86400000")
+    execute(database, "UPDATE kept_time SET trusted = trusted - 3456000000")
     url = url_of(server := start("--port", "0"))
     notice = first_line(server)
     assert "40 days before" in notice
@@ -208,6 +208,7 @@ def test_it_has_the_issuer_the_limits_and_the_proxies_it_was_given(start: Start)
     assert left_for(found[1], "198.51.100.1") == left_for(found[1], "198.51.100.2") == 59
 
 
+@pytest.mark.sqlite
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 def test_with_workers_it_has_all_options_says_once_where_it_serves_and_heeds_its_own_signals(
     start: Start, tmp_path: Path
@@ -237,11 +238,12 @@ def test_with_workers_it_has_all_options_says_once_where_it_serves_and_heeds_its
 
 
 @pytest.mark.parametrize("number", ["0", "65", "two"])
-def test_a_number_of_workers_that_cannot_be_is_refused(start: Start, database: Path, number: str) -> None:
+def test_a_number_of_workers_that_cannot_be_is_refused(start: Start, database: Location, number: str) -> None:
     assert "must be auto, or a number from 1 to 64" in refusal(start("--workers", number), 2)
-    assert not database.exists()
+    assert not isinstance(database, Path) or not database.exists()
 
 
+@pytest.mark.sqlite
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 def test_workers_auto_are_as_many_as_processors_and_one_is_none_at_all(start: Start) -> None:
     processors = len(os.sched_getaffinity(0))
@@ -263,7 +265,7 @@ def test_an_ipv6_address_is_told_in_brackets(start: Start) -> None:
     assert httpx.get(f"{url}/api/health", trust_env=False).status_code == 200
 
 
-def test_the_first_start_makes_a_project_and_shows_a_key_once(start: Start, database: Path) -> None:
+def test_the_first_start_makes_a_project_and_shows_a_key_once(start: Start, database: Location) -> None:
     server = start("--port", "0")
     url = url_of(server)
     said = stopped(server)
@@ -279,7 +281,7 @@ def test_the_first_start_makes_a_project_and_shows_a_key_once(start: Start, data
     assert stopped(again) == ""
 
 
-def test_everything_is_there_again_after_a_restart(start: Start, database: Path) -> None:
+def test_everything_is_there_again_after_a_restart(start: Start, database: Location) -> None:
     server = start("--port", "0")
     url = url_of(server)
     key = answer_of_command(database, "keys", "create", "--mode", "test")["key"]
@@ -300,10 +302,10 @@ def refusal(server: Server, status: int) -> str:
 
 @pytest.mark.parametrize("options", [("--host", "0.0.0.0"), ("--host", "0.0.0.0", "--port", "0")])
 def test_it_does_not_listen_beyond_loopback_without_tls_or_a_word(
-    start: Start, database: Path, options: tuple[str, ...]
+    start: Start, database: Location, options: tuple[str, ...]
 ) -> None:
     assert "--insecure" in refusal(start(*options), 2)
-    assert not database.exists()
+    assert not isinstance(database, Path) or not database.exists()
 
 
 def test_it_listens_beyond_loopback_when_told_to(start: Start) -> None:
@@ -363,7 +365,7 @@ def test_a_signal_ends_it_well(start: Start, by: int) -> None:
     stopped(server, by)
 
 
-def test_a_request_under_way_is_answered_before_it_ends(start: Start, database: Path) -> None:
+def test_a_request_under_way_is_answered_before_it_ends(start: Start, database: Location) -> None:
     server = start("--port", "0")
     url = url_of(server)
     key = answer_of_command(database, "keys", "create", "--mode", "test")["key"]
@@ -398,7 +400,9 @@ def test_a_request_that_never_ends_does_not_keep_it(start: Start) -> None:
     assert (server.returncode, stderr) == (0, "")
 
 
-def test_bodies_that_never_end_and_answers_nobody_reads_do_not_keep_it(start: Start, database: Path) -> None:
+def test_bodies_that_never_end_and_answers_nobody_reads_do_not_keep_it(
+    start: Start, database: Location
+) -> None:
     server = start("--port", "0", program=drained_in(0.2))
     url = url_of(server)
     key = answer_of_command(database, "keys", "create", "--mode", "test")["key"].encode()
@@ -464,6 +468,7 @@ def test_neither_an_idle_connection_nor_output_that_nobody_reads_keeps_it(start:
 # Who runs beside it
 
 
+@pytest.mark.sqlite
 def test_a_second_server_is_refused_until_the_first_is_killed(start: Start) -> None:
     first = start("--port", "0")
     url = url_of(first)
@@ -475,7 +480,7 @@ def test_a_second_server_is_refused_until_the_first_is_killed(start: Start) -> N
     url_of(start("--port", "0"))
 
 
-def test_a_changed_project_and_a_revoked_key_are_heeded_soon(start: Start, database: Path) -> None:
+def test_a_changed_project_and_a_revoked_key_are_heeded_soon(start: Start, database: Location) -> None:
     url = url_of(start("--port", "0"))
     made = answer_of_command(database, "keys", "create", "--mode", "test")
     with client(url, made["key"]) as api:
@@ -487,8 +492,9 @@ def test_a_changed_project_and_a_revoked_key_are_heeded_soon(start: Start, datab
         assert api.get("/v1/accounts").json()["error"]["code"] == "revoked_credential"
 
 
+@pytest.mark.sqlite
 def test_what_commands_write_beside_it_is_served_and_what_it_wrote_is_backed_up(
-    start: Start, database: Path, tmp_path: Path
+    start: Start, database: Location, tmp_path: Path
 ) -> None:
     server = start("--port", "0")
     url = url_of(server)
@@ -525,7 +531,7 @@ def close_stdin(server: Server) -> str:
 
 
 def test_an_embedded_server_says_one_line_of_json_and_ends_with_its_stdin(
-    start: Start, database: Path
+    start: Start, database: Location
 ) -> None:
     server = start("--embedded")
     address = embedded(server)
@@ -538,14 +544,15 @@ def test_an_embedded_server_says_one_line_of_json_and_ends_with_its_stdin(
     assert answer_of_command(database, "keys", "list") == []
 
 
-def test_a_signal_ends_an_embedded_server_and_its_key(start: Start, database: Path) -> None:
+def test_a_signal_ends_an_embedded_server_and_its_key(start: Start, database: Location) -> None:
     server = start("--embedded")
     embedded(server)
     stopped(server)
     assert answer_of_command(database, "keys", "list") == []
 
 
-def test_the_key_of_a_killed_dashboard_ends_with_the_next_start(start: Start, database: Path) -> None:
+@pytest.mark.sqlite
+def test_the_key_of_a_killed_dashboard_ends_with_the_next_start(start: Start, database: Location) -> None:
     killed = start("--embedded")
     key = embedded(killed)["key"]
     own = answer_of_command(database, "keys", "create", "--mode", "test", "--name", "dashboard")["id"]
@@ -557,7 +564,7 @@ def test_the_key_of_a_killed_dashboard_ends_with_the_next_start(start: Start, da
     assert [key["id"] for key in answer_of_command(database, "keys", "list")] == [own]
 
 
-def test_an_embedded_server_that_nobody_waits_for_ends_at_once(start: Start, database: Path) -> None:
+def test_an_embedded_server_that_nobody_waits_for_ends_at_once(start: Start, database: Location) -> None:
     close_stdin(start("--embedded"))
     assert answer_of_command(database, "keys", "list") == []
 

@@ -78,7 +78,7 @@ def verify(since: Path | None, save: Path | None, database: Location, as_json: b
 def _audit(database: Location, point: Point | None) -> tuple[Report, Point | None, str | None]:
     """Run the audit in several threads and show its progress on stderr.
 
-    Return the report, the point that is proven, and why indexes were not checked that should have been.
+    Return the report, the point that is proven, and why the indexes cannot be checked if they cannot.
     """
     from ledger_engine.database.engine import open_snapshot
     from ledger_engine.upkeep import audit
@@ -91,9 +91,9 @@ def _audit(database: Location, point: Point | None) -> tuple[Report, Point | Non
             with lock:
                 read[0] += rows
 
-        if point is not None:
-            return *audit.verify_since(snapshot.start, point, report), None
         unchecked = snapshot.indexes_unchecked
+        if point is not None:
+            return *audit.verify_since(snapshot.start, point, report), unchecked
         if not sys.stderr.isatty():  # it is left to the one line of an error
             return *audit.verify_all(snapshot.start, report), unchecked
         rows = audit.READINGS * snapshot.start(audit.count_transactions).result()
