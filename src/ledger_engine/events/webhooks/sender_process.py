@@ -35,7 +35,9 @@ NICENESS = 5  # on a busy machine requests come before webhooks
 _GATHERED_S = 0.02  # results are written together, so that the reader wakes less often
 _CHUNK = 1 << 18
 _HEAD = struct.Struct("<I")  # the length of a message to the sender
-_PROGRAM = "from ledger_engine.events.webhooks.sender_process import main; main()"
+# In a process group of its own, so that Ctrl-C reaches only its owner, which lets it finish. Not in a session
+# of its own: Linux may share the processors by session, and niceness then counts only within one.
+_PROGRAM = "import os; os.setpgrp(); from ledger_engine.events.webhooks.sender_process import main; main()"
 
 log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
@@ -145,7 +147,6 @@ class SenderProcess:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             env=_environment(),
-            start_new_session=True,  # Ctrl-C reaches only its owner, which lets it finish
         )
         assert process.stdout is not None
         self._process = process

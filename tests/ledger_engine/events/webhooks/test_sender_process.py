@@ -126,6 +126,16 @@ async def test_it_is_started_when_it_is_asked_for_and_not_before() -> None:
     await never_asked.stop(0)
 
 
+async def test_it_has_a_process_group_of_its_own_in_our_session() -> None:
+    """For Ctrl-C, and so that it comes after us for the processors."""
+    async with owning():
+        pid = child()
+        await until(lambda: os.getpgid(pid) == pid)
+        assert os.getsid(pid) == os.getsid(0)
+        wanted = min(19, os.getpriority(os.PRIO_PROCESS, 0) + sender_process.NICENESS)
+        await until(lambda: os.getpriority(os.PRIO_PROCESS, pid) == wanted)
+
+
 async def test_a_job_for_a_process_that_has_ended_comes_back() -> None:
     owner = Owner()
     async with receiving() as receiver:
