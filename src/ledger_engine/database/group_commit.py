@@ -55,6 +55,11 @@ class GroupCommit(Generic[J]):
     def __len__(self) -> int:
         return len(self._waiting)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a group is under way."""
+        return self._in_flight > 0
+
     def add(self, job: J) -> None:
         """Add a job to the next group."""
         self._waiting.append(job)

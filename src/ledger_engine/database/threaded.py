@@ -9,7 +9,7 @@ import asyncio
 import math
 import queue
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
@@ -29,10 +29,15 @@ SILENT = "it does not answer"
 
 @dataclass(frozen=True, slots=True)
 class _OfLoop:
-    """The state of one event loop: its works for the writer, and those that wait for their results."""
+    """The state of one event loop: its works for the writer, and those that wait for their results.
+
+    A long work is `answered_later`, when the group that has waited for it is committed: while the event loop
+    renders the answer to a batch, the writer would wait for the interpreter.
+    """
 
     group_commit: GroupCommit[Job]
     pending: Pending
+    answered_later: list[Job] = field(default_factory=list)
 
 
 class ThreadedDatabase:
@@ -162,7 +167,15 @@ class ThreadedDatabase:
                     listener(topics)
         finally:
             of_loop = self._of_loop(jobs[0].loop)
-            for job in jobs:
-                job.settle()
-                of_loop.pending.remove(job)
+            self._answer([job for job in jobs if not job.long], of_loop)
+            self._answer(of_loop.answered_later, of_loop)
+            of_loop.answered_later[:] = [job for job in jobs if job.long]
             of_loop.group_commit.done()
+            if not of_loop.group_commit.is_busy:
+                self._answer(of_loop.answered_later, of_loop)
+                of_loop.answered_later.clear()
+
+    def _answer(self, jobs: list[Job], of_loop: _OfLoop) -> None:
+        for job in jobs:
+            job.settle()
+            of_loop.pending.remove(job)

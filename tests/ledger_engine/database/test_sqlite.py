@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import stat
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ledger_engine.core.errors import InvalidRequest, LedgerError, StorageUnavailable
-from ledger_engine.database import Unit, Work
+from ledger_engine.database import LongWork, Unit, Work
 from ledger_engine.database.committer import CAUTIOUS_GROUPS
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.database.threaded import WAITING_MAX
@@ -32,6 +34,30 @@ async def test_works_that_wait_are_committed_together(notes: Engine, hold: Hold)
         tasks = await submit(*(notes.write(note(name, topic=name)) for name in "abcde"))
     assert await asyncio.gather(*tasks) == list("abcde")
     assert commits == [frozenset("abcde")]
+
+
+@pytest.mark.parametrize("waiting", [note("a"), fails])
+async def test_a_long_work_is_answered_after_those_who_waited_for_it(
+    notes: Engine, waiting: Work[str]
+) -> None:
+    started, release = threading.Event(), threading.Event()
+    answered: list[str] = []
+
+    def long(unit: Unit) -> None:
+        started.set()
+        release.wait()
+
+    async def write(name: str, work: Work[Any]) -> None:
+        with contextlib.suppress(ValueError):
+            await notes.write(work)
+        answered.append(name)
+
+    tasks = await submit(write("long", LongWork(long)))
+    await asyncio.to_thread(started.wait)
+    tasks += await submit(write("waited", waiting), write("waited", note("b")))
+    release.set()
+    await asyncio.gather(*tasks)
+    assert answered == ["waited", "waited", "long"]
 
 
 async def test_a_failing_work_harms_no_other_of_its_group(notes: Engine, hold: Hold, seen: Seen) -> None:
