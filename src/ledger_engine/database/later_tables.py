@@ -91,7 +91,7 @@ CREATE TABLE books (
     UNIQUE (project, livemode)
 ) STRICT;
 INSERT INTO books (project, livemode)
-    SELECT id, livemode FROM projects CROSS JOIN (SELECT 0 AS livemode UNION ALL SELECT 1)
+    SELECT id, livemode FROM projects CROSS JOIN (SELECT 0 AS livemode UNION ALL SELECT 1) AS modes
     ORDER BY id, livemode;
 DROP VIEW account_activity;
 CREATE TABLE new_invoices (

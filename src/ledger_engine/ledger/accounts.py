@@ -25,7 +25,7 @@ NAME_MAX = 255
 # parts, each in order, which are merged: SQLite does so if the id is among what is selected.
 TRANSACTIONS = (
     "(SELECT * FROM transactions WHERE type = 'credit'"
-    " UNION ALL SELECT * FROM transactions WHERE type = 'debit')"
+    " UNION ALL SELECT * FROM transactions WHERE type = 'debit') AS of_both_types"
 )
 # The transactions of an account of the tenant. An account is in one book, so the book is not compared: SQLite
 # would search by it and not by the account.

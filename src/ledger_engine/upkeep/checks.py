@@ -65,7 +65,7 @@ SELECT project AS id, livemode, currency, sum(balance) AS total FROM (
     SELECT project, livemode, currency, balance FROM settlements
     UNION ALL
     SELECT project, livemode, currency, balance FROM accounts
-) GROUP BY project, livemode, currency HAVING sum(balance) <> 0""",
+) AS sides GROUP BY project, livemode, currency HAVING sum(balance) <> 0""",
     ),
     Check(scan.MIRRORED, "the sides of transfer {id} do not mirror each other."),
     Check(scan.DESTINED, "transaction {id} has no destination that fits its account {account}."),
@@ -130,8 +130,8 @@ SELECT id, number, due FROM (
         SELECT id, number, row_number() OVER (
             PARTITION BY project, livemode ORDER BY CAST(substr(number, 5) AS BIGINT)) AS position
         FROM invoices WHERE number IS NOT NULL
-    )
-) WHERE number <> due""",
+    ) AS numbered
+) AS expected WHERE number <> due""",
     ),
     Check(
         "an order or user has what its status says",
@@ -220,7 +220,8 @@ FROM (
     SELECT project, livemode, -count(*), 0 FROM users GROUP BY project, livemode
     UNION ALL
     SELECT project, livemode, -count(*), 0 FROM orders GROUP BY project, livemode
-) JOIN books AS b USING (project, livemode) GROUP BY project, livemode ORDER BY project, livemode"""
+) AS counted JOIN books AS b USING (project, livemode)
+GROUP BY project, livemode ORDER BY project, livemode"""
     )
     for row in rows:
         off = row["objects_off"] - counted.get(row["book"], 0)

@@ -8,6 +8,7 @@ write too: of each book one at a time (`locks`), and the listeners here are noti
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 import threading
 from functools import partial
@@ -18,7 +19,7 @@ from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.database import Everything, Unit, kept_time
 from ledger_engine.database.jobs import Job, call_soon
-from ledger_engine.database.postgres import schema
+from ledger_engine.database.postgres import abilities, schema
 from ledger_engine.database.postgres.committer import Committer, Counts, OutcomeUnknown
 from ledger_engine.database.postgres.connection import Connection
 from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, public_error, reason_of
@@ -32,7 +33,6 @@ from ledger_engine.database.threaded import CLOSE_S, ThreadedDatabase
 from ledger_engine.sharing import counted_together
 from ledger_engine.sharing.counted_together import CountedTogether
 
-OLDEST = 160_000  # PostgreSQL 16
 # What counting a request may take of the time in which it is answered, and all else besides the work.
 _COUNTED_S = counted_together.ANSWER_S + 0.5
 _STATEMENT_S = 8
@@ -59,16 +59,14 @@ class PostgresDatabase(ThreadedDatabase):
         server = secrets.randbits(62) + 1
         connection = self._connect()
         try:
-            advisory = not plain and _has_advisory_locks(connection)
-            can_notify = not plain and _has(connection, "pg_notify")
-            require_version(connection.server_version)
-            schema.apply(connection, clock.now(), advisory_locks=advisory)
+            can = abilities.ask(connection, plain=plain)
+            schema.apply(connection, clock.now(), can, partial(Connection, url, math.inf))
             self._follow_clocks(connection)
         finally:
             connection.close()
-        notifier = Notifier(server, can_notify)
+        notifier = Notifier(server, can.notifications)
         self._committer = Committer(
-            clock, self.ids, Locks(server, advisory), notifier, self._connect, self._numeric
+            clock, self.ids, Locks(server, can.advisory_locks), notifier, self._connect, self._numeric
         )
         self._readers = Readers(self._connect, clock, self.ids, self._numeric)
         self._follower = Follower(notifier, self._connect, self._announce) if serving else None
@@ -154,7 +152,9 @@ def open_database(url: str, clock: Clock, *, serving: bool, plain: bool = False)
     """Open the database at this address, making or migrating the tables as needed.
 
     `serving` is for a server, whose works have a time limit. With `plain` nothing is used that only
-    PostgreSQL has: rows in place of advisory locks, polling in place of LISTEN. Raises StorageUnavailable.
+    PostgreSQL has (`abilities`): rows in place of advisory locks, polling in place of LISTEN.
+
+    Raises StorageUnavailable.
     """
     try:
         return PostgresDatabase(url, clock, serving=serving, plain=plain)
@@ -164,31 +164,3 @@ def open_database(url: str, clock: Clock, *, serving: bool, plain: bool = False)
 
 def _probe(unit: Unit) -> None:
     unit.execute("SELECT 1 AS one")
-
-
-def _has(connection: Connection, function: str) -> bool:
-    """Return whether the database has a function."""
-    sql = rendered("SELECT count(*) AS found FROM pg_proc WHERE proname = :name")
-    return bool(connection.rows(sql, {"name": function})[0]["found"])
-
-
-def _has_advisory_locks(connection: Connection) -> bool:
-    """Return whether advisory locks are held: CockroachDB has functions of these names that do nothing."""
-    if not _has(connection, "pg_advisory_lock_shared"):
-        return False
-    connection.send(rendered("SELECT pg_advisory_lock_shared(:lock)"), {"lock": secrets.randbits(62)})
-    connection.separate()
-    held = connection.rows(
-        rendered(
-            "SELECT count(*) AS locks FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
-        ),
-        {},
-    )
-    connection.send(rendered("SELECT pg_advisory_unlock_all()"))
-    return bool(held[0]["locks"])
-
-
-def require_version(version: int) -> None:
-    """Raise StorageUnavailable for a PostgreSQL that is too old; its version is a number like 180001."""
-    if version < OLDEST:
-        raise StorageUnavailable(f"it is PostgreSQL {version // 10_000}, and the ledger needs 16 or newer")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -31,9 +32,8 @@ from ledger_engine.database.moving import (
     require_same_project,
 )
 from ledger_engine.database.nul import SUBSTITUTE, restored, substituted
-from ledger_engine.database.postgres import locks, schema
+from ledger_engine.database.postgres import abilities, locks, schema
 from ledger_engine.database.postgres.connection import CONNECT_S, Connection
-from ledger_engine.database.postgres.database import require_version
 from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, reason_of
 from ledger_engine.database.postgres.snapshot import open_snapshot
 from ledger_engine.database.snapshot import Snapshot
@@ -238,7 +238,7 @@ def _prepare(connection: psycopg.Connection, url: str) -> None:
     if ledger is not None and ledger[0] is None and tables is not None and tables[0]:
         raise refusal(f"{named(url)} has the tables of another program; name an empty database.")
     with closing(Connection(url, CONNECT_S)) as own:
-        schema.apply(own, SystemClock().now(), advisory_locks=True)
+        schema.apply(own, SystemClock().now(), abilities.ask(own), partial(Connection, url, CONNECT_S))
     with connection.transaction():
         if connection.execute("SELECT 1 FROM projects LIMIT 1").fetchone() is not None:
             raise LedgerThere(f"{named(url)} has a ledger already; name an empty database.")
@@ -276,7 +276,7 @@ def _connected(url: str) -> Iterator[psycopg.Connection]:
         url, autocommit=True, connect_timeout=CONNECT_S, application_name="ledger-engine migrate"
     ) as connection:
         connection.execute("SET client_encoding TO 'UTF8'")
-        require_version(connection.info.server_version)
+        abilities.require_version(connection.info.server_version)
         yield connection
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from ledger_engine.database.postgres.rendering import insertion, rendered
 
 _NOTHING: Parameters = {}
 _ROWS_AT_ONCE = 20_000
+_KNOWS_JSON = 160_000  # from this version on
 _INSERTED_AT_ONCE = 2000  # rows in one statement
 _NUMERIC_COLUMNS = rendered(
     "SELECT column_name AS name FROM information_schema.columns WHERE table_schema = current_schema()"
@@ -108,10 +110,28 @@ class PostgresUnit(HoldingUnit):
         return found
 
     def first_not_an_object(self, table: str, column: str) -> str | None:
+        if self._connection.server_version < _KNOWS_JSON:
+            return self._first_no_object(table, column)
         row = self.first(
             f"SELECT id FROM {table} WHERE {column} IS NOT NULL AND {column} IS NOT JSON OBJECT LIMIT 1"
         )
         return None if row is None else str(row["id"])
+
+    def _first_no_object(self, table: str, column: str) -> str | None:
+        """Do the same for a database that does not know `IS JSON`."""
+        key = _KEYS.get(table, "id")
+        after: dict[str, Value] = {"book": -(2**63), "id": ""}
+        given = ", ".join(f":{name}" for name in key.split(", "))
+        page = (
+            f"SELECT {key}, {column} AS text FROM {table} WHERE {column} IS NOT NULL AND ({key}) > ({given})"
+            f" ORDER BY {key} LIMIT {_ROWS_AT_ONCE}"
+        )
+        while rows := self.execute(page, after):
+            for row in rows:
+                if not _is_object(row["text"]):
+                    return str(row["id"])
+            after |= {name: rows[-1][name] for name in key.split(", ")}
+        return None
 
     def version(self) -> int:
         return self._others
@@ -155,3 +175,10 @@ class PostgresUnit(HoldingUnit):
             part = rows[first : first + _INSERTED_AT_ONCE]
             arrays = [values.array(column) for column in zip(*part, strict=True)]
             self._connection.put_dumped(statement, arrays, types)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
