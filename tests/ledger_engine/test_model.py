@@ -457,7 +457,7 @@ def _sums(unit: Unit) -> list[int]:
     rows = unit.execute(
         "SELECT sum(balance) FROM ("
         " SELECT project, livemode, currency, balance FROM accounts UNION ALL"
-        " SELECT project, livemode, currency, balance FROM settlements)"
+        " SELECT project, livemode, currency, balance FROM settlements) AS sides"
         " GROUP BY project, livemode, currency"
     )
     return [row[0] for row in rows]

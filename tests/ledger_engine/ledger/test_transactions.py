@@ -66,7 +66,7 @@ def books(engine: Engine) -> Run:
             lambda unit: unit.execute(
                 "SELECT project, livemode, currency, sum(balance) AS total, sum(settlement) AS settlement"
                 " FROM (SELECT project, livemode, currency, balance, 0 AS settlement FROM accounts"
-                " UNION ALL SELECT project, livemode, currency, balance, balance FROM settlements)"
+                " UNION ALL SELECT project, livemode, currency, balance, balance FROM settlements) AS sides"
                 " GROUP BY project, livemode, currency"
             )
         )
