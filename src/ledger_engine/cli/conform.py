@@ -33,6 +33,8 @@ def conform(url: str, key: str, read_only: bool, junit: Path | None, as_json: bo
     """
     if not read_only and not key.startswith("sk_test_"):
         raise click.UsageError("conform writes, so it needs a key that begins with sk_test_, or --read-only.")
+    if junit is not None and not junit.absolute().parent.is_dir():
+        raise click.BadParameter(f"There is no folder {junit.parent}.", param_hint="--junit")
     from ledger_engine.conforming import report
 
     server = url.rstrip("/").removesuffix("/v1")

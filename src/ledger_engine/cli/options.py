@@ -29,7 +29,8 @@ class Url(click.ParamType[str]):
         if "://" not in text and self._default_scheme is not None:
             text = f"{self._default_scheme}://{text}"
         if not self._can_be_asked(text):
-            self.fail(f"{text!r} is not an address like http://127.0.0.1:3000/webhooks.", param, context)
+            example = "http://127.0.0.1:8700" if self._server else "http://127.0.0.1:3000/webhooks"
+            self.fail(f"{text!r} is not an address like {example}.", param, context)
         return text
 
     def _can_be_asked(self, text: str) -> bool:

@@ -269,7 +269,8 @@ def _announce(ready: Ready, issuer: str | None) -> None:
     _say(f"Listening on {ready.url}{pinned}")
     if ready.key is not None:
         _say(f"A test key for the new project, shown this once: {ready.key}")
-        _say(f'Try it: curl {ready.url}/v1/accounts -H "Authorization: Bearer {ready.key}"')
+        here = ready.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+        _say(f'Try it: curl {here}/v1/accounts -H "Authorization: Bearer {ready.key}"')
     if ready.metrics_url is not None:
         _say(f"Metrics on {ready.metrics_url}")
     if ready.notice is not None:

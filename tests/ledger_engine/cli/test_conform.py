@@ -47,3 +47,16 @@ def test_a_live_key_is_only_read_with(command: Command) -> None:
 def test_a_server_that_is_not_there_is_told_in_one_line(command: Command) -> None:
     refused = command("conform", "http://127.0.0.1:9", "--key", KEY, status=1)
     assert refused.stderr.count("\n") == 1
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_anything_is_sent(
+    server: ContractServer, command: Command, tmp_path: Path
+) -> None:
+    file = str(tmp_path / "missing" / "report.xml")
+    done = command("conform", server.url, "--key", KEY, "--read-only", "--junit", file, status=2)
+    assert "There is no folder" in done.stderr
+    assert server.requests == []
+
+
+def test_what_is_no_address_of_a_server_is_answered_with_one(command: Command) -> None:
+    assert "like http://127.0.0.1:8700." in command("conform", "ftp://x", "--key", KEY, status=2).stderr
