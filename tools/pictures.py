@@ -1,8 +1,8 @@
 """Draw docs/pictures: screens of the dashboard on a temporary ledger with the demo's data set.
 
 `python tools/pictures.py [FOLDER]`. A real server runs, keys are pressed, and the screen is saved as SVG.
-Dates are those of the day, and the overview shows the demo's live traffic; everything else is the same each
-time.
+Dates are those of the day, and the overview and the requests show the demo's live traffic; everything else is
+the same each time.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from ledger_tui.options import Options
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 DATA_SET = "roastery"
 SIZE = (120, 34)
+WIDE = (140, 34)  # with room for descriptions and errors beside a detail
 PATIENCE_SECONDS = 20.0
 # Pictures are viewed without the network, so rich's web font is left out.
 _FONT_FACE = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
@@ -52,14 +53,14 @@ PICTURES = (
         "overview", ("tab", "tab", "down"), "of other clients", size=(120, 40), mode="demo", wait_seconds=25
     ),
     Picture("accounts", ("1", "down", "down"), "balance"),
-    Picture("transactions", ("2", "down", "down", "down"), "description"),
+    Picture("transactions", ("2", "down", "down", "down"), "description", size=WIDE),
     Picture("invoice", ("3", "down", "enter"), "draft"),
-    Picture("requests", ("8",), "GET"),
+    Picture("requests", ("8", "down", "down"), "POST", size=WIDE, mode="demo", wait_seconds=25),
     Picture("palette", ("1", "enter", "escape", "ctrl+p", *"accou"), "Accounts"),
     Picture("json", ("2", "J"), "balance_after"),
     Picture("form", ("2", "n"), "Post a transaction"),
     Picture("export", ("2", "ctrl+e"), "Export"),
-    Picture("light", ("2", "down"), "description", theme="ledger-light"),
+    Picture("light", ("2", "down"), "description", theme="ledger-light", size=WIDE),
     Picture("contrast", ("1", "down"), "balance", theme="ledger-contrast"),
     Picture("small", ("2",), "credit", size=(80, 24)),
     Picture("live", ("1",), "LIVE", mode="live"),

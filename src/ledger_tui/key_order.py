@@ -17,6 +17,14 @@ from textual.app import App
 from textual.message_pump import MessagePump
 
 _PATIENCE_SECONDS = 2.0  # a widget that hangs must not lock the keyboard
+_JOINERS = ("\u200d", "\u200c")
+
+
+def _joiner_as_text(event: events.Event) -> events.Event:
+    """Return what joins characters, as of an emoji, as pasted text: Textual's fields take no such key."""
+    if isinstance(event, events.Key) and event.character is not None and event.character in _JOINERS:
+        return events.Paste(event.character)
+    return event
 
 
 class KeyOrder:
@@ -42,7 +50,7 @@ class KeyOrder:
 
     async def take(self, event: events.Event) -> None:
         """Queue a key or pasted text, and dispatch it when no other is incomplete."""
-        self._waiting.append(event)
+        self._waiting.append(_joiner_as_text(event))
         if self._given_at is None or time.monotonic() - self._given_at > _PATIENCE_SECONDS:
             await self._next()
 

@@ -191,7 +191,8 @@ def serve(options: Options, port: int, show_link: Callable[[str], None]) -> None
             *(["--of-demo"] if options.demo else []),
             *(["--tour", "--pace", f"{options.tour_pace:g}"] if options.tour_pace is not None else []),
         ]
-        shows = "own ledger" if server is not None else where[1].partition("://")[2] or where[1]
+        own = "demo" if options.demo else "own ledger"
+        shows = own if server is not None else where[1].partition("://")[2] or where[1]
         asyncio.run(_serve(WebDashboard(command, shows), port, show_link, server))
     except ServerDied as error:
         raise CannotServe(f"The server did not start: {error}") from None

@@ -13,7 +13,6 @@ from random import Random
 
 from ledger_engine.access import api_keys, projects
 from ledger_engine.access.api_keys import NewApiKey
-from ledger_engine.core.clock import DAY
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit
@@ -103,8 +102,7 @@ async def load(
     steps = steps_of(data_set)
     random = Random(seed)
     now = engine.clock.now()
-    # The data set ends at a midnight, before which its last minutes must not begin.
-    begin = max(now - RECENT_S * 1000, now - now % DAY)
+    begin = now - RECENT_S * 1000
     times = [*acts.times_between(begin, now, random)]
     whole = len(steps) + len(times)
     done = 0
@@ -118,7 +116,7 @@ async def load(
     changes = projects.Changes(burst=BURST)
     project = await engine.write(lambda unit: projects.update(unit, project.id, changes))
     tenant = loading.tenant_of(project)
-    start = loading.start_of(data_set, now)
+    start = loading.start_of(data_set, begin)  # so it ends before the last minutes, also after midnight
     ids = IdSource()
     opened: dict[str, str] = {}
     joined: dict[str, str] = {}

@@ -8,6 +8,8 @@ from ledger_tui.state.pane_choice import DETAIL_COLUMNS, LEAST_COLUMNS, PaneChoi
 from ledger_tui.widgets.blank import Row
 
 WIDE_COLUMNS = 120  # from here on both are shown unless the user chose otherwise
+WIDER_COLUMNS = 150  # from here on the detail is wide enough for ids in JSON
+WIDER_DETAIL_COLUMNS = 60
 STEP = 4
 
 
@@ -31,10 +33,12 @@ class Panes(Row):
         self._list.display = self.wide or not opened
         self._detail.display = self.wide or opened
         least, most = LEAST_COLUMNS, max(LEAST_COLUMNS, width - LEAST_COLUMNS)
-        if self._choice.split and width < WIDE_COLUMNS and self._choice.detail_width == DETAIL_COLUMNS:
-            wanted = width // 2  # on a narrow screen half of it
-        else:
-            wanted = self._choice.detail_width
+        wanted = self._choice.detail_width
+        if wanted == DETAIL_COLUMNS:  # the user has chosen none
+            if width >= WIDER_COLUMNS:
+                wanted = WIDER_DETAIL_COLUMNS
+            elif self._choice.split and width < WIDE_COLUMNS:
+                wanted = width // 2
         self._detail.styles.width = max(least, min(wanted, most)) if self.wide else "1fr"
 
     def cycle(self, *, opened: bool) -> bool:

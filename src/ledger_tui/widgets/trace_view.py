@@ -24,13 +24,13 @@ from ledger_tui.state.trace import Trace
 from ledger_tui.state.window import Record
 from ledger_tui.widgets.blank import Row
 from ledger_tui.widgets.detail_text import drawn
+from ledger_tui.widgets.panes import WIDER_COLUMNS
 from ledger_tui.widgets.status_bar import awaited
 from ledger_tui.widgets.toned import toned_line
 from ledger_tui.widgets.trace_tree import TraceTree
 from ledger_tui.widgets.view import Context, View
 
 WIDE_COLUMNS = 110
-_WIDER_COLUMNS = 150
 # Who watches a delivery wants to see it arrive; a trace that is open for longer is read again with `r`.
 _WATCHED_SECONDS = 120.0
 _RESEND = "resend_delivery"
@@ -145,7 +145,7 @@ class TraceView(View):
         self._wide = event.size.width >= WIDE_COLUMNS
         pane = self.query_one("#trace-node")
         pane.display = self._wide
-        pane.set_class(event.size.width >= _WIDER_COLUMNS, "-wider")
+        pane.set_class(event.size.width >= WIDER_COLUMNS, "-wider")
         self._draw()
 
     def session_changed(self) -> None:

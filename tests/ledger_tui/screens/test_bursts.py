@@ -17,10 +17,10 @@ async def test_what_follows_a_key_that_opens_a_line_is_typed_into_it(
     server: ContractServer, dashboards: Dashboards, opens: str
 ) -> None:
     async with dashboards.open() as driver:
-        await driver.burst(opens, *"quite")
+        await driver.burst(opens, *"quite \U0001f469\u200d\U0001f467")
         line = driver.app.focused
         assert isinstance(line, Input)
-        assert line.value == "quite"
+        assert line.value == "quite \U0001f469\u200d\U0001f467"  # with what joins the emoji
 
 
 async def test_a_form_is_opened_filled_and_sent_in_one_burst(
