@@ -60,7 +60,7 @@ async def _examine(server: str, key: str, read_only: bool) -> list[Verdict]:
 
     from ledger_engine.conforming.examiner import Unreachable
     from ledger_engine.conforming.report import examine
-    from ledger_engine.core.fetching import ENCODINGS
+    from ledger_engine.pulling.fetching import ENCODINGS
 
     headers = {"Accept-Encoding": ENCODINGS}
     async with httpx.AsyncClient(base_url=server, headers=headers, trust_env=False, timeout=30) as client:

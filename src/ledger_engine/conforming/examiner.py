@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 
 from ledger_engine.conforming.rules import RULES
-from ledger_engine.core.fetching import Unread, fetch
+from ledger_engine.pulling.fetching import Unread, fetch
 
 _BODY_SHOWN = 600  # characters of a body in a report
 _ANSWER_BYTES_MAX = 32_000_000

@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 
 from ledger_engine.core.errors import Conflict
-from ledger_engine.core.fetching import ENCODINGS, Unread, fetch
+from ledger_engine.pulling.fetching import ENCODINGS, Unread, fetch
 
 PAGE = 100  # records: the most that a list gives at once
 RETRIES_S = (0.5, 1, 2, 5, 10)  # waits after a failure of the network or of the server
