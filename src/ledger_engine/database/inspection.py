@@ -8,7 +8,7 @@ over the transactions (`Prints`); all else is left to SQLite. When the sums diff
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ledger_engine.database import Prints, weight
@@ -69,14 +69,15 @@ def prints(connection: sqlite3.Connection, report: ReportRows) -> Prints | None:
         for account, book in _accounts(connection):
             factor = hash(account)
             for type in ("credit", "debit"):
-                summed = factor * by_account.sum(f"account = :value AND type = '{type}'", account, book)
+                (summed,) = by_account.sums(f"account = :value AND type = '{type}'", [account], book)
                 if type == "credit":
-                    found.credits_by_account += summed
+                    found.credits_by_account += factor * summed
                 else:
-                    found.debits_by_account += summed
+                    found.debits_by_account += factor * summed
         for (book,) in connection.execute("SELECT book FROM books").fetchall():
-            found.credits_by_type += by_type.sum(_OF_TYPE, f"credit{book}", book)
-            found.debits_by_type += by_type.sum(_OF_TYPE, f"debit{book}", book)
+            credits, debits = by_type.sums(_OF_TYPE, [f"credit{book}", f"debit{book}"], book)
+            found.credits_by_type += credits
+            found.debits_by_type += debits
         found.by_transfer = _of_few(connection, "transactions_by_transfer", "transfer")
         found.by_reversed = _of_few(connection, "transactions_reversed_once", "reverses")
     except _OutOfOrder:
@@ -93,18 +94,19 @@ class _Index:
     report: ReportRows
     read: int = 0
 
-    def sum(self, where: str, value: str, book: int) -> int:
-        """Return the weighted sum of the ids of the entries that match, which should be of the book.
+    def sums(self, where: str, values: Sequence[str], book: int) -> list[int]:
+        """Return for each value the weighted sum of the ids of its entries, which should be of the book.
 
-        They are read some thousands at a time. Raises _OutOfOrder.
+        They are read some thousands at a time, those of all values side by side, as SQLite may look up their
+        transactions, which are side by side. Raises _OutOfOrder.
         """
         table = f"transactions INDEXED BY {self.name}"
         # Not by its own entries: SQLite would look up the transaction of each that it passes over.
         passed = (
             f"{table} WHERE {where}" if where != _OF_TYPE else "transactions NOT INDEXED WHERE book = :book"
         )
-        given: dict[str, str | int] = {"value": value, "book": book, "after": "", "rows": ENTRIES_AT_ONCE}
-        total = 0
+        given: dict[str, str | int] = {"value": values[0], "book": book, "after": "", "rows": ENTRIES_AT_ONCE}
+        totals = dict.fromkeys(values, 0)
         while True:
             last = self.connection.execute(
                 f"SELECT id FROM {passed} AND id > :after ORDER BY id LIMIT 1 OFFSET :rows", given
@@ -113,22 +115,26 @@ class _Index:
             if last is not None:
                 part += " AND id <= :last"
                 given["last"] = last[0]
-            text, others = self.connection.execute(
-                f"SELECT group_concat(id), count(nullif(book, :book)) FROM {part}", given
-            ).fetchone()
-            ids = [] if text is None else text.split(",")
-            if ids != sorted(ids):
-                raise _OutOfOrder
-            if not others:
-                total += weight(book) * sum(map(hash, ids))
-            else:  # somebody has changed the ledger: an account is in one book
-                rows = self.connection.execute(f"SELECT id, book FROM {part}", given).fetchall()
-                total += sum(weight(own) * hash(id) for id, own in rows)
-            self.read += len(ids)
-            self.report(len(ids))
+            for value in values:
+                totals[value] += self._part(part, given | {"value": value})
             if last is None:
-                return total
+                return list(totals.values())
             given["after"] = last[0]
+
+    def _part(self, part: str, given: dict[str, str | int]) -> int:
+        text, others = self.connection.execute(
+            f"SELECT group_concat(id), count(nullif(book, :book)) FROM {part}", given
+        ).fetchone()
+        ids = [] if text is None else text.split(",")
+        if ids != sorted(ids):
+            raise _OutOfOrder
+        self.read += len(ids)
+        self.report(len(ids))
+        if not others:
+            return weight(int(given["book"])) * sum(map(hash, ids))
+        # Somebody has changed the ledger: an account is in one book.
+        rows = self.connection.execute(f"SELECT id, book FROM {part}", given).fetchall()
+        return sum(weight(own) * hash(id) for id, own in rows)
 
     def is_read(self) -> bool:
         """Return whether all its entries were read."""
