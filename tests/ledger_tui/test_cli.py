@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ledger_tui.commands import call
 from tests.ledger_tui.contract_server import KEY, ContractServer
 
 pytestmark = pytest.mark.process
@@ -66,7 +67,7 @@ def test_the_version_is_said() -> None:
     ],
 )
 def test_a_wrong_call_is_exit_2_and_one_line(arguments: list[str], sentence: str) -> None:
-    answer = run(*arguments)
+    answer = call(*arguments, environment={"LEDGER_API_KEY": None})
     assert (answer.returncode, answer.stdout) == (2, "")
     assert sentence in answer.stderr
     assert len(answer.stderr.splitlines()) == 1

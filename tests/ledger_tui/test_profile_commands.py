@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ledger_tui.commands import call
 from tests.ledger_tui.contract_server import KEY
 
 pytestmark = pytest.mark.process
@@ -30,6 +31,11 @@ class Shell:
             [*COMMAND, *arguments], input=stdin, capture_output=True, text=True, timeout=60,
             env=self._environment, check=False,
         )  # fmt: skip
+
+    def call(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """Do the same in this process, for what stores no secret."""
+        environment = {"LEDGER_API_KEY": None, "LEDGER_TUI_CONFIG": str(self.file)}
+        return call(*arguments, environment=environment, stdin=stdin)
 
 
 @pytest.fixture
@@ -77,7 +83,7 @@ def test_without_a_command_its_help_is_shown_on_stderr(shell: Shell) -> None:
 def test_a_wrong_call_is_exit_2_one_line_and_writes_nothing(
     shell: Shell, arguments: list[str], stdin: str, sentence: str
 ) -> None:
-    answer = shell.run("profiles", *arguments, stdin=stdin)
+    answer = shell.call("profiles", *arguments, stdin=stdin)
     assert (answer.returncode, answer.stdout) == (2, "")
     assert sentence in answer.stderr
     assert len(answer.stderr.splitlines()) == 1
@@ -98,7 +104,7 @@ def test_a_bad_config_is_exit_2_and_one_line(
     shell: Shell, text: str, arguments: list[str], sentence: str
 ) -> None:
     shell.file.write_text(text, encoding="utf-8")
-    answer = shell.run(*arguments)
+    answer = shell.call(*arguments)
     assert (answer.returncode, answer.stdout) == (2, "")
     assert sentence in answer.stderr
     assert len(answer.stderr.splitlines()) == 1
@@ -124,7 +130,7 @@ def test_the_keys_are_listed_by_their_names(shell: Shell) -> None:
 )
 def test_a_mistake_anywhere_in_the_file_is_an_error_of_the_list(shell: Shell, text: str, reason: str) -> None:
     shell.file.write_text(text, encoding="utf-8")
-    listed = shell.run("profiles", "list")
+    listed = shell.call("profiles", "list")
     assert (listed.returncode, listed.stdout) == (2, "")
     assert reason in listed.stderr
 
