@@ -49,6 +49,12 @@ def offers_for(
     return [*found, *_with_name(line, starts, filters, names)][:MOST_OFFERED]
 
 
+def without_last_word(line: str) -> str:
+    """Return the line without its last word; one in quotes goes with its spaces."""
+    line = line.rstrip()
+    return line[: _starts(line)[-1]]
+
+
 class BegunName(NamedTuple):
     """The end of a line that names an account or a user, as far as it is typed."""
 

@@ -68,7 +68,7 @@ class Caption(Widget):
         elif not list_.problem and not window.loaded:
             left = Content.assemble(left, "  ", awaited(list_.context.session))
         elif not list_.problem and not len(window):
-            left = Content.assemble(left, (f"  {self._empty()}", "$muted"))
+            left = Content.assemble(left, (f"  {self.why_empty}", "$muted"))
         width_left = self.size.width - left.cell_length - right.cell_length
         if width_left < 1:
             left = left.truncate(max(0, self.size.width - right.cell_length - 1), ellipsis=True)
@@ -98,7 +98,9 @@ class Caption(Widget):
         window = self._list.window
         return Content.styled(f"⌕ looking, {window.resident:,} rows read; esc stops   ", "bold $accent")
 
-    def _empty(self) -> str:
+    @property
+    def why_empty(self) -> str:
+        """Why the list has no rows, in a sentence."""
         list_ = self._list
         if not (list_.filters or list_.text):
             return list_.resource.empty

@@ -18,7 +18,7 @@ from ledger_tui.client.errors import ClientError
 from ledger_tui.client.lists import learn_accounts_until, learn_users_until
 from ledger_tui.handlers import handles, while_running
 from ledger_tui.messages import AccountsRead, PartFailed
-from ledger_tui.resources.completion import Offer, begun_name, offers_for
+from ledger_tui.resources.completion import Offer, begun_name, offers_for, without_last_word
 from ledger_tui.resources.filtering import (
     BadFilter,
     UnknownName,
@@ -46,6 +46,7 @@ class FilterBar(Vertical):
         Binding("down", "pick(1)", "next", show=False, priority=True),
         Binding("up", "pick(-1)", "previous", show=False, priority=True),
         Binding("tab", "take", "complete", show=True, priority=True, id="filter.complete"),
+        Binding("ctrl+w", "drop_word", "remove the last", show=True, priority=True, id="filter.drop"),
         Binding("ctrl+b", "bookmark", "bookmark", show=True, priority=True, id="filter.bookmark"),
     ]
 
@@ -182,6 +183,12 @@ class FilterBar(Vertical):
             last = len(self._offers) - 1
             at = options.highlighted
             options.highlighted = (0 if step > 0 else last) if at is None else (at + step) % (last + 1)
+
+    def action_drop_word(self) -> None:
+        """Remove the last filter of the line, with all of its value."""
+        line = self.query_one(Input)
+        line.value = without_last_word(line.value)
+        line.cursor_position = len(line.value)
 
     def action_take(self) -> None:
         """Complete the line with the highlighted offer, or the first."""

@@ -175,7 +175,7 @@ class ResourceView(ListKeys):
     def _show_detail(self) -> None:
         problem = self.record_list.problem
         waits = not self.window.loaded and not problem
-        self.detail.show(self.selected, "" if waits else problem or self.resource.empty)
+        self.detail.show(self.selected, "" if waits else problem or self.caption.why_empty)
 
     def _read_more(self) -> None:
         if self.opened or self.wide:

@@ -1,6 +1,6 @@
 """What the filter line offers."""
 
-from ledger_tui.resources.completion import offers_for
+from ledger_tui.resources.completion import offers_for, without_last_word
 from ledger_tui.resources.orders import ORDERS
 from ledger_tui.resources.transactions import TRANSACTIONS
 from ledger_tui.state.names import AccountNames
@@ -65,3 +65,8 @@ def test_a_bare_word_is_offered_as_the_value_or_the_name_that_it_begins_or_is_in
     assert (offer.line, offer.shown, offer.beside) == (
         'user:"Ada Lovelace" ', "user:Ada Lovelace", "ada@example.com"
     )  # fmt: skip
+
+
+def test_the_last_filter_is_removed_with_its_value() -> None:
+    assert without_last_word('type:debit account:"Beans, Berlin" ') == "type:debit "
+    assert without_last_word("after:2026-11-20") == without_last_word(" ") == ""

@@ -101,3 +101,14 @@ async def test_the_body_of_an_event_is_scrolled(driver: Driver) -> None:
     await driver.sees("→ The account")
     await driver.press("home")
     await driver.sees("signature")
+
+
+async def test_beside_a_list_that_a_filter_empties_the_reason_is_the_filter(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.post(server.add_account("Till"), 100)
+    async with dashboards.open((120, 30)) as driver:
+        await driver.press("2", "slash")
+        await driver.type("type:debit")
+        await driver.press("enter")
+        await until(lambda: "Nothing matches this filter." in driver.text(driver.view.detail))

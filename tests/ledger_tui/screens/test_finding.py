@@ -261,6 +261,8 @@ async def test_what_is_typed_behind_a_filter_is_another_word(
         await driver.press("enter")
         await driver.sees(" type:debit after:2026-01-01 ")
         assert driver.view.record_list.filters == {"type": "debit", "created_after": "2026-01-01"}
+        await driver.press("slash", "ctrl+w", "enter")
+        assert driver.view.record_list.filters == {"type": "debit"}
 
 
 async def test_an_account_is_filtered_by_part_of_its_name_also_one_that_was_not_read_yet(
