@@ -13,7 +13,7 @@ import secrets
 import threading
 from functools import partial
 
-from ledger_engine.core.clock import Clock
+from ledger_engine.core.clock import DAY, Clock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.measuring import CommitObserver
@@ -37,6 +37,7 @@ from ledger_engine.sharing.counted_together import CountedTogether
 _COUNTED_S = counted_together.ANSWER_S + 0.5
 _STATEMENT_S = 8
 _LOCK_S = 6
+_FORGOTTEN_AFTER = 30 * DAY
 _IDLE_S = 5  # a server that stops within a transaction loses it, and with it the locks of its books
 
 
@@ -112,6 +113,13 @@ class PostgresDatabase(ThreadedDatabase):
             rendered("SELECT greatest(reached, (SELECT max(moment) FROM heads)) AS moment FROM kept_time"), {}
         )
         self._clock.advance_past(kept["moment"])
+        if self._limited:
+            # Rows of servers and commands that have long ended; one that has not makes its own anew.
+            long_ago = self._clock.now() - _FORGOTTEN_AFTER
+            connection.send(
+                rendered("DELETE FROM heads WHERE lock = server AND moment < :moment"), {"moment": long_ago}
+            )
+            connection.settle()
 
     def _announce(self, topics: frozenset[str]) -> None:
         """Tell the listeners what other servers announced, in the event loops they are in."""

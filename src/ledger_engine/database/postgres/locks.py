@@ -4,6 +4,9 @@ A group of works takes the locks of its books, in order, or that of the whole le
 has the time up to which ids were given out, and by which server. A server's clock first passes the times of
 other servers, so the ids of a book are in the order of its commits whatever the servers' clocks show.
 
+Each server has a row of its own besides, by its number: `announced` there is how many of its commits
+announced something, which others follow (`notifications`).
+
 Where the database has advisory locks they are taken before the transaction begins, so that its snapshot has
 all that was committed under them. Where it has none, the rows of `heads` are locked in the transaction.
 """
@@ -48,7 +51,7 @@ _STORE = Statement(
     b"INSERT INTO heads (lock, moment, announced, server)"
     b" SELECT lock, $1, $2, $3 FROM unnest($4) AS lock"
     b" ON CONFLICT (lock) DO UPDATE SET moment = excluded.moment, server = excluded.server,"
-    b" announced = greatest(heads.announced, excluded.announced)",
+    b" announced = heads.announced + excluded.announced",
     (), False, False,
 )  # fmt: skip
 
@@ -99,14 +102,18 @@ class Locks:
         return moment
 
     def note(self, connection: Connection, locks: Collection[int], moment: int, *, announced: bool) -> None:
-        """Store, within the transaction, up to which time ids were given out under these locks."""
+        """Store, within the transaction, up to which time ids were given out under these locks.
+
+        With `announced` the commit counts as one that announces something.
+        """
+        rows = sorted(locks) or [LEDGER]
         connection.put_dumped(
             _STORE,
             [
                 b"%d" % moment,
-                b"%d" % (moment if announced else 0),
+                b"%d" % announced,
                 b"%d" % self.server,
-                values.array(sorted(locks) or [LEDGER]),
+                values.array([*rows, self.server] if announced else rows),
             ],
             (values.INT8, values.INT8, values.INT8, _INT8_ARRAY),
         )

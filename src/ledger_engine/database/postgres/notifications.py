@@ -1,7 +1,8 @@
 """What other servers have committed: they say so with NOTIFY, and the heads of the books show it anyway.
 
-A notification is a hint that saves time. It may be lost, and some databases have none. So the heads are read
-now and then, and when one has moved of which no notification came, all topics are announced.
+A notification is a hint that saves time. It may be lost, and some databases have none. So it is read now and
+then how many commits of other servers announced something, and when that is not how many notifications came,
+all topics are announced. No clock matters for it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ POLL_S = 0.5  # how often the heads are read beside notifications …
 POLL_ALONE_S = 0.1  # … and where there are none
 _RECONNECT_S = 1.0
 _NOTIFY = rendered(f"SELECT pg_notify('{CHANNEL}', :payload)")
-_ANNOUNCED = rendered("SELECT max(announced) AS moment FROM heads WHERE server <> :server")
+_ANNOUNCED = rendered(
+    "SELECT coalesce(sum(announced), 0) AS commits FROM heads WHERE lock = server AND server <> :server"
+)
 
 log = logging.getLogger("ledger_engine.database.postgres.notifications")
 
@@ -92,7 +95,7 @@ class Follower:
     def _follow(self, connection: Connection) -> None:
         """Follow the commits of other servers until asked to stop. Raises what the connection raises."""
         poll_s = POLL_S if self._notifier.can_notify else POLL_ALONE_S
-        seen, notified = self._announced(connection), False
+        known = self._announced(connection)
         due = time.monotonic() + poll_s
         while not self._stopping.is_set():
             topics: set[str] = set()
@@ -101,17 +104,16 @@ class Follower:
                 server, _, named = payload.partition(" ")
                 if server != str(self._notifier.server):
                     topics.update(named.split())
+                    known += 1
             if topics:
-                notified = True
                 self._announce(frozenset(topics))
             if time.monotonic() >= due:
                 newest = self._announced(connection)
-                if newest != seen and not notified:
+                if newest != known:
                     self._announce(Everything())
-                seen, notified = newest, False
+                known = newest
                 due = time.monotonic() + poll_s
 
-    def _announced(self, connection: Connection) -> int | None:
+    def _announced(self, connection: Connection) -> int:
         (row,) = connection.rows(_ANNOUNCED, {"server": self._notifier.server})
-        moment: int | None = row["moment"]
-        return moment
+        return int(row["commits"])

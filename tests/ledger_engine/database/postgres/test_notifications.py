@@ -13,15 +13,17 @@ from ledger_engine.access.credentials import Credential
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.postgres import notifications
+from ledger_engine.database.postgres.connection import Connection
 from ledger_engine.database.postgres.database import open_database
-from ledger_engine.database.postgres.notifications import Notifier
+from ledger_engine.database.postgres.notifications import Follower, Notifier
 from ledger_engine.events import following, outbox
 from ledger_engine.events.following import Followers
+from ledger_engine.http.operations import _TenantWork
 from ledger_engine.http.protocol.authentication import Authenticator
 from ledger_engine.ledger import accounts
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
-from tests.ledger_engine.waiting import looked_until
+from tests.ledger_engine.waiting import looked_until, until
 
 pytestmark = pytest.mark.process
 NEVER_S = 100_000.0
@@ -38,6 +40,11 @@ def no_looking(monkeypatch: pytest.MonkeyPatch) -> None:
 def no_telling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lose all notifications."""
     monkeypatch.setattr(Notifier, "notify", lambda *_: None)
+
+
+@pytest.fixture
+def looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifications, "POLL_S", 0.02)
 
 
 @pytest.fixture
@@ -163,6 +170,51 @@ async def test_a_listener_misses_nothing_when_all_notifications_are_lost(
 ) -> None:
     monkeypatch.setattr(following, "POLL_INTERVAL_S", 0.02)
     await assert_all_is_followed(engines, tenant)
+
+
+@pytest.mark.usefixtures("no_telling", "looking_often")
+async def test_the_commit_of_a_server_whose_clock_is_behind_is_heard_of_too(
+    engines: list[Engine], tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listening, ahead, behind = engines
+    look, looks = Follower._announced, []
+    monkeypatch.setattr(Follower, "_announced", lambda *given: looks.append(given[0]) or look(*given))
+    for engine in (behind, ahead):  # the first work of each is one of the whole ledger, which sets its clock
+        project = await engine.write(partial(projects.create, new=projects.NewProject("Bakery")))
+    ahead.clock.advance_past(ahead.clock.now() + 100)
+    heard: list[frozenset[str]] = []
+    listening.listen(heard.append)
+    for engine, of in (ahead, tenant), (behind, Tenant(project.id, livemode=False)):
+        looks.clear()  # until each has looked again, so that nothing before is heard of later
+        await until(lambda: all(looks.count(each) > 1 for each in {*looks}) and len({*looks}) == 3)
+        heard.clear()
+        await engine.write(_TenantWork(accounts.create, of, (TILL,), {}))
+        await until(lambda: heard)
+
+
+@pytest.mark.usefixtures("looking_often")
+async def test_a_lost_notification_is_noticed_beside_one_that_came(
+    engines: list[Engine], tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listening, one, other = engines
+    await until_heard(listening, one, tenant)
+    notify = Notifier.notify
+
+    def lose_credentials(notifier: Notifier, connection: Connection, topics: set[str]) -> None:
+        if api_keys.TOPIC not in topics:
+            notify(notifier, connection, topics)
+
+    monkeypatch.setattr(Notifier, "notify", lose_credentials)
+    authenticator = Authenticator(listening)
+    id, value = await make_key(one, tenant)
+    await authenticator.find(f"Bearer {value}")
+    writing = asyncio.create_task(followed(listening, tenant, 20))
+    for number in range(20):
+        await other.write(partial(accounts.create, tenant=tenant, new=TILL))
+        if number == 10:
+            await one.write(partial(api_keys.revoke, tenant=tenant, id=id))
+    await writing
+    await looked_until(lambda: remembers(listening, authenticator, value), lambda known: not known)
 
 
 async def test_a_listener_misses_nothing_when_some_notifications_are_lost(
