@@ -221,11 +221,13 @@ class Postings:
     # Those of what it holds: the number of the book, that of stored objects, and balances.
     tables: ClassVar = books.TABLES | limits.StoredObjects.tables | Balances.tables
     __slots__ = (
-        "_balances", "_book", "_events", "_holder", "_rows", "_stored", "_stored_before", "_tenant", "_unit",
+        "_balances", "_book", "_events", "_holder", "_noted", "_rows", "_stored", "_stored_before", "_tenant",
+        "_unit",
     )  # fmt: skip
     _unit: Unit
     _tenant: Tenant
     _stored_before: int
+    _noted: bool
 
     def __init__(self, holder: Holder, tenant: Tenant) -> None:
         self._holder = holder
@@ -236,10 +238,11 @@ class Postings:
         self._events = holder.rows(outbox.TABLE, outbox.STORED)
 
     def go_on_for(self, unit: Unit, tenant: Tenant) -> None:
-        """Add for this tenant next, in a work that has this unit."""
+        """Add for this tenant next, in a work that has this unit, until its next statement."""
         self._unit = unit
         self._tenant = tenant
         self._stored_before = self._stored.number
+        self._noted = False  # that this work changes something
         unit.announce(outbox.TOPIC)
 
     def write(self) -> None:
@@ -273,7 +276,9 @@ class Postings:
                     None if at is None else at + "destination",
                 )
         # From here on nothing fails.
-        self._holder.change(self)
+        if not self._noted:
+            self._noted = True
+            self._holder.change(self)
         self._stored.number = stored
         balances.move(new.account, moved, change, destination, other)
         unit = self._unit
