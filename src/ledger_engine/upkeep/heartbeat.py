@@ -19,7 +19,7 @@ from ledger_engine.core.tasks import cancel
 from ledger_engine.database.engine import Engine
 
 BEAT_S = 5.0
-SILENT_BEATS = 12  # so many beats of this server without one of the other's: it has ended
+SILENT_BEATS = 7  # so many beats of this server without one of the other's: it has ended
 
 log = logging.getLogger("ledger_engine.upkeep.heartbeat")
 
