@@ -144,10 +144,10 @@ async def test_restarts_with_jumping_clocks_hold_in_many_rounds(
 ) -> None:
     monkeypatch.setattr(retention, "FIRST_AFTER_S", 0)
     monkeypatch.setattr(timekeeping, "POLL_INTERVAL_S", 3600)
-    machine, chance = Machine(), random.Random(seed)
+    database, machine, chance = tmp_path / "ledger.db", Machine(), random.Random(seed)
     true_time, newest, retried = machine.shows, "", 0
     async with receiving(answering(500)) as receiver:
-        async with serving(tmp_path, machine, background=True) as server:
+        async with serving(database, machine, background=True) as server:
             tenant = await scope_in(server.engine)
             ledger = Delivering(server.engine, tenant)
             endpoint = (await ledger.endpoint(receiver)).id
@@ -157,7 +157,7 @@ async def test_restarts_with_jumping_clocks_hold_in_many_rounds(
             await receiver.until_received(22)
         for _ in range(10 * soak):
             machine.shows = true_time + draw_offset(chance)
-            async with serving(tmp_path, machine, background=True) as server:
+            async with serving(database, machine, background=True) as server:
                 believed = server.engine.notice is None
                 before = len(receiver.received)
                 event = await happen_once(server.engine, tenant)
@@ -175,8 +175,8 @@ async def test_restarts_with_jumping_clocks_hold_in_many_rounds(
                 assert len({each.event for each in retries}) == len(retries), "no event twice at once"
                 user = await server.engine.read(partial(users.get, tenant=tenant, id=ada.id))
                 assert user.email == ADA.email
-            await server_keeps_endpoint(tmp_path, machine, tenant, endpoint)
-        async with serving(tmp_path, machine) as server:
+            await server_keeps_endpoint(database, machine, tenant, endpoint)
+        async with serving(database, machine) as server:
             assert (await server.engine.read(audit.verify)).fault is None
     print(f"{retried} retries came due")
 

@@ -52,7 +52,7 @@ from tests.ledger_engine.model import Fields, Model, ModelTenant, Outcome
 from tests.locations import new_ledger
 
 DAY = 86_400_000
-HISTORIES, STEPS = 20, 1400  # in a run, and about how many steps these have
+HISTORIES, STEPS = 14, 980  # in a run, and about how many steps these have
 NOBODY = "acc_00000000000000000000000000"
 
 
