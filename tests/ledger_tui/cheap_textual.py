@@ -45,7 +45,7 @@ def strips_on_screen(app: App[Any], *, in_terminal: bool = False) -> list[Strip]
     shown = [*app._background_screens, app.screen]
     drawn = _Drawn.of.get(app)
     key = (_Drawn.frames, app.size, *map(id, shown))
-    if drawn is None or drawn.key != key or (not in_terminal and any(map(_changes, shown))):
+    if drawn is None or drawn.key != key or (not in_terminal and any(map(is_changing, shown))):
         visible_screen_stack.set(app._background_screens)
         drawn = _Drawn.of[app] = _Drawn(key, app.screen._compositor.render_strips())
     return drawn.strips
@@ -62,7 +62,7 @@ class _Drawn:
         self.strips = strips
 
 
-def _changes(screen: Screen[Any]) -> bool:
+def is_changing(screen: Screen[Any]) -> bool:
     """Whether a part of a screen is to be drawn anew."""
     return bool(
         screen._dirty_widgets

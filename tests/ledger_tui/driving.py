@@ -16,7 +16,7 @@ from textual.widget import Widget
 from ledger_tui.app import LedgerApp
 from ledger_tui.state.session import Mode
 from ledger_tui.widgets.resource_view import ResourceView
-from tests.ledger_tui.cheap_textual import PATIENCE_SECONDS, strips_on_screen
+from tests.ledger_tui.cheap_textual import PATIENCE_SECONDS, is_changing, strips_on_screen
 
 LASTING = {"listen", "connect", "server"}  # workers that live as long as the dashboard
 
@@ -53,8 +53,9 @@ class Driver:
         return view
 
     async def rests(self) -> None:
-        """Wait until no request for the screen is under way."""
+        """Wait until no request for the screen is under way and all that has come is laid out."""
         await until(lambda: not [w for w in self.app.workers if w.is_running and w.group not in LASTING])
+        await until(lambda: not is_changing(self.app.screen))
 
     async def connects(self) -> None:
         """Wait until the server has answered the requests at the start."""

@@ -13,7 +13,8 @@ async def open_long_account(driver: Driver) -> DetailPane:
     await driver.press("enter")
     await driver.sees("none yet", "key 0 ")
     pane = driver.view.query_one(DetailPane)
-    await until(lambda: pane.max_scroll_y > 20)
+    await driver.rests()
+    assert pane.max_scroll_y > 20
     return pane
 
 
