@@ -71,6 +71,12 @@ class MovableClock:
             if moment > self._now():
                 self._stand_at(moment)
 
+    def be_ahead(self, offset_ms: int) -> None:
+        """Be at least so far ahead of the machine's clock; one that stands still stays where it is."""
+        with self._lock:
+            if self._frozen_at is None:
+                self._offset = max(self._offset, offset_ms)
+
     def freeze(self) -> None:
         """Stand still from now on."""
         with self._lock:

@@ -70,11 +70,22 @@ class Helpers:
         self._retention = Retention(self._engine, timekeeper.now)
 
     async def move_to(self, moment: int) -> None:
-        """Move the clock forward; returns when all that was due has happened."""
-        assert self._retention is not None, "begin was called"
+        """Move the clock forward to `moment` (milliseconds), and return when what was due has happened."""
         async with self._turn:
-            await moving.move_to(self._engine, self.clock, moment, self._retention.clean_up)
+            await self._move_to(moment)
+
+    async def advance(self, milliseconds: int) -> None:
+        """Move the clock forward by this, exactly, and return when what was due has happened."""
+        async with self._turn:
+            offset = self.clock.offset_ms() + milliseconds
+            await self._move_to(self.clock.now() + milliseconds)
+            self.clock.be_ahead(offset)  # some milliseconds have passed beside those that were asked for
             kept_clock.keep(self._database, self.clock)
+
+    async def _move_to(self, moment: int) -> None:
+        assert self._retention is not None, "begin was called"
+        await moving.move_to(self._engine, self.clock, moment, self._retention.clean_up)
+        kept_clock.keep(self._database, self.clock)
 
     async def freeze(self, *, frozen: bool) -> None:
         """Let the clock stand still, or go on."""

@@ -133,8 +133,13 @@ async def set_clock(call: Call, body: SetClock) -> LedgerClock:
     await take_key(call, "clock")
     if body.frozen is not None:
         await helpers.freeze(frozen=body.frozen)
+    elif body.now is not None:
+        await helpers.move_to(_reachable(parse_moment(body.now, "now"), helpers.clock.now(), "now"))
     else:
-        await helpers.move_to(_target(helpers.clock.now(), body))
+        milliseconds = round((body.advance or 0) * 1000)
+        now = helpers.clock.now()
+        _reachable(now + milliseconds, now, "advance")
+        await helpers.advance(milliseconds)
     return await get_clock(call)
 
 
@@ -290,12 +295,8 @@ def _take(unit: Unit, tenant: Tenant, key: str, object: str) -> None:
     idempotency.take(unit, tenant, key, object)
 
 
-def _target(now: int, body: SetClock) -> int:
+def _reachable(moment: int, now: int, param: str) -> int:
     """Return the moment to move to. Raises InvalidRequest for one that is past or too far ahead."""
-    if body.now is None:
-        param, moment = "advance", now + round((body.advance or 0) * 1000)
-    else:
-        param, moment = "now", parse_moment(body.now, "now")
     if moment < now:
         raise InvalidRequest("invalid_value", "The clock only goes forward.", param)
     if moment > LATEST:
