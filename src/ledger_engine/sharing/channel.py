@@ -10,12 +10,10 @@ from __future__ import annotations
 import asyncio
 import pickle
 import socket
-import struct
 from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
-_HEAD = struct.Struct("<I")  # the length of what follows
-
+from ledger_engine.core.pickling import Messages, framed
 
 # What the message is about, the number of a request and of its answer, and what it says. A class of its own,
 # even a NamedTuple, is pickled by calls of Python.
@@ -42,7 +40,7 @@ class Channel(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._unsent: list[Message] = []
-        self._arrived = bytearray()
+        self._arrived = Messages()
 
     async def open(self, end: socket.socket) -> None:
         """Start sending and receiving at this end of the pair."""
@@ -60,10 +58,10 @@ class Channel(asyncio.Protocol):
         if self._transport is None or not messages:
             return
         try:
-            data = pickle.dumps(messages, pickle.HIGHEST_PROTOCOL)
+            data = framed(messages)
         except Exception:  # of one of them, whatever it raises: the others must not suffer
-            data = pickle.dumps(self._sendable(messages), pickle.HIGHEST_PROTOCOL)
-        self._transport.write(_HEAD.pack(len(data)) + data)
+            data = framed(self._sendable(messages))
+        self._transport.write(data)
 
     def close(self) -> None:
         """Send what is waiting, and close this end."""
@@ -77,14 +75,7 @@ class Channel(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        arrived = self._arrived
-        arrived += data
-        while len(arrived) >= _HEAD.size:
-            end = _HEAD.size + _HEAD.unpack_from(arrived)[0]
-            if len(arrived) < end:
-                return
-            messages = pickle.loads(memoryview(arrived)[_HEAD.size : end].toreadonly())
-            del arrived[:end]
+        for messages in self._arrived.feed(data):
             self._receive(messages)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -1,13 +1,14 @@
-"""A dataclass that is pickled by its fields comes back as it was."""
+"""What is pickled for another process comes back as it was."""
 
 from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
-from ledger_engine.core.pickling import pickled_by_fields
+from ledger_engine.core.pickling import Messages, framed, pickled_by_fields
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger.transactions import NewTransaction
 
@@ -36,3 +37,14 @@ def test_a_value_comes_back_equal_and_is_an_object_of_its_own(value: object) -> 
 
 def test_what_is_pickled_names_no_field() -> None:
     assert b"right" not in pickle.dumps(Pair(1, 2), pickle.HIGHEST_PROTOCOL)
+
+
+def test_messages_come_whole_however_they_are_cut() -> None:
+    sent = [("drop", "é"), ("jobs", (1, "a"), (2, "b\n")), ("stop", 0.5)]
+    data = b"".join(map(framed, sent))
+    for size in range(1, len(data) + 1):
+        messages = Messages()
+        found: list[tuple[Any, ...]] = []
+        for start in range(0, len(data), size):
+            found += messages.feed(data[start : start + size])
+        assert found == sent

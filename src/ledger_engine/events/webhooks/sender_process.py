@@ -17,13 +17,12 @@ import json
 import logging
 import math
 import os
-import pickle
-import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol
 
+from ledger_engine.core.pickling import Messages, framed
 from ledger_engine.core.records import dumps
 from ledger_engine.events.webhooks.sealing import VARIABLE
 from ledger_engine.events.webhooks.sending import Job, Sender, SendResult
@@ -34,7 +33,6 @@ STOP_TIMEOUT_S = 2  # after its last result
 NICENESS = 5  # on a busy machine requests come before webhooks
 _GATHERED_S = 0.02  # results are written together, so that the reader wakes less often
 _CHUNK = 1 << 18
-_HEAD = struct.Struct("<I")  # the length of a message to the sender
 # In a process group of its own, so that Ctrl-C reaches only its owner, which lets it finish. Not in a session
 # of its own: Linux may share the processors by session, and niceness then counts only within one.
 _PROGRAM = "import os; os.setpgrp(); from ledger_engine.events.webhooks.sender_process import main; main()"
@@ -118,7 +116,7 @@ class SenderProcess:
     def _write(self, *message: object) -> None:
         self._write_jobs()  # first, as the order counts
         if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.write(_encode(message))
+            self._process.stdin.write(framed(message))
 
     async def _keep_running(self) -> None:
         ended = 0
@@ -188,24 +186,6 @@ class Lines:
         return [json.loads(line) for line in whole]
 
 
-class Messages:
-    """A splitter of a pipe's bytes into what `_encode` was given."""
-
-    def __init__(self) -> None:
-        self._arrived = bytearray()
-
-    def feed(self, data: bytes) -> Iterator[tuple[Any, ...]]:
-        """Return the messages that `data` completes."""
-        arrived = self._arrived
-        arrived += data
-        while len(arrived) >= _HEAD.size:
-            end = _HEAD.size + _HEAD.unpack_from(arrived)[0]
-            if len(arrived) < end:
-                return
-            yield pickle.loads(memoryview(arrived)[_HEAD.size : end].toreadonly())
-            del arrived[:end]
-
-
 def new_sender(report: Report) -> AnySender:
     """Return the sender that a server uses; `report` is called once with each result."""
     if sys.platform == "win32":
@@ -258,11 +238,6 @@ async def _serve() -> None:
                 flush()
                 await writer.drain()
                 return
-
-
-def _encode(message: tuple[object, ...]) -> bytes:
-    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-    return _HEAD.pack(len(data)) + data
 
 
 def _environment() -> dict[str, str]:

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from ledger_engine.core.pickling import framed
 from ledger_engine.core.records import dumps
 from ledger_engine.events.webhooks import sender_process
-from ledger_engine.events.webhooks.sender_process import Lines, Messages, SenderProcess
+from ledger_engine.events.webhooks.sender_process import Lines, SenderProcess
 from ledger_engine.events.webhooks.sending import Job, SendResult
 from tests.ledger_engine.waiting import until, wait_until
 from tests.receivers import Receiver, hang, receiving
@@ -100,14 +101,13 @@ async def test_what_is_submitted_in_one_turn_of_the_loop_is_one_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     written: list[str] = []
-    encode = sender_process._encode
 
     def noted(message: tuple[Any, ...]) -> bytes:
         written.append(message[0])
-        return encode(message)
+        return framed(message)
 
     async with receiving(hang) as receiver, owning() as owner:
-        monkeypatch.setattr(sender_process, "_encode", noted)
+        monkeypatch.setattr(sender_process, "framed", noted)
         for number in range(5):
             owner.sender.submit(job(number, receiver))
         owner.sender.drop("whe_1")
@@ -237,17 +237,6 @@ def test_lines_come_whole_however_they_are_cut() -> None:
         assert found == [[1, "a"], [2, "é"], [3]]
 
 
-def test_messages_come_whole_however_they_are_cut() -> None:
-    sent = [("drop", "é"), ("jobs", (1, "a"), (2, "b\n")), ("stop", 0.5)]
-    data = b"".join(map(sender_process._encode, sent))
-    for size in range(1, len(data) + 1):
-        messages = Messages()
-        found: list[tuple[Any, ...]] = []
-        for start in range(0, len(data), size):
-            found += messages.feed(data[start : start + size])
-        assert found == sent
-
-
 async def test_after_a_healthy_while_an_end_counts_as_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender_process, "RESTART_AFTER_S", (0.01, 1000))
     monkeypatch.setattr(sender_process, "HEALTHY_AFTER_S", 0)
@@ -275,7 +264,7 @@ async def test_when_its_owner_is_killed_it_ends_without_a_word() -> None:
         os.close(writing)
         os.close(reading)
         for number in range(1, 101):
-            sender.stdin.write(sender_process._encode(("jobs", job(number, receiver))))
+            sender.stdin.write(framed(("jobs", job(number, receiver))))
             await receiver.until_received(number)
         sender.stdin.close()
         assert (await sender.stderr.read(), await sender.wait()) == (b"", 0)
