@@ -11,6 +11,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import cast
 
+from ledger_engine.core.clock import Clock
+from ledger_engine.core.ids import IdSource
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Columns, H, Held, Parameters, Row, Value
 
@@ -31,17 +33,47 @@ class _Direct:
 
 
 class HoldingUnit:
-    """The base of units: it holds values and rows, and a database's own unit executes statements."""
+    """The base of the units for the works of one group, one after the other.
 
-    __slots__ = ("_changed", "_direct", "_held", "_holders", "_rows", "wrote")
+    It has what belongs to the work that runs, and holds values and rows; a database's own unit executes
+    statements.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = (
+        "_changed", "_clock", "_direct", "_held", "_holders", "_ids", "_now", "_rows", "_topics", "wrote",
+    )  # fmt: skip
+
+    def __init__(self, clock: Clock, ids: IdSource) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._now = clock.now()
+        self._topics: set[str] = set()
         self._held: dict[Key, Held] = {}
         self._holders: dict[str, list[Key]] = {}  # of the values from each table
         self._changed: dict[Held, None] = {}
         self._rows: dict[tuple[str, Columns], list[Sequence[Value]]] = {}
         self._direct: _Direct | None = None
         self.wrote = False  # whether the work that runs has changed anything that is known here
+
+    def begin_work(self) -> None:
+        """Start the next work of the group, with its own time and an empty list of topics."""
+        self._now = self._clock.now()
+        self._topics = set()
+        self.wrote = False
+
+    def topics(self) -> set[str]:
+        """Return the topics that the work announced."""
+        return self._topics
+
+    @property
+    def now(self) -> int:
+        return self._now
+
+    def new_id(self, prefix: str) -> str:
+        return self._ids.new(prefix, self._now)
+
+    def announce(self, topic: str) -> None:
+        self._topics.add(topic)
 
     def held(self, kind: type[H], tenant: Tenant) -> H:
         key = (kind, tenant.project, tenant.livemode)

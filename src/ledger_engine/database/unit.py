@@ -17,31 +17,13 @@ _NOTHING: Parameters = {}  # a dict, as sqlite3 accepts no MappingProxyType
 
 
 class SqliteUnit(HoldingUnit):
-    """The `Unit` for the works of one group, one after the other."""
+    """The `Unit` of a SQLite connection."""
 
-    __slots__ = ("_clock", "_connection", "_ids", "_now", "_topics")
+    __slots__ = ("_connection",)
 
     def __init__(self, connection: sqlite3.Connection, clock: Clock, ids: IdSource) -> None:
-        super().__init__()
+        super().__init__(clock, ids)
         self._connection = connection
-        self._clock = clock
-        self._ids = ids
-        self._now = clock.now()
-        self._topics: set[str] = set()
-
-    def begin_work(self) -> None:
-        """Start the next work of the group, with its own time and an empty list of topics."""
-        self._now = self._clock.now()
-        self._topics = set()
-        self.wrote = False
-
-    def topics(self) -> set[str]:
-        """Return the topics that the work announced."""
-        return self._topics
-
-    @property
-    def now(self) -> int:
-        return self._now
 
     def execute(self, sql: str, parameters: Parameters = _NOTHING, /) -> list[Row]:
         if self._holders or self._rows:
@@ -57,10 +39,7 @@ class SqliteUnit(HoldingUnit):
         if self._holders or self._rows:
             words, reads = described(sql)
             self._prepare(words, reads=reads)
-        self._connection.executemany(sql, rows)
-
-    def new_id(self, prefix: str) -> str:
-        return self._ids.new(prefix, self._now)
+        self._run_many(sql, rows)
 
     def columns(self, expressions: Columns, source: str, parameters: Parameters = _NOTHING, /) -> list[str]:
         selected = ", ".join(f"group_concat({each})" for each in expressions)
@@ -86,9 +65,6 @@ class SqliteUnit(HoldingUnit):
     def version(self) -> int:
         (row,) = self._connection.execute("PRAGMA data_version").fetchall()
         return int(row[0])
-
-    def announce(self, topic: str) -> None:
-        self._topics.add(topic)
 
     def _run(self, sql: str, parameters: Parameters, /) -> list[Row]:
         # Fetch all rows: an open cursor would keep the write-ahead log from shrinking.

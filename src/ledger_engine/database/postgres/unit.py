@@ -12,7 +12,7 @@ from ledger_engine.database import Columns, Parameters, Prints, Row, Value, weig
 from ledger_engine.database.holding import HoldingUnit
 from ledger_engine.database.postgres import inspection, values
 from ledger_engine.database.postgres.connection import Connection
-from ledger_engine.database.postgres.rendering import insertion, rendered
+from ledger_engine.database.postgres.rendering import Statement, insertion, rendered
 
 _NOTHING: Parameters = {}
 _ROWS_AT_ONCE = 20_000
@@ -34,47 +34,37 @@ Numeric = dict[str, frozenset[str]]  # the columns of whole numbers, by the tabl
 
 
 class PostgresUnit(HoldingUnit):
-    """The `Unit` for the works of one group, one after the other.
+    """The `Unit` of a PostgreSQL connection.
 
     What a work writes is sent on ahead. An error of such a statement comes up with the next result.
     """
 
-    __slots__ = ("_clock", "_connection", "_ids", "_now", "_numeric", "_others", "_topics")
+    __slots__ = ("_connection", "_numeric", "_others")
 
     def __init__(
         self, connection: Connection, clock: Clock, ids: IdSource, numeric: Numeric, others: int = 0
     ) -> None:
-        super().__init__()
+        super().__init__(clock, ids)
         self._connection = connection
-        self._clock = clock
-        self._ids = ids
-        self._now = clock.now()
         self._numeric = numeric
-        self._topics: set[str] = set()
         self._others = others  # the time that other servers had reached before
-
-    @property
-    def now(self) -> int:
-        return self._now
 
     def execute(self, sql: str, parameters: Parameters = _NOTHING, /) -> list[Row]:
         statement = rendered(sql)
         if not statement.reads:
             self.wrote = True
         self._prepare(statement.words, reads=statement.reads)
-        return self._run(sql, parameters)
+        return self._rows_of(statement, parameters)
 
     def first(self, sql: str, parameters: Parameters = _NOTHING, /) -> Row | None:
         rows = self.execute(sql, parameters)
         return rows[0] if rows else None
 
     def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
+        statement = rendered(sql)
         self.wrote = True
-        self._prepare(rendered(sql).words, reads=False)
-        self._run_many(sql, rows)
-
-    def new_id(self, prefix: str) -> str:
-        return self._ids.new(prefix, self._now)
+        self._prepare(statement.words, reads=False)
+        self._send_each(statement, rows)
 
     def columns(self, expressions: Columns, source: str, parameters: Parameters = _NOTHING, /) -> list[str]:
         key = _KEYS.get(source.split(maxsplit=1)[0], "id")
@@ -136,29 +126,20 @@ class PostgresUnit(HoldingUnit):
     def version(self) -> int:
         return self._others
 
-    def announce(self, topic: str) -> None:
-        self._topics.add(topic)
-
-    def begin_work(self) -> None:
-        """Start the next work of the group, with its own time and an empty list of topics."""
-        self._now = self._clock.now()
-        self._topics = set()
-        self.wrote = False
-
-    def topics(self) -> set[str]:
-        """Return the topics that the work announced."""
-        return self._topics
-
     def _run(self, sql: str, parameters: Parameters, /) -> list[Row]:
-        statement = rendered(sql)
+        return self._rows_of(rendered(sql), parameters)
+
+    def _run_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
+        self._send_each(rendered(sql), rows)
+
+    def _rows_of(self, statement: Statement, parameters: Parameters) -> list[Row]:
         if not statement.has_rows:
             self._connection.send(statement, parameters)
             return []
         found: list[Any] = self._connection.rows(statement, parameters)
         return found
 
-    def _run_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
-        statement = rendered(sql)
+    def _send_each(self, statement: Statement, rows: list[dict[str, Value]]) -> None:
         for row in rows:
             self._connection.send(statement, row)
 
