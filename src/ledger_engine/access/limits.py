@@ -57,10 +57,22 @@ class StoredObjects:
 
     def count(self, tenant: Tenant, objects: int) -> None:
         """Count new objects; raises PermissionDenied when they exceed the tenant's quota."""
-        if tenant.quota is not None and self.number + objects > tenant.quota:
-            raise quota_exceeded(tenant.quota, self.number)
-        self.number += objects
+        self.number = self.with_new(tenant, objects, self.number)
         self._holder.change(self)
+
+    def with_new(self, tenant: Tenant, objects: int, before: int) -> int:
+        """Return the number with these new objects, which are not counted yet.
+
+        Raises PermissionDenied when they exceed the quota; `before` is the number before the request.
+        """
+        number, quota = self.number + objects, tenant.quota
+        if quota is not None and number > quota:
+            left = max(0, quota - before)
+            remaining = f"has {left:,} left" if left else "is used up"
+            raise PermissionDenied(
+                "quota_exceeded", f"The plan's quota of {quota:,} stored objects {remaining}."
+            )
+        return number
 
     def write(self) -> None:
         """Store the number if it was changed."""
@@ -77,10 +89,3 @@ class StoredObjects:
 def count_stored(unit: Unit, tenant: Tenant, objects: int = 1) -> None:
     """Count new objects of the project and mode; raises PermissionDenied when they exceed the quota."""
     unit.held(StoredObjects, tenant).count(tenant, objects)
-
-
-def quota_exceeded(quota: int, stored: int) -> PermissionDenied:
-    """Return the error for a request that would exceed the quota, with `stored` objects before it."""
-    left = max(0, quota - stored)
-    remaining = f"has {left:,} left" if left else "is used up"
-    return PermissionDenied("quota_exceeded", f"The plan's quota of {quota:,} stored objects {remaining}.")

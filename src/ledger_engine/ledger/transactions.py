@@ -261,9 +261,7 @@ class Postings:
         tenant, balances, destination = self._tenant, self._balances, new.destination
         change = new.amount if new.type == "credit" else -new.amount
         objects = 1 if destination is None else 2
-        stored, quota = self._stored.number + objects, tenant.quota
-        if quota is not None and stored > quota:
-            raise limits.quota_exceeded(quota, self._stored_before)
+        stored = self._stored.with_new(tenant, objects, self._stored_before)
         moved = balances.movable(tenant, new.account, change, at)
         if destination is None:
             other = balances.movable_settlement(moved.currency, -change, at)
