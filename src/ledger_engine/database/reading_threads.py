@@ -1,4 +1,4 @@
-"""The threads that read for a database: they take works from one queue, and end when told to."""
+"""The threads that read for a database: they take works from one queue until they are stopped."""
 
 from __future__ import annotations
 

@@ -32,7 +32,10 @@ class RequestFigures:
         self._answered: deque[Answered] = deque(maxlen=_KEPT)  # newest last
 
     def take(self, rows: Sequence[Record], is_own: Callable[[object], bool]) -> None:
-        """Add the rows of the request log that are new, newest first; `is_own` tells its own by their ids."""
+        """Add the rows of the request log that are new, newest first.
+
+        `is_own` says whether a request, given by its id, is the dashboard's own.
+        """
         new: list[Record] = []
         for row in rows:
             if row.get("id") == self.newest:

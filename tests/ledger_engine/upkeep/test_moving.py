@@ -401,16 +401,14 @@ def test_a_ledger_that_does_not_verify_is_not_completed(
     back = tmp_path / "back.db"
     spoil = "UPDATE accounts SET balance = balance + 1"
     if into == "postgres":
-        with closing(sqlite3.connect(ledger)) as connection, connection:
-            connection.execute(spoil)
+        execute(ledger, spoil)
         with pytest.raises(Conflict, match=r"ledger\.db does not verify: .*acc_"):
             moved(ledger, address)
         with pytest.raises(StorageUnavailable, match="unfinished copy"):
             open_engine(address)
     else:
         moved(ledger, address)
-        with psycopg.connect(address) as connection:
-            connection.execute(spoil)
+        execute(address, spoil)
         with pytest.raises(Conflict, match=r"does not verify: .*acc_"):
             moved(address, back)
         assert not back.exists()

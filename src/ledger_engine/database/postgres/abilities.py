@@ -1,4 +1,7 @@
-"""What a database can, found out by asking it: PostgreSQL, or what speaks its protocol (docs/scaling.md)."""
+"""What a database can, found out by asking it: PostgreSQL, or what speaks its protocol.
+
+docs/architecture.md#distributed-engines says of each what it has.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from ledger_engine.database.postgres.connection import Connection
 from ledger_engine.database.postgres.errors import DatabaseFailed
 from ledger_engine.database.postgres.rendering import rendered
 
-OLDEST = 160_000  # PostgreSQL 16; of the others it is said by their own versions what they have
+OLDEST = 160_000  # PostgreSQL 16
 _OLDEST_YUGABYTE = 150_000
 _COCKROACH, _YUGABYTE = "CockroachDB", "-YB-"
 _TRIAL = "ledger_trial"  # a channel
