@@ -85,7 +85,8 @@ class Holder(Protocol):
 class Held(Protocol):
     """Values of one book that the works of a transaction share: read once, changed in memory, written once.
 
-    They are changed only when nothing of the change can fail any more.
+    They are changed only when nothing of the change can fail any more. Those of a group that was
+    committed may be kept for the next one, as long as nobody else has written.
     """
 
     tables: ClassVar[frozenset[str]]  # that they are read from and written to, here or in others of them

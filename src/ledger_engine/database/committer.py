@@ -27,13 +27,18 @@ class CommitFailed(Exception):
 
 
 class Committer:
-    """Runs the works of each group and commits them; `begun` is called before the first work of each."""
+    """Runs the works of each group and commits them.
 
-    def __init__(self, clock: Clock, ids: IdSource, begun: Callable[[sqlite3.Connection], None]) -> None:
+    `begun` is called before the first work of each group. It returns whether the database was changed by
+    others since the group before; otherwise what that one held is still true, and is kept.
+    """
+
+    def __init__(self, clock: Clock, ids: IdSource, begun: Callable[[sqlite3.Connection], bool]) -> None:
         self._clock = clock
         self._ids = ids
         self._begun = begun
         self._cautious_groups = 0
+        self._unit: SqliteUnit | None = None  # of the group before
         self.observer: CommitObserver | None = None
 
     def commit(self, connection: sqlite3.Connection, group: list[Job]) -> set[str]:
@@ -45,10 +50,18 @@ class Committer:
         group first runs without savepoints; when a work fails that has written, the whole group runs again
         with them, and so do the next groups for a while. A single work needs none.
         """
+        try:
+            return self._run_group(connection, group)
+        except BaseException:
+            self._forget()
+            raise
+
+    def _run_group(self, connection: sqlite3.Connection, group: list[Job]) -> set[str]:
         if self._cautious_groups == 0 or len(group) == 1:
             try:
                 return self._run_all(connection, group, self._run_bare)
             except _WorkFailed as failed:
+                self._forget()
                 connection.execute("ROLLBACK")
                 if len(group) == 1:
                     group[0].error = public_error(failed.reason)
@@ -59,16 +72,14 @@ class Committer:
 
     def _run_all(self, connection: sqlite3.Connection, group: list[Job], run: _Run) -> set[str]:
         connection.execute("BEGIN IMMEDIATE")
-        self._begun(connection)
-        unit = SqliteUnit(connection, self._clock, self._ids)
+        unit = self._begin(connection)
         topics: set[str] = set()
         for job in group:
             unit.begin_work()
             run(connection, unit, job)
             if job.error is None:
                 topics |= unit.topics()
-        topics |= self._write_held(connection, unit)
-        unit.forget()
+        self._write_held(connection, unit)
         began = time.perf_counter()
         try:
             connection.execute("COMMIT")
@@ -78,15 +89,27 @@ class Committer:
             self.observer(len(group), time.perf_counter() - began)
         return topics
 
-    def _write_held(self, connection: sqlite3.Connection, unit: SqliteUnit) -> set[str]:
+    def _begin(self, connection: sqlite3.Connection) -> SqliteUnit:
+        """Return the unit for a transaction that has begun."""
+        if self._begun(connection) or self._unit is None or not self._unit.is_of(connection):
+            self._forget()
+            self._unit = SqliteUnit(connection, self._clock, self._ids)
+        self._unit.limit_held()
+        return self._unit
+
+    def _forget(self) -> None:
+        """Drop what is held: it was rolled back, or others have changed it."""
+        if self._unit is not None:
+            self._unit.forget()
+            self._unit = None
+
+    def _write_held(self, connection: sqlite3.Connection, unit: SqliteUnit) -> None:
         """Write what is held for works without savepoints."""
-        unit.begin_work()
         try:
             unit.write_held()
         except BaseException as error:
             _require_sound(connection, error)
             raise _WorkFailed(error) from error
-        return unit.topics()
 
     def _run_bare(self, connection: sqlite3.Connection, unit: SqliteUnit, job: Job) -> None:
         changes = connection.total_changes

@@ -2,7 +2,8 @@
 
 Both are written together, for all works of a group. They are written earlier when a statement names one of
 their tables, which so sees them; when it changes one, the values are read anew. So works need not know of
-each other, and a group of postings is written as a batch is.
+each other, and a group of postings is written as a batch is. What was written stays true for the next
+transaction, until `forget`, as long as nobody else writes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Columns, H, Held, Parameters, Row, Value
+
+HELD_MAX = 100  # objects that are kept from one transaction to the next: four for each book that is posted to
 
 Key = tuple[type[Held], str, bool]
 
@@ -49,7 +52,7 @@ class HoldingUnit:
         self._now = clock.now()
         self._topics: set[str] = set()
         self._held: dict[Key, Held] = {}
-        self._holders: dict[str, list[Key]] = {}  # of the values from each table
+        self._holders: dict[str, set[Key]] = {}  # of the values from each table
         self._changed: dict[Held, None] = {}
         self._rows: dict[tuple[str, Columns], list[Sequence[Value]]] = {}
         self._direct: _Direct | None = None
@@ -83,7 +86,7 @@ class HoldingUnit:
                 self._direct = _Direct(self)
             found = self._held[key] = kind(self._direct, tenant)
             for table in kind.tables:
-                self._holders.setdefault(table, []).append(key)
+                self._holders.setdefault(table, set()).add(key)
         return cast(H, found)
 
     def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
@@ -112,6 +115,11 @@ class HoldingUnit:
             self._direct = None
             self._held, self._holders, self._changed = {}, {}, {}
         self._rows.clear()
+
+    def limit_held(self) -> None:
+        """Drop the values when those of many books were kept from the transactions before."""
+        if len(self._held) > HELD_MAX:
+            self.forget()
 
     def _prepare(self, words: frozenset[str], *, reads: bool) -> None:
         """Write what a statement with these words may read, and forget what it may change."""

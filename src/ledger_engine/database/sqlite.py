@@ -139,20 +139,22 @@ class SqliteDatabase(ThreadedDatabase):
         self._file.note_log()
         return self._writer
 
-    def _check_begun(self, connection: sqlite3.Connection) -> None:
-        """Check a transaction that has begun, before its first work."""
+    def _check_begun(self, connection: sqlite3.Connection) -> bool:
+        """Check a transaction that has begun, before its first work; return whether others have written."""
         self._file.require_same()  # again, as a restore may have replaced the file while we waited
-        self._follow_other_writers(connection)
+        return self._follow_other_writers(connection)
 
-    def _follow_other_writers(self, connection: sqlite3.Connection) -> None:
-        """Make sure that this group is dated after everything another process has written."""
+    def _follow_other_writers(self, connection: sqlite3.Connection) -> bool:
+        """Return whether another process has written; this group is then dated after all of that."""
         version = connection.execute("PRAGMA data_version").fetchone()[0]
-        if version != self._seen_version:
-            self._seen_version = version
-            newest = connection.execute(kept_time.NEWEST_EVENT).fetchone()[0]
-            if newest is not None:
-                self._clock.advance_past(moment_of(newest))
-            self._clock.advance_past(connection.execute("SELECT reached FROM kept_time").fetchone()[0])
+        if version == self._seen_version:
+            return False
+        self._seen_version = version
+        newest = connection.execute(kept_time.NEWEST_EVENT).fetchone()[0]
+        if newest is not None:
+            self._clock.advance_past(moment_of(newest))
+        self._clock.advance_past(connection.execute("SELECT reached FROM kept_time").fetchone()[0])
+        return True
 
     def _give_up(self, group: list[Job], error: Exception) -> None:
         """Restore the connection, and set the outcome of every work of the group."""

@@ -18,6 +18,7 @@ from ledger_engine.database import Holder
 _SETTLEMENT_MAX = 2**62
 
 _READ_TOGETHER = 50  # accounts
+_KEPT_MAX = 4_000  # accounts whose balances stay in memory once they are written: 1 MB
 _NAMES = [f"id_{number}" for number in range(_READ_TOGETHER)]
 _READ = (
     "SELECT id, balance, currency FROM accounts"
@@ -36,7 +37,7 @@ class Balance:
 
 
 class Balances:
-    """The balances of a project and mode, as far as the works of a transaction need them (`Held`).
+    """The balances of a project and mode, as far as they were needed (`Held`).
 
     In errors, field names are prefixed with `at`, the path of the item; None when the request has no such
     field.
@@ -147,6 +148,8 @@ class Balances:
             " WHERE id = :id AND project = :project AND livemode = :livemode",
             [bind(id=id, balance=balance.amount) for id, balance in moved.items()],
         )
+        if len(self._accounts) > _KEPT_MAX:
+            self._accounts.clear()
         settlements, self._moved_settlements = self._moved_settlements, {}
         if settlements:
             self._holder.execute_many(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from typing import ClassVar
+from contextlib import closing
+from pathlib import Path
+from typing import ClassVar, cast
 
 import pytest
 
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Holder, Unit, Work
+from ledger_engine.database import Holder, Unit, Work, holding
 from ledger_engine.database.engine import Engine
+from ledger_engine.database.unit import SqliteUnit
 from tests.ledger_engine.database.conftest import Hold, Seen, note, submit
 
 TENANT, OTHER = Tenant("prj_1", livemode=False), Tenant("prj_2", livemode=False)
@@ -156,3 +159,62 @@ async def test_rows_that_cannot_be_written_fail_the_work_that_holds_them(
     assert seen() == ["a", "b", "c"]
     with pytest.raises(sqlite3.IntegrityError):  # a lone work has no savepoint
         await notes.write(add("a"))
+
+
+async def test_what_is_held_is_kept_for_the_next_transaction(
+    notes: Engine, seen: Seen, made: list[Notes]
+) -> None:
+    for text in "abc":
+        await notes.write(hold_note(text))
+    assert (seen(), [each.written for each in made]) == (list("abc"), [[["a"], ["b"], ["c"]]])
+
+
+async def test_what_others_have_written_meanwhile_is_read_anew(
+    notes: Engine, made: list[Notes], tmp_path: Path
+) -> None:
+    await notes.write(hold_note("a"))
+    with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as other:
+        other.execute("INSERT INTO notes (text) VALUES ('by another process')")
+    await notes.write(hold_note("b"))
+    await notes.write(note("by a statement"))
+    await notes.write(hold_note("c"))
+    assert [each.known for each in made] == [
+        [],
+        ["a", "by another process"],
+        ["a", "by another process", "b", "by a statement"],
+    ]
+
+
+async def test_what_was_rolled_back_is_not_kept(notes: Engine, made: list[Notes]) -> None:
+    def fails(unit: Unit) -> None:
+        hold_note("half done")(unit)
+        raise ValueError("in the middle")
+
+    await notes.write(hold_note("a"))
+    with pytest.raises(ValueError, match="in the middle"):
+        await notes.write(fails)
+    await notes.write(hold_note("b"))
+    assert [(each.known, each.written) for each in made] == [([], [["a"]]), (["a"], [["b"]])]
+
+
+async def test_of_many_books_nothing_is_kept(
+    notes: Engine, made: list[Notes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "HELD_MAX", 1)
+    for text, tenant in (("a", TENANT), ("b", TENANT), ("c", OTHER), ("d", TENANT)):
+        await notes.write(hold_note(text, tenant))
+    assert [each.written for each in made] == [[["a"], ["b"]], [["c"]], [["d"]]]
+
+
+async def test_what_is_held_again_and_again_takes_no_more_memory(notes: Engine) -> None:
+    class OfTwoTables(Notes):
+        tables: ClassVar = frozenset({"notes", "kept_time"})
+
+    def places(unit: Unit) -> int:
+        return sum(map(len, cast(SqliteUnit, unit)._holders.values()))
+
+    for text in "abc":
+        await notes.write(lambda unit: unit.held(OfTwoTables, TENANT))
+        await notes.write(note(text))
+    await notes.write(lambda unit: unit.held(OfTwoTables, TENANT))
+    assert await notes.write(places) == 2

@@ -25,7 +25,7 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.pages import PageRequest
 from ledger_engine.events import outbox
-from ledger_engine.ledger import accounts, transactions
+from ledger_engine.ledger import accounts, balances, transactions
 from ledger_engine.ledger.accounts import Account, NewAccount
 from ledger_engine.ledger.transactions import NewTransaction, Transaction
 from ledger_engine.upkeep import audit
@@ -188,6 +188,19 @@ async def test_a_description_has_up_to_500_characters(write: Run, till: Account)
     assert posted.description == "ü" * 500
     attempt = write(transactions.post, NewTransaction(till.id, 1, "credit", "x" * 501))
     assert await refusal(attempt) == ("invalid_value", "description")
+
+
+async def test_balances_stay_right_when_not_all_are_kept_in_memory(
+    engine: Engine, tenant: Tenant, write: Run, balance: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(balances, "_KEPT_MAX", 2)
+    opened = [await write(accounts.create, NewAccount(name, "EUR", {})) for name in "abcd"]
+    for amount in (1, 20, 300):
+        for account in opened:
+            await write(transactions.post, NewTransaction(account.id, amount, "credit"))
+        kept = await engine.write(lambda unit: len(unit.held(balances.Balances, tenant)._accounts))
+        assert kept <= 2
+    assert [await balance(account) for account in opened] == [321] * 4
 
 
 async def test_an_unknown_account_is_not_found_and_named(write: Run, till: Account, stranger: Tenant) -> None:
