@@ -131,7 +131,7 @@ def companions(path: Path) -> list[Path]:
     return [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
 
 
-def identity(path: Path) -> Identity:
+def identity(path: Path | str) -> Identity:
     """Return the device and inode of a file. Raises OSError when it does not exist."""
     found = os.stat(path)
     return found.st_dev, found.st_ino

@@ -38,9 +38,10 @@ class DatabaseFile:
         require_own_log(self._path)
         require_one_name(self._path)
         make_private(self._path)
-        self._identity = identity(self._path)
+        self._name = str(self._path)  # once, as each group of works looks whether the file has it still
+        self._identity = identity(self._name)
         self._kept_open: sqlite3.Connection | None = None
-        self._log_file = log_file(self._path)  # once, as each group of works looks for it
+        self._log_file = log_file(self._path)
         self._log: Identity | None = None
         self._log_lock: int | None = None
 
@@ -49,7 +50,7 @@ class DatabaseFile:
 
         Whatever is written into it then is lost, and a file that took its place is not ours.
         """
-        if identity(self._path) != self._identity:
+        if identity(self._name) != self._identity:
             raise OSError(REPLACED)
 
     def connect_writer(self) -> sqlite3.Connection:

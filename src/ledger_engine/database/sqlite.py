@@ -118,7 +118,8 @@ class SqliteDatabase(ThreadedDatabase):
     def _write_group(self, group: list[Job]) -> None:
         topics: set[str] = set()
         try:
-            writer = self._sound_writer()
+            # Whether the file still has its name is checked in each transaction (`_check_begun`).
+            writer = self._writer or self._sound_writer()
             topics = self._committer.commit(writer, group)
             if self._lost:
                 self._check_space(writer)
@@ -141,7 +142,7 @@ class SqliteDatabase(ThreadedDatabase):
 
     def _check_begun(self, connection: sqlite3.Connection) -> bool:
         """Check a transaction that has begun, before its first work; return whether others have written."""
-        self._file.require_same()  # again, as a restore may have replaced the file while we waited
+        self._file.require_same()  # now, as a restore may have replaced the file while we waited for the lock
         return self._follow_other_writers(connection)
 
     def _follow_other_writers(self, connection: sqlite3.Connection) -> bool:
