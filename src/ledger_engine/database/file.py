@@ -73,7 +73,10 @@ class DatabaseFile:
         return connect(self._path, checkpoints=False, query_only=True)
 
     def note_log(self) -> None:
-        """Remember which log is ours."""
+        """Remember which log is ours.
+
+        Not to be called for each group: to look at a file that is being written makes its next sync take longer.
+        """
         self._log = _identity_of(self._log_file) or self._log
 
     def disown_log(self) -> None:
