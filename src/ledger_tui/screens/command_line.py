@@ -47,7 +47,6 @@ class CommandScreen(Dialog[Command | None]):
             )
 
     def on_mount(self) -> None:
-        self.app.clear_notifications()  # they would cover what is typed
         self.query_one(OptionList).can_focus = False
         self.query_one(Input).focus()
         self._show(self._begun)

@@ -128,6 +128,8 @@ class CommandLine:
         context = self._context
         helpers = None if PART in context.session.missing_parts else self._navigation.snapshot_names
         choices = Choices(context.profiles, [*context.themes], context.names, helpers)
+        # They would cover what is typed. Textual removes them only from the screen on top: still this one.
+        self._screen.app.clear_notifications()
         self._screen.app.push_screen(CommandScreen(choices, line), self._run)
 
     async def _run(self, command: Command | None) -> None:

@@ -307,6 +307,8 @@ class Dashboard(Screen[None]):
     def action_help(self) -> None:
         from ledger_tui.screens.help import HelpScreen
 
+        # They would cover the keys. Textual removes them only from the screen on top: still this one.
+        self.app.clear_notifications()
         self.app.push_screen(HelpScreen(self.active_bindings))
 
     def action_raw(self) -> None:

@@ -37,9 +37,6 @@ class HelpScreen(Dialog[None]):
             yield line
             yield Static(self._lines())
 
-    def on_mount(self) -> None:
-        self.app.clear_notifications()  # they would cover the keys
-
     def action_search(self) -> None:
         line = self.query_one(Input)
         line.display = True

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from ledger_tui.app import LedgerApp
 from ledger_tui.config import read_config
 from ledger_tui.kept import Kept
 from ledger_tui.widgets.filter_bar import FilterBar
@@ -218,9 +219,10 @@ async def test_an_amount_out_of_sight_takes_no_room(server: ContractServer, dash
         await driver.sees("+90,071,992,547,409.91")
 
 
-async def test_messages_are_shown_on_the_line_of_keys_one_at_a_time(
-    server: ContractServer, dashboards: Dashboards
+async def test_messages_are_shown_on_the_line_of_keys_one_at_a_time_and_never_over_a_dialog(
+    server: ContractServer, dashboards: Dashboards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(LedgerApp, "NOTIFICATION_TIMEOUT", 300)  # none goes away by itself
     server.add_account("Till")
     async with dashboards.open() as driver:
         above = driver.text().splitlines()[:-1]
@@ -235,6 +237,10 @@ async def test_messages_are_shown_on_the_line_of_keys_one_at_a_time(
         await driver.press("question_mark")
         await driver.sees("esc closes")
         await driver.sees_no_more("Copied as curl")
+        await driver.press("escape", "y")
+        await driver.sees("Copied acc_")
+        await driver.press("colon")
+        await driver.sees_no_more("Copied acc_")
 
 
 async def test_what_is_wrong_with_a_filter_and_all_the_filters_there_are_stand_whole(
