@@ -9,11 +9,15 @@ import httpx
 import pytest
 
 from ledger_tui.app import LedgerApp
-from ledger_tui.embedded import Address, EmbeddedServer
+from ledger_tui.client import api
+from ledger_tui.embedded import Address
 from ledger_tui.options import Options
+from ledger_tui.screens import dashboard
+from ledger_tui.state import session
 from tests.ledger_tui.cheap_textual import make_textual_cheap
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
+from tests.ledger_tui.forked_servers import fork_servers, forked_server
 
 make_textual_cheap()
 
@@ -27,7 +31,24 @@ def nobodys_config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture
-def server() -> Iterator[ContractServer]:
+def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the test's dashboards ask the server more often, so that a test waits less for what is new.
+
+    Only the pauses are shorter: what a dashboard asks for, and when it asks less often, stays as it is.
+    """
+    monkeypatch.setattr(dashboard, "_TICK_SECONDS", 0.1)
+    monkeypatch.setattr(session, "_FASTEST_POLL_SECONDS", 0.4)
+    monkeypatch.setattr(api, "_BACKOFF_SECONDS", (0.1, *api._BACKOFF_SECONDS))
+
+
+@pytest.fixture
+def forked_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the test's dashboards start their own servers for less CPU time."""
+    fork_servers(monkeypatch)
+
+
+@pytest.fixture
+def server(short_intervals: None) -> Iterator[ContractServer]:
     with ContractServer() as running:
         yield running
 
@@ -71,13 +92,13 @@ def dashboards(server: ContractServer) -> Dashboards:
 @pytest.fixture(scope="session")
 def whole_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     """Run a server with every part, one process for all tests."""
-    server = EmbeddedServer(str(tmp_path_factory.mktemp("whole") / "ledger.db"))
-    yield server.start()
+    server, address = forked_server(tmp_path_factory.mktemp("whole") / "ledger.db")
+    yield address
     server.stop()
 
 
 @pytest.fixture
-def own_project(whole_server: Address) -> Address:
+def own_project(whole_server: Address, short_intervals: None) -> Address:
     """Return that server with a key of an empty project."""
     headers = {"Authorization": f"Bearer {whole_server.key}"}
     body = {"name": "Roastery", "plan": "enterprise"}
@@ -92,6 +113,7 @@ async def driver(own_project: Address) -> AsyncIterator[Driver]:
     async with dashboard_on(own_project) as opened:
         await opened.sees("● online")
         await opened.app.api.write("POST", "/v1/accounts", {"name": "Till", "currency": "EUR"}, "a")
+        opened.view.poll_soon()
         await opened.sees("Till")
         yield opened
 

@@ -22,13 +22,16 @@ LASTING = {"listen", "connect", "server"}  # workers that live as long as the da
 
 
 async def until(condition: Callable[[], object], what: str = "") -> None:
-    """Wait until a condition holds; fail if it never does. The longer it takes, the rarer the checks."""
-    deadline, pause = time.monotonic() + PATIENCE_SECONDS, 0.001
+    """Wait until a condition holds; fail if it never does.
+
+    The longer it takes, the rarer the checks: each comes after a fifth of the time that has passed.
+    """
+    begun = time.monotonic()
     while not condition():
-        if time.monotonic() > deadline:
+        passed = time.monotonic() - begun
+        if passed > PATIENCE_SECONDS:
             raise AssertionError(f"never came: {what or condition}")
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, 0.05)
+        await asyncio.sleep(min(max(0.001, passed / 5), 0.05))
 
 
 def key_event(key: str) -> events.Key:

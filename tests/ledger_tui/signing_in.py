@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx
 
 from ledger_tui.client.oauth import OAuthApp
-from ledger_tui.embedded import EmbeddedServer
 from tests.commands import answer_of_command
+from tests.ledger_tui.forked_servers import forked_server
 
 EMAIL, PASSWORD = "ada@example.com", "correct horse battery staple"
 
@@ -17,8 +17,7 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         database = folder / "ledger.db"
-        self.server = EmbeddedServer(str(database))
-        self.url, self.key = self.server.start()
+        self.server, (self.url, self.key) = forked_server(database)
         user = {"name": "Ada", "email": EMAIL, "role": "admin"}
         headers = {"Authorization": f"Bearer {self.key}"}
         made = httpx.post(f"{self.url}/api/users", json=user, headers=headers)

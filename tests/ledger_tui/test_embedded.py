@@ -139,6 +139,7 @@ def test_the_last_words_of_a_server_that_ends_by_itself_are_given(
     assert server.wait_for_end() == words
 
 
+@pytest.mark.usefixtures("forked_servers")
 async def test_a_dashboard_whose_server_cannot_start_ends_with_1(tmp_path: Path) -> None:
     app = LedgerApp(Options(database=str(tmp_path)))
     async with app.run_test():
@@ -147,6 +148,7 @@ async def test_a_dashboard_whose_server_cannot_start_ends_with_1(tmp_path: Path)
     assert app.return_code == 1
 
 
+@pytest.mark.usefixtures("forked_servers", "short_intervals")
 async def test_the_whole_way_on_a_server_of_its_own_and_again_after_a_restart(tmp_path: Path) -> None:
     options = Options(database=str(tmp_path / "ledger.db"))
     app = LedgerApp(options)

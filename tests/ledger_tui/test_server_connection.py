@@ -156,6 +156,7 @@ def kill(app: LedgerApp) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.usefixtures("forked_servers", "short_intervals")
 async def test_an_own_server_that_dies_is_a_state_and_one_key_starts_it_again(tmp_path: Path) -> None:
     app = LedgerApp(Options(database=str(tmp_path / "ledger.db")))
     async with app.run_test(size=(100, 24), notifications=True) as pilot:
@@ -169,6 +170,7 @@ async def test_an_own_server_that_dies_is_a_state_and_one_key_starts_it_again(tm
         await driver.sees("After")
 
 
+@pytest.mark.usefixtures("forked_servers")
 async def test_one_that_had_lived_is_started_again_unasked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

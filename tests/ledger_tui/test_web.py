@@ -6,9 +6,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import aiohttp
+import httpx
 import pytest
 
 from tests.ledger_tui.contract_server import KEY, ContractServer
@@ -17,10 +19,10 @@ from tests.ledger_tui.driving import PATIENCE_SECONDS
 pytestmark = pytest.mark.process
 
 
-@pytest.fixture
-def link(server: ContractServer, tmp_path: Path) -> Iterator[str]:
+@contextmanager
+def dashboard_in_browsers(server: ContractServer, folder: Path) -> Iterator[str]:
     """Run a real `ledger-tui --web` and yield the link it prints."""
-    environment = {**os.environ, "LEDGER_API_KEY": KEY, "LEDGER_TUI_CONFIG": str(tmp_path / "config.toml")}
+    environment = {**os.environ, "LEDGER_API_KEY": KEY, "LEDGER_TUI_CONFIG": str(folder / "config.toml")}
     command = [sys.executable, "-m", "ledger_tui", "--url", server.url, "--web"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
@@ -31,9 +33,28 @@ def link(server: ContractServer, tmp_path: Path) -> Iterator[str]:
         assert process.wait(PATIENCE_SECONDS) == 0
 
 
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """Run one for all tests that need no new link; yield its address, and the cookie of its only session."""
+    with ContractServer() as server:
+        server.add_account("Kuwait branch", "KWD", 1500)
+        with dashboard_in_browsers(server, tmp_path_factory.mktemp("web")) as link:
+            answer = httpx.get(link)
+            assert answer.status_code == 303
+            yield root(link), answer.headers["Set-Cookie"].partition(";")[0]
+
+
 @pytest.fixture
-async def browser() -> AsyncIterator[aiohttp.ClientSession]:
+async def stranger() -> AsyncIterator[aiohttp.ClientSession]:
+    """A browser without a session."""
     async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        yield session
+
+
+@pytest.fixture
+async def browser(address: tuple[str, str]) -> AsyncIterator[aiohttp.ClientSession]:
+    """The browser that has the session."""
+    async with aiohttp.ClientSession(headers={"Cookie": address[1]}) as session:
         yield session
 
 
@@ -46,38 +67,39 @@ async def status(browser: aiohttp.ClientSession, url: str, **headers: str) -> in
         return answer.status
 
 
-async def test_the_link_is_good_once_and_becomes_a_session(link: str, browser: aiohttp.ClientSession) -> None:
-    assert await status(browser, root(link)) == 403
-    assert await status(browser, root(link) + "/?token=guess") == 403
-    async with browser.get(link, allow_redirects=False) as answer:
-        assert (answer.status, answer.headers["Location"]) == (303, "/")
-        cookie = answer.headers["Set-Cookie"]
-    assert "HttpOnly" in cookie
-    assert "SameSite=Strict" in cookie
-    async with browser.get(root(link)) as answer:
-        assert answer.status == 200
-        page = await answer.text()
-        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
-    assert not re.findall(rf"""(?:href|src)\s*=\s*["'](?!{re.escape(root(link))}/|data:)""", page)
-    assert "googleapis" not in page
-    assert "<title>Ledger · 127.0.0.1:" in page
-    assert ".focus()" in page  # without a click
-    assert "css/xterm.css" in page
-    fonts = re.findall(r'url\("(/static/fonts/[^"]+)"\)', page)
-    assert [await status(browser, root(link) + font) for font in fonts] == [200]
-    assert KEY not in page
-    assert "token=" not in page
-    async with aiohttp.ClientSession() as other:
-        assert await status(other, link) == 403
+async def test_the_link_is_good_once_and_becomes_a_session(
+    server: ContractServer, tmp_path: Path, stranger: aiohttp.ClientSession
+) -> None:
+    with dashboard_in_browsers(server, tmp_path) as link:
+        assert await status(stranger, root(link)) == 403
+        assert await status(stranger, root(link) + "/?token=guess") == 403
+        async with stranger.get(link, allow_redirects=False) as answer:
+            assert (answer.status, answer.headers["Location"]) == (303, "/")
+            cookie = answer.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=Strict" in cookie
+        async with stranger.get(root(link)) as answer:
+            assert answer.status == 200
+            page = await answer.text()
+            assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+        assert not re.findall(rf"""(?:href|src)\s*=\s*["'](?!{re.escape(root(link))}/|data:)""", page)
+        assert "googleapis" not in page
+        assert "<title>Ledger · 127.0.0.1:" in page
+        assert ".focus()" in page  # without a click
+        assert "css/xterm.css" in page
+        fonts = re.findall(r'url\("(/static/fonts/[^"]+)"\)', page)
+        assert [await status(stranger, root(link) + font) for font in fonts] == [200]
+        assert KEY not in page
+        assert "token=" not in page
+        async with aiohttp.ClientSession() as other:
+            assert await status(other, link) == 403
 
 
 async def test_the_dashboard_is_drawn_and_driven_through_the_websocket(
-    link: str, browser: aiohttp.ClientSession, server: ContractServer
+    address: tuple[str, str], browser: aiohttp.ClientSession
 ) -> None:
-    server.add_account("Kuwait branch", "KWD", 1500)
-    await status(browser, link)
-    socket = root(link).replace("http:", "ws:") + "/ws?width=100&height=30"
-    async with browser.ws_connect(socket, headers={"Origin": root(link)}, timeout=PING) as websocket:
+    socket = address[0].replace("http:", "ws:") + "/ws?width=100&height=30"
+    async with browser.ws_connect(socket, headers={"Origin": address[0]}, timeout=PING) as websocket:
         await sees(websocket, "Kuwait branch")
         await websocket.send_json(["stdin", "2"])
         await sees(websocket, "No transactions here.")
@@ -94,17 +116,18 @@ async def sees(websocket: aiohttp.ClientWebSocketResponse, text: str) -> None:
         seen += message.data if isinstance(message.data, bytes) else message.data.encode()
 
 
-async def test_without_a_session_everything_is_403(link: str, browser: aiohttp.ClientSession) -> None:
+async def test_without_a_session_everything_is_403(
+    address: tuple[str, str], stranger: aiohttp.ClientSession
+) -> None:
     for path in ("/", "/ws", "/static/js/textual.js", "/download/x"):
-        assert await status(browser, root(link) + path) == 403, path
+        assert await status(stranger, address[0] + path) == 403, path
 
 
 async def test_a_rebound_name_and_another_sites_page_are_403(
-    link: str, browser: aiohttp.ClientSession
+    address: tuple[str, str], browser: aiohttp.ClientSession
 ) -> None:
-    await status(browser, link)
-    port = root(link).rpartition(":")[2]
-    assert await status(browser, root(link)) == 200
+    port = address[0].rpartition(":")[2]
+    assert await status(browser, address[0]) == 200
     for headers in (
         {"Host": f"evil.example:{port}"},
         {"Host": "127.0.0.1"},
@@ -113,17 +136,16 @@ async def test_a_rebound_name_and_another_sites_page_are_403(
         {"Origin": f"http://localhost:{port}"},
         {"Origin": f"http://127.0.0.1:{int(port) + 1}"},
     ):
-        assert await status(browser, root(link), **headers) == 403, headers
-    socket = root(link).replace("http:", "ws:") + "/ws"
+        assert await status(browser, address[0], **headers) == 403, headers
+    socket = address[0].replace("http:", "ws:") + "/ws"
     for headers in ({"Origin": "https://evil.example"}, {}):
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             await browser.ws_connect(socket, headers=headers)
         assert refused.value.status == 403
 
 
-async def test_nothing_can_be_posted(link: str, browser: aiohttp.ClientSession) -> None:
-    await status(browser, link)
-    async with browser.post(root(link)) as answer:
+async def test_nothing_can_be_posted(address: tuple[str, str], browser: aiohttp.ClientSession) -> None:
+    async with browser.post(address[0]) as answer:
         assert answer.status == 405
 
 

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.dashboard, pytest.mark.process, pytest.mark.slow]
 
 
 @pytest.fixture
-async def demo() -> AsyncIterator[Driver]:
+async def demo(forked_servers: None, short_intervals: None) -> AsyncIterator[Driver]:
     app = LedgerApp(Options(demo=True))
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         yield Driver(app, pilot)
