@@ -12,6 +12,8 @@ from typing import Any
 
 # What a client meets when the server goes away under it.
 GONE = (OSError, EOFError, asyncio.IncompleteReadError)
+# After this time a writer that got no answer, or that there is no storage, tries another posting.
+AGAIN_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -157,10 +159,14 @@ class Writers:
                     answer = await connection.request(
                         self.port(), "POST", "/v1/transactions", body, idempotency_key=key
                     )
-                except GONE:
-                    await asyncio.sleep(0.01)
+                except GONE as error:
+                    if isinstance(error, ConnectionRefusedError):  # nothing was sent, and nobody is there
+                        del self.memory.unanswered[key]
+                    await asyncio.sleep(AGAIN_S)
                     continue
                 self._remember(key, answer)
+                if answer.status == 503:
+                    await asyncio.sleep(AGAIN_S)
 
     def _remember(self, key: str, answer: Answer) -> None:
         self._news.set()

@@ -265,34 +265,33 @@ async def test_one_key_posts_once_over_all_workers(shared: Server) -> None:
 
 
 @pytest.mark.timeout(3600)
-async def test_an_acknowledged_write_survives_the_kill_of_a_worker(own: Server, soak: int, seed: int) -> None:
-    key = make_key(own)
-    accounts = await open_accounts(own.port, key)
-    writers = Writers(key, accounts, seed, lambda: own.port)
+async def test_an_acknowledged_write_survives_the_kill_of_a_worker(
+    shared: Server, soak: int, seed: int
+) -> None:
+    key = make_key(shared)
+    accounts = await open_accounts(shared.port, key)
+    writers = Writers(key, accounts, seed, lambda: shared.port)
     async with writers.writing(16):
         for number in range(2 * soak):
             await writers.until(100)
-            before = workers_of(own.pid)
+            before = workers_of(shared.pid)
             kill(before[number % 2])
             await writers.until(50)
-            await restarted(own, before)
+            await restarted(shared, before)
         await writers.until(100)
     assert writers.memory.surprises == []
     await writers.settle()
-    own.assert_books_are_right()
-    await assert_all_is_there_once(own.port, key, writers.memory)
+    shared.assert_books_are_right()
+    await assert_all_is_there_once(shared.port, key, writers.memory)
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("ending", ["SIGKILL", "SIGTERM"])
-async def test_an_acknowledged_write_survives_the_end_of_all(
-    own: Server, soak: int, seed: int, ending: str
-) -> None:
+async def test_an_acknowledged_write_survives_the_end_of_all(own: Server, soak: int, seed: int) -> None:
     key = make_key(own)
     accounts = await open_accounts(own.port, key)
     writers = Writers(key, accounts, seed, lambda: own.port)
     async with writers.writing(16):
-        for _ in range(soak):
+        for ending in ("SIGKILL", "SIGTERM") * soak:
             await writers.until(100)
             workers = workers_of(own.pid)
             if ending == "SIGTERM":
