@@ -7,6 +7,7 @@ of its three streams and of a pipe, which gets its process id in one line and it
 from __future__ import annotations
 
 import ctypes
+import importlib
 import io
 import json
 import os
@@ -83,6 +84,15 @@ def set_forward(seconds: int) -> None:
     time.time_ns = lambda: nanoseconds() + seconds * 1_000_000_000
 
 
+def set_constants(constants: dict[str, float]) -> None:
+    """Set constants, named with their modules; raise AttributeError for one that is not there."""
+    for name, value in constants.items():
+        module, _, constant = name.rpartition(".")
+        home = importlib.import_module(module)
+        getattr(home, constant)
+        setattr(home, constant, value)
+
+
 def begin(asked: dict[str, Any]) -> None:
     """Make this process one like those that a shell starts."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -104,6 +114,7 @@ def begin(asked: dict[str, Any]) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(ANYONE), 0, 0, 0)
     if asked["clock_ahead_s"]:
         set_forward(asked["clock_ahead_s"])
+    set_constants(asked["constants"])
     if asked["stopped"]:
         os.kill(os.getpid(), signal.SIGSTOP)
 

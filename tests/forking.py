@@ -43,10 +43,12 @@ class Process:
         new_session: bool = False,
         stopped: bool = False,
         clock_ahead_s: int = 0,
+        constants: Mapping[str, float] | None = None,
     ) -> None:
         """Start it; `stopped` starts it as SIGSTOP leaves it, before it has done anything.
 
-        What reads the time of day in it is told one that is `clock_ahead_s` ahead.
+        What reads the time of day in it is told one that is `clock_ahead_s` ahead. `constants` are other
+        values for constants of the program, by names like `ledger_engine.database.threaded.ANSWER_S`.
         """
         self.args = list(words)
         self.returncode: int | None = None
@@ -56,6 +58,7 @@ class Process:
             "new_session": new_session,
             "stopped": stopped,
             "clock_ahead_s": clock_ahead_s,
+            "constants": dict(constants or {}),
         }
         with ExitStack() as closing:
             theirs, ours = [], []

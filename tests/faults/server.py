@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ledger_engine.core.settings import Location
@@ -22,7 +22,10 @@ class CouldNotServe(Exception):
 
 
 class Server:
-    """`ledger-engine serve` on one database, run by the command `under`, if one is given."""
+    """`ledger-engine serve` on one database, run by the command `under`, if one is given.
+
+    `constants` has other values for constants of the program (`tests/forking.py`), not with `under`.
+    """
 
     def __init__(
         self,
@@ -31,9 +34,11 @@ class Server:
         under: Sequence[str] = (),
         options: Sequence[str] = (),
         clock_ahead_s: int = 0,
+        constants: Mapping[str, float] | None = None,
     ) -> None:
         self.database = database
         self.clock_ahead_s = clock_ahead_s
+        self.constants = constants
         self.under = list(under)
         self.options = list(options)
         self.url = ""
@@ -67,6 +72,7 @@ class Server:
                 environment=environment,
                 new_session=True,
                 clock_ahead_s=self.clock_ahead_s,
+                constants=self.constants,
             )
         assert self._process.stdout is not None
         for line in self._process.stdout:

@@ -17,7 +17,7 @@ from functools import partial
 import httpx
 import pytest
 
-from ledger_engine.database.threaded import ANSWER_S, CHECK_S
+from ledger_engine.database.threaded import CHECK_S
 from ledger_engine.events.webhooks.sending import FIRSTS_MAX
 from tests.faults.client import Writers, assert_all_is_there_once, connected, open_accounts
 from tests.faults.postgres import ROLE, Postgres, Proxy
@@ -28,6 +28,7 @@ from tests.receivers import Receiver, receiving
 
 WRITERS = 16
 TAKEN_OVER_WITHIN_S = 15
+ANSWER_S = 6  # of the server whose database hangs; others have 10
 COUNTED_IN_S = 1  # for the rate limit, where the database does not answer
 PLAY_S = 3  # for a busy machine
 CONNECTIONS_MAX = 10  # of one server
@@ -212,7 +213,8 @@ async def test_a_database_that_hangs_refuses_or_is_out_of_reach_is_503_and_survi
 ) -> None:
     proxy = Proxy(postgres)
     database = postgres.new_database()
-    server = Server(postgres.address(database, sockets=proxy.sockets))
+    shorter = {"ledger_engine.database.threaded.ANSWER_S": ANSWER_S}
+    server = Server(postgres.address(database, sockets=proxy.sockets), constants=shorter)
     try:
         await asyncio.to_thread(server.start)
         key = server.make_key()
@@ -240,16 +242,15 @@ async def hang(
         await writers.until(20)
         proxy.hold()
         began = time.monotonic()
-        health = await client.get("/api/health")
-        assert (health.status_code, health.json()["ok"]) == (503, False)
-        assert time.monotonic() - began < COUNTED_IN_S + CHECK_S + PLAY_S
-        asked = time.monotonic()
         async with asyncio.TaskGroup() as reading:
             answers = [
                 reading.create_task(client.get("/v1/accounts", headers=writers.headers)) for _ in range(60)
             ]
+            health = await client.get("/api/health")
+            assert (health.status_code, health.json()["ok"]) == (503, False)
+            assert time.monotonic() - began < COUNTED_IN_S + CHECK_S + PLAY_S
         assert {answer.result().status_code for answer in answers} == {503}
-        assert time.monotonic() - asked < ANSWER_S + PLAY_S
+        assert time.monotonic() - began < ANSWER_S + PLAY_S
         await writers.until_refused()
         assert time.monotonic() - began < COUNTED_IN_S + CHECK_S + ANSWER_S + 2 * PLAY_S
     proxy.release()
