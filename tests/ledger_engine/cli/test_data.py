@@ -8,8 +8,6 @@ import json
 import os
 import pty
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ import pytest
 from ledger_engine.core.settings import Location
 from ledger_engine.seeding import seed_files
 from ledger_engine.upkeep import backups
+from tests.forking import Process
 from tests.ledger_engine.cli.conftest import Command, only_line
 from tests.ledger_engine.upkeep.test_backups import post_and_be_killed
 from tests.locations import execute
@@ -61,16 +60,15 @@ def test_in_a_terminal_a_bar_shows_how_far_it_has_come(
     if words == ("verify",):
         command("seed", "minimal")
     terminal, stderr = pty.openpty()
-    started = [sys.executable, "-m", "ledger_engine", *words, "--database", str(database)]
-    with subprocess.Popen(started, stdout=subprocess.DEVNULL, stderr=stderr) as process:
-        os.close(stderr)
-        seen = b""
-        # A terminal that nobody writes to any more ends with an error.
-        with contextlib.suppress(OSError):
-            while more := os.read(terminal, 4096):
-                seen += more
+    process = Process((*words, "--database", str(database)), stderr=stderr)
+    os.close(stderr)
+    seen = b""
+    # A terminal that nobody writes to any more ends with an error.
+    with contextlib.suppress(OSError):
+        while more := os.read(terminal, 4096):
+            seen += more
     os.close(terminal)
-    assert process.returncode == 0
+    assert process.wait(60) == 0
     assert label in seen
     assert b"100%" in seen
 

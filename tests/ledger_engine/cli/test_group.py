@@ -11,6 +11,7 @@ import pytest
 
 from ledger_engine import __version__
 from ledger_engine.core.settings import Location
+from tests.forking import Process
 from tests.ledger_engine.cli.conftest import Command, only_line
 
 pytestmark = pytest.mark.process
@@ -118,16 +119,15 @@ def test_output_that_cannot_be_written_is_reported_in_one_line(
 ) -> None:
     command("projects", "create", "One")
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "ledger_engine", *words],
-            env={**os.environ, "LEDGER_DATABASE": str(database)},
+        listing = Process(
+            words,
+            environment={**os.environ, "LEDGER_DATABASE": str(database)},
             stdout=full,
             stderr=subprocess.PIPE,
-            text=True,
-            check=False,
         )
-    assert done.returncode == 1
-    assert only_line(done.stderr).rstrip(".").endswith("No space left on device")
+    _, stderr = listing.communicate()
+    assert listing.returncode == 1
+    assert only_line(stderr).rstrip(".").endswith("No space left on device")
 
 
 def test_an_argument_that_is_not_utf8_is_a_wrong_call(command: Command) -> None:

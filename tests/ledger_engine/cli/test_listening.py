@@ -8,11 +8,9 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +20,7 @@ from ledger_engine.events.webhooks.signatures import sign
 from ledger_tui.client.webhooks import verify
 from tests.faults.client import connected, open_accounts
 from tests.faults.server import Server
-from tests.forking import Process
+from tests.forking import Process, run
 from tests.ledger_engine.waiting import looked_until
 from tests.locations import place_of_its_own
 from tests.receivers import Received, Receiver, answering, receiving
@@ -294,12 +292,7 @@ def test_what_cannot_be_listened_to_is_reported_in_one_line(
 ) -> None:
     monkeypatch.delenv("LEDGER_API_KEY", raising=False)
     given = [word.format(url=server.url, nowhere=tmp_path / "none.db") for word in words]
-    done: Any = subprocess.run(
-        [sys.executable, "-m", "ledger_engine", "listen", "--forward-to", "x:1", *given],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = run(("listen", "--forward-to", "x:1", *given), timeout=60)
     assert done.returncode == status
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("ledger-engine: ")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from ledger_engine.core.settings import Location
+from tests.forking import Process
 from tests.ledger_engine.cli.conftest import Command, only_line
 from tests.locations import execute, stored_bytes
 
@@ -49,13 +49,12 @@ def test_the_case_of_an_address_does_not_matter(command: Command, database: Loca
 @pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo-terminals")
 def test_a_password_is_asked_for_twice_and_not_shown(database: Location) -> None:
     ours, theirs = os.openpty()
-    words = ["users", "set-password", ADA, "--database", str(database)]
-    asking = subprocess.Popen(
-        [sys.executable, "-m", "ledger_engine", *words],
+    asking = Process(
+        ("users", "set-password", ADA, "--database", str(database)),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        start_new_session=True,  # without a terminal of its own, getpass takes the one on stdin
+        new_session=True,  # without a terminal of its own, getpass takes the one on stdin
     )
     os.close(theirs)
     shown = b""
