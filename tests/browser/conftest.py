@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import pytest
 
 from tests.ledger_engine.access.oauth.serving import Serving
+from tests.marking import mark_folder
 
 HOW = "on Debian and Ubuntu: apt install chromium chromium-driver"
 FLAGS = (
@@ -32,10 +33,9 @@ CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 STATE = "xyz & <b>'\"</b>"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.browser)
+    mark_folder(Path(__file__).parent, items, "browser")
 
 
 @pytest.fixture(scope="session")
