@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -59,10 +60,13 @@ def test_the_next_host_is_tried_when_one_hangs_or_is_not_there(
         one_of_three = make_conninfo(
             address, host=f"{tmp_path},/nowhere,{host}", target_session_attrs="read-write"
         )
-        with closing(connection.Connection(one_of_three, 60)) as opened:
-            assert opened.rows(rendered("SELECT 1 AS one"), {})[0]["one"] == 1
-        with pytest.raises(ConnectionLost, match=r"it does not answer; .*/nowhere"):
-            connection.Connection(make_conninfo(address, host=f"{tmp_path},/nowhere"), 60)
+        none_of_two = make_conninfo(address, host=f"{tmp_path},/nowhere")
+        with ThreadPoolExecutor() as meanwhile:  # each waits for the one that hangs
+            refused = meanwhile.submit(connection.Connection, none_of_two, 60)
+            with closing(connection.Connection(one_of_three, 60)) as opened:
+                assert opened.rows(rendered("SELECT 1 AS one"), {})[0]["one"] == 1
+            with pytest.raises(ConnectionLost, match=r"it does not answer; .*/nowhere"):
+                refused.result()
 
 
 @pytest.mark.parametrize(
