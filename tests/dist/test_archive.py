@@ -20,8 +20,31 @@ LISTENING = "Listening on "
 pytestmark = pytest.mark.process
 
 
-def build(tree: Path, target: Path) -> Path:
-    subprocess.run([sys.executable, tree / "tools" / "build_archive.py", target], check=True)
+@pytest.fixture(scope="session")
+def offline(request: pytest.FixtureRequest) -> dict[str, str]:
+    """Return an environment in which pip takes what the lock names from a folder, filled once for each lock.
+
+    Asking the index takes more than half of the CPU time of an installation.
+    """
+    lock = ROOT / "requirements.lock"
+    digest = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()
+    folder: Path = request.config.cache.mkdir("wheels") / digest[:16]
+    if not folder.exists():
+        unfinished = folder.with_suffix(f".{os.getpid()}")
+        words = ["-qq", "--disable-pip-version-check", "--no-deps", "--require-hashes", "--requirement", lock]
+        subprocess.run([sys.executable, "-m", "pip", "download", *words, "--dest", unfinished], check=True)
+        try:
+            unfinished.rename(folder)
+        except OSError:  # another process of this run was first
+            if not folder.exists():
+                raise
+            shutil.rmtree(unfinished)
+    return os.environ | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)}
+
+
+def build(tree: Path, target: Path, environment: dict[str, str]) -> Path:
+    command = [sys.executable, tree / "tools" / "build_archive.py", target]
+    subprocess.run(command, check=True, env=environment)
     return target
 
 
@@ -40,8 +63,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def archive(tree: Path) -> Path:
-    return build(tree, tree / "dist" / "ledger.pyz")
+def archive(tree: Path, offline: dict[str, str]) -> Path:
+    return build(tree, tree / "dist" / "ledger.pyz", offline)
 
 
 @pytest.fixture(scope="session")
@@ -111,7 +134,9 @@ def test_the_archive_opens_the_dashboards_help(
 def test_another_python_or_platform_is_one_sentence(
     python: str, archive: Path, environment: dict[str, str], pretence: str, here: str
 ) -> None:
-    program = f"import runpy, sys, sysconfig; {pretence}; runpy.run_path({str(archive)!r}, run_name='__main__')"
+    program = (
+        f"import runpy, sys, sysconfig; {pretence}; runpy.run_path({str(archive)!r}, run_name='__main__')"
+    )
     done = subprocess.run([python, "-c", program], env=environment, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.startswith("ledger.pyz was built for Python ")
@@ -135,6 +160,8 @@ def test_the_archive_carries_the_demo_data(
     run(python, archive, environment, tmp_path, "seed", "minimal", "--database", str(tmp_path / "ledger.db"))
 
 
-def test_the_same_sources_make_the_same_bytes(tree: Path, archive: Path, tmp_path: Path) -> None:
-    again = build(copy_of(tree, tmp_path), tmp_path / "dist" / "ledger.pyz")
+def test_the_same_sources_make_the_same_bytes(
+    tree: Path, archive: Path, offline: dict[str, str], tmp_path: Path
+) -> None:
+    again = build(copy_of(tree, tmp_path), tmp_path / "dist" / "ledger.pyz", offline)
     assert hashlib.sha256(again.read_bytes()).digest() == hashlib.sha256(archive.read_bytes()).digest()
