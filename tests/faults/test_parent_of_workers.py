@@ -1,4 +1,4 @@
-"""What the parent of workers notices of them: what they have counted, and that one hangs.
+"""What the parent of workers notices of them: what they have counted, that one hangs, that one is outdated.
 
 The parent runs in the test's process, so that it may be less patient than it is.
 """
@@ -22,6 +22,7 @@ from ledger_engine.server import ledger, worker_process, workers
 from ledger_engine.server.listening import listen
 from ledger_engine.server.stopping import Stop
 from ledger_engine.server.workers import Workers
+from ledger_engine.sharing.program import OTHER_PROGRAM
 from tests.faults.client import Connection
 from tests.faults.workers import is_running
 from tests.ledger_engine.upkeep.test_metrics import values_in
@@ -118,3 +119,48 @@ async def test_a_worker_that_hangs_gets_no_connections_and_is_ended_and_replaced
     assert "worker 1 has not answered" in caplog.text
     await use()
     assert (await serving.scrape())["ledger_worker_ends_total"] > ended
+
+
+async def test_a_worker_of_another_version_is_refused_in_the_log_and_the_others_go_on(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(workers, "RESTART_AFTER_S", (0,))
+    await until(lambda: len(serving.workers.pids()) == 2)
+    with monkeypatch.context() as replaced:
+        replaced.setattr(serving.workers, "_program", "of the files that are no longer there")
+        os.kill(serving.workers.pids()[1], signal.SIGKILL)
+        refused = f"{workers.REPLACED}: there is no worker 1 until the server is started again"
+        await until(lambda: refused in caplog.text)
+        connection = Connection(serving.key)
+        assert (await connection.request(serving.port, "GET", "/v1/accounts")).status == 200
+        await connection.close()
+    await until(lambda: 1 in serving.workers.pids())
+
+
+async def test_the_server_ends_when_no_worker_of_its_version_is_left(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Replaced(worker_process.WorkerProcess):
+        """Serves once, and is of another version from then on."""
+
+        runs = 0
+
+        async def run(self) -> int:
+            Replaced.runs += 1
+            if Replaced.runs > 2:
+                return OTHER_PROGRAM
+            self.ready.set_result(None)
+            await asyncio.sleep(0.01)
+            return 1
+
+        def tell(self, *message: object) -> None:
+            pass
+
+        def watch(self) -> None:
+            pass
+
+    monkeypatch.setattr(workers, "RESTART_AFTER_S", (0.1,))
+    monkeypatch.setattr(workers, "WorkerProcess", Replaced)
+    parent = Workers(serving.workers._settings, serving.workers._database, serving.workers._engine)
+    with pytest.raises(ChildProcessError, match="no worker is left: start the server again"):
+        await parent.serve(listen("127.0.0.1", 0), Stop(), lambda: None)

@@ -13,6 +13,12 @@ from typing import Any, TypeVar
 C = TypeVar("C", bound=type[Any])
 
 _HEAD = struct.Struct("<I")  # the length of the message that follows
+# No message is so long. A text that is read as a length is longer: its letters are bytes from 0x40 on.
+_LENGTH_MAX = 1 << 30
+
+
+class UnreadableMessage(Exception):
+    """What arrives is not what `framed` makes: the other process runs another version of the program."""
 
 
 def framed(message: object) -> bytes:
@@ -30,11 +36,14 @@ class Messages:
         self._arrived = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Any]:
-        """Return the messages that `data` completes."""
+        """Return the messages that `data` completes. Raises UnreadableMessage."""
         arrived = self._arrived
         arrived += data
         while len(arrived) >= _HEAD.size:
-            end = _HEAD.size + _HEAD.unpack_from(arrived)[0]
+            (length,) = _HEAD.unpack_from(arrived)
+            if length > _LENGTH_MAX:
+                raise UnreadableMessage(f"a message of {length} bytes was announced, which cannot be right")
+            end = _HEAD.size + length
             if len(arrived) < end:
                 return
             message = pickle.loads(memoryview(arrived)[_HEAD.size : end].toreadonly())

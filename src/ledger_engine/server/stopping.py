@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 
 class Stop:
@@ -52,10 +53,11 @@ class Stop:
         threading.Thread(target=read_to_the_end, name="stdin", daemon=True).start()
 
 
-async def first_of(task: asyncio.Task[None], event: asyncio.Event, seconds: float | None = None) -> None:
+async def first_of(task: asyncio.Future[None], event: asyncio.Event, seconds: float | None = None) -> None:
     """Wait until the task is done, the event is set, or so many seconds have passed."""
     waiting = asyncio.create_task(event.wait())
-    await asyncio.wait({task, waiting}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    both: set[asyncio.Future[Any]] = {task, waiting}
+    await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
 
 

@@ -25,11 +25,18 @@ from ledger_engine.sharing import Shared
 from ledger_engine.sharing.channel import Message
 from ledger_engine.sharing.metering import ParentsMeter
 from ledger_engine.sharing.parent import Parent, ParentsPlaces
+from ledger_engine.sharing.program import OTHER_PROGRAM, fingerprint
 from ledger_engine.sharing.shared_windows import SharedWindows
 
 
-def main() -> None:
-    """Run the process; its arguments are the descriptors of the channel and of the passed connections."""
+def main(program: str) -> None:
+    """Run the process; its arguments are the descriptors of the channel and of the passed connections.
+
+    `program` is the fingerprint of the parent's program. The exit status is OTHER_PROGRAM when it is not the
+    one here: works are sent as the names of functions, which may do something else in another version.
+    """
+    if program != fingerprint():
+        sys.exit(OTHER_PROGRAM)
     # A signal may go to all processes of a terminal or a service: the parent heeds it, and tells us.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

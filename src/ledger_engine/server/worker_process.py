@@ -25,8 +25,8 @@ HUNG_AFTER_BEATS = 10  # so many without an answer: it hangs
 
 log = logging.getLogger("ledger_engine.server.workers")
 
-# Nothing of what is loaded is garbage.
-_PROGRAM = "import gc; gc.disable(); from ledger_engine.server.worker import main; main()"
+# Nothing of what is loaded is garbage. The argument is the fingerprint of the parent's program.
+_PROGRAM = "import gc; gc.disable(); from ledger_engine.server.worker import main; main({!r})"
 
 
 class Begin(NamedTuple):
@@ -46,12 +46,18 @@ class WorkerProcess:
     """A worker from its start, by `run`, to its end; `ready` is set when it takes connections."""
 
     def __init__(
-        self, number: int, engine: Engine, begin: Begin, memory: int, meter: RequestMeter | None = None
+        self,
+        number: int,
+        engine: Engine,
+        begin: Begin,
+        program: str,
+        meter: RequestMeter | None = None,
     ) -> None:
+        """`program` is the fingerprint of the parent's program."""
         self.number = number
         self._engine = engine
         self._begin = begin
-        self._memory = memory
+        self._program = program
         self._meter = meter
         self._process: subprocess.Popen[bytes] | None = None
         self._beat: asyncio.TimerHandle | None = None
@@ -95,9 +101,9 @@ class WorkerProcess:
     def _start(self, channel: socket.socket) -> subprocess.Popen[bytes]:
         files = [channel.fileno(), self._passed_to.fileno()]
         return subprocess.Popen(
-            [sys.executable, "-P", "-c", _PROGRAM, *map(str, files)],
+            [sys.executable, "-P", "-c", _PROGRAM.format(self._program), *map(str, files)],
             stdin=subprocess.DEVNULL,
-            pass_fds=[*files, self._memory],
+            pass_fds=[*files, self._begin.memory],
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
 

@@ -2,8 +2,9 @@
 
 The parent is the one process that writes: it commits the works of all workers in groups, checkpoints, and
 runs the background tasks. It accepts the connections and passes each to the worker that has the fewest. In
-place of a worker that has ended it starts another. When the parent ends, in whichever way, its workers end at
-once.
+place of a worker that has ended it starts another, if that runs the same program: when its files have been
+replaced since, the others go on, and the server ends with the last of them. When the parent ends, in
+whichever way, its workers end at once.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ledger_engine.server.listening import BACKLOG
 from ledger_engine.server.serving import DRAIN_S
 from ledger_engine.server.stopping import Stop, first_of
 from ledger_engine.server.worker_process import Begin, WorkerProcess
+from ledger_engine.sharing.program import OTHER_PROGRAM, fingerprint
 from ledger_engine.sharing.shared_windows import make_memory
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ HEALTHY_AFTER_S = 60  # after running this long, its next end counts as the firs
 END_S = 1.5  # the time for a worker to end after its last request
 ACCEPTED_AT_ONCE = 64  # connections accepted in one iteration of the event loop
 PAUSE_S = 0.1  # before accepting again, when no file can be opened or no worker takes connections
+REPLACED = "The program was replaced on the disk while this server runs"
 _NO_ROOM = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 log = logging.getLogger("ledger_engine.server.workers")
@@ -53,13 +56,18 @@ class Workers:
         self._note_end = None if meter is None else meter.watch_workers(self.pids)
         self._loop = asyncio.get_running_loop()
         self._memory = make_memory()
+        self._program = fingerprint()
+        self._outdated: asyncio.Future[None] = self._loop.create_future()  # done when no worker is left
         self._running: list[WorkerProcess] = []  # those that take connections
         self._keepers: list[asyncio.Task[None]] = []
         self._stopping = False
         engine.listen(self._tell_topics)
 
     async def serve(self, listener: socket.socket, stop: Stop, note_ready: Callable[[], None]) -> None:
-        """Serve with all workers until asked to stop. Raises ChildProcessError when one cannot start."""
+        """Serve with all workers until asked to stop.
+
+        Raises ChildProcessError when one cannot start at first, or none any more.
+        """
         try:
             await self._start(stop)
             if not stop.asked.is_set():
@@ -67,8 +75,10 @@ class Workers:
                 listener.listen(BACKLOG)
                 self._loop.add_reader(listener, self._accept, listener)
                 note_ready()
-                await stop.asked.wait()
+                await first_of(self._outdated, stop.asked)
                 self._loop.remove_reader(listener)
+                if self._outdated.done():
+                    raise ChildProcessError(f"{REPLACED}, and no worker is left: start the server again.")
         finally:
             listener.close()
             await self._stop(stop)
@@ -108,15 +118,29 @@ class Workers:
                 self._note_end()
             pause = RESTART_AFTER_S[min(ended, len(RESTART_AFTER_S) - 1)]
             ended += 1
-            log.error("worker %d has ended with status %s; starting another in %s s", number, status, pause)
+            if status == OTHER_PROGRAM:
+                self._note_outdated(number, pause)
+            else:
+                log.error(
+                    "worker %d has ended with status %s; starting another in %s s", number, status, pause
+                )
             await asyncio.sleep(pause)
+
+    def _note_outdated(self, number: int, pause: float) -> None:
+        if self._running:
+            log.error(
+                "%s: there is no worker %d until the server is started again; trying again in %s s",
+                *(REPLACED, number, pause),
+            )
+        elif not self._outdated.done():
+            self._outdated.set_result(None)
 
     async def _run(self, number: int, ready: asyncio.Future[None]) -> int:
         """Run a worker until it ends; return its exit status."""
         begin = Begin(
             self._settings, self._database, self._memory, self._engine.clock.now(), self._engine.notice
         )
-        worker = WorkerProcess(number, self._engine, begin, self._memory, self._meter)
+        worker = WorkerProcess(number, self._engine, begin, self._program, self._meter)
 
         async def note_ready() -> None:
             await worker.ready

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ledger_engine.core.pickling import Messages, framed, pickled_by_fields
+from ledger_engine.core.pickling import Messages, UnreadableMessage, framed, pickled_by_fields
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger.transactions import NewTransaction
 
@@ -48,3 +48,8 @@ def test_messages_come_whole_however_they_are_cut() -> None:
         for start in range(0, len(data), size):
             found += messages.feed(data[start : start + size])
         assert found == sent
+
+
+def test_what_cannot_be_a_message_is_refused_and_not_waited_for() -> None:
+    with pytest.raises(UnreadableMessage, match="1869226587 bytes"):
+        next(Messages().feed(b'["jobs",1]\n'))

@@ -7,6 +7,10 @@ finished requests: it knows no secret and no database, stores nothing, and ends 
 To the sender go pickled tuples, each behind its length: `("jobs", …)` with the fields of each Job,
 `("drop", endpoint)`, `("until", moment)`, `("stop", seconds)`. From it come JSON arrays, a line each, with
 the fields of each SendResult: it reads what strangers answer, so what it writes is not unpickled.
+
+The process is started from the files as they are then, which may be those of another version when the
+program was replaced on the disk. It is told the form of the messages (`FORM`), and ends when it knows another
+one.
 """
 
 from __future__ import annotations
@@ -22,10 +26,11 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ledger_engine.core.pickling import Messages, framed
+from ledger_engine.core.pickling import Messages, UnreadableMessage, framed
 from ledger_engine.core.records import dumps
 from ledger_engine.events.webhooks.sealing import VARIABLE
 from ledger_engine.events.webhooks.sending import Job, Sender, SendResult
+from ledger_engine.sharing.program import OTHER_PROGRAM
 
 RESTART_AFTER_S = (1, 2, 5, 10, 30)  # after it ended unexpectedly once, twice, …
 HEALTHY_AFTER_S = 60  # after running this long, its next end counts as the first
@@ -33,9 +38,13 @@ STOP_TIMEOUT_S = 2  # after its last result
 NICENESS = 5  # on a busy machine requests come before webhooks
 _GATHERED_S = 0.02  # results are written together, so that the reader wakes less often
 _CHUNK = 1 << 18
+# The number is raised whenever the messages change in another way than by these fields.
+FORM = f"1 {' '.join(Job._fields)} -> {' '.join(SendResult._fields)}"
 # In a process group of its own, so that Ctrl-C reaches only its owner, which lets it finish. Not in a session
 # of its own: Linux may share the processors by session, and niceness then counts only within one.
-_PROGRAM = "import os; os.setpgrp(); from ledger_engine.events.webhooks.sender_process import main; main()"
+_PROGRAM = (
+    f"import os; os.setpgrp(); from ledger_engine.events.webhooks.sender_process import main; main({FORM!r})"
+)
 
 log = logging.getLogger("ledger_engine.events.webhooks.deliver")
 
@@ -122,8 +131,9 @@ class SenderProcess:
         ended = 0
         while not self._stopping:
             began = time.monotonic()
+            status = None
             try:
-                await self._run()
+                status = await self._run()
             except OSError as error:
                 log.error("the webhook sender cannot be started: %s", error)
             except Exception:  # of any kind: if this task ended, nothing would be sent
@@ -134,11 +144,19 @@ class SenderProcess:
                 ended = 0
             pause = RESTART_AFTER_S[min(ended, len(RESTART_AFTER_S) - 1)]
             ended += 1
-            log.error("the webhook sender has ended; restarting it in %s s", pause)
+            if status == OTHER_PROGRAM:
+                log.error(
+                    "The program was replaced on the disk while this server runs, and its webhook sender "
+                    "does not fit this server: webhooks wait until the server is started again; "
+                    "trying again in %s s",
+                    pause,
+                )
+            else:
+                log.error("the webhook sender has ended; restarting it in %s s", pause)
             await asyncio.sleep(pause)
 
-    async def _run(self) -> None:
-        """Start the process and report its results until it ends."""
+    async def _run(self) -> int:
+        """Start the process, report its results until it ends, and return its exit status."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-P", "-c", _PROGRAM),
@@ -166,7 +184,8 @@ class SenderProcess:
             self._unanswered.clear()
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
-            await process.wait()
+            status = await process.wait()
+        return status
 
 
 class Lines:
@@ -193,13 +212,21 @@ def new_sender(report: Report) -> AnySender:
     return SenderProcess(report)
 
 
-def main() -> None:
-    """Run the process: send the jobs from stdin until it ends, which happens when the owner ends."""
+def main(form: str) -> None:
+    """Run the process: send the jobs from stdin until it ends, which happens when the owner ends.
+
+    `form` is the owner's FORM. The exit status is OTHER_PROGRAM when it is not the one here.
+    """
     import uvloop
 
+    if form != FORM:
+        sys.exit(OTHER_PROGRAM)
     os.nice(NICENESS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve())
+        try:
+            runner.run(_serve())
+        except UnreadableMessage as error:
+            sys.exit(f"The webhook sender cannot read what the server wrote: {error}.")
     # Exit without waiting for threads that wait for a name server.
     os._exit(0)
 

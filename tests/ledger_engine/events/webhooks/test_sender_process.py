@@ -196,6 +196,27 @@ async def test_a_process_that_cannot_be_started_is_tried_again(
     await owner.sender.stop(0)
 
 
+async def test_a_sender_of_another_version_is_refused_in_the_log_and_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sender_process, "RESTART_AFTER_S", (0.01,))
+    program = sender_process._PROGRAM
+    monkeypatch.setattr(sender_process, "_PROGRAM", program.replace(sender_process.FORM, "0 fields of old"))
+    owner = Owner()
+    async with receiving() as receiver:
+        await owner.ready()
+        owner.sender.submit(job(1, receiver))
+        assert await owner.answered(1) == [SendResult(1, made=False)]
+        await until(lambda: "webhooks wait until the server is started again" in caplog.text)
+        monkeypatch.setattr(sender_process, "_PROGRAM", program)  # the version before is back
+        while not owner.answers[-1].made:
+            await owner.ready()
+            owner.sender.submit(job(2, receiver))
+            await owner.answered(len(owner.answers) + 1)
+        await owner.sender.stop(0)
+    assert receiver.events == ["2"]
+
+
 def test_it_ends_when_its_owner_is_killed() -> None:
     program = """
 import asyncio, sys
@@ -268,3 +289,16 @@ async def test_when_its_owner_is_killed_it_ends_without_a_word() -> None:
             await receiver.until_received(number)
         sender.stdin.close()
         assert (await sender.stderr.read(), await sender.wait()) == (b"", 0)
+
+
+def test_it_ends_with_a_sentence_when_it_cannot_read_what_is_written() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", sender_process._PROGRAM],
+        input='["jobs", 1]\n',
+        capture_output=True,
+        text=True,
+        env=sender_process._environment(),
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("The webhook sender cannot read what the server wrote: a message of ")
+    assert len(ended.stderr.splitlines()) == 1
