@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from ledger_engine.core.settings import Location
+
 SERVE = [sys.executable, "-m", "ledger_engine", "serve", "--port", "0", "--database"]
 
 
@@ -26,9 +28,14 @@ def ledger(database: Path, *options: str) -> Iterator[str]:
 
 
 @contextmanager
-def ledger_process(database: Path, *options: str) -> Iterator[tuple[int, str]]:
-    """Yield the process id and the URL of a ledger server on this file, which is killed at the end."""
-    with _running([*SERVE, str(database), *options]) as started:
+def ledger_process(
+    database: Location, *options: str, before: Sequence[str] = ()
+) -> Iterator[tuple[int, str]]:
+    """Yield the process id and the URL of a ledger server, which is killed at the end.
+
+    `before` are words before its command, as of a program that executes it.
+    """
+    with _running([*before, *SERVE, str(database), *options]) as started:
         yield started
 
 

@@ -1,0 +1,255 @@
+"""Servers on PostgreSQL: what a second one adds, how often transactions are tried again, and SQLite beside.
+
+`python -m bench.several` starts everything itself; PostgreSQL is the one that comes by pip. On one machine
+PostgreSQL, the servers and the client would share the processors, and none of them could show what a further
+server adds. So each server gets a share of a processor (`--share`, control groups, as root), as if it had a
+machine of its own, and its statements and their answers are a while on the way (`--delay`, a relay). The
+processor time that all of them used is printed, so that one sees what was the limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from bench import shares
+from bench.books import Books, bodies_of, fill_books
+from bench.load import json_posts, load
+from bench.runs import Result, compare, paired, rotate, say, single, table
+from bench.servers import ledger_process
+from ledger_engine.core.settings import Location
+from ledger_engine.database.engine import open_engine
+from tests.postgres_cluster import Cluster, watched
+
+ACCOUNTS = 100
+# The code of each error is at the beginning of its line, so that those tried again can be counted.
+_SETTINGS = "-c jit=off -c log_line_prefix=%e: -c log_min_messages=error"
+_TRIED_AGAIN = re.compile(r"^(?:40001|40P01):ERROR", re.MULTILINE)
+
+
+class Postgres:
+    """A PostgreSQL server for this run, which ends with it."""
+
+    def __init__(self) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="ledger-bench-postgres-"))
+        self.cluster = Cluster(folder, _SETTINGS)
+        self._watched = watched(self.cluster)
+        self.cluster.make()
+        self.cluster.start()
+        self.process = int((self.cluster.data / "postmaster.pid").read_text().split()[0])
+        self.address = self.cluster.address("postgres")
+
+    def tried_again(self) -> int:
+        """Return how many transactions were ended so far to be tried again."""
+        return len(_TRIED_AGAIN.findall((self.cluster.data / "log").read_text()))
+
+    @contextmanager
+    def behind_a_network(self, delay_ms: float) -> Iterator[tuple[str, int]]:
+        """Yield an address at which all takes so much longer each way, and the process that sees to it."""
+        socket = str(self.cluster.sockets / ".s.PGSQL.5432")
+        words = [sys.executable, "-m", "bench.relay", socket, str(delay_ms)]
+        relay = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        try:
+            assert relay.stdout is not None
+            yield f"postgresql://postgres@127.0.0.1:{int(relay.stdout.readline())}/postgres", relay.pid
+        finally:
+            relay.kill()
+            relay.wait()
+
+    def close(self) -> None:
+        self.cluster.stop("immediate")
+        shutil.rmtree(self.cluster.folder)
+        self._watched.close()
+
+
+@dataclass
+class Servers:
+    """Some servers on one database, and what they and the others used while they were measured."""
+
+    running: list[tuple[int, str]]
+    books: list[Books]
+    connections: int
+    seconds: float
+    others: Mapping[str, Callable[[], float]]
+    used: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+
+    def rate(self, name: str, servers: int, books: int) -> float:
+        """Return how many postings a second some of the servers answer; each book has its own connections."""
+        each = self.connections // servers
+        chosen = [(url, book) for _, url in self.running[:servers] for book in self.books[:books]]
+        if servers == books > 1:  # each of the books at its server
+            chosen, each = (
+                list(zip([url for _, url in self.running], self.books, strict=True)),
+                self.connections,
+            )
+        before, cores, began = self._used_s(), shares.busy_s(), time.perf_counter()
+        with ThreadPoolExecutor(len(chosen)) as threads:
+            rates = list(threads.map(lambda pair: _posted(pair[0], pair[1], self.seconds, each), chosen))
+        took = time.perf_counter() - began
+        used = {of: (now - before[of]) / took for of, now in self._used_s().items()}
+        used["busiest core"] = max(
+            (now - then) / took for now, then in zip(shares.busy_s(), cores, strict=True)
+        )
+        self.used.setdefault(name, []).append(used)
+        return sum(rates)
+
+    def report(self) -> None:
+        """Say what each one used of a processor, in the middle of the rounds."""
+        for name, rounds in self.used.items():
+            middle = {of: median(each[of] for each in rounds) for of in rounds[0]}
+            say(f"  {name}, of one core: " + ", ".join(f"{of} {value:.0%}" for of, value in middle.items()))
+
+    def _used_s(self) -> dict[str, float]:
+        own = {
+            f"server {number}": shares.used_s(process) for number, (process, _) in enumerate(self.running, 1)
+        }
+        return own | {name: used() for name, used in self.others.items()}
+
+
+def main() -> int:
+    """Measure all of it; return the exit status, 1 when a claim is missed."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.several", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each side (default: 5)")
+    parser.add_argument("--seconds", type=int, default=4, help="of each turn (default: 4)")
+    parser.add_argument("--connections", type=int, default=32, help="of a book's clients (default: 32)")
+    parser.add_argument("--delay", type=float, default=1.0, metavar="MS", help="one way (default: 1)")
+    parser.add_argument("--share", type=float, default=0.1, help="of a core for each server (default: 0.1)")
+    given = parser.parse_args()
+    with ExitStack() as stack:
+        postgres = Postgres()
+        stack.callback(postgres.close)
+        books = [asyncio.run(_filled(postgres.address, ACCOUNTS)) for _ in range(2)]
+        hot = asyncio.run(_filled(postgres.address, 1))
+        file = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ledger-bench-"))) / "ledger.db"
+        results = _scaling(postgres, books, given, share=given.share, connections=given.connections)
+        results += _scaling(postgres, books, given, share=1.0, connections=max(2, given.connections // 4))
+        results += _on_one_account(postgres, hot, given)
+        results += _beside_sqlite(postgres, books[0], file, given)
+    say("\n" + table(results))
+    return 0 if all(result.holds for result in results) else 1
+
+
+def _scaling(
+    postgres: Postgres, books: list[Books], given: argparse.Namespace, *, share: float, connections: int
+) -> list[Result]:
+    """Compare one and two servers on one and two books, over a network."""
+    with ExitStack() as stack:
+        address, relay = stack.enter_context(postgres.behind_a_network(given.delay))
+        running, name = [], f"servers with {share:.0%} of a core, {connections} connections a book"
+        for number in range(2):
+            before = stack.enter_context(shares.limited(str(number), share))
+            if before is None and share < 1:
+                say("  the servers' share cannot be limited here: root and control groups are needed")
+                return []
+            running.append(stack.enter_context(ledger_process(address, before=before or ())))
+        others = {
+            "PostgreSQL": partial(shares.used_with_children_s, postgres.process),
+            "the network": partial(shares.used_s, relay),
+        }
+        servers = Servers(running, books, connections, given.seconds, others)
+        say(f"{name}, {given.delay:g} ms to the database")
+        sides = {
+            f"{_count(servers_used, 'server')} on {_count(books_used, 'book')}": (servers_used, books_used)
+            for servers_used in (1, 2)
+            for books_used in (1, 2)
+        }
+        for side, counts in sides.items():
+            servers.rate(side, *counts)  # warm-up
+        servers.used.clear()
+        measured = rotate(
+            {side: partial(servers.rate, side, *counts) for side, counts in sides.items()},
+            given.rounds,
+            "postings/s",
+        )
+        servers.report()
+    one, *more = measured.values()
+    return [
+        paired(
+            f"{side} / one on one, {share:.0%} of a core each",
+            list(zip(rates, one, strict=True)),
+            "postings/s",
+            *((">=", 1.6) if sides[side] == (2, 2) else (None, None)),
+        )
+        for side, rates in zip(list(sides)[1:], more, strict=True)
+    ]
+
+
+def _on_one_account(postgres: Postgres, hot: Books, given: argparse.Namespace) -> list[Result]:
+    """Post on one account through two servers, and count the transactions that were tried again."""
+    say("one account, two servers")
+    with ExitStack() as stack:
+        running = [stack.enter_context(ledger_process(postgres.address)) for _ in range(2)]
+        servers = Servers(running, [hot], given.connections, given.seconds, {})
+        tried_again = []
+        for _ in range(given.rounds):
+            before = postgres.tried_again()
+            posted = servers.rate("two servers on one account", 2, 1) * given.seconds
+            tried_again.append((postgres.tried_again() - before) / posted)
+            say(f"  {posted:,.0f} postings, {postgres.tried_again() - before} transactions tried again")
+    return [single("tried again, of each posting on one account", tried_again, "", "<=", 0.02)]
+
+
+def _beside_sqlite(postgres: Postgres, books: Books, file: Path, given: argparse.Namespace) -> list[Result]:
+    """Compare one server's rate and its process's processor time with those of one on a file."""
+    on_file = asyncio.run(_filled(file, ACCOUNTS))
+    used_us: dict[str, list[float]] = {"PostgreSQL": [], "SQLite": []}
+    with ledger_process(postgres.address) as ours, ledger_process(file) as other:
+
+        def rate(name: str, process: int, url: str, of: Books) -> float:
+            before = shares.used_s(process)
+            answered = _posted(url, of, given.seconds, given.connections)
+            used_us[name].append((shares.used_s(process) - before) * 1e6 / (answered * given.seconds))
+            return answered
+
+        sides = partial(rate, "PostgreSQL", *ours, books), partial(rate, "SQLite", *other, on_file)
+        for side in sides:
+            side()  # warm-up
+        for each in used_us.values():
+            each.clear()
+        rates = compare(
+            "posting with one server, PostgreSQL / SQLite",
+            *sides,
+            rounds=given.rounds,
+            unit_measured="postings/s",
+            bound=">=",
+            target=0.6,
+        )
+    pairs = list(zip(used_us["PostgreSQL"], used_us["SQLite"], strict=True))
+    return [rates, paired("our process's time for a posting, PostgreSQL / SQLite", pairs, "us", "<=", 1.5)]
+
+
+def _posted(url: str, books: Books, seconds: float, connections: int) -> float:
+    posts = json_posts(f"{url}/v1/transactions", books.key, bodies_of(books))
+    return load(posts, seconds, connections=connections).per_second
+
+
+async def _filled(database: Location, accounts: int) -> Books:
+    """Make a book with some accounts."""
+    engine = open_engine(database, serving=True)
+    try:
+        return await fill_books(engine, Path(), accounts)
+    finally:
+        await engine.close()
+
+
+def _count(number: int, word: str) -> str:
+    return f"one {word}" if number == 1 else f"two {word}s"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
