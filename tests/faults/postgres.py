@@ -18,7 +18,11 @@ from tests.postgres_cluster import PATIENCE_S, Cluster, watched
 ROLE = "ledger"  # no superuser
 # A killed server loses nothing that the system has, so nothing waits for the disk here; but a commit is only
 # answered once it is written, as `synchronous_commit` is on.
-_SETTINGS = "-c fsync=off -c full_page_writes=off -c jit=off -c max_connections=60 -c shared_buffers=64MB"
+_SETTINGS = "-c fsync=off -c full_page_writes=off -c jit=off -c max_connections=60 -c shared_buffers=64MB" + (
+    # With these, transactions of books are serializable.
+    " -c max_pred_locks_per_page=128 -c max_pred_locks_per_relation=100000"
+    " -c max_pred_locks_per_transaction=1024"
+)
 _SOCKET = ".s.PGSQL.5432"
 
 

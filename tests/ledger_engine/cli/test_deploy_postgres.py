@@ -18,6 +18,7 @@ import yaml
 from ledger_engine.cli.serve import serve
 from ledger_engine.core.settings import ServeSettings
 from ledger_engine.database.engine import open_engine
+from ledger_engine.database.postgres import abilities
 from ledger_engine.upkeep.moving import Progress, move
 from tests.commands import answer_of_command
 from tests.postgres_cluster import programs
@@ -25,6 +26,7 @@ from tests.postgres_server import emptied_database
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 PASSWORD = "it's a 'password'"
+CONNECTIONS = 100  # PostgreSQL's usual max_connections
 
 
 @pytest.fixture
@@ -54,6 +56,14 @@ def test_the_servers_have_settings_that_are_taken(
     ServeSettings(
         options["database"], options["host"], insecure=options["insecure"], api_key=options["api_key"]
     ).check()
+
+
+def test_postgres_is_set_up_for_serializable_books(services: dict[str, dict[str, object]]) -> None:
+    given = re.findall(r"-c max_pred_locks_per_(\w+)=(\d+)", str(services["postgres"]["command"]))
+    of_page, of_table, of_transaction = (int(dict(given)[of]) for of in ("page", "relation", "transaction"))
+    assert of_page >= abilities._ROWS_OF_PAGE
+    assert of_table >= abilities._ROWS_OF_TABLE
+    assert of_transaction * CONNECTIONS >= abilities._ROWS_OF_ALL
 
 
 def test_each_file_and_server_that_is_named_is_there(services: dict[str, dict[str, object]]) -> None:

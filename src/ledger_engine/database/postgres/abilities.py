@@ -17,6 +17,14 @@ OLDEST = 160_000  # PostgreSQL 16
 _OLDEST_YUGABYTE = 150_000
 _COCKROACH, _YUGABYTE = "CockroachDB", "-YB-"
 _TRIAL = "ledger_trial"  # a channel
+# By its defaults PostgreSQL takes three rows read of a page for the page, and 33 of a table for the table.
+_ROWS_OF_PAGE, _ROWS_OF_TABLE, _ROWS_OF_ALL = 100, 10_000, 50_000
+_ROWS_APART = (
+    "SELECT current_setting('max_pred_locks_per_page', true)::bigint AS of_page,"
+    " current_setting('max_pred_locks_per_relation', true)::bigint AS of_table,"
+    " current_setting('max_pred_locks_per_transaction', true)::bigint"
+    " * current_setting('max_connections', true)::bigint AS of_all"
+)
 _IN_ORDER = "SELECT word FROM unnest(:words::text[]) AS word ORDER BY word"
 # Words whose order by bytes is no language's: capitals come first, and what is not ASCII last.
 _UNORDERED = ("a", "B", "a-c", "ab", "\u00e9", "z", "\uffff", "\U00010000")
@@ -29,6 +37,8 @@ class Abilities:
     `advisory_locks`: of a session. `notifications`: LISTEN and NOTIFY. `tables_together`: several changes of
     tables in one transaction, all or none. `collations`: a column may have the collation "C"; one that cannot
     compares text by its bytes anyway. `unlogged`: tables that a crash empties, and how full their pages are.
+    `rows_apart`: serializable transactions that read other rows than a concurrent one writes do not fail
+    (docs/scaling.md#sizing).
     """
 
     advisory_locks: bool
@@ -36,6 +46,7 @@ class Abilities:
     tables_together: bool
     collations: bool
     unlogged: bool
+    rows_apart: bool
 
 
 def ask(connection: Connection, *, plain: bool = False) -> Abilities:
@@ -56,6 +67,7 @@ def ask(connection: Connection, *, plain: bool = False) -> Abilities:
         tables_together=not plain and not is_cockroach and not is_yugabyte,
         collations=collations,
         unlogged=not plain and not is_cockroach and not is_yugabyte,
+        rows_apart=not plain and not is_cockroach and not is_yugabyte and _keeps_rows_apart(connection),
     )
 
 
@@ -79,6 +91,13 @@ def _require_order_by_bytes(connection: Connection) -> None:
         raise StorageUnavailable(
             "it does not compare text by its bytes, as ids need; make it anew with the collation C"
         )
+
+
+def _keeps_rows_apart(connection: Connection) -> bool:
+    """Return whether the server remembers enough rows that serializable transactions have read."""
+    (found,) = connection.rows(rendered(_ROWS_APART), {})
+    least = (("of_page", _ROWS_OF_PAGE), ("of_table", _ROWS_OF_TABLE), ("of_all", _ROWS_OF_ALL))
+    return all(found[name] is not None and found[name] >= rows for name, rows in least)
 
 
 def _can_notify(connection: Connection) -> bool:

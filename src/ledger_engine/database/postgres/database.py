@@ -11,6 +11,7 @@ import asyncio
 import math
 import secrets
 import threading
+from collections.abc import Sequence
 from functools import partial
 
 from ledger_engine.core.clock import DAY, Clock
@@ -66,8 +67,15 @@ class PostgresDatabase(ThreadedDatabase):
         finally:
             connection.close()
         notifier = Notifier(server, can.notifications)
+        # A table that is read as a whole counts as read in all its rows, of all books.
+        settings = ("SET enable_seqscan TO off",) if can.rows_apart else ()
         self._committer = Committer(
-            clock, self.ids, Locks(server, can.advisory_locks), notifier, self._connect, self._numeric
+            clock,
+            self.ids,
+            Locks(server, can.advisory_locks, can.rows_apart),
+            notifier,
+            partial(self._connect, settings),
+            self._numeric,
         )
         self._readers = Readers(self._connect, clock, self.ids, self._numeric)
         self._follower = Follower(notifier, self._connect, self._announce) if serving else None
@@ -94,8 +102,8 @@ class PostgresDatabase(ThreadedDatabase):
         if self._follower is not None:
             await asyncio.to_thread(self._follower.stop, CLOSE_S)
 
-    def _connect(self) -> Connection:
-        settings = ["SET client_encoding TO 'UTF8'", "SET application_name TO 'ledger-engine'"]
+    def _connect(self, further: Sequence[str] = ()) -> Connection:
+        settings = ["SET client_encoding TO 'UTF8'", "SET application_name TO 'ledger-engine'", *further]
         if self._limited:
             settings += [
                 f"SET statement_timeout TO {_STATEMENT_S * 1000}",

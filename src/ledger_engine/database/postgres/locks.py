@@ -32,8 +32,8 @@ _SHARE_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock_shared({_LEDGER_KE
 _LOCK_BOOK = rendered("SELECT pg_advisory_lock(:lock)")
 _UNLOCK = rendered("SELECT pg_advisory_unlock_all(), set_config('idle_session_timeout', '0', false)")
 _BEGIN = rendered("BEGIN ISOLATION LEVEL SERIALIZABLE")
-# Serializable transactions of two books would keep each other from being committed: PostgreSQL takes what one
-# reads for a whole page or table, in which the other has rows too. Rows of both are still found to conflict.
+# Where the database does not tell rows apart, serializable transactions of two books would keep each other
+# from being committed. Two of one book still conflict, as both write its row of `heads`.
 _BEGIN_BOOKS = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ")
 _BEGIN_ROWS = rendered("BEGIN ISOLATION LEVEL READ COMMITTED")
 _OF_OTHERS = rendered("SELECT max(moment) AS moment FROM heads WHERE server <> :server")
@@ -64,10 +64,14 @@ def lock_of(book: tuple[str, bool]) -> int:
 
 @dataclass(slots=True)
 class Locks:
-    """How this server locks: by advisory locks, or by rows where the database has none."""
+    """How this server locks: by advisory locks, or by rows where the database has none.
+
+    With `rows_apart` transactions under the locks of books are serializable too.
+    """
 
     server: int
     advisory: bool
+    rows_apart: bool = False
 
     def begin(self, connection: Connection, locks: Collection[int]) -> int | None:
         """Take these locks and begin a transaction; return the time that others have reached, or None.
@@ -80,7 +84,7 @@ class Locks:
             for lock in ordered:
                 connection.send(_LOCK_BOOK, {"lock": lock})
             connection.separate()
-            connection.send(_BEGIN_BOOKS if ordered else _BEGIN)
+            connection.send(_BEGIN_BOOKS if ordered and not self.rows_apart else _BEGIN)
         else:
             connection.put_dumped(_MAKE_ROWS, [values.array([LEDGER, *ordered])], (_INT8_ARRAY,))
             connection.separate()

@@ -26,7 +26,7 @@ from tests.ledger_engine.manual_clock import ManualClock
 from tests.postgres_server import bare_database
 
 pytestmark = pytest.mark.process
-ALL = Abilities(True, True, True, True, True)
+ALL = Abilities(True, True, True, True, True, True)
 COLUMNS = (
     "SELECT table_name, column_name, ordinal_position, column_default, is_nullable, data_type, is_identity"
     " FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1, 3"
@@ -81,15 +81,20 @@ def one(address: str, query: str) -> Any:
 @pytest.mark.parametrize(
     ("version", "lacks"),
     [
-        ("CockroachDB CCL v26.1.0 (x86_64-pc-linux-gnu)", {"tables_together", "collations", "unlogged"}),
-        ("PostgreSQL 15.12-YB-2025.2.3.0-b1 on x86_64-pc-linux-gnu", {"tables_together", "unlogged"}),
+        ("CockroachDB CCL v26.1.0 (x86_64-pc-linux-gnu)", {"tables_together", "collations"}),
+        ("PostgreSQL 15.12-YB-2025.2.3.0-b1 on x86_64-pc-linux-gnu", {"tables_together"}),
         ("PostgreSQL 18.1 on x86_64-pc-linux-gnu", set()),
     ],
 )
 async def test_what_a_database_lacks_is_known_by_what_it_says(
-    bare: str, version: str, lacks: set[str]
+    bare: str, version: str, lacks: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert not asked(bare).rows_apart, "by its defaults it takes some rows for all"
+    for name in ("_ROWS_OF_PAGE", "_ROWS_OF_TABLE", "_ROWS_OF_ALL"):
+        monkeypatch.setattr(abilities, name, -1000)
     can = asked(said_by(bare, version))
+    if lacks:
+        lacks = lacks | {"unlogged", "rows_apart"}
     assert {name for name in Abilities.__slots__ if not getattr(can, name)} == lacks
     assert not any(getattr(asked(bare, plain=True), name) for name in Abilities.__slots__)
 
