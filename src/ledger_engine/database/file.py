@@ -75,7 +75,7 @@ class DatabaseFile:
     def note_log(self) -> None:
         """Remember which log is ours.
 
-        Not to be called for each group: to look at a file that is being written makes its next sync take longer.
+        Not to be called for each group: the sync of a file that was looked at takes longer.
         """
         self._log = _identity_of(self._log_file) or self._log
 
