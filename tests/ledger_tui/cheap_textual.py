@@ -23,6 +23,8 @@ from textual.pilot import Pilot, WaitForScreenTimeout
 from textual.screen import Screen
 from textual.strip import Strip
 
+from tests.ledger_tui.matched_styles import match_styles_once
+
 Handler = tuple[type, Callable[..., Any]]
 PATIENCE_SECONDS = 60.0  # beyond this it will not come
 
@@ -30,6 +32,7 @@ PATIENCE_SECONDS = 60.0  # beyond this it will not come
 def make_textual_cheap() -> None:
     """Do so for every application of this process."""
     _parse_styles_once()
+    match_styles_once()
     _draw_when_read()
     _find_handlers_once()
     _count_parameters_by_code()
