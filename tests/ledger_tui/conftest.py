@@ -37,7 +37,7 @@ def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     Only the pauses are shorter: what a dashboard asks for, and when it asks less often, stays as it is.
     """
     monkeypatch.setattr(dashboard, "_TICK_SECONDS", 0.1)
-    monkeypatch.setattr(session, "_FASTEST_POLL_SECONDS", 0.4)
+    monkeypatch.setattr(session, "_FASTEST_POLL_SECONDS", 0.6)
     monkeypatch.setattr(api, "_BACKOFF_SECONDS", (0.1, *api._BACKOFF_SECONDS))
 
 

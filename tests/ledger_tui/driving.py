@@ -57,8 +57,10 @@ class Driver:
 
     async def rests(self) -> None:
         """Wait until no request for the screen is under way and all that has come is laid out."""
-        await until(lambda: not [w for w in self.app.workers if w.is_running and w.group not in LASTING])
-        await until(lambda: not is_changing(self.app.screen))
+        await until(lambda: not self._is_asking() and not is_changing(self.app.screen))
+
+    def _is_asking(self) -> bool:
+        return any(each.is_running and each.group not in LASTING for each in self.app.workers)
 
     async def connects(self) -> None:
         """Wait until the server has answered the requests at the start."""
