@@ -100,16 +100,23 @@ def events_of(servers: Servers) -> list[str]:
 async def test_each_event_is_sent_once_and_by_another_server_when_one_dies(
     postgres: Postgres, soak: int, seed: int
 ) -> None:
+    """One of two endpoints moves to a server that starts, and back when that is killed."""
     chance = random.Random(seed)
-    async with serving(postgres, (0, HOUR_S)) as servers, receiving() as one, receiving() as two:
-        key = servers.running[0].make_key()
+    async with serving(postgres, (0,)) as servers, receiving() as one, receiving() as two:
+        (first,) = servers.running
+        key = first.make_key()
         receivers = (one, two)
-        for server, receiver in zip(servers.running, receivers, strict=True):
-            await register(server, key, receiver)
-        accounts = await open_accounts(servers.running[0].port, key)
+        for receiver in receivers:
+            await register(first, key, receiver)
+        accounts = await open_accounts(first.port, key)
         writers = Writers(key, accounts, seed, lambda: chance.choice(servers.running).port)
         async with under_load(writers, 4):
-            await writers.until(100 * soak)
+            await writers.until(50 * soak)
+            second = Server(servers.address, clock_ahead_s=HOUR_S)
+            await asyncio.to_thread(second.start)
+            servers.running.append(second)
+            await until_spread(servers)
+            await writers.until(50 * soak)
         await writers.settle()
         happened = await asyncio.to_thread(events_of, servers)
         for receiver in receivers:
@@ -124,9 +131,24 @@ async def test_each_event_is_sent_once_and_by_another_server_when_one_dies(
         print(f"{len(happened)} events, {soak} kills, {repeated} came twice")
 
 
+async def until_spread(servers: Servers) -> None:
+    """Wait until each server has one of the two endpoints."""
+
+    async def owners() -> int:
+        ((count,),) = await asyncio.to_thread(
+            servers.query,
+            "SELECT count(DISTINCT owner) FROM leases WHERE name <> 'leader' AND name NOT LIKE 'server %'",
+        )
+        assert isinstance(count, int)
+        return count
+
+    await looked_until(owners, lambda count: count == 2)
+
+
 async def kill_who_sends(servers: Servers, receivers: Sequence[Receiver], writers: Writers) -> list[str]:
-    """Kill the server that has the leases, until another sends; return all events."""
-    died = servers.running[0]  # it runs for the longest, and so has them
+    """Kill a server, until the other one sends to its endpoint too; return all events."""
+    await until_spread(servers)
+    died = servers.running[0]
     servers.running.reverse()
     async with under_load(writers, 4):
         await writers.until(20)

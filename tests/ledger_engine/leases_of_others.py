@@ -10,15 +10,21 @@ from ledger_engine.database.engine import Engine
 
 @dataclass
 class Leases:
-    """What one of several servers holds; other servers have the rest, and were there before."""
+    """What one of several servers holds; other servers have the rest, and were there before.
+
+    `named` is what it was last asked for.
+    """
 
     held: frozenset[str] = frozenset()
     leader: bool = False
     first: bool = False
     until: float = float("inf")
+    surplus: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
 
     async def hold(self, kind: str, names: Collection[str]) -> Collection[str]:
-        return self.held & set(names)
+        self.named = frozenset(names)
+        return self.held & self.named
 
     async def leads(self) -> bool:
         return self.leader

@@ -16,16 +16,19 @@ class Leases(Protocol):
 
     `first` is whether no other server was at work when this one took its first leases. `until` is the moment
     of the monotonic clock, in seconds, up to which this server has what it holds; it moves on as leases are
-    renewed.
+    renewed. `surplus` are those that a server with fewer is to have: this one ends what it has begun with
+    them, and then does not name them as long as they are in it.
     """
 
     @property
     def first(self) -> bool: ...
     @property
     def until(self) -> float: ...
+    @property
+    def surplus(self) -> Collection[str]: ...
 
     async def hold(self, kind: str, names: Collection[str]) -> Collection[str]:
-        """Hold as many of these leases as no other server has; return those held now.
+        """Hold of these leases what no other server has, up to this one's share; return those held now.
 
         From now on they are renewed, and the others taken when they become free. Those of this kind that are
         not named any more are given back. Raises StorageUnavailable.
@@ -46,6 +49,7 @@ class AllLeases:
 
     first = True
     until = math.inf
+    surplus: Collection[str] = ()
 
     async def hold(self, kind: str, names: Collection[str]) -> Collection[str]:
         return names

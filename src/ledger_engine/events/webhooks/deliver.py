@@ -196,7 +196,7 @@ class Deliverer:
         """Return the endpoints that are this server's, after a lease was taken with its cursor as of then."""
         found = await self._engine.read(endpoints.subscriptions)
         # Those that drain are kept until all their attempts are recorded.
-        names = {each.endpoint for each in found} | self._outgoing.keys()
+        names = {each.endpoint for each in found}.difference(self._leases.surplus) | self._outgoing.keys()
         held = await self._leases.hold("webhooks", names)
         if not self._held.issuperset(held):
             found = await self._engine.read(endpoints.subscriptions)
@@ -204,7 +204,8 @@ class Deliverer:
         if self._leases.until != self._sends_until:
             self._sends_until = self._leases.until
             self._sender.send_until(self._sends_until)
-        return [each for each in found if each.endpoint in held]
+        own = self._held.difference(self._leases.surplus)
+        return [each for each in found if each.endpoint in own]
 
     def _follow_endpoints(self, subscriptions: list[Subscription]) -> None:
         """Add new endpoints, drain those that are gone, and restart those whose secret has changed."""

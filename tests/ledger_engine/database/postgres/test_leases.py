@@ -79,10 +79,51 @@ async def test_a_lease_that_nobody_took_stays_its_owners(
         for each in (one, other):
             patch.setattr(each._database, "write", fail)
         await until_it_has(one, set())
-        assert beside.execute("SELECT count(*) FROM leases").fetchall() == [(2,)]
+        held = beside.execute("SELECT name FROM leases WHERE name IN ('a', 'b') ORDER BY name").fetchall()
+        assert held == [("a",), ("b",)]
     # Each first renews what it had, so nothing changes hands.
     await until_it_has(one, {"a", "b"})
     assert await other.hold("webhooks", {"b"}) == set()
     for each in (one, other):
+        await each.end()
+    assert beside.execute("SELECT count(*) FROM leases").fetchall() == [(0,)]
+
+
+async def test_leases_are_spread_over_the_servers_one_after_the_other(
+    serve: Serve, beside: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shorten(monkeypatch)
+    everything = {"a", "b", "c", "d", "e"}
+    servers = [PostgresLeases(serve(ManualClock(START))) for _ in range(3)]
+
+    async def hold_each(present: list[PostgresLeases]) -> list[int]:
+        """Have each server name all but what it is to give up, and return how many each one has then."""
+        counts = []
+        for each in present:
+            assert len(each.surplus) <= 1
+            counts.append(len(await each.hold("webhooks", everything - each.surplus)))
+        return sorted(counts)
+
+    async def until_they_have(present: list[PostgresLeases], counts: list[int]) -> None:
+        await looked_until(partial(hold_each, present), lambda found: found == counts)
+
+    def owners() -> list[tuple[str, int]]:
+        return beside.execute("SELECT name, owner FROM leases WHERE name < 'f' ORDER BY name").fetchall()
+
+    await until_they_have(servers[:1], [5])
+    # What is under way is ended first: as long as a lease is named it is not given back.
+    alone = owners()
+    assert await servers[1].hold("webhooks", everything) == set()
+    await looked_until(partial(servers[0].hold, "webhooks", everything), lambda _: bool(servers[0].surplus))
+    assert owners() == alone
+    await until_they_have(servers[:2], [2, 3])
+    await until_they_have(servers, [1, 2, 2])
+    settled = owners()
+    for _ in range(3):
+        await until_they_have(servers, [1, 2, 2])
+    assert owners() == settled
+    await servers[0].end()
+    await until_they_have(servers[1:], [2, 3])
+    for each in servers[1:]:
         await each.end()
     assert beside.execute("SELECT count(*) FROM leases").fetchall() == [(0,)]

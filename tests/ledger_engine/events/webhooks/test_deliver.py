@@ -43,7 +43,7 @@ from tests.ledger_engine.events.webhooks.test_sender_process import child
 from tests.ledger_engine.leases_of_others import leave_to_others
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.waiting import looked_until, until
-from tests.receivers import Received, Receiver, answering, hang, receiving
+from tests.receivers import Received, Receiver, answer, answering, hang, receiving
 
 pytestmark = pytest.mark.process
 
@@ -735,3 +735,32 @@ async def test_of_several_servers_one_sends_to_an_endpoint_from_where_the_one_be
         await delivering_here.happen(1)
         await asyncio.sleep(0.2)
         assert receiver.events == rest
+
+
+async def test_an_endpoint_that_another_server_is_to_have_is_kept_until_its_attempts_are_recorded(
+    engine: Engine, tenant: Tenant
+) -> None:
+    leases = leave_to_others(engine)
+    may_answer = asyncio.Event()
+
+    async def answer_later(_: Received, writer: asyncio.StreamWriter) -> None:
+        await may_answer.wait()
+        writer.write(answer())
+
+    async with receiving(answer_later) as receiver, delivering(engine, tenant) as ledger:
+        endpoint = await ledger.endpoint(receiver)
+        leases.held = frozenset({endpoint.id})
+        sent = await ledger.happen(1)
+        await receiver.until_received(1)
+        leases.surplus = leases.held
+        await ledger.happen(1)
+        for _ in range(3):
+            leases.named = frozenset()
+            await until(lambda: endpoint.id in leases.named)
+        may_answer.set()
+        await until(lambda: endpoint.id not in leases.named)
+        (recorded,) = await ledger.deliveries(endpoint.id)
+        assert ([recorded.event], recorded.status) == (sent, "succeeded")
+        # It is wanted again, by a server that has fewer now.
+        leases.surplus = frozenset()
+        await receiver.until_received(2)
