@@ -11,7 +11,7 @@ from ledger_tui.state.text import literal
 from ledger_tui.state.traffic import masked
 
 _INDENT = 2
-_DEEPEST = 200
+DEEPEST = 200  # levels of nesting that are shown
 Kind = Literal["plain", "name", "text", "number", "word"]
 
 
@@ -48,7 +48,7 @@ class JsonTree:
         self._show()
 
     def _add(self, value: Any, depth: int, before: list[Piece], after: str) -> None:
-        if depth > _DEEPEST:
+        if depth > DEEPEST:
             raise RecursionError
         indent = Piece(" " * (_INDENT * depth))
         if isinstance(value, dict | list) and value:

@@ -6,19 +6,30 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from ledger_tui.state.json_tree import DEEPEST
 from ledger_tui.state.traffic import masked
 
 
 def json_text(value: Any) -> str:
     """Return indented JSON with secrets masked; it is still JSON when copied."""
+    if _is_too_deep(value):  # the indents take its depth squared, and not every Python has a limit of its own
+        return "nested too deep to be shown"
     try:
         text = json.dumps(value, indent=2, ensure_ascii=False)
         text.encode()
-    except RecursionError:
-        return "nested too deep to be shown"
     except UnicodeEncodeError:  # JSON allows a lone surrogate, but it cannot be encoded
         text = json.dumps(value, indent=2)
     return masked(text)
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        filled = [each for each in level if isinstance(each, dict | list) and each]
+        if not filled:
+            return False
+        level = [inner for each in filled for inner in (each.values() if isinstance(each, dict) else each)]
+    return True
 
 
 class FoundId(NamedTuple):

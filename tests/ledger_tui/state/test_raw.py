@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from ledger_tui.state.json_tree import DEEPEST, JsonTree
 from ledger_tui.state.raw import ids_in, json_text
 
 
@@ -36,7 +37,12 @@ def test_json_is_json_again_and_lone_surrogates_do_no_harm() -> None:
 
 def test_nesting_without_end_is_a_sentence() -> None:
     deep: list[object] = []
-    for _ in range(10_000):
+    for _ in range(DEEPEST):
         deep = [deep]
-    assert json_text(deep) == "nested too deep to be shown"
+    assert json.loads(json_text(deep)) == deep
+    for depth in (1, 10_000):
+        for _ in range(depth):
+            deep = [{"more": deep}]
+        assert json_text(deep) == "nested too deep to be shown"
+        assert JsonTree(deep).lines[0].text == "nested too deep to be shown"
     assert [*ids_in(deep, is_id)] == []
