@@ -8,6 +8,8 @@ from typing import Any
 
 import httpx
 
+from ledger_engine.testing.answers import answered
+
 _ROOT = "/v1/test_helpers"
 
 
@@ -20,7 +22,7 @@ class Clock:
     @property
     def now(self) -> datetime:
         """The ledger's time."""
-        return datetime.fromisoformat(_answer(self._api.get(f"{_ROOT}/clock"))["now"])
+        return datetime.fromisoformat(answered(self._api.get(f"{_ROOT}/clock"))["now"])
 
     def advance(self, by: timedelta | float) -> datetime:
         """Go forward by a time, or so many seconds, with all that is due until then; return the time."""
@@ -41,7 +43,7 @@ class Clock:
         return self._set(frozen=False)
 
     def _set(self, **body: Any) -> datetime:
-        return datetime.fromisoformat(_answer(self._api.post(f"{_ROOT}/clock", json=body))["now"])
+        return datetime.fromisoformat(answered(self._api.post(f"{_ROOT}/clock", json=body))["now"])
 
 
 @dataclass
@@ -54,12 +56,12 @@ class Fault:
     @property
     def hits(self) -> int:
         """How often it has happened."""
-        listed = _answer(self._api.get(f"{_ROOT}/faults", params={"limit": 100}))["data"]
+        listed = answered(self._api.get(f"{_ROOT}/faults", params={"limit": 100}))["data"]
         return next(int(each["hits"]) for each in listed if each["id"] == self.id)
 
     def delete(self) -> None:
         """End it."""
-        _answer(self._api.delete(f"{_ROOT}/faults/{self.id}"))
+        answered(self._api.delete(f"{_ROOT}/faults/{self.id}"))
 
 
 class Faults:
@@ -92,11 +94,11 @@ class Faults:
     def set(self, action: dict[str, Any], *, match: dict[str, str], **more: Any) -> Fault:
         """Set a fault as `POST /v1/test_helpers/faults` takes it, for instance with `probability`, `seed`."""
         body = {"match": match, "action": action, **more}
-        return Fault(_answer(self._api.post(f"{_ROOT}/faults", json=body))["id"], self._api)
+        return Fault(answered(self._api.post(f"{_ROOT}/faults", json=body))["id"], self._api)
 
     def clear(self) -> None:
         """End all faults of the project."""
-        _answer(self._api.delete(f"{_ROOT}/faults"))
+        answered(self._api.delete(f"{_ROOT}/faults"))
 
 
 class Snapshots:
@@ -108,20 +110,14 @@ class Snapshots:
 
     def take(self, name: str) -> None:
         """Take a snapshot."""
-        _answer(self._api.post(f"{_ROOT}/snapshots", json={"name": name}))
+        answered(self._api.post(f"{_ROOT}/snapshots", json={"name": name}))
         self._taken.append(name)
 
     def restore(self, name: str) -> None:
         """Make the server what it was; of what came after the snapshot nothing is left."""
-        _answer(self._api.post(f"{_ROOT}/snapshots/{name}/restore"))
+        answered(self._api.post(f"{_ROOT}/snapshots/{name}/restore"))
 
     def delete_all(self) -> None:
         """Delete the snapshots that were taken with this object."""
         while self._taken:
-            _answer(self._api.delete(f"{_ROOT}/snapshots/{self._taken.pop()}"))
-
-
-def _answer(response: httpx.Response) -> dict[str, Any]:
-    response.raise_for_status()
-    answer: dict[str, Any] = response.json()
-    return answer
+            answered(self._api.delete(f"{_ROOT}/snapshots/{self._taken.pop()}"))

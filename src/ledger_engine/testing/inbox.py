@@ -70,9 +70,10 @@ class Inbox:
             while len(found()) < count:
                 if not self._changed.wait(max(0.0, deadline - time.monotonic())):
                     came = ", ".join(event["type"] for event in self.events) or "nothing"
+                    times = "" if count == 1 else f" {count} times"
+                    forged = f", and {len(self.rejected)} with a wrong signature" if self.rejected else ""
                     raise AssertionError(
-                        f"{count} × {type} did not come within {timeout:g} s; {came} came, and"
-                        f" {len(self.rejected)} with a signature that does not fit"
+                        f"{type} did not come{times} within {timeout:g} s; what came: {came}{forged}"
                     )
             return found()[count - 1]
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import httpx
 
+from ledger_engine.testing.answers import answered
+
 
 @dataclass
 class Ledger:
@@ -18,11 +20,11 @@ class Ledger:
     api: httpx.Client
 
     def make(self, path: str, **body: Any) -> dict[str, Any]:
-        """POST a body that must succeed; return the object it made."""
-        answer = self.api.post(path, json=body)
-        answer.raise_for_status()
-        made: dict[str, Any] = answer.json()
-        return made
+        """POST a body that must succeed; return the object it made.
+
+        Raises httpx.HTTPStatusError with what the server says against it.
+        """
+        return answered(self.api.post(path, json=body))
 
     def happen(self, type: str) -> dict[str, Any]:
         """Make an event of this type happen; return `{"event": …, "objects": […]}`."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 
+from ledger_engine.testing.answers import answered
 from ledger_engine.testing.project import Ledger
 
 STOP_TIMEOUT_S = 20
@@ -59,7 +60,7 @@ class LedgerServer:
 
     def _raise_limits(self, database: Path) -> None:
         """Let the first project, and those that it makes, send as many requests as they like."""
-        project = self.api.get("/v1/whoami").json()["project"]
+        project = answered(self.api.get("/v1/whoami"))["project"]
         limits = ["--rate-limit", _NO_LIMIT, "--burst", _NO_LIMIT, "--database", str(database)]
         subprocess.run(
             [*_PROGRAM, "projects", "update", project, *limits],
@@ -81,9 +82,7 @@ class LedgerServer:
 
     def new_project(self, name: str = "Test") -> Ledger:
         """Return a new project with an owner's test key."""
-        answer = self.api.post("/v1/projects", json={"name": name})
-        answer.raise_for_status()
-        made = answer.json()
+        made = answered(self.api.post("/v1/projects", json={"name": name}))
         key = made["api_key"]["key"]
         return Ledger(self.url, made["id"], key, self.client(key))
 

@@ -51,8 +51,22 @@ TESTS = """
         ledger_clock.advance(10)
         assert ledger_inbox.wait_for("user.created", lambda event: event["id"] == user["id"])
         assert len(ledger_inbox.rejected) == 1
-        with pytest.raises(AssertionError, match="order.shipped did not come within 0.01 s; .*invoice.paid"):
+        said = "order.shipped did not come within 0.01 s; what came: .*invoice.paid.*, and 1 with a wrong"
+        with pytest.raises(AssertionError, match=said):
             ledger_inbox.wait_for("order.shipped", timeout=0.01)
+
+
+    def test_what_is_refused_is_said(ledger, ledger_inbox, ledger_clock, ledger_faults):
+        with pytest.raises(httpx.HTTPStatusError, match="POST /v1/accounts was answered 400: .*currency"):
+            ledger.make("/v1/accounts", name="Till", currency="EURO")
+        with pytest.raises(httpx.HTTPStatusError, match="must be one of account.created"):
+            ledger.happen("invoice.payed")
+        with pytest.raises(httpx.HTTPStatusError, match="/v1/test_helpers/clock was answered 400: .*"):
+            ledger_clock.move_to(ledger_clock.now - timedelta(days=1))
+        with pytest.raises(httpx.HTTPStatusError, match="cut"):
+            ledger_faults.cut("later")
+        with pytest.raises(AssertionError, match="did not come 2 times within 0.01 s; what came: nothing"):
+            ledger_inbox.wait_for("user.created", count=2, timeout=0.01)
 
 
     def test_an_inbox_that_fails_gets_it_again(ledger, ledger_inbox, ledger_clock):
@@ -118,7 +132,7 @@ def pytest_in(
 def test_each_fixture_does_what_it_says_in_two_workers(tmp_path: Path) -> None:
     ran = pytest_in(tmp_path, TESTS, "--numprocesses", "2")
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "10 passed" in ran.stdout
+    assert "11 passed" in ran.stdout
 
 
 @pytest.mark.process

@@ -1,0 +1,20 @@
+"""What the server answered, or an error that says why not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+
+def answered(response: httpx.Response) -> dict[str, Any]:
+    """Return the object that the answer has. Raises httpx.HTTPStatusError with the text of an error."""
+    if not response.is_success:
+        request = response.request
+        raise httpx.HTTPStatusError(
+            f"{request.method} {request.url.path} was answered {response.status_code}: {response.text}",
+            request=request,
+            response=response,
+        )
+    answer: dict[str, Any] = response.json()
+    return answer
