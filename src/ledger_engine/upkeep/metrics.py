@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import (
     CollectorRegistry,
@@ -19,7 +18,6 @@ from prometheus_client import (
     Info,
     PlatformCollector,
     ProcessCollector,
-    start_http_server,
 )
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -29,6 +27,7 @@ from ledger_engine.core.errors import LedgerError
 from ledger_engine.core.settings import Location
 from ledger_engine.database.engine import Engine
 from ledger_engine.events.webhooks import backlog
+from ledger_engine.upkeep.scrapes import Listener, listen
 
 ASKED_S = 5.0  # how long a scrape waits for the ledger
 OTHER = "other"  # for what clients choose freely, so that they cannot make series without end
@@ -105,27 +104,7 @@ class Metrics:
 
     def serve(self, host: str, port: int) -> Listener:
         """Listen, in a thread. Raises OSError with a sentence when the address cannot be bound."""
-        try:
-            server, _ = start_http_server(port, host, self._registry)
-        except OSError as error:
-            raise OSError(
-                f"Cannot serve metrics on {host} port {port}: {error.strerror}."
-                " --metrics names another address."
-            ) from error
-        return Listener(server)
-
-
-class Listener:
-    """A listener for scrapes; `port` is the one it has."""
-
-    def __init__(self, server: WSGIServer) -> None:
-        self._server = server
-        self.port = server.server_port
-
-    async def close(self) -> None:
-        """Stop listening."""
-        await asyncio.to_thread(self._server.shutdown)
-        self._server.server_close()
+        return listen(self._registry, host, port)
 
 
 class _OfLedger(Collector):

@@ -152,3 +152,52 @@ def test_metrics_leave_the_machine_only_where_that_is_accepted() -> None:
         ServeSettings(None, metrics=("0.0.0.0", 9464)).check()
     ServeSettings(None, metrics=("0.0.0.0", 9464), insecure=True).check()
     ServeSettings(None, metrics=("127.0.0.1", 9464)).check()
+
+
+async def test_the_listener_has_nothing_but_the_metrics(metrics: Metrics) -> None:
+    listener = metrics.serve("127.0.0.1", 0)
+    try:
+        async with httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{listener.port}", trust_env=False
+        ) as prometheus:
+            for path in ("/", "/metrics/", "/api/health", "/favicon.ico"):
+                answer = await prometheus.get(path)
+                assert (answer.status_code, answer.text) == (404, "The metrics are at /metrics.\n")
+            assert (await prometheus.get("/metrics?name[]=ledger_storage_up")).status_code == 200
+    finally:
+        await listener.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:9464", 200),
+        ("LOCALHOST", 200),
+        ("[::1]:9464", 200),
+        ("192.0.2.7", 200),
+        ("evil.example:9464", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("localhost.evil.example", 403),
+        ("", 403),
+    ],
+)
+async def test_on_loopback_a_name_that_leads_here_is_refused(
+    metrics: Metrics, host: str, status: int
+) -> None:
+    listener = metrics.serve("127.0.0.1", 0)
+    try:
+        async with httpx.AsyncClient(trust_env=False) as prometheus:
+            url = f"http://127.0.0.1:{listener.port}/metrics"
+            assert (await prometheus.get(url, headers={"Host": host})).status_code == status
+    finally:
+        await listener.close()
+
+
+async def test_where_other_machines_reach_it_any_name_is_answered(metrics: Metrics) -> None:
+    listener = metrics.serve("0.0.0.0", 0)
+    try:
+        async with httpx.AsyncClient(trust_env=False) as prometheus:
+            url = f"http://127.0.0.1:{listener.port}/metrics"
+            assert (await prometheus.get(url, headers={"Host": "ledger:9464"})).status_code == 200
+    finally:
+        await listener.close()
