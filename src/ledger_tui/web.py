@@ -167,9 +167,10 @@ class CannotServe(Exception):
 
 
 def serve(options: Options, port: int, show_link: Callable[[str], None]) -> None:
-    """Serve dashboards with these options until Ctrl-C or SIGTERM; `show_link` is called with the link.
+    """Serve dashboards with these options until Ctrl-C, SIGTERM or SIGHUP.
 
-    An own server is started once for all of them, and ended with them. Raises CannotServe.
+    `show_link` is called with the link. An own server is started once for all of them, and ended with them.
+    Raises CannotServe.
     """
     server = None
     url, key = options.url, options.key
@@ -214,9 +215,11 @@ async def _serve(
     runner = await dashboard.open(port)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if sys.platform != "win32":  # on Windows Ctrl-C ends the loop itself
-            loop.add_signal_handler(number, ended.set)
+    if sys.platform != "win32":  # on Windows Ctrl-C ends the loop itself
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            # nohup ignores SIGHUP, which comes when the terminal is closed; then it stays ignored.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, ended.set)
     last_words = _watch(server, ended) if server is not None else []
     try:
         show_link(dashboard.guard.link)

@@ -1,5 +1,6 @@
 """The dashboard in a browser, over real HTTP and a real websocket: only for who holds the link, once."""
 
+import itertools
 import os
 import re
 import signal
@@ -19,6 +20,9 @@ from tests.ledger_tui.driving import PATIENCE_SECONDS
 pytestmark = pytest.mark.process
 
 
+ENDS = itertools.cycle((signal.SIGHUP, signal.SIGTERM))  # a closed terminal, and kill
+
+
 @contextmanager
 def dashboard_in_browsers(server: ContractServer, folder: Path) -> Iterator[str]:
     """Run a real `ledger-tui --web` and yield the link it prints."""
@@ -29,7 +33,7 @@ def dashboard_in_browsers(server: ContractServer, folder: Path) -> Iterator[str]
         found = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", process.stdout.readline())
         assert found is not None
         yield found.group()
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(next(ENDS))
         assert process.wait(PATIENCE_SECONDS) == 0
 
 

@@ -131,8 +131,11 @@ class Examiner:
                 answer = await fetch(
                     self._client, request, bytes_max=_ANSWER_BYTES_MAX, seconds_max=_ANSWER_SECONDS_MAX
                 )
-            except (httpx.HTTPError, Unread) as error:
-                raise Unreachable(f"{method} {path}: {error or type(error).__name__}") from error
+            except Unread as error:
+                raise Unreachable(f"{method} {path}: {error}") from error
+            except httpx.HTTPError as error:
+                why = str(error) or type(error).__name__
+                raise Unreachable(f"No answer to {method} {request.url}: {why}") from error
             exchange = self._exchange(answer, sent, content)
             self._look(method, path, exchange)
             if exchange.status != 429 or not patient:
