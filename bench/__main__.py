@@ -14,13 +14,26 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from bench import batches, dashboard, history, pages, postings, readme, rivals, space, starts, webhooks
+from bench import (
+    batches,
+    dashboard,
+    helpers,
+    history,
+    pages,
+    postings,
+    readme,
+    rivals,
+    space,
+    starts,
+    webhooks,
+)
 from bench.runs import Result, missing, say, table
 
 MEASURES: dict[str, Callable[[Path, int], list[Result]]] = {
     "rivals": rivals.measure,
     "batches": batches.measure,
     "webhooks": webhooks.measure,
+    "helpers": helpers.measure,
     "engine": postings.measure,
     "space": space.measure,
     "pages": pages.measure,

@@ -139,7 +139,7 @@ def _by_sockets(posts: Posts, seconds: float, connections: int, keys: bool) -> L
             client, received = ready.fileobj, ready.data
             assert isinstance(client, socket.socket)
             received += client.recv(65536)
-            if _is_whole(received):
+            if is_whole(received):
                 if not received.startswith(b"HTTP/1.1 2"):
                     raise RuntimeError(received.decode())
                 received.clear()
@@ -152,7 +152,8 @@ def _by_sockets(posts: Posts, seconds: float, connections: int, keys: bool) -> L
     return Load(len(taken_s) / (now - started), p50, p99)
 
 
-def _is_whole(received: bytearray) -> bool:
+def is_whole(received: bytearray) -> bool:
+    """Return whether an answer has arrived with its body."""
     head, separator, body = received.partition(b"\r\n\r\n")
     length = re.search(rb"(?i)content-length: (\d+)", head)
     return bool(separator) and length is not None and len(body) >= int(length[1])

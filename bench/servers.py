@@ -29,13 +29,14 @@ def ledger(database: Path, *options: str) -> Iterator[str]:
 
 @contextmanager
 def ledger_process(
-    database: Location, *options: str, before: Sequence[str] = ()
+    database: Location, *options: str, before: Sequence[str] = (), package: Path | None = None
 ) -> Iterator[tuple[int, str]]:
     """Yield the process id and the URL of a ledger server, which is killed at the end.
 
-    `before` are words before its command, as of a program that executes it.
+    `before` are words before its command, as of a program that executes it. With `package` the server is
+    that of the package in this folder.
     """
-    with _running([*before, *SERVE, str(database), *options]) as started:
+    with _running([*before, *SERVE, str(database), *options], package) as started:
         yield started
 
 
@@ -47,8 +48,10 @@ def empty(kind: str) -> Iterator[str]:
 
 
 @contextmanager
-def _running(command: Sequence[str]) -> Iterator[tuple[int, str]]:
+def _running(command: Sequence[str], package: Path | None = None) -> Iterator[tuple[int, str]]:
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    if package is not None:
+        environment["PYTHONPATH"] = str(package)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     try:
         assert process.stdout is not None
