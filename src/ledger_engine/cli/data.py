@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ledger_engine.cli import options
-from ledger_engine.cli.running import print_json, project_or_first, say
+from ledger_engine.cli.running import in_words, print_json, project_or_first, say
 from ledger_engine.core.printable import printable
 from ledger_engine.core.settings import Location, make_folder, named
 from ledger_engine.database import T
@@ -62,7 +62,7 @@ def seed(file: str, project: str | None, database: Location, as_json: bool) -> N
     if as_json:
         print_json({"data_set": data_set.name, "project": owner, **loaded})
     else:
-        counts = ", ".join(_count(count, kind) for kind, count in loaded.items() if count)
+        counts = ", ".join(in_words(count, kind) for kind, count in loaded.items() if count)
         say(f"{data_set.title}: {counts}, in {owner}")
 
 
@@ -146,7 +146,7 @@ def recover(dest: Path, database: Location, as_json: bool) -> None:
             " are correct, but keys, names and other texts may be out of date: check them."
         )
     if recovered.damaged:
-        say(f"The last {_count(recovered.damaged, 'frames')} of the log cannot be read and are left out.")
+        say(f"The last {in_words(recovered.damaged, 'frames')} of the log cannot be read and are left out.")
 
 
 def _print_copied(file: Path | str, report: Report, as_json: bool, more: dict[str, Any]) -> None:
@@ -163,8 +163,4 @@ def counts(report: Report) -> str:
         "transactions": report.transactions,
         "invoices": report.invoices,
     }
-    return ", ".join(_count(count, kind) for kind, count in counted.items())
-
-
-def _count(count: int, kind: str) -> str:
-    return f"{count:,} {kind if count != 1 else kind.removesuffix('s')}"
+    return ", ".join(in_words(count, kind) for kind, count in counted.items())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ledger_engine.cli import options
-from ledger_engine.cli.running import print_json, say, using
+from ledger_engine.cli.running import in_words, print_json, say, using
 from ledger_engine.core.printable import printable
 from ledger_engine.core.settings import Location, named
 from ledger_engine.core.tenant import mode_name
@@ -49,7 +49,7 @@ def pull(url: str, key: str, writable: bool, database: Location, as_json: bool) 
             }
         )
         return
-    counted = ", ".join(f"{count:,} {kind}" for kind, count in new.items()) or "nothing"
+    counted = ", ".join(in_words(count, kind) for kind, count in new.items()) or "nothing"
     say(f"{named(database)}: {counted} new from {url}, in {mode_name(pulled.livemode)} mode")
     if pulled.not_shown:
         say(f"The server does not show {', '.join(pulled.not_shown)} with this key.")

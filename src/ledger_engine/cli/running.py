@@ -88,6 +88,11 @@ def say(line: str, *, err: bool = False) -> None:
     _write(printable(line), err=err)
 
 
+def in_words(count: int, kind: str) -> str:
+    """Return `1 account` or `2 accounts`; `kind` is the plural."""
+    return f"{count:,} {kind if count != 1 else kind.removesuffix('s')}"
+
+
 def print_table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
     """Print the columns, each as wide as its widest cell; without rows only the heads."""
     table = [heads, *(tuple(printable(cell) for cell in row) for row in rows)]
