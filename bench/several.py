@@ -39,7 +39,7 @@ ACCOUNTS = 100
 _SETTINGS = "-c jit=off -c log_line_prefix=%e: -c log_min_messages=error"
 # With these the transactions of books are serializable (docs/scaling.md#sizing).
 _ROWS_APART = (
-    " -c max_pred_locks_per_page=128 -c max_pred_locks_per_relation=100000"
+    " -c max_pred_locks_per_page=128 -c max_pred_locks_per_relation=10000"
     " -c max_pred_locks_per_transaction=1024"
 )
 _TRIED_AGAIN = re.compile(r"^(?:40001|40P01):ERROR", re.MULTILINE)

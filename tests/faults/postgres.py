@@ -20,7 +20,7 @@ ROLE = "ledger"  # no superuser
 # answered once it is written, as `synchronous_commit` is on.
 _SETTINGS = "-c fsync=off -c full_page_writes=off -c jit=off -c max_connections=60 -c shared_buffers=64MB" + (
     # With these, transactions of books are serializable.
-    " -c max_pred_locks_per_page=128 -c max_pred_locks_per_relation=100000"
+    " -c max_pred_locks_per_page=128 -c max_pred_locks_per_relation=10000"
     " -c max_pred_locks_per_transaction=1024"
 )
 _SOCKET = ".s.PGSQL.5432"

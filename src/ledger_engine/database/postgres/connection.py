@@ -302,7 +302,12 @@ class Connection:
             return error
         said = reason or (str(error) if error is not None else self._pg.get_error_message())
         self.close()
-        return ConnectionLost(said.strip().replace("\n", "; ") or "the connection was closed")
+        return ConnectionLost(_in_one_line(said) or "the connection was closed")
+
+
+def _in_one_line(said: str) -> str:
+    """Return what libpq says in one line, without its indented hints (`Is the server running …?`)."""
+    return "; ".join([line for line in said.strip().split("\n") if not line.startswith("\t")])
 
 
 def _connected(url: str, limit_s: float) -> PGconn:
@@ -349,7 +354,7 @@ def _connected_to_one(conninfo: str, limit_s: float) -> PGconn:
             raise ConnectionLost("it does not answer")
         status = pq.PollingStatus(pg.connect_poll())
     if pg.status != pq.ConnStatus.OK:
-        said = pg.get_error_message().strip().replace("\n", "; ")
+        said = _in_one_line(pg.get_error_message())
         pg.finish()
         raise ConnectionLost(said)
     return pg

@@ -37,6 +37,7 @@ def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
     with pytest.raises(StorageUnavailable, match="Connection refused") as refused:
         open_engine(NOWHERE)
     assert "secret" not in refused.value.message
+    assert refused.value.message.endswith("Connection refused. Nothing was changed.")
     assert named(NOWHERE) == "postgresql://ledger@127.0.0.1:1/ledger"
     assert named("postgresql:///ledger?password=secret&host=/tmp") == "postgresql:///ledger?host=/tmp"
 
