@@ -134,9 +134,9 @@ class Receiver:
         """The ids of the events in the order received."""
         return [each.event for each in self.received]
 
-    async def until(self, condition: Callable[[], object]) -> None:
+    async def until(self, condition: Callable[[], object], patience_s: float = 60) -> None:
         """Wait until the condition holds, checking it after each request."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(patience_s):
             while not condition():
                 self._news.clear()
                 await self._news.wait()
