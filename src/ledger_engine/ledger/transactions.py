@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from ledger_engine.access import idempotency, limits
 from ledger_engine.core.errors import Conflict, InvalidRequest
@@ -72,10 +72,12 @@ class NewTransaction:
     destination: str | None = None
 
 
-def _foresee(unit: Unit, tenant: Tenant, calls: list[tuple[NewTransaction, ...]]) -> None:
-    """Read the accounts of several postings together."""
+def _foresee(unit: Unit, tenant: Tenant, calls: list[tuple[Any, ...]]) -> None:
+    """Read the accounts of several postings together, and which of their keys are unused."""
     named = [id for (new, *_) in calls for id in (new.account, new.destination) if id is not None]
     unit.held(Balances, tenant).read(named)
+    if keys := [key for (_, *further) in calls for key in further if key is not None]:
+        unit.held(idempotency.Unused, tenant).read(keys)
 
 
 @in_one_book

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from ledger_engine.access import projects
-from ledger_engine.core.errors import NotFound
+from ledger_engine.core.errors import DuplicateIdempotencyKey, NotFound
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.postgres.connection import Connection
@@ -22,6 +22,7 @@ from tests.ledger_engine.database.postgres.conftest import Serve
 from tests.ledger_engine.manual_clock import ManualClock
 
 pytestmark = pytest.mark.process
+TILL = accounts.NewAccount("Till", "usd", {})
 
 
 @pytest.fixture
@@ -40,13 +41,15 @@ async def tenant(engine: Engine) -> Tenant:
     return Tenant((await engine.write(partial(projects.create, new=new))).id, livemode=False)
 
 
-def posting(tenant: Tenant, account: str, amount: int, to: str | None = None) -> _TenantWork[object]:
-    return _TenantWork(transactions.post, tenant, (NewTransaction(account, amount, "debit", None, to),), {})
+def posting(
+    tenant: Tenant, account: str, amount: int, to: str | None = None, key: str | None = None
+) -> _TenantWork[object]:
+    new = NewTransaction(account, amount, "debit", None, to)
+    return _TenantWork(transactions.post, tenant, (new, key), {})
 
 
 async def make_accounts(engine: Engine, tenant: Tenant, count: int) -> list[str]:
-    new = accounts.NewAccount("Till", "usd", {})
-    return [(await engine.write(partial(accounts.create, tenant=tenant, new=new))).id for _ in range(count)]
+    return [(await engine.write(partial(accounts.create, tenant=tenant, new=TILL))).id for _ in range(count)]
 
 
 async def test_a_group_of_postings_is_few_exchanges_with_the_server(
@@ -68,6 +71,38 @@ async def test_a_group_of_postings_is_few_exchanges_with_the_server(
     monkeypatch.undo()
     report = await engine.read(audit.verify)
     assert (report.fault, report.transactions) == (None, 20 + 2 * 19)
+
+
+async def test_keys_of_a_group_are_looked_up_together_and_each_is_used_once(
+    engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (id,) = await make_accounts(engine, tenant, 1)
+    await engine.write(posting(tenant, id, 1, key="key 7"))
+    waits, settle = 0, Connection.settle
+
+    def counted(self: Connection) -> object:
+        nonlocal waits
+        waits += 1
+        return settle(self)
+
+    monkeypatch.setattr(Connection, "settle", counted)
+    await asyncio.gather(
+        *(engine.write(posting(tenant, id, 1, key=f"key {number}")) for number in range(40) if number != 7)
+    )
+    assert waits < 20  # of 39 postings
+    monkeypatch.undo()
+    results = await asyncio.gather(
+        *(engine.write(posting(tenant, id, 1, key=f"key {number}")) for number in (50, 7, 51, 50, 39, 52)),
+        engine.write(partial(accounts.create, tenant=tenant, new=TILL, key="key 53")),
+        engine.write(posting(tenant, id, 1, key="key 53")),
+        return_exceptions=True,
+    )
+    refused = [place for place, each in enumerate(results) if isinstance(each, DuplicateIdempotencyKey)]
+    assert refused == [1, 3, 4, 7]
+    assert [each for each in results if isinstance(each, BaseException)] == [
+        results[each] for each in refused
+    ]
+    assert (await engine.read(partial(accounts.get, tenant=tenant, id=id))).balance == -(1 + 39 + 3)
 
 
 async def test_what_is_held_is_read_anew_when_others_wrote_it(engine: Engine, tenant: Tenant) -> None:
