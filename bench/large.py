@@ -28,7 +28,7 @@ CURSORS = 5_000
 TRANSFER, REVERSAL = 0.025, 0.005  # shares of the postings; a transfer is two transactions
 
 _INSERTS = (
-    "INSERT INTO transactions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "INSERT INTO transactions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
     "INSERT INTO events VALUES (?, ?, 'transaction.created', ?, NULL, NULL, ?)",
 )
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 from ledger_engine.core.ids import IdMark
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.core.tenant import Tenant
+from ledger_engine.database.prints import Prints
 from ledger_engine.sharing import Outcome
 
 Value: TypeAlias = str | int | None
@@ -31,28 +32,6 @@ class Row(Protocol):
 
     def __getitem__(self, key: str | int, /) -> Any: ...
     def keys(self) -> list[str]: ...
-
-
-@dataclass(slots=True)
-class Prints:
-    """Fingerprints of what the indexes of transactions contain.
-
-    Each is a sum, over the entries, of the product of the hashes of an entry's values and the `weight` of its
-    book. It does not depend on the order, and a missing, foreign or altered entry changes it. They are
-    compared within one process, as Python's hashes differ from one to the next.
-    """
-
-    credits_by_account: int = 0
-    debits_by_account: int = 0
-    credits_by_type: int = 0
-    debits_by_type: int = 0
-    by_transfer: int = 0
-    by_reversed: int = 0
-
-
-def weight(book: int) -> int:
-    """Return the factor of a book in `Prints`, which is different for each, and never 0."""
-    return 2 * book + 1
 
 
 class Holder(Protocol):
@@ -156,8 +135,13 @@ class Unit(Protocol):
         """
         ...
 
+    @property
+    def reads_indexes(self) -> bool:
+        """Whether `prints` reads the indexes; if not, the database alone knows what they contain."""
+        ...
+
     def prints(self, report: Callable[[int], None], /) -> Prints | None:
-        """Return the fingerprints of the indexes of transactions, None when an index is out of order.
+        """Return the fingerprints of the indexes of transactions, None where they are not read.
 
         `report` is called with the numbers of entries read.
         """

@@ -7,6 +7,7 @@ from sqlite_utils import Database
 from ledger_engine.database import tables
 
 ledger = tables.ledger
+SQLITE_ALONE = "-- SQLite"  # begins a statement that is left out on PostgreSQL
 
 
 @ledger()
@@ -316,5 +317,38 @@ CREATE TABLE servers (
     id TEXT PRIMARY KEY,
     beats INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID
+""",
+    )
+
+
+@ledger()
+def m021_all_of_an_account_together(database: Database) -> None:
+    # The index by account has all columns but one, so that what is read of one account is read from
+    # neighbouring entries; long descriptions are in the other one (`ledger_engine.ledger.descriptions`). In
+    # the index by type, type and book are two columns, so that `verify` reads it without the rows. PostgreSQL
+    # keeps the indexes it had: it limits the size of an entry, and sorts what it looks up.
+    tables.run(
+        database,
+        """
+-- SQLite
+DROP INDEX transactions_by_type;
+-- SQLite
+DROP INDEX transactions_by_account_and_type;
+DROP VIEW account_activity;
+ALTER TABLE transactions ADD COLUMN long_description TEXT;
+UPDATE transactions SET long_description = description, description = '…' WHERE length(description) > 100;
+CREATE VIEW account_activity AS
+SELECT t.id AS "transaction", a.id AS account, a.name AS account_name, a.project,
+       CASE a.livemode WHEN 1 THEN 'live' ELSE 'test' END AS mode,
+       strftime('%Y-%m-%dT%H:%M:%S', t.created / 1000, 'unixepoch')
+           || printf('.%03dZ', t.created % 1000) AS posted,
+       coalesce(t.long_description, t.description) AS description,
+       CASE t.type WHEN 'credit' THEN t.amount ELSE -t.amount END AS amount, a.currency, t.balance_after
+FROM transactions AS t JOIN accounts AS a ON a.id = t.account;
+-- SQLite
+CREATE INDEX transactions_by_type ON transactions (type, book, id);
+-- SQLite
+CREATE INDEX transactions_by_account_and_type ON transactions (account, type, id, amount, balance_after,
+    created, description, destination, transfer, reverses)
 """,
     )

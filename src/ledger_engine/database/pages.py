@@ -50,7 +50,7 @@ class Listing(Generic[R]):
 
     `noun` is what errors call a record. `of_tenant` is the condition on the tenant's rows: those of a table
     with the columns `project` and `livemode`, or those of its book. `columns` is what is read of each row,
-    and `id` the name of its id.
+    and `id` the name of its id. `hint` follows the table in the statement that reads a page.
     """
 
     table: str
@@ -60,6 +60,7 @@ class Listing(Generic[R]):
     of_tenant: str = OF_TENANT
     columns: str = "*"
     id: str = "id"
+    hint: str = ""
 
     def get(self, unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> R:
         """Return the tenant's record. Raises NotFound, naming `param` if the id came in a field."""
@@ -111,7 +112,7 @@ class Listing(Generic[R]):
             parameters["floor"] = floor
         order = "DESC" if wanted.before is None else "ASC"
         rows = unit.execute(
-            f"SELECT {self.columns} FROM {self.table} WHERE {' AND '.join(conditions)}"
+            f"SELECT {self.columns} FROM {self.table}{self.hint} WHERE {' AND '.join(conditions)}"
             f" ORDER BY {self.id} {order} LIMIT :rows",
             parameters,
         )

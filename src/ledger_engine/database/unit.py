@@ -9,8 +9,9 @@ from typing import Any
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.database import Columns, Parameters, Prints, Row, Value, inspection
+from ledger_engine.database import Columns, Parameters, Row, Value, inspection
 from ledger_engine.database.holding import HoldingUnit
+from ledger_engine.database.prints import Prints
 from ledger_engine.database.statements import described
 
 _NOTHING: Parameters = {}  # a dict, as sqlite3 accepts no MappingProxyType
@@ -20,6 +21,7 @@ class SqliteUnit(HoldingUnit):
     """The `Unit` of a SQLite connection."""
 
     __slots__ = ("_connection",)
+    reads_indexes = True
 
     def __init__(self, connection: sqlite3.Connection, clock: Clock, ids: IdSource) -> None:
         super().__init__(clock, ids)
@@ -54,7 +56,7 @@ class SqliteUnit(HoldingUnit):
         self.write_held()
         return inspection.inspect(self._connection, thorough=thorough)
 
-    def prints(self, report: Callable[[int], None], /) -> Prints | None:
+    def prints(self, report: Callable[[int], None], /) -> Prints:
         self.write_held()
         return inspection.prints(self._connection, report)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Columns, H, Parameters, Prints, Row, Unit, Value
+from ledger_engine.database import Columns, H, Parameters, Row, Unit, Value
+from ledger_engine.database.prints import Prints
 
 _NOTHING: Parameters = {}
 
@@ -43,6 +44,10 @@ class WrappedUnit:
 
     def inspect(self, *, thorough: bool = True) -> list[str]:
         return self._unit.inspect(thorough=thorough)
+
+    @property
+    def reads_indexes(self) -> bool:
+        return self._unit.reads_indexes
 
     def prints(self, report: Callable[[int], None], /) -> Prints | None:
         return self._unit.prints(report)

@@ -18,8 +18,9 @@ POSTING = "transaction.created"
 
 # What `body_of` needs in a statement on `events AS e`, besides a column `livemode`.
 COLUMNS = (
-    "e.id, e.type, e.body, e.created, e.object, t.account, t.amount, t.type AS direction, t.description,"
-    " t.balance_after, t.destination, t.transfer, t.reverses"
+    "e.id, e.type, e.body, e.created, e.object, t.account, t.amount, t.type AS direction,"
+    " coalesce(t.long_description, t.description) AS description, t.balance_after, t.destination, t.transfer,"
+    " t.reverses"
 )
 JOIN = "LEFT JOIN transactions AS t ON e.body IS NULL AND t.book = e.book AND t.id = e.object"
 

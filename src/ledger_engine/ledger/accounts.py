@@ -16,17 +16,25 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Row, Unit, in_one_book
 from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
+from ledger_engine.ledger.descriptions import ELSEWHERE
 from ledger_engine.ledger.metadata import parse_metadata
 
 NAME_MAX = 255
 
 
+# All columns, so that the transactions of one account are read from the index by account alone: only where
+# it says that a description is stored elsewhere is the row looked up.
+_FROM_INDEX = f"""SELECT book, id, account, amount, type, description, balance_after, destination, transfer,
+    reverses, created, CASE description WHEN '{ELSEWHERE}' THEN (SELECT r.long_description
+        FROM transactions AS r WHERE r.book = t.book AND r.id = t.id) END AS long_description
+FROM transactions AS t"""
 # The source of statements on the transactions of one account. The index by account and type has them in two
 # parts, each in order, which are merged: SQLite does so if the id is among what is selected.
 TRANSACTIONS = (
-    "(SELECT * FROM transactions WHERE type = 'credit'"
-    " UNION ALL SELECT * FROM transactions WHERE type = 'debit') AS of_both_types"
+    f"({_FROM_INDEX} WHERE type = 'credit' UNION ALL {_FROM_INDEX} WHERE type = 'debit') AS of_both_types"
 )
+# The same for statements on those of one type, which say of which.
+OF_ONE_TYPE = f"({_FROM_INDEX}) AS of_one_type"
 # The transactions of an account of the tenant. An account is in one book, so the book is not compared: SQLite
 # would search by it and not by the account.
 OF_ACCOUNT = (

@@ -19,7 +19,7 @@ from ledger_engine.core.records import dumps
 from ledger_engine.core.tenant import ROLES
 from ledger_engine.database import Row, Unit, Value
 from ledger_engine.events import bodies
-from ledger_engine.ledger import invoices, orders, transactions
+from ledger_engine.ledger import descriptions, invoices, orders, transactions
 from ledger_engine.ledger.balances import Balances
 from ledger_engine.pulling.fields import Fields, Unusable, load, total_of
 from ledger_engine.pulling.remote import PullFailed
@@ -164,10 +164,10 @@ def _transactions(unit: Unit, book: Book, read: list[Fields]) -> Applied:
                 f"transaction {fields.id} shows {account} at {shown} after it, and its transactions add up"
                 f" to {balance.amount}"
             )
-        description, reverses = fields.text_or_none("description"), fields.text_or_none("reverses")
+        description, long_description = descriptions.stored(fields.text_or_none("description"))
         rows.append(
             (book.number, fields.id, account, amount, type, description, balance.amount, destination,
-             transfer, reverses, fields.created)
+             transfer, fields.text_or_none("reverses"), fields.created, long_description)
         )  # fmt: skip
     unit.insert_many("transactions", _TRANSACTION, rows)
     return _counted(unit, book, "transactions", len(rows), applied)
@@ -354,7 +354,7 @@ def _number(text: str) -> int:
 
 _TRANSACTION = (
     "book", "id", "account", "amount", "type", "description", "balance_after", "destination", "transfer",
-    "reverses", "created",
+    "reverses", "created", "long_description",
 )  # fmt: skip
 # In the order in which the kinds are applied: what a record refers to is there before it.
 _APPLY: dict[str, Callable[[Unit, Book, list[Fields]], Applied]] = {

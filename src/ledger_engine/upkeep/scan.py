@@ -1,8 +1,9 @@
-"""The pass over all transactions: chain, ranges, transfers, and what the other checks compare with.
+"""The passes over all transactions and events: chain, ranges, transfers, and what other checks compare with.
 
-It reads the transactions of each book once, in the order of their ids, some thousands at a time, and keeps
-the last balance of each account. SQLite hands over each column of a part as one text, which takes a third of
-the time of handing over rows.
+They read the transactions, and the events, of each book once, in the order of their ids, some thousands at a
+time, and keep the last balance of each account. SQLite hands over each column of a part as one text, which
+takes a third of the time of handing over rows. What is stored twice is compared by hashes, so that the passes
+over the table, its indexes, and the events run side by side.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
-from operator import mul
+from operator import not_
 from typing import NamedTuple
 
 from ledger_engine.core.money import MAX_AMOUNT
-from ledger_engine.database import Parameters, Prints, Unit, Value, weight
+from ledger_engine.database import Parameters, Unit, Value
+from ledger_engine.database.prints import DESCRIPTIONS, SIGNED, SPECIAL, Listed, Prints, descriptions, weight
 from ledger_engine.ledger.accounts import TRANSACTIONS
 
 ROWS_AT_ONCE = 4_000
@@ -30,30 +32,12 @@ MIRRORED = "the two sides of a transfer mirror each other"
 POSTED = "the event of a posting has its transaction, and a delivery its event"
 DESTINED = "a transfer has a destination of its currency, and nothing else has one"
 
-_SIGNED = "CASE type WHEN 'credit' THEN amount ELSE -amount END"
 _OF_PART = "NOT INDEXED WHERE book = :book AND id > :after AND id <= :last"
-_SEPARATOR = "'\t'"
-# NULL for the usual transaction, so that only the others are handed over.
-_SPECIAL = (
-    "CASE WHEN transfer IS NOT NULL OR destination IS NOT NULL OR reverses IS NOT NULL THEN "
-    + f" || {_SEPARATOR} || ".join(
-        (
-            "id",
-            "account",
-            _SIGNED,
-            "created",
-            "coalesce(transfer, '')",
-            "coalesce(destination, '')",
-            "coalesce(reverses, '')",
-        )
-    )
-    + " END"
-)
 _ORPHANED = """
 SELECT e.id, e.object FROM events AS e LEFT JOIN transactions AS t ON t.book = e.book AND t.id = e.object
 WHERE e.book = :book AND e.id > :after AND e.id <= :last
     AND e.body IS NULL AND (t.id IS NULL OR t.created <> e.created)"""
-_COLUMNS = ("id", "account", _SIGNED, "balance_after", _SPECIAL)
+_COLUMNS = ("id", "account", SIGNED, "balance_after", "created", SPECIAL)
 
 
 class Pool(NamedTuple):
@@ -85,6 +69,14 @@ class _Side:
 
 
 @dataclass(slots=True)
+class Postings:
+    """The ids and times of the transactions of a book, in their order; by themselves, or in the events."""
+
+    ids: Listed = field(default_factory=Listed)
+    times: Listed = field(default_factory=Listed)
+
+
+@dataclass(slots=True)
 class Scan:
     """The pass: `run` for each book, then `finish`. Afterwards `faults` has the first fault of each check.
 
@@ -98,6 +90,7 @@ class Scan:
     faults: dict[str, Found] = field(default_factory=dict)
     damage: list[str] = field(default_factory=list)
     prints: Prints = field(default_factory=Prints)
+    listed: dict[int, Postings] = field(default_factory=lambda: defaultdict(Postings))
     counted: dict[int, int] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)
     before: dict[Pool, int] = field(default_factory=lambda: defaultdict(int))
@@ -111,9 +104,9 @@ class Scan:
         self.counted[book] = 0
         while (last := last_of_part(self.unit, book, after)) is not None:
             bounds: dict[str, Value] = {"book": book, "after": after, "last": last}
-            rows = self._part(book, self.unit.columns(_COLUMNS, f"transactions {_OF_PART}", bounds))
+            rows = self._part(book, bounds)
             self.counted[book] += rows
-            self.report(rows)
+            self.report(rows if self.unit.reads_indexes else 3 * rows)  # the others are those of two indexes
             after = last
 
     def finish(self) -> None:
@@ -132,11 +125,13 @@ class Scan:
                 moved[pool] -= amount
         return dict(moved)
 
-    def _part(self, book: int, columns: list[str]) -> int:
+    def _part(self, book: int, bounds: Parameters) -> int:
         """Look at one part; return its length."""
-        ids, accounts = columns[0].split(","), columns[1].split(",")
-        changes: list[int] = json.loads(f"[{columns[2]}]")  # in half the time of int()
-        balances: list[int] = json.loads(f"[{columns[3]}]")
+        columns = _COLUMNS + ((DESCRIPTIONS,) if self.unit.reads_indexes else ())
+        texts = self.unit.columns(columns, f"transactions {_OF_PART}", bounds)
+        ids, accounts = texts[0].split(","), texts[1].split(",")
+        changes: list[int] = json.loads(f"[{texts[2]}]")  # in half the time of int()
+        balances: list[int] = json.loads(f"[{texts[3]}]")
         if not len(ids) == len(accounts) == len(changes) == len(balances):
             self.damage.append(f"an id between the transactions {ids[0]} and {ids[-1]} has a comma")
             return len(ids)
@@ -144,16 +139,29 @@ class Scan:
             self.damage.append(
                 f"the transactions from {ids[0]} to {ids[-1]} are not in the order of their ids"
             )
+        self.listed[book].ids.add(texts[0])
+        self.listed[book].times.add(texts[4])
         self._meet(book, ids, accounts)
         if max(changes) > MAX_AMOUNT or min(changes) < -MAX_AMOUNT:
             self._beyond(ids, [abs(change) for change in changes])
         if max(balances) > MAX_AMOUNT or min(balances) < -MAX_AMOUNT:
             self._beyond(ids, balances)
         self._follow(ids, accounts, changes, balances)
-        self._print(book, ids, accounts, changes)
-        for text in columns[4].split(",") if columns[4] else ():
+        specials = texts[5].split(",") if texts[5] else []
+        if self.unit.reads_indexes:
+            described = descriptions(texts[6], len(ids), lambda: self._descriptions(bounds))
+            columns_of_index = (accounts, ids, *(each.split(",") for each in texts[2:5]), described)
+            self.prints.add(book, columns_of_index, specials)
+            credits = [change > 0 for change in changes]
+            self.prints.list_ids(book, "credit", ",".join(compress(ids, credits)))
+            self.prints.list_ids(book, "debit", ",".join(compress(ids, map(not_, credits))))
+        for text in specials:
             self._take(book, text)
         return len(ids)
+
+    def _descriptions(self, bounds: Parameters) -> list[str | None]:
+        rows = self.unit.execute(f"SELECT description FROM transactions {_OF_PART} ORDER BY id", bounds)
+        return [row["description"] for row in rows]
 
     def _meet(self, book: int, ids: Sequence[str], accounts: Sequence[str]) -> None:
         """Read the accounts that are met for the first time, and find those of another book."""
@@ -203,18 +211,6 @@ class Scan:
             if held[account] + change != balance:
                 self._note(CHAIN, id, account=account, said=balance, due=held[account] + change)
             held[account] = balance
-
-    def _print(self, book: int, ids: Sequence[str], accounts: Sequence[str], changes: Sequence[int]) -> None:
-        prints = self.prints
-        hashes = list(map(hash, ids))
-        products = list(map(mul, map(hash, accounts), hashes))
-        credits = [change > 0 for change in changes]
-        of_accounts, of_ids, of_book = sum(products), sum(hashes), weight(book)
-        credits_of_accounts, credits_of_ids = sum(compress(products, credits)), sum(compress(hashes, credits))
-        prints.credits_by_account += of_book * credits_of_accounts
-        prints.debits_by_account += of_book * (of_accounts - credits_of_accounts)
-        prints.credits_by_type += of_book * credits_of_ids
-        prints.debits_by_type += of_book * (of_ids - credits_of_ids)
 
     def _take(self, book: int, text: str) -> None:
         """Look at a transaction that is not a usual one."""
@@ -289,42 +285,57 @@ def books_of(unit: Unit, table: str) -> Iterator[int]:
 class EventScan:
     """The pass over all events: `run` for each book.
 
-    `orphan` is the first event of a posting that has no transaction, or another time than it. `damage` says
-    what no ledger contains.
+    `listed` has, for each book, the transactions that its events of postings are about. `damage` says what no
+    ledger contains.
     """
 
     unit: Unit
     report: Callable[[int], None] = lambda rows: None
-    orphan: Found | None = None
+    listed: dict[int, Postings] = field(default_factory=lambda: defaultdict(Postings))
     counted: int = 0
     damage: list[str] = field(default_factory=list)
 
     def run(self, book: int, after: str = "") -> None:
         """Look at the events of the book after the id `after`."""
+        columns = ("id", "CASE WHEN body IS NULL THEN object END", "CASE WHEN body IS NULL THEN created END")
         while (last := last_of_part(self.unit, book, after, "events")) is not None:
             bounds: dict[str, Value] = {"book": book, "after": after, "last": last}
-            ids, alike = _agree(self.unit, bounds)
+            text, objects, times = self.unit.columns(columns, f"events {_OF_PART}", bounds)
+            ids = text.split(",")
             if ids != sorted(ids):
                 self.damage.append(f"the events from {ids[0]} to {ids[-1]} are not in order")
-            if not alike and self.orphan is None:
-                row = self.unit.first(f"{_ORPHANED} ORDER BY e.id LIMIT 1", bounds)
-                if row is not None:
-                    self.orphan = Found(row["id"], {"kind": "event", "object": row["object"]})
+            self.listed[book].ids.add(objects)
+            self.listed[book].times.add(times)
             self.report(len(ids))
             self.counted += len(ids)
             after = last
 
 
-def _agree(unit: Unit, bounds: Parameters) -> tuple[list[str], bool]:
-    """Return the ids of some events, and whether those of postings have as many transactions in a row.
+def first_orphan(unit: Unit, book: int, after: str) -> Found | None:
+    """Return the first event of a posting, after the id `after`, without a transaction of the same time.
+
+    For a book whose events are not `listed` as its transactions are. They need not be: those of an older
+    version have bodies.
+    """
+    while (last := last_of_part(unit, book, after, "events")) is not None:
+        bounds: dict[str, Value] = {"book": book, "after": after, "last": last}
+        if not _agree(unit, bounds):
+            row = unit.first(f"{_ORPHANED} ORDER BY e.id LIMIT 1", bounds)
+            if row is not None:
+                return Found(row["id"], {"kind": "event", "object": row["object"]})
+        after = last
+    return None
+
+
+def _agree(unit: Unit, bounds: Parameters) -> bool:
+    """Return whether the events of postings in a part have as many transactions in a row.
 
     They have when the events are in the order of the transactions, as the ledger writes them.
     """
-    columns = ("id", "CASE WHEN body IS NULL THEN object END", "CASE WHEN body IS NULL THEN created END")
-    listed, objects, times = unit.columns(columns, f"events {_OF_PART}", bounds)
-    ids = listed.split(",")
+    columns = ("CASE WHEN body IS NULL THEN object END", "CASE WHEN body IS NULL THEN created END")
+    objects, times = unit.columns(columns, f"events {_OF_PART}", bounds)
     if not objects:
-        return ids, True
+        return True
     first, last = objects.partition(",")[0], objects.rpartition(",")[2]
     part: dict[str, Value] = {"book": bounds["book"], "first": first, "last": last}
     end = unit.first(
@@ -333,6 +344,6 @@ def _agree(unit: Unit, bounds: Parameters) -> tuple[list[str], bool]:
         {**part, "rows": objects.count(",")},
     )
     if end is None or end["id"] != last:
-        return ids, False
+        return False
     source = "transactions NOT INDEXED WHERE book = :book AND id >= :first AND id <= :last"
-    return ids, unit.columns(("id", "created"), source, part) == [objects, times]
+    return unit.columns(("id", "created"), source, part) == [objects, times]

@@ -15,6 +15,8 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.database import migrations
 from ledger_engine.database.backup import read_copy
 from ledger_engine.database.engine import open_engine
+from ledger_engine.ledger import descriptions
+from ledger_engine.ledger.descriptions import SHORT_MAX
 from ledger_engine.upkeep import audit
 
 
@@ -49,23 +51,33 @@ def first_migrations(count: int) -> Migrations:
     return older
 
 
-def test_a_second_run_changes_nothing(connection: sqlite3.Connection) -> None:
+def test_a_second_run_changes_nothing(
+    connection: sqlite3.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     migrations.apply(connection)
     before = schema(connection), connection.execute("PRAGMA data_version").fetchall()
     migrations.apply(connection)
     assert (schema(connection), connection.execute("PRAGMA data_version").fetchall()) == before
     applied = connection.execute("SELECT name FROM _sqlite_migrations ORDER BY id").fetchall()
     assert applied == [(migration.name,) for migration in ALL]
+    assert caplog.messages == [], "only a ledger that is there is brought up to date"
 
 
 @pytest.mark.parametrize("count", range(1, len(ALL)))
 def test_an_older_file_becomes_what_a_new_one_is(
-    count: int, connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+    count: int,
+    connection: sqlite3.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO")
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "ledger", first_migrations(count))
         migrations.apply(connection)
     migrations.apply(connection)
+    (told,) = caplog.messages
+    assert told.startswith("bringing the ledger up to date")
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
         migrations.apply(new)
         assert schema(connection) == schema(new)
@@ -122,6 +134,35 @@ def test_a_file_from_before_books_keeps_every_row(
     assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert read_copy(tmp_path / "ledger.db", audit.verify).fault is None
+
+
+BEFORE_LONG_DESCRIPTIONS = 20
+
+
+def test_a_long_description_from_before_they_were_stored_apart_is_kept(
+    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "ledger", first_migrations(BEFORE_LONG_DESCRIPTIONS))
+        migrations.apply(connection)
+    connection.executescript(
+        """
+INSERT INTO projects (id, name, plan, created) VALUES ('prj_1', 'Roastery', 'pro', 1);
+INSERT INTO books (book, project, livemode) VALUES (1, 'prj_1', 0);
+INSERT INTO accounts (id, project, livemode, name, currency, created)
+    VALUES ('acc_1', 'prj_1', 0, 'Till', 'EUR', 1)"""
+    )
+    given = ["é" * length for length in (SHORT_MAX, SHORT_MAX + 1, 500)]
+    connection.executemany(
+        "INSERT INTO transactions (book, id, account, amount, type, description, balance_after, created)"
+        " VALUES (1, ?, 'acc_1', 1, 'credit', ?, 1, 1)",
+        [(f"txn_{number}", description) for number, description in enumerate(given)],
+    )
+    migrations.apply(connection)
+    stored = connection.execute("SELECT description, long_description FROM transactions ORDER BY id")
+    assert stored.fetchall() == [descriptions.stored(each) for each in given]
+    shown = connection.execute('SELECT description FROM account_activity ORDER BY "transaction"')
+    assert [description for (description,) in shown] == given
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(

@@ -40,6 +40,11 @@ WHERE contype = 'f' AND connamespace = current_schema()::regnamespace
     AND conrelid NOT IN ('transactions'::regclass, 'events'::regclass)
 GROUP BY conname, conrelid, confrelid ORDER BY conrelid::regclass::text, conname
 """)
+# What the table's constraints forbid, and the passes over it do not see.
+_FORBIDDEN = rendered(
+    "SELECT id FROM transactions WHERE amount <= 0 OR type NOT IN ('credit', 'debit')"
+    " ORDER BY book, id LIMIT 1"
+)
 _CHECK = rendered("SELECT bt_index_check(CAST(:name AS regclass), true)")
 _SAVEPOINT, _RELEASE = rendered("SAVEPOINT index_check"), rendered("RELEASE SAVEPOINT index_check")
 _BACK = rendered("ROLLBACK TO SAVEPOINT index_check")
@@ -54,11 +59,13 @@ def why_not(connection: Connection) -> str | None:
 
 
 def faults(connection: Connection) -> list[str]:
-    """Check foreign keys, and indexes where that is possible; return a sentence for each one at fault.
+    """Check foreign keys, the values of transactions, and indexes where that is possible.
+
+    Return a sentence for each one at fault.
 
     It is called in a transaction, which goes on whatever is found.
     """
-    return _missing(connection) or _wrong_indexes(connection)
+    return _missing(connection) or _forbidden(connection) or _wrong_indexes(connection)
 
 
 def _missing(connection: Connection) -> list[str]:
@@ -68,6 +75,11 @@ def _missing(connection: Connection) -> list[str]:
         return []
     found = connection.rows(rendered(" UNION ALL ".join([key["found"] for key in keys])), {})
     return [f"a row of {row['named_by']} refers to a missing row of {row['named']}" for row in found]
+
+
+def _forbidden(connection: Connection) -> list[str]:
+    found = connection.rows(_FORBIDDEN, {})
+    return [f"transaction {row['id']} has an amount or a type that is not allowed" for row in found]
 
 
 def _wrong_indexes(connection: Connection) -> list[str]:

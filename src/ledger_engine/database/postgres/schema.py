@@ -18,7 +18,7 @@ from typing import cast
 from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.database import Parameters
-from ledger_engine.database.later_tables import ledger
+from ledger_engine.database.later_tables import SQLITE_ALONE, ledger
 from ledger_engine.database.postgres.abilities import Abilities
 from ledger_engine.database.postgres.connection import Connection
 from ledger_engine.database.postgres.errors import DatabaseFailed
@@ -110,7 +110,8 @@ class _Collector:
         self.statements: list[str] = []
 
     def execute(self, statement: str) -> None:
-        self.statements.append(in_postgres(statement))
+        if not statement.lstrip().startswith(SQLITE_ALONE):
+            self.statements.append(in_postgres(statement))
 
 
 def in_postgres(statement: str) -> str:

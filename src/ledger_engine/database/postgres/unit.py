@@ -8,11 +8,12 @@ from typing import Any
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.database import Columns, Parameters, Prints, Row, Value, weight
+from ledger_engine.database import Columns, Parameters, Row, Value
 from ledger_engine.database.holding import HoldingUnit
 from ledger_engine.database.postgres import inspection, values
 from ledger_engine.database.postgres.connection import Connection
 from ledger_engine.database.postgres.rendering import Statement, insertion, rendered
+from ledger_engine.database.prints import Prints
 
 _NOTHING: Parameters = {}
 _ROWS_AT_ONCE = 20_000
@@ -22,13 +23,7 @@ _NUMERIC_COLUMNS = rendered(
     "SELECT column_name AS name FROM information_schema.columns WHERE table_schema = current_schema()"
     " AND table_name = :table AND data_type = 'bigint'"
 )
-_TRANSACTIONS = (
-    "SELECT book, id, account, type, transfer, reverses FROM transactions"
-    " WHERE book > :book OR (book = :book AND id > :id) ORDER BY book, id LIMIT :rows"
-)
-
 _KEYS = {"transactions": "book, id", "events": "book, id"}
-_OF_PRINTS = ("account", "type", "transfer", "reverses")
 
 Numeric = dict[str, frozenset[str]]  # the columns of whole numbers, by the table; kept for all units
 
@@ -40,6 +35,7 @@ class PostgresUnit(HoldingUnit):
     """
 
     __slots__ = ("_connection", "_numeric", "_others")
+    reads_indexes = False
 
     def __init__(
         self, connection: Connection, clock: Clock, ids: IdSource, numeric: Numeric, others: int = 0
@@ -78,26 +74,7 @@ class PostgresUnit(HoldingUnit):
         return [] if thorough else inspection.faults(self._connection)
 
     def prints(self, report: Callable[[int], None], /) -> Prints | None:
-        """Return the fingerprints of the transactions; PostgreSQL alone knows what its indexes contain."""
-        found, book, id = Prints(), -(2**63), ""
-        while rows := self.execute(_TRANSACTIONS, {"book": book, "id": id, "rows": _ROWS_AT_ONCE}):
-            for row in rows:
-                book, id = row["book"], row["id"]
-                account, type, transfer, reverses = (row[each] for each in _OF_PRINTS)
-                hashed = hash(id) * weight(book)
-                product = hash(account) * hashed
-                if type == "credit":
-                    found.credits_by_account += product
-                    found.credits_by_type += hashed
-                else:
-                    found.debits_by_account += product
-                    found.debits_by_type += hashed
-                if transfer:
-                    found.by_transfer += hash(transfer) * hashed
-                if reverses:
-                    found.by_reversed += hash(reverses) * hashed
-            report(2 * len(rows))
-        return found
+        return None
 
     def first_not_an_object(self, table: str, column: str) -> str | None:
         if self._connection.server_version < _KNOWS_JSON:

@@ -1,0 +1,86 @@
+"""Fingerprints of the transactions, made once from their table and once from its indexes, to be compared.
+
+They are compared within one process, as Python's hashes differ from one to the next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+# The amount of a transaction as its account's balance is changed by it.
+SIGNED = "CASE type WHEN 'credit' THEN amount ELSE -amount END"
+# What a transaction has that the usual one has not, with its values between tabulators; NULL for that one.
+SPECIAL = (
+    "CASE WHEN coalesce(transfer, destination, reverses) IS NOT NULL THEN id || '\t' || account || '\t' || "
+    f"{SIGNED} || '\t' || created || '\t' || coalesce(transfer, '') || '\t' || coalesce(destination, '')"
+    " || '\t' || coalesce(reverses, '') END"
+)
+# A description may have a comma, so descriptions have a character between them that hardly any has.
+NO_DESCRIPTION, _BETWEEN = "\x1e", "\x1f"
+DESCRIPTIONS = "coalesce(description, char(30)), char(31)"
+
+
+class Listed:
+    """A hash of texts in their order, whatever the parts in which they are added."""
+
+    __slots__ = ("_hash", "is_empty")
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self.is_empty = True
+
+    def add(self, texts: str) -> None:
+        """Add some texts with commas between; '' adds nothing."""
+        if texts:
+            self._hash.update(texts.encode() if self.is_empty else f",{texts}".encode())
+            self.is_empty = False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Listed) and self._hash.digest() == other._hash.digest()
+
+
+@dataclass(slots=True)
+class Prints:
+    """The fingerprints of the large indexes of transactions, and of two that only some are in.
+
+    `by_type` has the ids of each book and type in their order. The others are sums of the hashes of what the
+    entries contain, with the `weight` of their book: they do not depend on the order, and a missing, foreign
+    or altered entry changes them. `events` is how many events there are, as a search may pass over some where
+    they are not in order. `damaged` says that an index is out of order.
+    """
+
+    by_account: int = 0
+    by_type: dict[tuple[int, str], Listed] = field(default_factory=lambda: defaultdict(Listed))
+    by_transfer: int = 0
+    by_reversed: int = 0
+    events: int = 0
+    damaged: bool = False
+
+    def add(self, book: int, columns: tuple[Iterable[str], ...], specials: Iterable[str]) -> None:
+        """Add entries of the index by account.
+
+        The columns are the account, id, signed amount, balance after it, time, and description.
+        """
+        entries = zip(*columns, strict=True)
+        self.by_account += weight(book) * (sum(map(hash, entries)) + sum(map(hash, specials)))
+
+    def list_ids(self, book: int, type: str, ids: str) -> None:
+        """Add ids of the index by type, with commas between."""
+        if ids:
+            self.by_type[book, type].add(ids)
+
+
+def weight(book: int) -> int:
+    """Return the factor of a book in `Prints`, which is different for each, and never 0."""
+    return 2 * book + 1
+
+
+def descriptions(text: str, count: int, read: Callable[[], list[str | None]]) -> list[str]:
+    """Return what `DESCRIPTIONS` has put together; `read` reads them one by one."""
+    pieces = text.split(_BETWEEN)
+    if len(pieces) == count:
+        return pieces
+    return [NO_DESCRIPTION if each is None else each for each in read()]
