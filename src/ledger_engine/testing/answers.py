@@ -11,10 +11,9 @@ def answered(response: httpx.Response) -> dict[str, Any]:
     """Return the object that the answer has. Raises httpx.HTTPStatusError with the text of an error."""
     if not response.is_success:
         request = response.request
-        raise httpx.HTTPStatusError(
-            f"{request.method} {request.url.path} was answered {response.status_code}: {response.text}",
-            request=request,
-            response=response,
-        )
+        said = f"{request.method} {request.url.path} was answered {response.status_code}: {response.text}"
+        if response.status_code == 404 and "No such path" in response.text:
+            said += " Was the server started with --test-helpers?"
+        raise httpx.HTTPStatusError(said, request=request, response=response)
     answer: dict[str, Any] = response.json()
     return answer

@@ -42,8 +42,12 @@ def ledger_server(
     url, key = request.config.getoption("--ledger-url"), request.config.getoption("--ledger-key")
     if url is not None:
         if not key:
-            raise pytest.UsageError("--ledger-url needs --ledger-key, a test key with the role owner.")
-        server = LedgerServer(url, key)
+            pytest.fail("--ledger-url needs --ledger-key, a test key with the role owner", pytrace=False)
+        try:
+            server = LedgerServer.connect(url, key)
+        except (ValueError, ConnectionError) as error:
+            sentence = f"--ledger-url and --ledger-key: {error}"
+            raise pytest.fail.Exception(sentence, pytrace=False) from None
     else:
         server = LedgerServer.start(tmp_path_factory.mktemp("ledger") / "ledger.db")
     try:

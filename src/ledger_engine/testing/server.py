@@ -31,6 +31,22 @@ class LedgerServer:
         self.api = self.client(key)
 
     @classmethod
+    def connect(cls, url: str, key: str) -> LedgerServer:
+        """Use a server that runs already. Raises ConnectionError, or ValueError for the URL or the key."""
+        if not url.startswith(("http://", "https://")):
+            raise ValueError(f"{url} must begin with http:// or https://")
+        server = cls(url, key)
+        try:
+            caller = answered(server.api.get("/v1/whoami"))
+        except httpx.HTTPStatusError as error:
+            raise ValueError(f"{url} refuses the key: {error.response.text}") from error
+        except (httpx.HTTPError, ValueError) as error:
+            raise ConnectionError(f"no ledger answers at {url}: {error}") from error
+        if caller.get("livemode") is not False or caller.get("role") != "owner":
+            raise ValueError("the key must be a test key with the role owner")
+        return server
+
+    @classmethod
     def start(cls, database: Path, *options: str) -> LedgerServer:
         """Start a server on a free port of this machine, on a new database. Raises RuntimeError.
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
+import httpx
 import pytest
+
+from ledger_engine.testing import LedgerServer
+from ledger_engine.testing.answers import answered
 
 TESTS = """
     import time
@@ -153,3 +158,38 @@ def test_who_does_not_use_it_loads_nothing_of_it_and_a_server_needs_a_key(tmp_pa
     ran = pytest_in(tmp_path, tests, LEDGER_TEST_URL="http://127.0.0.1:9", LEDGER_API_KEY_TEST="")
     assert "1 passed, 1 error" in ran.stdout, ran.stdout + ran.stderr
     assert "--ledger-url needs --ledger-key" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("url", "answer", "sentence"),
+    [
+        ("127.0.0.1:8700", None, "127.0.0.1:8700 must begin with http:// or https://"),
+        ("http://ledger.test", None, "no ledger answers at http://ledger.test: refused"),
+        ("http://ledger.test", (200, "<p>a page"), "no ledger answers at http://ledger.test: "),
+        ("http://ledger.test", (401, "no such key"), "http://ledger.test refuses the key: no such key"),
+        (
+            "http://ledger.test",
+            (200, '{"livemode": true, "role": "owner"}'),
+            "must be a test key with the role",
+        ),
+        ("http://ledger.test", (200, '{"livemode": false, "role": "admin"}'), "must be a test key with the"),
+    ],
+)
+def test_a_server_that_cannot_be_used_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, url: str, answer: tuple[int, str] | None, sentence: str
+) -> None:
+    def handle(_: object, request: httpx.Request) -> httpx.Response:
+        if answer is None:
+            raise httpx.ConnectError("refused")
+        return httpx.Response(answer[0], text=answer[1], request=request)
+
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", handle)
+    with pytest.raises((ValueError, ConnectionError), match=re.escape(sentence)):
+        LedgerServer.connect(url, "sk_test_x")
+
+
+def test_a_server_without_the_helpers_is_asked_about() -> None:
+    request = httpx.Request("GET", "http://ledger.test/v1/test_helpers/clock")
+    missing = httpx.Response(404, text="No such path: '/v1/test_helpers/clock'.", request=request)
+    with pytest.raises(httpx.HTTPStatusError, match=r"started with --test-helpers\?$"):
+        answered(missing)
