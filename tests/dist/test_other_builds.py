@@ -54,6 +54,20 @@ def serving(command: list[str | Path], folder: Path) -> Iterator[str]:
     assert server.returncode == 0
 
 
+def interpreter(version: str) -> str | None:
+    """Return the path of a whole Python of this version that is on the PATH.
+
+    What is found there may be a script that looks for it by the environment, as that of pyenv does.
+    """
+    found = shutil.which(f"python{version}")
+    if found is None:
+        return None
+    tried = subprocess.run(
+        [found, "-c", "import ssl, sqlite3, sys; print(sys.executable)"], capture_output=True, text=True
+    )
+    return None if tried.returncode else tried.stdout.strip()
+
+
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
 def test_an_archive_for_another_python_serves_on_that_one_and_refuses_ours(
     version: str, tmp_path: Path
@@ -63,8 +77,8 @@ def test_an_archive_for_another_python_serves_on_that_one_and_refuses_ours(
         refused = subprocess.run([sys.executable, archive], capture_output=True, text=True)
         assert (refused.returncode, len(refused.stderr.splitlines())) == (1, 1)
         assert f"ledger-{version}.pyz was built for Python {version} on " in refused.stderr
-    python = shutil.which(f"python{version}")
-    if python is None or subprocess.run([python, "-c", "import ssl, sqlite3"]).returncode:
+    python = interpreter(version)
+    if python is None:
         pytest.skip(f"there is no Python {version} to run it")
     with serving([python, archive], tmp_path) as url:
         assert httpx.get(f"{url}/api/health", trust_env=False).json()["ok"] is True
