@@ -265,6 +265,8 @@ class Mutations:
             match chance.randrange(9):
                 case 0:
                     method = chance.choice(METHODS)
+                    # Data that starts with a space is refused at once, when the path may not have come yet.
+                    known = known if method.strip() else None
                 case 1:
                     version = chance.choice(VERSIONS)
                 case 2:
