@@ -84,13 +84,18 @@ def test_an_archive_for_another_python_serves_on_that_one_and_refuses_ours(
         assert httpx.get(f"{url}/api/health", trust_env=False).json()["ok"] is True
 
 
+def output_of(program: Path, *words: str | Path) -> str:
+    """Run it outside the checkout, without an environment; it must succeed and write no error."""
+    done = subprocess.run([program, *words], capture_output=True, text=True, cwd="/", env={})
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
 async def test_the_executable_serves_and_sends_webhooks_from_an_empty_folder(tmp_path: Path) -> None:
     program = build("build_binary.py", tmp_path / "dist" / "ledger")
-    help = subprocess.run([program, "--help"], capture_output=True, text=True, cwd="/", env={})
-    assert "--demo" in help.stdout, help.stderr
+    assert "--demo" in output_of(program, "--help")
     for page in (["serve", "--help"], ["seed", "minimal", "--database", tmp_path / "seeded.db"]):
-        done = subprocess.run([program, *page], capture_output=True, text=True, cwd="/", env={})
-        assert (done.returncode, done.stderr) == (0, "")
+        output_of(program, *page)
     with serving([program], tmp_path) as url:
         headers = {"Authorization": f"Bearer {KEY}"}
         async with (
