@@ -120,6 +120,8 @@ def test_a_file_from_before_books_keeps_every_row(
         patch.setattr(migrations, "ledger", first_migrations(BEFORE_BOOKS))
         migrations.apply(connection)
     connection.executescript(OLD_ROWS)
+    with pytest.raises(StorageUnavailable, match="older version"):
+        read_copy(tmp_path / "ledger.db", audit.verify)
     before = {
         table: connection.execute(f"SELECT {', '.join(columns)} FROM {table} ORDER BY id").fetchall()
         for table, columns in KEPT.items()
@@ -140,7 +142,7 @@ BEFORE_LONG_DESCRIPTIONS = 20
 
 
 def test_a_long_description_from_before_they_were_stored_apart_is_kept(
-    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "ledger", first_migrations(BEFORE_LONG_DESCRIPTIONS))
@@ -158,6 +160,8 @@ INSERT INTO accounts (id, project, livemode, name, currency, created)
         " VALUES (1, ?, 'acc_1', 1, 'credit', ?, 1, 1)",
         [(f"txn_{number}", description) for number, description in enumerate(given)],
     )
+    with pytest.raises(StorageUnavailable, match="older version"):
+        read_copy(tmp_path / "ledger.db", audit.verify)
     migrations.apply(connection)
     stored = connection.execute("SELECT description, long_description FROM transactions ORDER BY id")
     assert stored.fetchall() == [descriptions.stored(each) for each in given]
