@@ -56,6 +56,9 @@ class Committer:
     counts: Counts = field(default_factory=Counts)
     _connection: Connection | None = None
     _cautious_groups: int = 0
+    # Of the group before, with its locks and the time that others had reached under them.
+    _unit: PostgresUnit | None = None
+    _unit_of: tuple[Collection[int], int | None] = ((), None)
 
     def commit(self, group: list[Job]) -> set[str]:
         """Run the works in one transaction and return the topics they announced.
@@ -84,6 +87,7 @@ class Committer:
 
     def close(self) -> None:
         """Close the connection; it opens again when needed."""
+        self._forget()
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -97,7 +101,7 @@ class Committer:
             self.clock.advance_past(reached)
         for job in group:
             job.answer = job.error = None
-        unit = PostgresUnit(connection, self.clock, self.ids, self.numeric, reached or 0)
+        unit = self._unit_for(connection, locks, reached)
         if len(group) > 1:
             foresee_all(unit, group, (ConnectionLost, DatabaseFailed))
         if self._cautious_groups == 0 or len(group) == 1:
@@ -115,6 +119,26 @@ class Committer:
         self._cautious_groups -= 1
         topics, wrote = self._run_in_savepoints(connection, unit, group)
         return self._finish(connection, unit, group, locks, topics, wrote=wrote)
+
+    def _unit_for(self, connection: Connection, locks: Collection[int], reached: int | None) -> PostgresUnit:
+        """Return the unit for a transaction that has begun, with what the last one held if it is still true.
+
+        It is under the same locks of books, while the time that others have reached under them is the
+        same: a commit of theirs would have changed it, as its time is beyond that of our own last commit.
+        """
+        unit = self._unit
+        if unit is None or not locks or self._unit_of != (locks, reached):
+            self._forget()
+            unit = PostgresUnit(connection, self.clock, self.ids, self.numeric, reached or 0)
+            self._unit, self._unit_of = unit, (locks, reached)
+        unit.limit_held()
+        return unit
+
+    def _forget(self) -> None:
+        """Drop what is held: it was rolled back, or others may have changed it."""
+        if self._unit is not None:
+            self._unit.forget()
+            self._unit = None
 
     def _run_bare(self, unit: PostgresUnit, group: list[Job]) -> tuple[set[str], bool]:
         """Run the works one after the other. Raises _WorkFailed when one fails that has written."""
@@ -175,12 +199,12 @@ class Committer:
         """Commit, tell other servers, and release the locks."""
         began = time.perf_counter()
         if not wrote:
+            self._forget()  # only our own commit shows in the time of the next one of others
             connection.send(_ROLLBACK)
             self.locks.release(connection)
             connection.settle()
             return topics
         unit.write_held()
-        unit.forget()
         moment = max(self.clock.now(), self.ids.mark()[0])
         self.locks.note(connection, locks, moment, announced=bool(topics))
         try:
@@ -208,6 +232,7 @@ class Committer:
 
     def _undo(self) -> None:
         """Roll back and release the locks, or give the connection up."""
+        self._forget()
         connection = self._connection
         if connection is None:
             return

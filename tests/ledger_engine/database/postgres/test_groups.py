@@ -11,8 +11,11 @@ import pytest
 from ledger_engine.access import projects
 from ledger_engine.core.errors import DuplicateIdempotencyKey, NotFound
 from ledger_engine.core.tenant import Tenant
+from ledger_engine.database import Parameters
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.postgres.connection import Connection
+from ledger_engine.database.postgres.rendering import Statement
+from ledger_engine.database.postgres.values import Row
 from ledger_engine.http.operations import _TenantWork
 from ledger_engine.ledger import accounts, invoices, transactions
 from ledger_engine.ledger.transactions import NewTransaction
@@ -71,6 +74,26 @@ async def test_a_group_of_postings_is_few_exchanges_with_the_server(
     monkeypatch.undo()
     report = await engine.read(audit.verify)
     assert (report.fault, report.transactions) == (None, 20 + 2 * 19)
+
+
+async def test_the_next_postings_on_the_same_accounts_read_nothing(
+    engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (id,) = await make_accounts(engine, tenant, 1)
+    await engine.write(posting(tenant, id, 1))
+    await engine.write(posting(tenant, id, 2))
+    read: list[str] = []
+
+    def noted(self: Connection, statement: Statement, parameters: Parameters) -> list[Row]:
+        read.append(statement.text.decode())
+        return rows(self, statement, parameters)
+
+    rows = Connection.rows
+    monkeypatch.setattr(Connection, "rows", noted)
+    await engine.write(posting(tenant, id, 3))
+    assert read == []
+    monkeypatch.undo()
+    assert (await engine.read(partial(accounts.get, tenant=tenant, id=id))).balance == -6
 
 
 async def test_keys_of_a_group_are_looked_up_together_and_each_is_used_once(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from contextlib import closing
 from functools import partial
@@ -14,7 +15,7 @@ import pytest
 from ledger_engine.access import projects
 from ledger_engine.core.errors import NotFound, StorageUnavailable
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import BookKey, LongWork, Unit
+from ledger_engine.database import BookKey, LongWork, Unit, in_one_book
 from ledger_engine.database.engine import Engine
 from ledger_engine.database.postgres import locks, notifications
 from ledger_engine.database.postgres.connection import Connection
@@ -22,6 +23,7 @@ from ledger_engine.database.postgres.errors import ConnectionLost
 from ledger_engine.database.postgres.rendering import Statement, rendered
 from ledger_engine.http.operations import _TenantWork
 from ledger_engine.ledger import accounts, transactions
+from ledger_engine.ledger.balances import Balances
 from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.upkeep import audit
 from tests.ledger_engine.conftest import START
@@ -91,6 +93,51 @@ async def test_postings_on_one_account_through_two_servers_add_up(serve: Serve, 
     await asyncio.gather(*(each.write(Posting()) for each in (one, other) for _ in range(50)))
     found = await one.read(partial(accounts.get, tenant=tenant, id=account.id))
     assert found.balance == 100
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_what_a_server_holds_from_one_group_to_the_next_is_what_others_have_left(
+    serve: Serve, plain: bool, seed: int
+) -> None:
+    servers = [Engine(serve(ManualClock(START)), ManualClock(START)) for _ in range(2)]
+    new = projects.NewProject("Roastery", "enterprise", rate_limit=1_000_000, burst=1_000_000)
+    till = accounts.NewAccount("Till", "usd", {})
+    books = []
+    for livemode in (False, True):
+        tenant = Tenant((await servers[0].write(partial(projects.create, new=new))).id, livemode=livemode)
+        books.append((tenant, (await servers[0].write(partial(accounts.create, tenant=tenant, new=till))).id))
+    balances = [0, 0]
+
+    def half_done(unit: Unit, tenant: Tenant, posting: NewTransaction) -> None:
+        transactions.post(unit, tenant, posting)
+        raise ValueError("in the middle")
+
+    chance = random.Random(seed)
+    for amount in range(1, 60):
+        book, server = chance.randrange(2), chance.choice(servers)
+        tenant, account = books[book]
+        posting = NewTransaction(account, amount, "credit")
+        match chance.randrange(8):
+            case 0:  # of the whole ledger
+                await server.write(partial(transactions.post, tenant=tenant, new=posting))
+            case 1:
+                with pytest.raises(ValueError, match="in the middle"):
+                    await server.write(_TenantWork(in_one_book(half_done), tenant, (posting,), {}))
+                continue
+            case 2:  # reads, and so keeps nothing
+                await server.write(_TenantWork(in_one_book(_hold_balance), tenant, (account,), {}))
+                continue
+            case _:
+                await server.write(_TenantWork(transactions.post, tenant, (posting,), {}))
+        balances[book] += amount
+    for (tenant, account), balance in zip(books, balances, strict=True):
+        found = await servers[0].read(partial(accounts.get, tenant=tenant, id=account))
+        assert found.balance == balance
+    assert (await servers[0].read(audit.verify)).fault is None
+
+
+def _hold_balance(unit: Unit, tenant: Tenant, account: str) -> None:
+    unit.held(Balances, tenant).of(account)
 
 
 async def test_two_servers_write_two_books_without_hindering_each_other(serve: Serve, plain: bool) -> None:
