@@ -30,7 +30,7 @@ def apply(connection: sqlite3.Connection) -> None:
         if pending := ledger.pending(database):
             if ledger.applied(database):
                 names = ", ".join(migration.name for migration in pending)
-                log.info("bringing the ledger up to date, which takes minutes if it is large: %s", names)
+                log.warning("bringing the ledger up to date, which takes minutes if it is large: %s", names)
             ledger.apply(database)
         connection.execute("COMMIT")
     except BaseException:
