@@ -176,6 +176,8 @@ class Session:
         """Note that the server gave an answer, of any kind."""
         self._answered_at = self.clock()
         self._note_limits(headers)
+        if self.state is ConnectionState.ENDED:  # from before its end, and read after it
+            return
         if status == 401:
             self._to(ConnectionState.REFUSED)
         elif status >= 500:

@@ -21,6 +21,19 @@ def test_without_key_or_record_the_mode_is_unknown() -> None:
     assert session.mode is Mode.UNKNOWN
 
 
+def test_an_answer_that_is_read_after_the_own_server_ended_does_not_hide_that() -> None:
+    session = Session()
+    session.begin("http://127.0.0.1:8700", None)
+    session.ended("killed")
+    session.answered(200, {"x-ratelimit-limit": "6000"})
+    session.lost("connection refused")
+    assert (session.state, session.sentence, session.limit) == (ConnectionState.ENDED, "killed", 6000)
+    session.starting()
+    session.begin("http://127.0.0.1:8701", None)
+    session.answered(200, {})
+    assert session.state is ConnectionState.ONLINE
+
+
 def test_an_answer_ends_a_lost_connection() -> None:
     session = Session()
     session.lost("connection refused")
