@@ -10,6 +10,7 @@ from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.database.connection import FATAL, code_of, public_error
+from ledger_engine.database.holding import KeptUnit
 from ledger_engine.database.jobs import Job
 from ledger_engine.database.unit import SqliteUnit
 
@@ -38,7 +39,7 @@ class Committer:
         self._ids = ids
         self._begun = begun
         self._cautious_groups = 0
-        self._unit: SqliteUnit | None = None  # of the group before
+        self._kept: KeptUnit[SqliteUnit] = KeptUnit()
         self.observer: CommitObserver | None = None
 
     def commit(self, connection: sqlite3.Connection, group: list[Job]) -> set[str]:
@@ -53,7 +54,7 @@ class Committer:
         try:
             return self._run_group(connection, group)
         except BaseException:
-            self._forget()
+            self._kept.forget()
             raise
 
     def _run_group(self, connection: sqlite3.Connection, group: list[Job]) -> set[str]:
@@ -61,7 +62,7 @@ class Committer:
             try:
                 return self._run_all(connection, group, self._run_bare)
             except _WorkFailed as failed:
-                self._forget()
+                self._kept.forget()
                 connection.execute("ROLLBACK")
                 if len(group) == 1:
                     group[0].error = public_error(failed.reason)
@@ -91,17 +92,9 @@ class Committer:
 
     def _begin(self, connection: sqlite3.Connection) -> SqliteUnit:
         """Return the unit for a transaction that has begun."""
-        if self._begun(connection) or self._unit is None or not self._unit.is_of(connection):
-            self._forget()
-            self._unit = SqliteUnit(connection, self._clock, self._ids)
-        self._unit.limit_held()
-        return self._unit
-
-    def _forget(self) -> None:
-        """Drop what is held: it was rolled back, or others have changed it."""
-        if self._unit is not None:
-            self._unit.forget()
-            self._unit = None
+        if self._begun(connection):
+            self._kept.forget()
+        return self._kept.unit_for(connection, lambda: SqliteUnit(connection, self._clock, self._ids))
 
     def _write_held(self, connection: sqlite3.Connection, unit: SqliteUnit) -> None:
         """Write what is held for works without savepoints."""

@@ -9,8 +9,8 @@ transaction, until `forget`, as long as nobody else writes.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar, cast
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
@@ -160,3 +160,33 @@ class HoldingUnit:
     @abstractmethod
     def _insert(self, table: str, columns: Columns, rows: list[Sequence[Value]], /) -> None:
         """Insert rows, whatever is held."""
+
+
+U = TypeVar("U", bound=HoldingUnit)
+
+
+class KeptUnit(Generic[U]):
+    """The unit of one transaction, kept for the next ones as long as what it holds is still true."""
+
+    __slots__ = ("_state", "_unit")
+
+    def __init__(self) -> None:
+        self._unit: U | None = None
+        self._state: object = None
+
+    def unit_for(self, state: object, new: Callable[[], U]) -> U:
+        """Return the unit for a transaction that has begun: the last one, or a new one in another state.
+
+        `state` is what the values held depend on besides the transactions of this unit.
+        """
+        if self._unit is None or self._state != state:
+            self.forget()
+            self._unit, self._state = new(), state
+        self._unit.limit_held()
+        return self._unit
+
+    def forget(self) -> None:
+        """Drop the unit: what it holds was rolled back, or others may have changed it."""
+        if self._unit is not None:
+            self._unit.forget()
+            self._unit = self._state = None

@@ -27,10 +27,6 @@ class SqliteUnit(HoldingUnit):
         super().__init__(clock, ids)
         self._connection = connection
 
-    def is_of(self, connection: sqlite3.Connection) -> bool:
-        """Return whether the unit runs its statements on this connection."""
-        return self._connection is connection
-
     def execute(self, sql: str, parameters: Parameters = _NOTHING, /) -> list[Row]:
         if self._holders or self._rows:
             words, reads = described(sql)

@@ -12,6 +12,7 @@ from ledger_engine.core.ids import IdSource
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.database import book_of
 from ledger_engine.database.foresight import foresee_all
+from ledger_engine.database.holding import KeptUnit
 from ledger_engine.database.jobs import Job
 from ledger_engine.database.postgres.connection import Connection
 from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, public_error
@@ -56,9 +57,7 @@ class Committer:
     counts: Counts = field(default_factory=Counts)
     _connection: Connection | None = None
     _cautious_groups: int = 0
-    # Of the group before, with its locks and the time that others had reached under them.
-    _unit: PostgresUnit | None = None
-    _unit_of: tuple[Collection[int], int | None] = ((), None)
+    _kept: KeptUnit[PostgresUnit] = field(default_factory=KeptUnit)
 
     def commit(self, group: list[Job]) -> set[str]:
         """Run the works in one transaction and return the topics they announced.
@@ -87,7 +86,7 @@ class Committer:
 
     def close(self) -> None:
         """Close the connection; it opens again when needed."""
-        self._forget()
+        self._kept.forget()
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -126,19 +125,12 @@ class Committer:
         It is under the same locks of books, while the time that others have reached under them is the
         same: a commit of theirs would have changed it, as its time is beyond that of our own last commit.
         """
-        unit = self._unit
-        if unit is None or not locks or self._unit_of != (locks, reached):
-            self._forget()
-            unit = PostgresUnit(connection, self.clock, self.ids, self.numeric, reached or 0)
-            self._unit, self._unit_of = unit, (locks, reached)
-        unit.limit_held()
-        return unit
-
-    def _forget(self) -> None:
-        """Drop what is held: it was rolled back, or others may have changed it."""
-        if self._unit is not None:
-            self._unit.forget()
-            self._unit = None
+        if not locks:
+            self._kept.forget()
+        return self._kept.unit_for(
+            (locks, reached),
+            lambda: PostgresUnit(connection, self.clock, self.ids, self.numeric, reached or 0),
+        )
 
     def _run_bare(self, unit: PostgresUnit, group: list[Job]) -> tuple[set[str], bool]:
         """Run the works one after the other. Raises _WorkFailed when one fails that has written."""
@@ -199,7 +191,7 @@ class Committer:
         """Commit, tell other servers, and release the locks."""
         began = time.perf_counter()
         if not wrote:
-            self._forget()  # only our own commit shows in the time of the next one of others
+            self._kept.forget()  # only our own commit shows in the time of the next one of others
             connection.send(_ROLLBACK)
             self.locks.release(connection)
             connection.settle()
@@ -232,7 +224,7 @@ class Committer:
 
     def _undo(self) -> None:
         """Roll back and release the locks, or give the connection up."""
-        self._forget()
+        self._kept.forget()
         connection = self._connection
         if connection is None:
             return
