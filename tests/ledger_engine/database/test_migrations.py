@@ -51,6 +51,13 @@ def first_migrations(count: int) -> Migrations:
     return older
 
 
+def apply_first(count: int, connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the file one of an older version of the ledger."""
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "ledger", first_migrations(count))
+        migrations.apply(connection)
+
+
 def test_a_second_run_changes_nothing(
     connection: sqlite3.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -72,9 +79,7 @@ def test_an_older_file_becomes_what_a_new_one_is(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
-    with monkeypatch.context() as patch:
-        patch.setattr(migrations, "ledger", first_migrations(count))
-        migrations.apply(connection)
+    apply_first(count, connection, monkeypatch)
     migrations.apply(connection)
     (told,) = caplog.messages
     assert told.startswith("bringing the ledger up to date")
@@ -116,9 +121,7 @@ INSERT INTO deliveries (id, project, livemode, endpoint, event, status, attempts
 def test_a_file_from_before_books_keeps_every_row(
     tmp_path: Path, connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(migrations, "ledger", first_migrations(BEFORE_BOOKS))
-        migrations.apply(connection)
+    apply_first(BEFORE_BOOKS, connection, monkeypatch)
     connection.executescript(OLD_ROWS)
     with pytest.raises(StorageUnavailable, match="older version"):
         read_copy(tmp_path / "ledger.db", audit.verify)
@@ -144,9 +147,7 @@ BEFORE_LONG_DESCRIPTIONS = 20
 def test_a_long_description_from_before_they_were_stored_apart_is_kept(
     tmp_path: Path, connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(migrations, "ledger", first_migrations(BEFORE_LONG_DESCRIPTIONS))
-        migrations.apply(connection)
+    apply_first(BEFORE_LONG_DESCRIPTIONS, connection, monkeypatch)
     connection.executescript(
         """
 INSERT INTO projects (id, name, plan, created) VALUES ('prj_1', 'Roastery', 'pro', 1);

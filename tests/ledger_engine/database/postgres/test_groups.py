@@ -55,22 +55,28 @@ async def make_accounts(engine: Engine, tenant: Tenant, count: int) -> list[str]
     return [(await engine.write(partial(accounts.create, tenant=tenant, new=TILL))).id for _ in range(count)]
 
 
+def count_waits(patch: pytest.MonkeyPatch) -> list[Connection]:
+    """Return a list that gets the connection each time an answer of the server is waited for."""
+    waits: list[Connection] = []
+    settle = Connection.settle
+
+    def counted(self: Connection) -> object:
+        waits.append(self)
+        return settle(self)
+
+    patch.setattr(Connection, "settle", counted)
+    return waits
+
+
 async def test_a_group_of_postings_is_few_exchanges_with_the_server(
     engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = await make_accounts(engine, tenant, 20)
-    waits, settle = 0, Connection.settle
-
-    def counted(self: Connection) -> object:
-        nonlocal waits
-        waits += 1
-        return settle(self)
-
-    monkeypatch.setattr(Connection, "settle", counted)
+    waits = count_waits(monkeypatch)
     await asyncio.gather(
         *(engine.write(posting(tenant, id, 1, to)) for id in ids for to in (None, ids[0]) if id != to)
     )
-    assert waits < 30  # of 39 postings, which one by one wait five times each
+    assert len(waits) < 30  # of 39 postings, which one by one wait five times each
     monkeypatch.undo()
     report = await engine.read(audit.verify)
     assert (report.fault, report.transactions) == (None, 20 + 2 * 19)
@@ -101,18 +107,11 @@ async def test_keys_of_a_group_are_looked_up_together_and_each_is_used_once(
 ) -> None:
     (id,) = await make_accounts(engine, tenant, 1)
     await engine.write(posting(tenant, id, 1, key="key 7"))
-    waits, settle = 0, Connection.settle
-
-    def counted(self: Connection) -> object:
-        nonlocal waits
-        waits += 1
-        return settle(self)
-
-    monkeypatch.setattr(Connection, "settle", counted)
+    waits = count_waits(monkeypatch)
     await asyncio.gather(
         *(engine.write(posting(tenant, id, 1, key=f"key {number}")) for number in range(40) if number != 7)
     )
-    assert waits < 20  # of 39 postings
+    assert len(waits) < 20  # of 39 postings
     monkeypatch.undo()
     results = await asyncio.gather(
         *(engine.write(posting(tenant, id, 1, key=f"key {number}")) for number in (50, 7, 51, 50, 39, 52)),
