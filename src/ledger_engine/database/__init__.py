@@ -119,11 +119,14 @@ class Unit(Protocol):
         """Return an id that sorts after all earlier ones of its prefix."""
         ...
 
-    def columns(self, expressions: Columns, source: str, parameters: Parameters = ..., /) -> list[str]:
+    def columns(
+        self, expressions: Columns, source: str, parameters: Parameters = ..., /, *, longest: int = 0
+    ) -> list[str]:
         """Return for each expression its values over the rows of `source`, with commas between, without NULL.
 
         `source` is a table with a condition, whose rows are read in the order of its key. For statements that
-        read very many rows: it takes a third of the time of `execute`. No value may have a comma.
+        read very many rows: it takes a third of the time of `execute`. No value may have a comma. Where
+        `reads_indexes`, raises TooLong when a text would have more than `longest` bytes, unless that is 0.
         """
         ...
 

@@ -7,13 +7,16 @@ of the two large indexes are read in their order instead, to be compared with th
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from typing import Any
 
+from ledger_engine.database.parts import TEXT_MAX, Parts, TooLong
 from ledger_engine.database.prints import (
     DESCRIPTIONS,
     NO_DESCRIPTION,
@@ -21,22 +24,12 @@ from ledger_engine.database.prints import (
     SPECIAL,
     Prints,
     descriptions,
-    weight,
+    entry,
 )
 
 FAULTS_MAX = 10  # one proves the damage; more than ten do not help
 ENTRIES_AT_ONCE = 10_000
-TEXT_MAX = 2_000_000  # bytes of what is read at once of an account: the ids of some 65,000 entries
 _LARGE = ("transactions", "events")
-# All events, those that have a body, how many of these are in their index, and how many entries that has.
-_EVENTS = """
-SELECT count(*) AS events, count(e.body) AS bodies,
-       total(CASE WHEN e.body IS NOT NULL THEN EXISTS (
-           SELECT 1 FROM events AS i INDEXED BY events_about
-           WHERE i.object = e.object AND i.body IS NOT NULL AND i.book = e.book AND i.id = e.id
-       ) END) AS found,
-       (SELECT count(*) FROM events INDEXED BY events_about WHERE body IS NOT NULL) AS entries
-FROM events AS e NOT INDEXED"""
 # The next account and type, or type and book, of which there are entries.
 _NEXT_OF_ACCOUNT = (
     "SELECT account, type, book FROM transactions INDEXED BY transactions_by_account_and_type"
@@ -49,10 +42,21 @@ _NEXT_OF_TYPE = (
 _OF_ACCOUNT = (
     "transactions INDEXED BY transactions_by_account_and_type WHERE account = :account AND type = :type"
 )
-_OF_TYPE = "transactions INDEXED BY transactions_by_type WHERE type = :type AND book = :book"
-_COLUMNS = ("id", SIGNED, "balance_after", "created", DESCRIPTIONS, SPECIAL, "nullif(book, :book)")
-_ENTRIES = f"SELECT {', '.join(f'group_concat({each})' for each in _COLUMNS)} FROM {_OF_ACCOUNT}"
-_TYPES = ("credit", "debit")
+_OF_TYPE = (
+    "SELECT {} FROM transactions INDEXED BY transactions_by_type"
+    " WHERE type = :type AND book = :book AND id > :after {}"
+)
+_IDS_OF_TYPE = _OF_TYPE.format("coalesce(group_concat(id), ''), count(*)", "AND id <= :last")
+# The id with which so many entries end, or the last one when there are fewer.
+_ENDS_OF_TYPE = (
+    _OF_TYPE.format("id", "ORDER BY id LIMIT 1 OFFSET :rows"),
+    _OF_TYPE.format("id", "ORDER BY id DESC LIMIT 1"),
+)
+_COLUMNS = ("balance_after", "created", DESCRIPTIONS, SPECIAL, "nullif(book, :book)")
+_ENTRIES = {
+    type: f"SELECT {', '.join(f'group_concat({each})' for each in columns)} FROM {_OF_ACCOUNT}"
+    for type, columns in (("credit", ("id", "amount", *_COLUMNS)), ("debit", ("id", "-amount", *_COLUMNS)))
+}
 
 ReportRows = Callable[[int], None]
 
@@ -90,7 +94,7 @@ def _missing(connection: sqlite3.Connection, table: str) -> list[str]:
 
 
 def prints(connection: sqlite3.Connection, report: ReportRows) -> Prints:
-    """Return the fingerprints of the indexes of transactions, and the number of events."""
+    """Return the fingerprints of the indexes of transactions and events, and the number of events."""
     found = Prints()
     reading = _Reading(connection, report, found)
     try:
@@ -98,7 +102,8 @@ def prints(connection: sqlite3.Connection, report: ReportRows) -> Prints:
         reading.by_type()
         found.by_transfer = _of_few(connection, "transactions_by_transfer", "transfer")
         found.by_reversed = _of_few(connection, "transactions_reversed_once", "reverses")
-        found.events = _events(connection)
+        found.by_object = _of_few(connection, "events_about", "object", has="body")
+        (found.events,) = connection.execute("SELECT count(*) FROM events NOT INDEXED").fetchone()
     except _Unsound:
         found.damaged = True
     return found
@@ -120,14 +125,14 @@ class _Reading:
         given: dict[str, Any] = {"account": "", "type": ""}
         while (row := self.connection.execute(_NEXT_OF_ACCOUNT, given).fetchone()) is not None:
             given = {"account": row[0], "type": row[1], "book": row[2]}
-            if row[1] not in _TYPES:
+            if (entries := _ENTRIES.get(row[1])) is None:
                 raise _Unsound
             try:
-                with _no_text_longer(self.connection, TEXT_MAX):
-                    texts = self.connection.execute(_ENTRIES, given).fetchone()
-            except sqlite3.DataError:
+                with no_text_longer(self.connection, TEXT_MAX):
+                    texts = self.connection.execute(entries, given).fetchone()
+            except TooLong:
                 for bounds, bound in self._parts(_OF_ACCOUNT, given):
-                    self._entries(self.connection.execute(_ENTRIES + bounds, bound).fetchone(), bounds, bound)
+                    self._entries(self.connection.execute(entries + bounds, bound).fetchone(), bounds, bound)
             else:
                 self._entries(texts, "", given)
 
@@ -136,11 +141,26 @@ class _Reading:
         given: dict[str, Any] = {"type": "", "book": -(2**63)}
         while (row := self.connection.execute(_NEXT_OF_TYPE, given).fetchone()) is not None:
             given = {"type": row[0], "book": row[1]}
-            for bounds, bound in self._parts(_OF_TYPE, given):
-                part = f"SELECT coalesce(group_concat(id), ''), count(*) FROM {_OF_TYPE}{bounds}"
-                ids, entries = self.connection.execute(part, bound).fetchone()
+            read, end = partial(self._ids, given), partial(self._end, given)
+            for ids in Parts(read, end, ENTRIES_AT_ONCE):
                 self.found.list_ids(given["book"], given["type"], ids)
-                self.report(entries)
+
+    def _ids(self, given: dict[str, Any], after: str, last: str, guessed: bool) -> tuple[str, int]:
+        """Return the ids in the index by type from one to another, with commas between, and how many."""
+        with no_text_longer(self.connection, TEXT_MAX if guessed else 0):
+            bounds = {**given, "after": after, "last": last}
+            ids, entries = self.connection.execute(_IDS_OF_TYPE, bounds).fetchone()
+        self.report(entries)
+        return ids, entries
+
+    def _end(self, given: dict[str, Any], after: str) -> str | None:
+        """Return the last id of the part of the index by type that begins after an id."""
+        bounds = {**given, "after": after, "rows": ENTRIES_AT_ONCE - 1}
+        for end in _ENDS_OF_TYPE:
+            row = self.connection.execute(end, bounds).fetchone()
+            if row is not None:
+                return str(row[0])
+        return None
 
     def _parts(self, source: str, given: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the conditions, with their parameters, on parts of some thousand entries."""
@@ -162,25 +182,26 @@ class _Reading:
         if ids != sorted(ids):
             raise _Unsound
         self.report(len(ids))
-        if texts[-1] is not None:  # somebody has changed the ledger: an account is in one book
+        if texts[-1] is not None:
             self._entries_of_books(bounds, given)
             return
         described = descriptions(texts[4], len(ids), lambda: self._descriptions(bounds, given))
-        columns = (
-            repeat(given["account"], len(ids)),
-            ids,
-            *(each.split(",") for each in texts[1:4]),
-            described,
-        )
+        try:
+            changes, balances = json.loads(f"[{texts[1]}]"), json.loads(f"[{texts[2]}]")
+        except ValueError:
+            raise _Unsound from None
+        columns = (repeat(given["account"], len(ids)), ids, changes, balances, texts[3].split(","), described)
         self.found.add(given["book"], columns, texts[5].split(",") if texts[5] else ())
 
     def _entries_of_books(self, bounds: str, given: dict[str, Any]) -> None:
-        values = f"book, account, id, {SIGNED}, balance_after, created, description, {SPECIAL}"
-        for book, *entry, special in self.connection.execute(
-            f"SELECT {values} FROM {_OF_ACCOUNT}{bounds}", given
+        """Take entries one by one: an account is in one book, unless somebody has changed the ledger."""
+        selected = f"book, account, id, {SIGNED}, balance_after, created, description, {SPECIAL}"
+        for book, *values, special in self.connection.execute(
+            f"SELECT {selected} FROM {_OF_ACCOUNT}{bounds}", given
         ):
-            entry[-1] = NO_DESCRIPTION if entry[-1] is None else entry[-1]
-            columns = tuple((str(each),) for each in entry)
+            *values, created, description = values
+            described = NO_DESCRIPTION if description is None else description
+            columns = tuple((each,) for each in (*values, str(created), described))
             self.found.add(book, columns, () if special is None else (special,))
 
     def _descriptions(self, bounds: str, given: dict[str, Any]) -> list[str | None]:
@@ -189,11 +210,16 @@ class _Reading:
 
 
 @contextmanager
-def _no_text_longer(connection: sqlite3.Connection, length: int) -> Iterator[None]:
-    """Have SQLite raise sqlite3.DataError rather than make a text of more bytes."""
+def no_text_longer(connection: sqlite3.Connection, length: int) -> Iterator[None]:
+    """Raise TooLong rather than have SQLite make a text of more bytes, unless `length` is 0."""
+    if not length:
+        yield
+        return
     before = connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, length)
     try:
         yield
+    except sqlite3.DataError as error:
+        raise TooLong from error
     finally:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, before)
 
@@ -202,24 +228,20 @@ class _Unsound(Exception):
     """An index whose entries do not ascend, or that has not those of its table."""
 
 
-def _events(connection: sqlite3.Connection) -> int:
-    """Return how many events there are. Raises _Unsound unless those that have a body are in their index."""
-    events, bodies, found, entries = connection.execute(_EVENTS).fetchone()
-    if not bodies == found == entries:
-        raise _Unsound
-    return int(events)
+def _of_few(connection: sqlite3.Connection, index: str, column: str, has: str = "") -> int:
+    """Return the fingerprint of an index by `column` of the rows whose column `has` is not NULL.
 
-
-def _of_few(connection: sqlite3.Connection, index: str, column: str) -> int:
-    """Return the fingerprint of an index that only some transactions are in. Raises _Unsound."""
+    Only some transactions or events are in it. Raises _Unsound.
+    """
+    table = index.partition("_")[0]
     total, after = 0, ("", -(2**63), "")
     while True:
         # In the index's own order, as SQLite would hide a wrong one by sorting.
         rows = [
             tuple(row)
             for row in connection.execute(
-                f"SELECT {column}, book, id FROM transactions INDEXED BY {index}"
-                f" WHERE {column} IS NOT NULL AND ({column}, book, id) > (?, ?, ?)"
+                f"SELECT {column}, book, id FROM {table} INDEXED BY {index}"
+                f" WHERE {has or column} IS NOT NULL AND ({column}, book, id) > (?, ?, ?)"
                 f" ORDER BY {column}, book, id LIMIT ?",
                 (*after, ENTRIES_AT_ONCE),
             )
@@ -228,5 +250,5 @@ def _of_few(connection: sqlite3.Connection, index: str, column: str) -> int:
             return total
         if rows != sorted(rows):
             raise _Unsound
-        total += sum(hash(value) * hash(id) * weight(book) for value, book, id in rows)
+        total += sum(entry(value, book, id) for value, book, id in rows)
         after = rows[-1]

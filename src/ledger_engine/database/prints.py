@@ -18,9 +18,10 @@ SPECIAL = (
     f"{SIGNED} || '\t' || created || '\t' || coalesce(transfer, '') || '\t' || coalesce(destination, '')"
     " || '\t' || coalesce(reverses, '') END"
 )
-# A description may have a comma, so descriptions have a character between them that hardly any has.
+# A description may have a comma, so descriptions have a character between them that hardly any has. Both
+# characters are literals, as SQLite would call `char` for each row.
 NO_DESCRIPTION, _BETWEEN = "\x1e", "\x1f"
-DESCRIPTIONS = "coalesce(description, char(30)), char(31)"
+DESCRIPTIONS = f"coalesce(description, '{NO_DESCRIPTION}'), '{_BETWEEN}'"
 
 
 class Listed:
@@ -35,7 +36,9 @@ class Listed:
     def add(self, texts: str) -> None:
         """Add some texts with commas between; '' adds nothing."""
         if texts:
-            self._hash.update(texts.encode() if self.is_empty else f",{texts}".encode())
+            if not self.is_empty:
+                self._hash.update(b",")
+            self._hash.update(texts.encode())
             self.is_empty = False
 
     def __eq__(self, other: object) -> bool:
@@ -44,25 +47,27 @@ class Listed:
 
 @dataclass(slots=True)
 class Prints:
-    """The fingerprints of the large indexes of transactions, and of two that only some are in.
+    """The fingerprints of the large indexes of transactions, and of three that only some rows are in.
 
     `by_type` has the ids of each book and type in their order. The others are sums of the hashes of what the
     entries contain, with the `weight` of their book: they do not depend on the order, and a missing, foreign
-    or altered entry changes them. `events` is how many events there are, as a search may pass over some where
-    they are not in order. `damaged` says that an index is out of order.
+    or altered entry changes them. `by_object` has the events that have a body. `events` is how many events
+    there are, as a search may pass over some where they are not in order. `damaged` says that an index is out
+    of order.
     """
 
     by_account: int = 0
     by_type: dict[tuple[int, str], Listed] = field(default_factory=lambda: defaultdict(Listed))
     by_transfer: int = 0
     by_reversed: int = 0
+    by_object: int = 0
     events: int = 0
     damaged: bool = False
 
-    def add(self, book: int, columns: tuple[Iterable[str], ...], specials: Iterable[str]) -> None:
+    def add(self, book: int, columns: tuple[Iterable[str | int], ...], specials: Iterable[str]) -> None:
         """Add entries of the index by account.
 
-        The columns are the account, id, signed amount, balance after it, time, and description.
+        The columns are the account, id, signed amount, balance after it, time as a text, and description.
         """
         entries = zip(*columns, strict=True)
         self.by_account += weight(book) * (sum(map(hash, entries)) + sum(map(hash, specials)))
@@ -76,6 +81,11 @@ class Prints:
 def weight(book: int) -> int:
     """Return the factor of a book in `Prints`, which is different for each, and never 0."""
     return 2 * book + 1
+
+
+def entry(value: str, book: int, id: str) -> int:
+    """Return the hash of an entry of an index that only some rows are in."""
+    return hash(value) * hash(id) * weight(book)
 
 
 def descriptions(text: str, count: int, read: Callable[[], list[str | None]]) -> list[str]:

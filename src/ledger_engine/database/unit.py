@@ -43,9 +43,12 @@ class SqliteUnit(HoldingUnit):
             self._prepare(words, reads=reads)
         self._run_many(sql, rows)
 
-    def columns(self, expressions: Columns, source: str, parameters: Parameters = _NOTHING, /) -> list[str]:
+    def columns(
+        self, expressions: Columns, source: str, parameters: Parameters = _NOTHING, /, *, longest: int = 0
+    ) -> list[str]:
         selected = ", ".join(f"group_concat({each})" for each in expressions)
-        row: Any = self.execute(f"SELECT {selected} FROM {source}", parameters)[0]
+        with inspection.no_text_longer(self._connection, longest):
+            row: Any = self.execute(f"SELECT {selected} FROM {source}", parameters)[0]
         return ["" if text is None else str(text) for text in row]
 
     def inspect(self, *, thorough: bool = True) -> list[str]:

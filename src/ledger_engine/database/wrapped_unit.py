@@ -39,8 +39,10 @@ class WrappedUnit:
     def new_id(self, prefix: str) -> str:
         return self._unit.new_id(prefix)
 
-    def columns(self, expressions: Columns, source: str, parameters: Parameters = _NOTHING, /) -> list[str]:
-        return self._unit.columns(expressions, source, parameters)
+    def columns(
+        self, expressions: Columns, source: str, parameters: Parameters = _NOTHING, /, *, longest: int = 0
+    ) -> list[str]:
+        return self._unit.columns(expressions, source, parameters, longest=longest)
 
     def inspect(self, *, thorough: bool = True) -> list[str]:
         return self._unit.inspect(thorough=thorough)

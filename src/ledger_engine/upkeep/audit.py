@@ -15,9 +15,10 @@ from functools import partial
 from typing import Any, Protocol
 
 from ledger_engine.database import T, Unit, Work, books
-from ledger_engine.upkeep import checks, scan
+from ledger_engine.upkeep import checks, event_scan, scan
+from ledger_engine.upkeep.event_scan import EventScan
 from ledger_engine.upkeep.points import Point, Proven
-from ledger_engine.upkeep.scan import EventScan, Found, Scan
+from ledger_engine.upkeep.scan import Found, Scan
 
 READINGS = 4  # of each transaction: in its table, two indexes, and its event
 
@@ -82,7 +83,7 @@ def verify_all(start: Start, report: ReportRows = lambda rows: None) -> tuple[Re
     found, events = passed.result(), of_events.result()
     if damage := found.damage + events.damage:
         return _damaged(start, damage[0])
-    found.prints.events = events.counted
+    found.prints.events, found.prints.by_object = events.counted, events.by_object
     if prints.result() not in (None, found.prints):
         sentences = start(lambda unit: unit.inspect(thorough=True)).result()
         return _damaged(start, sentences[0] if sentences else "transactions do not fit their indexes")
@@ -139,7 +140,7 @@ def _first_orphan(start: Start, passed: Scan, events: EventScan, since: Mapping[
     for book, listed in events.listed.items():
         if listed.ids.is_empty or listed == passed.listed[book]:
             continue
-        orphan = start(partial(scan.first_orphan, book=book, after=since.get(book, ""))).result()
+        orphan = start(partial(event_scan.first_orphan, book=book, after=since.get(book, ""))).result()
         if orphan is not None:
             return orphan
     return None

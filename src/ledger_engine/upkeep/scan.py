@@ -17,8 +17,9 @@ from operator import not_
 from typing import NamedTuple
 
 from ledger_engine.core.money import MAX_AMOUNT
-from ledger_engine.database import Parameters, Unit, Value
-from ledger_engine.database.prints import DESCRIPTIONS, SIGNED, SPECIAL, Listed, Prints, descriptions, weight
+from ledger_engine.database import Columns, Parameters, Unit, Value
+from ledger_engine.database.parts import TEXT_MAX, Parts
+from ledger_engine.database.prints import DESCRIPTIONS, SIGNED, SPECIAL, Listed, Prints, descriptions, entry
 from ledger_engine.ledger.accounts import TRANSACTIONS
 
 ROWS_AT_ONCE = 4_000
@@ -32,12 +33,16 @@ MIRRORED = "the two sides of a transfer mirror each other"
 POSTED = "the event of a posting has its transaction, and a delivery its event"
 DESTINED = "a transfer has a destination of its currency, and nothing else has one"
 
-_OF_PART = "NOT INDEXED WHERE book = :book AND id > :after AND id <= :last"
-_ORPHANED = """
-SELECT e.id, e.object FROM events AS e LEFT JOIN transactions AS t ON t.book = e.book AND t.id = e.object
-WHERE e.book = :book AND e.id > :after AND e.id <= :last
-    AND e.body IS NULL AND (t.id IS NULL OR t.created <> e.created)"""
+OF_PART = "NOT INDEXED WHERE book = :book AND id > :after AND id <= :last"
 _COLUMNS = ("id", "account", SIGNED, "balance_after", "created", SPECIAL)
+
+
+class Part(NamedTuple):
+    """Rows of a book: the parameters of `OF_PART`, their ids, and a text of each column."""
+
+    bounds: Parameters
+    ids: list[str]
+    texts: list[str]
 
 
 class Pool(NamedTuple):
@@ -55,13 +60,15 @@ class Found:
     values: dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """A transaction that is a side of a transfer, or a reversal, or has a destination."""
+class _Side(NamedTuple):
+    """A transaction that is a side of a transfer, or a reversal, or has a destination.
+
+    What it has not is an empty text.
+    """
 
     id: str
     account: str
-    change: int
+    change: str
     created: str
     transfer: str
     destination: str
@@ -100,14 +107,13 @@ class Scan:
 
     def run(self, book: int) -> None:
         """Look at all transactions of the book."""
-        after = self.since.get(book, "")
         self.counted[book] = 0
-        while (last := last_of_part(self.unit, book, after)) is not None:
-            bounds: dict[str, Value] = {"book": book, "after": after, "last": last}
-            rows = self._part(book, bounds)
+        columns = _COLUMNS + ((DESCRIPTIONS,) if self.unit.reads_indexes else ())
+        for part in parts(self.unit, "transactions", columns, book, self.since.get(book, "")):
+            self._look_at(book, part)
+            rows = len(part.ids)
             self.counted[book] += rows
             self.report(rows if self.unit.reads_indexes else 3 * rows)  # the others are those of two indexes
-            after = last
 
     def finish(self) -> None:
         """Note what can be told only at the end: a transfer of which a side is missing."""
@@ -125,16 +131,14 @@ class Scan:
                 moved[pool] -= amount
         return dict(moved)
 
-    def _part(self, book: int, bounds: Parameters) -> int:
-        """Look at one part; return its length."""
-        columns = _COLUMNS + ((DESCRIPTIONS,) if self.unit.reads_indexes else ())
-        texts = self.unit.columns(columns, f"transactions {_OF_PART}", bounds)
-        ids, accounts = texts[0].split(","), texts[1].split(",")
+    def _look_at(self, book: int, part: Part) -> None:
+        ids, texts = part.ids, part.texts
+        accounts = texts[1].split(",")
         changes: list[int] = json.loads(f"[{texts[2]}]")  # in half the time of int()
         balances: list[int] = json.loads(f"[{texts[3]}]")
         if not len(ids) == len(accounts) == len(changes) == len(balances):
             self.damage.append(f"an id between the transactions {ids[0]} and {ids[-1]} has a comma")
-            return len(ids)
+            return
         if ids != sorted(ids):
             self.damage.append(
                 f"the transactions from {ids[0]} to {ids[-1]} are not in the order of their ids"
@@ -149,18 +153,17 @@ class Scan:
         self._follow(ids, accounts, changes, balances)
         specials = texts[5].split(",") if texts[5] else []
         if self.unit.reads_indexes:
-            described = descriptions(texts[6], len(ids), lambda: self._descriptions(bounds))
-            columns_of_index = (accounts, ids, *(each.split(",") for each in texts[2:5]), described)
+            described = descriptions(texts[6], len(ids), lambda: self._descriptions(part.bounds))
+            columns_of_index = (accounts, ids, changes, balances, texts[4].split(","), described)
             self.prints.add(book, columns_of_index, specials)
             credits = [change > 0 for change in changes]
             self.prints.list_ids(book, "credit", ",".join(compress(ids, credits)))
             self.prints.list_ids(book, "debit", ",".join(compress(ids, map(not_, credits))))
         for text in specials:
             self._take(book, text)
-        return len(ids)
 
     def _descriptions(self, bounds: Parameters) -> list[str | None]:
-        rows = self.unit.execute(f"SELECT description FROM transactions {_OF_PART} ORDER BY id", bounds)
+        rows = self.unit.execute(f"SELECT description FROM transactions {OF_PART} ORDER BY id", bounds)
         return [row["description"] for row in rows]
 
     def _meet(self, book: int, ids: Sequence[str], accounts: Sequence[str]) -> None:
@@ -215,21 +218,21 @@ class Scan:
     def _take(self, book: int, text: str) -> None:
         """Look at a transaction that is not a usual one."""
         values = text.split("\t")
-        if len(values) != 7:
+        if len(values) != len(_Side._fields):
             self.damage.append(f"a text of the transaction {values[0]} has a tabulator")
             return
-        id, account, change, created, transfer, destination, reverses = values
-        side = _Side(id, account, int(change), created, transfer, destination, reverses)
+        side = _Side._make(values)
+        id, account, change, _created, transfer, destination, reverses = side
         if reverses:
-            self.prints.by_reversed += hash(reverses) * hash(id) * weight(book)
+            self.prints.by_reversed += entry(reverses, book, id)
         if transfer:
-            self.prints.by_transfer += hash(transfer) * hash(id) * weight(book)
+            self.prints.by_transfer += entry(transfer, book, id)
             self._pair(side)
         if transfer or destination:
             own = self._pool(account)
             other = self._pool(destination) if destination else None
             if own is not None and transfer:
-                self._transferred[own] += side.change
+                self._transferred[own] += int(change)
             if not transfer or other is None or (own is not None and own != other):
                 self._note(DESTINED, id, account=account)
 
@@ -240,7 +243,7 @@ class Scan:
         elif not (
             other.id == side.transfer
             and other.created == side.created
-            and other.change == -side.change
+            and int(other.change) == -int(side.change)
             and other.account == side.destination != side.account == other.destination
         ):
             self._note(MIRRORED, side.transfer)
@@ -258,7 +261,22 @@ class Scan:
             self.faults[check] = Found(id, values)
 
 
-def last_of_part(unit: Unit, book: int, after: str, table: str = "transactions") -> str | None:
+def parts(unit: Unit, table: str, columns: Columns, book: int, after: str) -> Iterator[Part]:
+    """Yield the rows of a book after an id in parts. The first column is the id."""
+
+    def read(after: str, last: str, guessed: bool) -> tuple[Part, int]:
+        bounds: dict[str, Value] = {"book": book, "after": after, "last": last}
+        texts = unit.columns(columns, f"{table} {OF_PART}", bounds, longest=TEXT_MAX if guessed else 0)
+        ids = texts[0].split(",") if texts[0] else []
+        return Part(bounds, ids, texts), len(ids)
+
+    def end(after: str) -> str | None:
+        return last_of_part(unit, book, after, table)
+
+    return iter(Parts(read, end, ROWS_AT_ONCE, after=after, guessing=unit.reads_indexes))
+
+
+def last_of_part(unit: Unit, book: int, after: str, table: str) -> str | None:
     """Return the last id of the part that begins after the id `after`, or None when nothing follows it."""
     found = unit.first(
         f"SELECT id FROM {table} NOT INDEXED WHERE book = :book AND id > :after"
@@ -279,71 +297,3 @@ def books_of(unit: Unit, table: str) -> Iterator[int]:
         book = row["book"]
         if book is not None:
             yield book
-
-
-@dataclass(slots=True)
-class EventScan:
-    """The pass over all events: `run` for each book.
-
-    `listed` has, for each book, the transactions that its events of postings are about. `damage` says what no
-    ledger contains.
-    """
-
-    unit: Unit
-    report: Callable[[int], None] = lambda rows: None
-    listed: dict[int, Postings] = field(default_factory=lambda: defaultdict(Postings))
-    counted: int = 0
-    damage: list[str] = field(default_factory=list)
-
-    def run(self, book: int, after: str = "") -> None:
-        """Look at the events of the book after the id `after`."""
-        columns = ("id", "CASE WHEN body IS NULL THEN object END", "CASE WHEN body IS NULL THEN created END")
-        while (last := last_of_part(self.unit, book, after, "events")) is not None:
-            bounds: dict[str, Value] = {"book": book, "after": after, "last": last}
-            text, objects, times = self.unit.columns(columns, f"events {_OF_PART}", bounds)
-            ids = text.split(",")
-            if ids != sorted(ids):
-                self.damage.append(f"the events from {ids[0]} to {ids[-1]} are not in order")
-            self.listed[book].ids.add(objects)
-            self.listed[book].times.add(times)
-            self.report(len(ids))
-            self.counted += len(ids)
-            after = last
-
-
-def first_orphan(unit: Unit, book: int, after: str) -> Found | None:
-    """Return the first event of a posting, after the id `after`, without a transaction of the same time.
-
-    For a book whose events are not `listed` as its transactions are. They need not be: those of an older
-    version have bodies.
-    """
-    while (last := last_of_part(unit, book, after, "events")) is not None:
-        bounds: dict[str, Value] = {"book": book, "after": after, "last": last}
-        if not _agree(unit, bounds):
-            row = unit.first(f"{_ORPHANED} ORDER BY e.id LIMIT 1", bounds)
-            if row is not None:
-                return Found(row["id"], {"kind": "event", "object": row["object"]})
-        after = last
-    return None
-
-
-def _agree(unit: Unit, bounds: Parameters) -> bool:
-    """Return whether the events of postings in a part have as many transactions in a row.
-
-    They have when the events are in the order of the transactions, as the ledger writes them.
-    """
-    columns = ("CASE WHEN body IS NULL THEN object END", "CASE WHEN body IS NULL THEN created END")
-    objects, times = unit.columns(columns, f"events {_OF_PART}", bounds)
-    if not objects:
-        return True
-    first, last = objects.partition(",")[0], objects.rpartition(",")[2]
-    part: dict[str, Value] = {"book": bounds["book"], "first": first, "last": last}
-    end = unit.first(
-        "SELECT id FROM transactions NOT INDEXED WHERE book = :book AND id >= :first"
-        " ORDER BY id LIMIT 1 OFFSET :rows",
-        {**part, "rows": objects.count(",")},
-    )
-    if end is None or end["id"] != last:
-        return False
-    source = "transactions NOT INDEXED WHERE book = :book AND id >= :first AND id <= :last"
-    return unit.columns(("id", "created"), source, part) == [objects, times]

@@ -62,7 +62,9 @@ class PostgresUnit(HoldingUnit):
         self._prepare(statement.words, reads=False)
         self._send_each(statement, rows)
 
-    def columns(self, expressions: Columns, source: str, parameters: Parameters = _NOTHING, /) -> list[str]:
+    def columns(
+        self, expressions: Columns, source: str, parameters: Parameters = _NOTHING, /, *, longest: int = 0
+    ) -> list[str]:
         key = _KEYS.get(source.split(maxsplit=1)[0], "id")
         rows = self.execute(f"SELECT {', '.join(expressions)} FROM {source} ORDER BY {key}", parameters)
         return [

@@ -1,0 +1,86 @@
+"""The pass over all events, and the search for one of a posting without its transaction."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ledger_engine.database import Parameters, Unit, Value
+from ledger_engine.database.prints import entry
+from ledger_engine.upkeep.scan import OF_PART, Found, Postings, last_of_part, parts
+
+# The object and the time only of events of postings, which have no body.
+_COLUMNS = ("id", "CASE WHEN body IS NULL THEN object END", "CASE WHEN body IS NULL THEN created END")
+_WITH_BODY = f"SELECT id, object FROM events {OF_PART} AND body IS NOT NULL"
+_ORPHANED = """
+SELECT e.id, e.object FROM events AS e LEFT JOIN transactions AS t ON t.book = e.book AND t.id = e.object
+WHERE e.book = :book AND e.id > :after AND e.id <= :last
+    AND e.body IS NULL AND (t.id IS NULL OR t.created <> e.created)"""
+
+
+@dataclass(slots=True)
+class EventScan:
+    """The pass over all events: `run` for each book.
+
+    `listed` has, for each book, the transactions that its events of postings are about, `by_object` the
+    fingerprint of the other events (`Prints`). `damage` says what no ledger contains.
+    """
+
+    unit: Unit
+    report: Callable[[int], None] = lambda rows: None
+    listed: dict[int, Postings] = field(default_factory=lambda: defaultdict(Postings))
+    counted: int = 0
+    by_object: int = 0
+    damage: list[str] = field(default_factory=list)
+
+    def run(self, book: int, after: str = "") -> None:
+        """Look at the events of the book after the id `after`."""
+        for bounds, ids, (_, objects, times) in parts(self.unit, "events", _COLUMNS, book, after):
+            if ids != sorted(ids):
+                self.damage.append(f"the events from {ids[0]} to {ids[-1]} are not in order")
+            self.listed[book].ids.add(objects)
+            self.listed[book].times.add(times)
+            of_postings = objects.count(",") + 1 if objects else 0
+            if self.unit.reads_indexes and of_postings < len(ids):
+                rows = self.unit.execute(_WITH_BODY, bounds)
+                self.by_object += sum(entry(row["object"], book, row["id"]) for row in rows)
+            self.report(len(ids))
+            self.counted += len(ids)
+
+
+def first_orphan(unit: Unit, book: int, after: str) -> Found | None:
+    """Return the first event of a posting, after the id `after`, without a transaction of the same time.
+
+    For a book whose events are not `listed` as its transactions are. They need not be: those of an older
+    version have bodies.
+    """
+    while (last := last_of_part(unit, book, after, "events")) is not None:
+        bounds: dict[str, Value] = {"book": book, "after": after, "last": last}
+        if not _agree(unit, bounds):
+            row = unit.first(f"{_ORPHANED} ORDER BY e.id LIMIT 1", bounds)
+            if row is not None:
+                return Found(row["id"], {"kind": "event", "object": row["object"]})
+        after = last
+    return None
+
+
+def _agree(unit: Unit, bounds: Parameters) -> bool:
+    """Return whether the events of postings in a part have as many transactions in a row.
+
+    They have when the events are in the order of the transactions, as the ledger writes them.
+    """
+    objects, times = unit.columns(_COLUMNS[1:], f"events {OF_PART}", bounds)
+    if not objects:
+        return True
+    first, last = objects.partition(",")[0], objects.rpartition(",")[2]
+    part: dict[str, Value] = {"book": bounds["book"], "first": first, "last": last}
+    end = unit.first(
+        "SELECT id FROM transactions NOT INDEXED WHERE book = :book AND id >= :first"
+        " ORDER BY id LIMIT 1 OFFSET :rows",
+        {**part, "rows": objects.count(",")},
+    )
+    if end is None or end["id"] != last:
+        return False
+    source = "transactions NOT INDEXED WHERE book = :book AND id >= :first AND id <= :last"
+    return unit.columns(("id", "created"), source, part) == [objects, times]
