@@ -46,13 +46,17 @@ _OF_TYPE = (
     "SELECT {} FROM transactions INDEXED BY transactions_by_type"
     " WHERE type = :type AND book = :book AND id > :after {}"
 )
-_IDS_OF_TYPE = _OF_TYPE.format("coalesce(group_concat(id), ''), count(*)", "AND id <= :last")
+_IDS_OF_TYPE = _OF_TYPE.format(
+    "coalesce(group_concat(id), ''), count(*), total(type <> :type OR book <> :book)", "AND id <= :last"
+)
 # The id with which so many entries end, or the last one when there are fewer.
 _ENDS_OF_TYPE = (
     _OF_TYPE.format("id", "ORDER BY id LIMIT 1 OFFSET :rows"),
     _OF_TYPE.format("id", "ORDER BY id DESC LIMIT 1"),
 )
-_COLUMNS = ("balance_after", "created", DESCRIPTIONS, SPECIAL, "nullif(book, :book)")
+# SQLite finds the first and the last entry of a range by its key, and takes all between for such of that key.
+_OF_OTHERS = "CASE WHEN account <> :account OR type <> :type OR book <> :book THEN 1 END"
+_COLUMNS = ("balance_after", "created", DESCRIPTIONS, SPECIAL, _OF_OTHERS)
 _ENTRIES = {
     type: f"SELECT {', '.join(f'group_concat({each})' for each in columns)} FROM {_OF_ACCOUNT}"
     for type, columns in (("credit", ("id", "amount", *_COLUMNS)), ("debit", ("id", "-amount", *_COLUMNS)))
@@ -149,7 +153,9 @@ class _Reading:
         """Return the ids in the index by type from one to another, with commas between, and how many."""
         with no_text_longer(self.connection, TEXT_MAX if guessed else 0):
             bounds = {**given, "after": after, "last": last}
-            ids, entries = self.connection.execute(_IDS_OF_TYPE, bounds).fetchone()
+            ids, entries, of_others = self.connection.execute(_IDS_OF_TYPE, bounds).fetchone()
+        if of_others:
+            raise _Unsound
         self.report(entries)
         return ids, entries
 
@@ -195,10 +201,12 @@ class _Reading:
 
     def _entries_of_books(self, bounds: str, given: dict[str, Any]) -> None:
         """Take entries one by one: an account is in one book, unless somebody has changed the ledger."""
-        selected = f"book, account, id, {SIGNED}, balance_after, created, description, {SPECIAL}"
-        for book, *values, special in self.connection.execute(
+        selected = f"type, book, account, id, {SIGNED}, balance_after, created, description, {SPECIAL}"
+        for type, book, *values, special in self.connection.execute(
             f"SELECT {selected} FROM {_OF_ACCOUNT}{bounds}", given
         ):
+            if type != given["type"] or values[0] != given["account"]:
+                raise _Unsound
             *values, created, description = values
             described = NO_DESCRIPTION if description is None else description
             columns = tuple((each,) for each in (*values, str(created), described))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ledger_engine.database import Parameters, Unit, Value
 from ledger_engine.database.prints import entry
-from ledger_engine.upkeep.scan import OF_PART, Found, Postings, last_of_part, parts
+from ledger_engine.upkeep.scan import OF_OTHERS, OF_PART, Found, Postings, last_of_part, parts
 
 # The object and the time only of events of postings, which have no body.
 _COLUMNS = ("id", "CASE WHEN body IS NULL THEN object END", "CASE WHEN body IS NULL THEN created END")
@@ -36,9 +36,12 @@ class EventScan:
 
     def run(self, book: int, after: str = "") -> None:
         """Look at the events of the book after the id `after`."""
-        for bounds, ids, (_, objects, times) in parts(self.unit, "events", _COLUMNS, book, after):
+        columns = _COLUMNS + ((OF_OTHERS,) if self.unit.reads_indexes else ())
+        for bounds, ids, (_, objects, times, *of_others) in parts(self.unit, "events", columns, book, after):
             if ids != sorted(ids):
                 self.damage.append(f"the events from {ids[0]} to {ids[-1]} are not in order")
+            if any(of_others):
+                self.damage.append(f"an event between {ids[0]} and {ids[-1]} is of another book")
             self.listed[book].ids.add(objects)
             self.listed[book].times.add(times)
             of_postings = objects.count(",") + 1 if objects else 0

@@ -34,6 +34,8 @@ POSTED = "the event of a posting has its transaction, and a delivery its event"
 DESTINED = "a transfer has a destination of its currency, and nothing else has one"
 
 OF_PART = "NOT INDEXED WHERE book = :book AND id > :after AND id <= :last"
+# SQLite finds the first and the last row of a part by their key, and takes all between for rows of the book.
+OF_OTHERS = "nullif(book, :book)"
 _COLUMNS = ("id", "account", SIGNED, "balance_after", "created", SPECIAL)
 
 
@@ -108,7 +110,7 @@ class Scan:
     def run(self, book: int) -> None:
         """Look at all transactions of the book."""
         self.counted[book] = 0
-        columns = _COLUMNS + ((DESCRIPTIONS,) if self.unit.reads_indexes else ())
+        columns = _COLUMNS + ((OF_OTHERS, DESCRIPTIONS) if self.unit.reads_indexes else ())
         for part in parts(self.unit, "transactions", columns, book, self.since.get(book, "")):
             self._look_at(book, part)
             rows = len(part.ids)
@@ -153,7 +155,9 @@ class Scan:
         self._follow(ids, accounts, changes, balances)
         specials = texts[5].split(",") if texts[5] else []
         if self.unit.reads_indexes:
-            described = descriptions(texts[6], len(ids), lambda: self._descriptions(part.bounds))
+            if texts[6]:
+                self.damage.append(f"a transaction between {ids[0]} and {ids[-1]} is of another book")
+            described = descriptions(texts[7], len(ids), lambda: self._descriptions(part.bounds))
             columns_of_index = (accounts, ids, changes, balances, texts[4].split(","), described)
             self.prints.add(book, columns_of_index, specials)
             credits = [change > 0 for change in changes]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -133,6 +134,23 @@ def disordered(data: bytes) -> Iterator[tuple[bytes, bytes]]:
             at = start + 8 + 2 * (cells // 2 - 1)
             page[at : at + 4] = page[at + 2 : at + 4] + page[at : at + 2]
             yield bytes(page), data[start : start + size]
+
+
+@pytest.mark.parametrize("index", ["transactions_by_type", "transactions_by_account_and_type"])
+def test_an_entry_whose_key_is_damaged_among_others_is_found(ledger: Path, index: str) -> None:
+    """SQLite, asked for the entries of a key, takes all between the first and the last of them."""
+    with closing(sqlite3.connect(ledger)) as connection:
+        posted = connection.execute("SELECT account, id FROM transactions WHERE type = 'credit'").fetchall()
+    data = ledger.read_bytes()
+    for account, id in posted:
+        key, before = b"credit" + id.encode(), account.encode()
+        (of_account,) = (at.start() for at in re.finditer(before + key, data))
+        (of_type,) = {at.start() for at in re.finditer(key, data)} - {of_account + len(before)}
+        damaged = (of_type if index == "transactions_by_type" else of_account) + 2
+        ledger.write_bytes(data[:damaged] + b"X" + data[damaged + 1 :])
+        fault = read_copy(ledger, audit.verify).fault
+        assert fault is not None
+        assert f"missing from index {index}" in fault.message
 
 
 def test_rows_and_entries_in_a_wrong_order_are_found(ledger: Path) -> None:
