@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from collections.abc import Collection
+from functools import cache
 
 from sqlite_utils import Database
+from sqlite_utils.migrations import Migrations
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.database.later_tables import ledger
@@ -24,12 +27,13 @@ def apply(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA temp_store=FILE")
     connection.execute("BEGIN IMMEDIATE")
     try:
-        require_known(connection)
-        if not ledger.applied(database) and database.table_names():
+        applied = _applied(connection)
+        _require_known(applied)
+        if not applied and database.table_names():
             raise StorageUnavailable("it is not a ledger: it has the tables of another program")
-        if pending := ledger.pending(database):
-            if ledger.applied(database):
-                names = ", ".join(migration.name for migration in pending)
+        if pending := [name for name in _known(ledger) if name not in applied]:
+            if applied:
+                names = ", ".join(pending)
                 log.warning("bringing the ledger up to date, which takes minutes if it is large: %s", names)
             ledger.apply(database)
         connection.execute("COMMIT")
@@ -43,14 +47,26 @@ def apply(connection: sqlite3.Connection) -> None:
 
 def require_known(connection: sqlite3.Connection) -> None:
     """Raise StorageUnavailable for a file of a newer version; change nothing."""
-    with Database(memory=True) as empty:
-        known = {migration.name for migration in ledger.pending(empty)}
-    applied = ledger.applied(Database(connection, recursive_triggers=False))
-    unknown = [migration.name for migration in applied if migration.name not in known]
-    if unknown:
-        raise StorageUnavailable(f"it was written by a newer version of the ledger ({', '.join(unknown)})")
+    _require_known(_applied(connection))
 
 
 def is_up_to_date(connection: sqlite3.Connection) -> bool:
     """Return whether the file has the tables of this version; change nothing."""
-    return not ledger.pending(Database(connection, recursive_triggers=False))
+    return set(_known(ledger)) <= set(_applied(connection))
+
+
+def _require_known(applied: Collection[str]) -> None:
+    if unknown := [name for name in applied if name not in _known(ledger)]:
+        raise StorageUnavailable(f"it was written by a newer version of the ledger ({', '.join(unknown)})")
+
+
+def _applied(connection: sqlite3.Connection) -> list[str]:
+    """Return the names of the migrations that the file has."""
+    return [migration.name for migration in ledger.applied(Database(connection, recursive_triggers=False))]
+
+
+@cache
+def _known(migrations: Migrations) -> tuple[str, ...]:
+    """Return the names of all migrations."""
+    with Database(memory=True) as empty:
+        return tuple(migration.name for migration in migrations.pending(empty))

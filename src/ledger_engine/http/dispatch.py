@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from werkzeug.exceptions import MethodNotAllowed, NotFound
@@ -28,15 +29,10 @@ class Dispatcher:
     `quart` is Quart's own ASGI application and `pages` the URL map of what it serves.
     """
 
-    def __init__(self, quart: Asgi, pages: Map, resources: Iterable[Routes]) -> None:
+    def __init__(self, quart: Asgi, pages: Map, resources: Sequence[Routes]) -> None:
         self._quart = quart
         self._pages = pages.bind("")  # no path depends on the host
-        rules = [
-            Rule(route.operation.path, endpoint=route, methods=[route.operation.method])
-            for routes in resources
-            for route in routes.routes
-        ]
-        self._operations = Map(rules, merge_slashes=False).bind("")
+        self._operations = _map_of(tuple(resources)).bind("")
         self._public = {
             route.operation.path for routes in resources for route in routes.routes if route.operation.public
         }
@@ -89,6 +85,17 @@ class Dispatcher:
         if not parts:
             self._found[path, method] = route
         return route, dict(parts)
+
+
+@cache
+def _map_of(resources: tuple[Routes, ...]) -> Map:
+    """Return the URL map of the operations. Making it takes most of the time of making an application."""
+    rules = [
+        Rule(route.operation.path, endpoint=route, methods=[route.operation.method])
+        for routes in resources
+        for route in routes.routes
+    ]
+    return Map(rules, merge_slashes=False)
 
 
 def _with_body(body: bytes, receive: Receive) -> Receive:
