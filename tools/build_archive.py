@@ -22,6 +22,8 @@ THIS_PYTHON = "{}.{}".format(*sys.version_info)
 # sqlite-utils depends on pip, for a command that nothing here calls.
 UNUSED = ("pip", "pip-*.dist-info")
 
+PACKING = ["--reproducible"]  # shiv's options
+
 # This runs before anything else is imported, and every Python 3 must be able to parse it.
 PREAMBLE = """\
 import sys
@@ -60,7 +62,7 @@ def install_dependencies(site: Path, version: str | None = None) -> None:
                "--target", str(site), "--requirement", str(ROOT / "requirements.lock"))  # fmt: skip
         return
     python("pip", "install", "-qq", "--disable-pip-version-check", "--no-compile", "--require-hashes",
-           "--target", str(site), "--requirement", str(ROOT / "requirements.lock"))  # fmt: skip
+           "--no-deps", "--target", str(site), "--requirement", str(ROOT / "requirements.lock"))  # fmt: skip
 
 
 def install_project(site: Path, work: Path) -> None:
@@ -92,8 +94,8 @@ def pack(site: Path, work: Path, target: Path, version: str) -> None:
         encoding="utf-8",
     )
     preamble.chmod(0o644)
-    python("shiv.cli", "--reproducible", "--preamble", str(preamble), "--site-packages", str(site),
-           "--entry-point", "ledger_engine.archive:main", "--output-file", str(target))  # fmt: skip
+    python("shiv.cli", *PACKING, "--preamble", str(preamble), "--site-packages", str(site), "--entry-point",
+           "ledger_engine.archive:main", "--output-file", str(target))  # fmt: skip
 
 
 def python(module: str, *arguments: str) -> None:
