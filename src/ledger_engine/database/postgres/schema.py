@@ -137,9 +137,9 @@ def apply(connection: Connection, now: int, can: Abilities, connect: Callable[[]
     `connect` opens a connection whose statements have no time limit. Raises StorageUnavailable for tables of
     a newer version, a database that is not a ledger, and the copy of one that is not complete.
     """
-    migrations = statements()
-    if not _pending(connection, list(migrations)):
+    if not _pending(connection, _known()):
         return
+    migrations = statements()
     if can.tables_together:
         _apply_together(connection, now, can, migrations)
     else:
@@ -233,7 +233,11 @@ def is_up_to_date(connection: Connection, *, unfinished: bool = False) -> bool:
 
     Raises StorageUnavailable as `apply` does, for an unfinished copy only if none is expected.
     """
-    return not _pending(connection, list(statements()), unfinished=unfinished)
+    return not _pending(connection, _known(), unfinished=unfinished)
+
+
+def _known() -> list[str]:
+    return [migration.name for migration in ledger._migrations]
 
 
 def _pending(connection: Connection, known: list[str], *, unfinished: bool = False) -> list[str]:
