@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,13 +35,16 @@ START = 1_790_000_000_000  # 2026-09-21T14:13:20Z, the time of the tests' clock 
 threaded.ANSWER_S = 120
 
 # What runs on PostgreSQL in each `make test`; everything that can does with `--database postgres`.
-ON_BOTH = (
-    "database/test_pages.py",
-    "ledger/test_accounts.py",
-    "ledger/test_batches.py",
-    "ledger/test_invoices.py",
-    "ledger/test_transactions.py",
-)
+ON_BOTH = {
+    Path(__file__).parent / each
+    for each in (
+        "database/test_pages.py",
+        "ledger/test_accounts.py",
+        "ledger/test_batches.py",
+        "ledger/test_invoices.py",
+        "ledger/test_transactions.py",
+    )
+}
 
 MakeKey = Callable[..., Awaitable[str]]
 Run = Callable[..., Awaitable[Any]]
@@ -61,18 +65,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Have the tests in ON_BOTH run on PostgreSQL too."""
-    if "engine" in metafunc.fixturenames and metafunc.config.getoption("--database") == "sqlite":
-        folder = Path(__file__).parent
-        if any(metafunc.definition.path.is_relative_to(folder / each) for each in ON_BOTH):
-            on_postgres = pytest.param("postgres", marks=pytest.mark.process)
-            metafunc.parametrize("location", ["sqlite", on_postgres], indirect=True)
+    on_sqlite = metafunc.config.getoption("--database") == "sqlite"
+    if on_sqlite and "engine" in metafunc.fixturenames and metafunc.definition.path in ON_BOTH:
+        on_postgres = pytest.param("postgres", marks=pytest.mark.process)
+        metafunc.parametrize("location", ["sqlite", on_postgres], indirect=True)
 
 
 @pytest.fixture
-async def engine(location: Location, clock: ManualClock) -> AsyncIterator[Engine]:
-    engine = open_engine(location, clock=clock, serving=True)
-    yield engine
-    await engine.close()
+async def engine(
+    request: pytest.FixtureRequest, location: Location, clock: ManualClock
+) -> AsyncIterator[Engine]:
+    with _connections(request.path, location):
+        engine = open_engine(location, clock=clock, serving=True)
+        yield engine
+        await engine.close()
+
+
+def _connections(file: Path, location: Location) -> AbstractContextManager[None]:
+    """Keep connections to PostgreSQL open in the tests that mostly run on SQLite."""
+    if isinstance(location, str) and file in ON_BOTH:
+        from tests.ledger_engine.kept_connections import kept_connections
+
+        return kept_connections()
+    return nullcontext()
 
 
 @pytest.fixture
