@@ -21,7 +21,7 @@ from ledger_engine.access.oauth.authorization import AuthorizationRequest
 from ledger_engine.access.projects import Project
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit, threaded
+from ledger_engine.database import Unit, readers, threaded
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.events import bodies
 from ledger_engine.http.app import create_app
@@ -75,7 +75,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 async def engine(
     request: pytest.FixtureRequest, location: Location, clock: ManualClock
 ) -> AsyncIterator[Engine]:
-    with _connections(request.path, location):
+    with pytest.MonkeyPatch.context() as patch, _connections(request.path, location):
+        if "database" not in request.path.parts:
+            # With more of them, each opens a connection of its own for the few reads of a test.
+            patch.setattr(readers, "READERS", 1)
         engine = open_engine(location, clock=clock, serving=True)
         yield engine
         await engine.close()
