@@ -14,7 +14,7 @@ from ledger_engine.database.postgres.leases import PostgresLeases
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.database.postgres.conftest import Serve
 from tests.ledger_engine.manual_clock import ManualClock
-from tests.ledger_engine.waiting import looked_until
+from tests.ledger_engine.waiting import looked_until, wait_until
 
 pytestmark = pytest.mark.process
 HOUR = 3_600_000
@@ -66,11 +66,13 @@ async def test_the_leases_of_a_server_that_died_are_taken_over_when_they_end(
 async def test_a_lease_that_nobody_took_stays_its_owners(
     serve: Serve, beside: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shorten(monkeypatch, lasts_s=0.4)
-    database = serve(ManualClock(START))
-    one, other = PostgresLeases(database), PostgresLeases(serve(ManualClock(START)))
+    shorten(monkeypatch, lasts_s=0.2)
+    one, other = PostgresLeases(serve(ManualClock(START))), PostgresLeases(serve(ManualClock(START)))
     await one.hold("webhooks", {"a", "b"})
     await other.hold("webhooks", {"b"})
+    for each in (one, other):
+        assert each._task is not None
+        each._task.cancel()  # each renewal is this test's
     with monkeypatch.context() as patch:
 
         async def fail(work: object) -> None:
@@ -78,12 +80,17 @@ async def test_a_lease_that_nobody_took_stays_its_owners(
 
         for each in (one, other):
             patch.setattr(each._database, "write", fail)
+            with pytest.raises(StorageUnavailable):
+                await each._renew()
         await until_it_has(one, set())
-        held = beside.execute("SELECT name FROM leases WHERE name IN ('a', 'b') ORDER BY name").fetchall()
-        assert held == [("a",), ("b",)]
+    ended = "SELECT count(*) FROM leases WHERE until < extract(epoch FROM clock_timestamp()) * 1000"
+    wait_until(lambda: beside.execute(ended).fetchall() == [(4,)])  # with the row of each server
+    shorten(monkeypatch, lasts_s=600)
     # Each first renews what it had, so nothing changes hands.
-    await until_it_has(one, {"a", "b"})
+    await other._renew()
+    await one._renew()
     assert await other.hold("webhooks", {"b"}) == set()
+    assert await one.hold("webhooks", {"a", "b"}) == {"a", "b"}
     for each in (one, other):
         await each.end()
     assert beside.execute("SELECT count(*) FROM leases").fetchall() == [(0,)]
