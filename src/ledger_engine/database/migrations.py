@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cache
+from typing import Any, cast
 
 from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.database.later_tables import ledger
+
+Migration = Callable[[Any], None]  # what it is given executes statements
 
 log = logging.getLogger("ledger_engine.database.migrations")
 
@@ -31,7 +34,7 @@ def apply(connection: sqlite3.Connection) -> None:
         _require_known(applied)
         if not applied and database.table_names():
             raise StorageUnavailable("it is not a ledger: it has the tables of another program")
-        if pending := [name for name in _known(ledger) if name not in applied]:
+        if pending := [name for name in known() if name not in applied]:
             if applied:
                 names = ", ".join(pending)
                 log.warning("bringing the ledger up to date, which takes minutes if it is large: %s", names)
@@ -52,11 +55,16 @@ def require_known(connection: sqlite3.Connection) -> None:
 
 def is_up_to_date(connection: sqlite3.Connection) -> bool:
     """Return whether the file has the tables of this version; change nothing."""
-    return set(_known(ledger)) <= set(_applied(connection))
+    return known().keys() <= set(_applied(connection))
+
+
+def known() -> dict[str, Migration]:
+    """Return the migrations of this version in their order, by name."""
+    return _known(ledger)
 
 
 def _require_known(applied: Collection[str]) -> None:
-    if unknown := [name for name in applied if name not in _known(ledger)]:
+    if unknown := [name for name in applied if name not in known()]:
         raise StorageUnavailable(f"it was written by a newer version of the ledger ({', '.join(unknown)})")
 
 
@@ -66,7 +74,6 @@ def _applied(connection: sqlite3.Connection) -> list[str]:
 
 
 @cache
-def _known(migrations: Migrations) -> tuple[str, ...]:
-    """Return the names of all migrations."""
+def _known(migrations: Migrations) -> dict[str, Migration]:
     with Database(memory=True) as empty:
-        return tuple(migration.name for migration in migrations.pending(empty))
+        return {each.name: cast(Migration, each.fn) for each in migrations.pending(empty)}

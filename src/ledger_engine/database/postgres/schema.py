@@ -18,7 +18,8 @@ from typing import cast
 from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.database import Parameters
-from ledger_engine.database.later_tables import SQLITE_ALONE, ledger
+from ledger_engine.database.later_tables import SQLITE_ALONE
+from ledger_engine.database.migrations import known
 from ledger_engine.database.postgres.abilities import Abilities
 from ledger_engine.database.postgres.connection import Connection
 from ledger_engine.database.postgres.errors import DatabaseFailed
@@ -124,10 +125,10 @@ def in_postgres(statement: str) -> str:
 def statements() -> dict[str, list[str]]:
     """Return the statements of each migration, by its name, in order, for a database that can do all."""
     found: dict[str, list[str]] = {}
-    for migration in ledger._migrations:
+    for name, migrate in known().items():
         collector = _Collector()
-        cast(Callable[[_Collector], None], migration.fn)(collector)
-        found[migration.name] = collector.statements
+        migrate(collector)
+        found[name] = collector.statements
     return found
 
 
@@ -137,7 +138,7 @@ def apply(connection: Connection, now: int, can: Abilities, connect: Callable[[]
     `connect` opens a connection whose statements have no time limit. Raises StorageUnavailable for tables of
     a newer version, a database that is not a ledger, and the copy of one that is not complete.
     """
-    if not _pending(connection, _known()):
+    if not _pending(connection, list(known())):
         return
     migrations = statements()
     if can.tables_together:
@@ -233,11 +234,7 @@ def is_up_to_date(connection: Connection, *, unfinished: bool = False) -> bool:
 
     Raises StorageUnavailable as `apply` does, for an unfinished copy only if none is expected.
     """
-    return not _pending(connection, _known(), unfinished=unfinished)
-
-
-def _known() -> list[str]:
-    return [migration.name for migration in ledger._migrations]
+    return not _pending(connection, list(known()), unfinished=unfinished)
 
 
 def _pending(connection: Connection, known: list[str], *, unfinished: bool = False) -> list[str]:
