@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ledger_engine.core.settings import Location
@@ -89,7 +90,8 @@ class Server:
         if process is None:
             return
         self._process = None
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it and all that it has started have ended
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait(timeout=PATIENCE_S)
         if process.stdout is not None:
             process.stdout.close()
