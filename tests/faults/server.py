@@ -7,11 +7,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from ledger_engine.core.settings import Location
 from tests.commands import answer_of_command, run_command
+from tests.faults.tracing import traced_from_start
 from tests.forking import Process, run
 
 PATIENCE_S = 60
@@ -25,7 +26,8 @@ class CouldNotServe(Exception):
 class Server:
     """`ledger-engine serve` on one database, run by the command `under`, if one is given.
 
-    `constants` has other values for constants of the program (`tests/forking.py`), not with `under`.
+    `constants` has other values for constants of the program (`tests/forking.py`), and `strace` the options
+    of strace under which it runs, if there are any; neither with `under`.
     """
 
     def __init__(
@@ -42,8 +44,10 @@ class Server:
         self.constants = constants
         self.under = list(under)
         self.options = list(options)
+        self.strace: list[str] = []
         self.url = ""
         self._process: Process | subprocess.Popen[str] | None = None
+        self._tracing = ExitStack()
 
     @property
     def pid(self) -> int:
@@ -74,13 +78,17 @@ class Server:
                 new_session=True,
                 clock_ahead_s=self.clock_ahead_s,
                 constants=self.constants,
+                stopped=bool(self.strace),
             )
+            if self.strace:
+                self._tracing.enter_context(traced_from_start(self._process.pid, *self.strace))
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith("Listening on "):
                 self.url = line.removeprefix("Listening on ").strip()
                 return
         status = self._process.wait()
+        self._tracing.close()
         self._process = None
         raise CouldNotServe(f"the server ended with {status} before it could serve")
 
@@ -93,6 +101,7 @@ class Server:
         with suppress(ProcessLookupError):  # it and all that it has started have ended
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(timeout=PATIENCE_S)
+        self._tracing.close()
         if process.stdout is not None:
             process.stdout.close()
 
@@ -102,6 +111,7 @@ class Server:
         process, self._process = self._process, None
         process.terminate()
         status = process.wait(timeout=PATIENCE_S)
+        self._tracing.close()
         if process.stdout is not None:
             process.stdout.close()
         return status

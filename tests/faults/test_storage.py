@@ -181,7 +181,7 @@ async def test_a_call_of_the_system_that_fails(
     """At whichever call it fails, and though the server is killed right after its refusal."""
     if not can_trace():
         pytest.skip("needs strace and the right to trace")
-    chance = random.Random(seed)
+    chance, call = random.Random(seed), failure.partition(":")[0]
     key = server.make_key()
     accounts = await open_accounts(server.port, key)
     writers = Writers(key, accounts, seed, lambda: server.port)
@@ -191,13 +191,13 @@ async def test_a_call_of_the_system_that_fails(
             break
         server.kill()
         when = chance.randint(first, last)
-        server.under = ["strace", "-f", "-qq", "-o", os.devnull, "-e", f"inject={failure}:when={when}"]
+        server.strace = ["-o", os.devnull, "-e", f"trace={call}", "-e", f"inject={failure}:when={when}"]
         with suppress(CouldNotServe):
             server.start()
             async with writers.writing(WRITERS):
                 await writers.until(400, or_refused=True)
                 server.kill()
-        server.under = []
+        server.strace = []
         server.assert_books_are_right()
         server.start()
         await _assert_refusals_were_true(server, key, writers)

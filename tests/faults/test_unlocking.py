@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.commands import answer_of_command
-from tests.faults.tracing import Running, Tracer, can_trace
+from tests.faults.tracing import Running, Tracer, can_trace, traced
 from tests.ledger_engine.waiting import wait_until
 
 ANSWERED_S = 60  # at most 30 are promised (docs/operations.md)
@@ -88,10 +88,10 @@ def test_after_locks_that_the_system_did_not_let_go_of_all_is_well_again(
         try:
             client = Client(server, ledger)
             injected = ("-P", index, "-e", "trace=fcntl", "-e", FAILURE, "-o", str(trace))
-            with tracer.traced(server, *injected):
+            with traced(server.pid, *injected):
                 assert any(not (client.post() and client.is_well()) for _ in range(ROUNDS)), "nobody noticed"
             assert re.search("F_UNLCK.*INJECTED", trace.read_text())
-            with tracer.traced(server, *NO_SLEEP, "-o", os.devnull), asked(client):
+            with traced(server.pid, *NO_SLEEP, "-o", os.devnull), asked(client):
                 wait_until(lambda: client.post() and client.is_well())
             assert 0 <= client.balance() - client.posted <= client.unknown
         finally:

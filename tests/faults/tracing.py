@@ -1,4 +1,4 @@
-"""Commands of `ledger-engine` under strace.
+"""Processes of `ledger-engine` under strace.
 
 They are forked (`tests/forking.py`), as importing takes longer than a command, most of all under strace, and
 its calls of the system would be counted with those of the command.
@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -26,6 +27,34 @@ def can_trace() -> bool:
         STRACE is not None
         and not subprocess.run([STRACE, "-f", "-qq", "true"], capture_output=True).returncode
     )
+
+
+@contextmanager
+def traced(pid: int, *options: str) -> Iterator[None]:
+    """Have strace trace a process that is running, for that long."""
+    with tempfile.TemporaryFile() as file:
+        strace = subprocess.Popen([STRACE or "", "-f", *options, "-p", str(pid)], stderr=file)
+
+        def said() -> bytes:
+            return os.pread(file.fileno(), 10_000, 0)  # a seek would move where strace writes
+
+        try:
+            wait_until(lambda: b"attached" in said() or strace.poll() is not None)
+            assert strace.poll() is None, said().decode()
+            yield
+        finally:
+            strace.terminate()  # it lets go of the process
+            strace.wait()
+
+
+@contextmanager
+def traced_from_start(pid: int, *options: str) -> Iterator[None]:
+    """Have strace trace a process that was started `stopped`, and let that begin."""
+    state = Path(f"/proc/{pid}/stat")
+    wait_until(lambda: state.read_text().rpartition(")")[2].split()[0] == "T")
+    with traced(pid, *options):
+        os.kill(pid, signal.SIGCONT)
+        yield
 
 
 @dataclass(frozen=True)
@@ -50,7 +79,7 @@ class Running:
 
 
 class Tracer:
-    """Runs commands, whose output and strace's it keeps in `folder`, one after the other."""
+    """Runs commands, whose output it keeps in `folder`, one after the other."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -73,30 +102,13 @@ class Tracer:
         with out.open("wb") as to_out, err.open("wb") as to_err:
             process = Process(words, stdout=to_out, stderr=to_err, new_session=True, stopped=bool(strace))
         command = Running(process, out, err)
-        state = Path(f"/proc/{command.pid}/stat")
         with ExitStack() as tracing:
             try:
                 if strace:
-                    wait_until(lambda: state.read_text().rpartition(")")[2].split()[0] == "T")
-                    tracing.enter_context(self.traced(command, *strace))
-                    os.kill(command.pid, signal.SIGCONT)
+                    tracing.enter_context(traced_from_start(command.pid, *strace))
                 yield command
             except BaseException:
                 command.kill()
                 raise
             finally:
                 process.wait()
-
-    @contextmanager
-    def traced(self, command: Running, *options: str) -> Iterator[None]:
-        """Have strace trace a command that is running, for that long."""
-        said = self._folder / "strace"
-        with said.open("wb") as file:
-            strace = subprocess.Popen([STRACE or "", "-f", *options, "-p", str(command.pid)], stderr=file)
-        try:
-            wait_until(lambda: b"attached" in said.read_bytes() or strace.poll() is not None)
-            assert strace.poll() is None, said.read_text()
-            yield
-        finally:
-            strace.terminate()  # it lets go of the command
-            strace.wait()
