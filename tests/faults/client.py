@@ -14,6 +14,8 @@ from typing import Any
 GONE = (OSError, EOFError, asyncio.IncompleteReadError)
 # After this time a writer that got no answer, or that there is no storage, tries another posting.
 AGAIN_S = 0.05
+# How long a writer that rests does so after each answer.
+REST_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -85,19 +87,24 @@ class Memory:
 class Writers:
     """Many clients that post as fast as they are answered, each request with an idempotency key of its own.
 
-    What is not answered is left as it is; `settle` finds out later what became of it.
+    What is not answered is left as it is; `settle` finds out later what became of it. With `rests` they post
+    as fast as that only while an `until` waits for them, and seldom while a test waits for something else.
     """
 
-    def __init__(self, key: str, accounts: list[str], seed: int, port: Callable[[], int]) -> None:
+    def __init__(
+        self, key: str, accounts: list[str], seed: int, port: Callable[[], int], *, rests: bool = False
+    ) -> None:
         self._key = key
         self.accounts = accounts
         self._random = random.Random(seed)
         self.port = port
+        self._rests = rests
         self._number = 0
         self.memory = Memory()
         self.accept_refusals = False
         self.has_seen_trouble = False
         self._news = asyncio.Event()
+        self._awaited = False
 
     @property
     def headers(self) -> dict[str, str]:
@@ -131,7 +138,11 @@ class Writers:
 
     async def _answered(self) -> None:
         self._news.clear()
-        await self._news.wait()
+        self._awaited = True
+        try:
+            await self._news.wait()
+        finally:
+            self._awaited = False
 
     async def settle(self) -> None:
         """Send what was not answered again, each with its key, until it is known what became of it."""
@@ -167,6 +178,8 @@ class Writers:
                 self._remember(key, answer)
                 if answer.status == 503:
                     await asyncio.sleep(AGAIN_S)
+                elif self._rests and not self._awaited:
+                    await asyncio.sleep(REST_S)
 
     def _remember(self, key: str, answer: Answer) -> None:
         self._news.set()

@@ -55,7 +55,7 @@ async def test_kills_of_servers_and_of_the_database_lose_and_double_nothing(
         key = servers.running[0].make_key()
         accounts = await open_accounts(servers.running[0].port, key)
         follower = Follower(servers, accounts[0])
-        writers = Writers(key, accounts, seed, lambda: chance.choice(servers.running).port)
+        writers = Writers(key, accounts, seed, lambda: chance.choice(servers.running).port, rests=soak == 1)
         async with under_load(writers, WRITERS):
             for number, killed in enumerate(kills):
                 await writers.until(chance.randint(20, 100 if soak == 1 else 700))
@@ -109,7 +109,7 @@ async def test_each_event_is_sent_once_and_by_another_server_when_one_dies(
         for receiver in receivers:
             await register(first, key, receiver)
         accounts = await open_accounts(first.port, key)
-        writers = Writers(key, accounts, seed, lambda: chance.choice(servers.running).port)
+        writers = Writers(key, accounts, seed, lambda: chance.choice(servers.running).port, rests=soak == 1)
         async with under_load(writers, 4):
             await writers.until(50 * soak)
             second = Server(servers.address, clock_ahead_s=HOUR_S)
@@ -189,7 +189,7 @@ async def test_a_server_stopped_while_it_holds_a_lock_is_overtaken_and_spoils_no
         stopped, other = servers.running
         key = stopped.make_key()
         accounts = await open_accounts(stopped.port, key)
-        writers = Writers(key, accounts, seed, lambda: other.port)
+        writers = Writers(key, accounts, seed, lambda: other.port, rests=soak == 1)
         for number in range(soak):
             # A posting of the one waits within its transaction, until it is stopped.
             with postgres.connect(servers.database) as blocking, blocking.transaction():
@@ -241,7 +241,7 @@ async def test_a_database_that_hangs_refuses_or_is_out_of_reach_is_503_and_survi
         await asyncio.to_thread(server.start)
         key = server.make_key()
         accounts = await open_accounts(server.port, key)
-        writers = Writers(key, accounts, seed, lambda: server.port)
+        writers = Writers(key, accounts, seed, lambda: server.port, rests=True)
         writers.accept_refusals = True
         async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_S) as client:
             await hang(postgres, proxy, database, client, writers)

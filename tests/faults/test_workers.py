@@ -270,7 +270,7 @@ async def test_an_acknowledged_write_survives_the_kill_of_a_worker(
 ) -> None:
     key = make_key(shared)
     accounts = await open_accounts(shared.port, key)
-    writers = Writers(key, accounts, seed, lambda: shared.port)
+    writers = Writers(key, accounts, seed, lambda: shared.port, rests=soak == 1)
     async with writers.writing(16):
         for number in range(2 * soak):
             await writers.until(100)
@@ -289,7 +289,7 @@ async def test_an_acknowledged_write_survives_the_kill_of_a_worker(
 async def test_an_acknowledged_write_survives_the_end_of_all(own: Server, soak: int, seed: int) -> None:
     key = make_key(own)
     accounts = await open_accounts(own.port, key)
-    writers = Writers(key, accounts, seed, lambda: own.port)
+    writers = Writers(key, accounts, seed, lambda: own.port, rests=soak == 1)
     async with writers.writing(16):
         for ending in ("SIGKILL", "SIGTERM") * soak:
             await writers.until(100)
