@@ -1,4 +1,4 @@
-"""The examples of docs/testing.md do what they say, as they are printed."""
+"""The examples of docs/testing.md do what they say, as they are printed; those of pytest in test_plugin."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import click
 import pytest
@@ -14,26 +13,9 @@ import yaml
 
 from ledger_engine.cli.serve import serve
 from tests.helped_server import HelpedServer, Owned, own, server
-from tests.ledger_engine.testing.test_plugin import pytest_in
+from tests.ledger_engine.testing.test_plugin import PAGE, ROOT, examples
 
 __all__ = ["own", "server"]
-
-ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
-
-
-def examples(language: str) -> list[str]:
-    return re.findall(rf"(?s)```{language}\n(.*?)```", PAGE)
-
-
-@pytest.mark.process
-def test_the_fixture_and_the_test_to_copy_work(tmp_path: Path) -> None:
-    fixture, copied = examples("python")[:2]
-    (tmp_path / "conftest.py").write_text(f"import pytest\n\n\n{fixture}")
-    uses = "def test_it_goes_back(as_before, ledger):\n    ledger.happen('account.created')\n"
-    # What is set for a server of the developer's is not for this one.
-    ran = pytest_in(tmp_path, f"{copied}\n\n{uses}", LEDGER_WORKERS="2")
-    assert "2 passed" in ran.stdout, ran.stdout + ran.stderr
 
 
 @pytest.mark.process

@@ -15,6 +15,9 @@ import pytest
 from ledger_engine.testing import LedgerServer
 from ledger_engine.testing.answers import answered
 
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+
 TESTS = """
     import time
     from datetime import timedelta
@@ -133,11 +136,21 @@ def pytest_in(
     )
 
 
+def examples(language: str) -> list[str]:
+    """Return the examples of docs/testing.md, as they are printed."""
+    return re.findall(rf"(?s)```{language}\n(.*?)```", PAGE)
+
+
 @pytest.mark.process
-def test_each_fixture_does_what_it_says_in_two_workers(tmp_path: Path) -> None:
-    ran = pytest_in(tmp_path, TESTS, "--numprocesses", "2")
+def test_each_fixture_and_what_there_is_to_copy_do_what_they_say_in_two_workers(tmp_path: Path) -> None:
+    fixture, copied = examples("python")[:2]
+    (tmp_path / "conftest.py").write_text(f"import pytest\n\n\n{fixture}")
+    uses = "def test_it_goes_back(as_before, ledger):\n    ledger.happen('account.created')\n"
+    (tmp_path / "test_copied.py").write_text(f"{copied}\n\n{uses}")
+    # What is set for a server of the developer's is not for these.
+    ran = pytest_in(tmp_path, TESTS, "--numprocesses", "2", LEDGER_WORKERS="2")
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "11 passed" in ran.stdout
+    assert "13 passed" in ran.stdout
 
 
 @pytest.mark.process
