@@ -33,8 +33,7 @@ from tests.locations import execute, no_ledger_yet
 
 pytestmark = pytest.mark.process
 
-Server = Process | subprocess.Popen[str]
-Start = Callable[..., Server]
+Start = Callable[..., Process]
 
 
 @pytest.fixture
@@ -44,18 +43,17 @@ def database(kind: str, tmp_path: Path) -> Location:
 
 @pytest.fixture
 def start(database: Location) -> Iterator[Start]:
-    """Start `ledger-engine serve`, or a program like it, with these options; it is killed at the end."""
-    started: list[Server] = []
+    """Start `ledger-engine serve` with these options; it is killed at the end.
 
-    def run(*options: str, on: Path | None = database, program: str = "") -> Server:
+    When it is stopped, requests in progress have `drain_s` seconds to finish, if that is given.
+    """
+    started: list[Process] = []
+
+    def run(*options: str, on: Path | None = database, drain_s: float | None = None) -> Process:
         words = ["serve", *([] if on is None else ["--database", str(on)]), *options]
+        constants = {} if drain_s is None else {"ledger_engine.server.serving.DRAIN_S": drain_s}
         pipe = subprocess.PIPE
-        server: Server
-        if program:
-            words = [sys.executable, "-c", program, *words]
-            server = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
-        else:
-            server = Process(words, stdin=pipe, stdout=pipe, stderr=pipe)
+        server = Process(words, stdin=pipe, stdout=pipe, stderr=pipe, constants=constants)
         started.append(server)
         return server
 
@@ -65,7 +63,7 @@ def start(database: Location) -> Iterator[Start]:
         server.communicate()
 
 
-def first_line(server: Server) -> str:
+def first_line(server: Process) -> str:
     """Return the first line of output, which comes once it can serve."""
     assert server.stdout is not None
     line = server.stdout.readline()
@@ -73,13 +71,13 @@ def first_line(server: Server) -> str:
     return line.rstrip("\n")
 
 
-def url_of(server: Server) -> str:
+def url_of(server: Process) -> str:
     said = first_line(server)
     assert said.startswith("Listening on "), said
     return said.removeprefix("Listening on ")
 
 
-def the_rest(server: Server) -> str:
+def the_rest(server: Process) -> str:
     """Wait for a clean end; return the output since, which `communicate` would miss in part."""
     assert server.stdout is not None
     assert server.stderr is not None
@@ -88,7 +86,7 @@ def the_rest(server: Server) -> str:
     return out
 
 
-def stopped(server: Server, by: int = signal.SIGTERM) -> str:
+def stopped(server: Process, by: int = signal.SIGTERM) -> str:
     """Stop it by a signal."""
     server.send_signal(by)
     return the_rest(server)
@@ -101,14 +99,6 @@ def client(url: str, key: str) -> httpx.Client:
 def connection(url: str) -> socket.socket:
     parts = urlsplit(url)
     return socket.create_connection((parts.hostname or "", parts.port or 0), timeout=PATIENCE_S)
-
-
-def drained_in(seconds: float) -> str:
-    """Return a program whose requests in progress have this time to finish when it is stopped."""
-    return (
-        "from ledger_engine import cli; from ledger_engine.server import serving;"
-        f"serving.DRAIN_S = {seconds}; cli.main()"
-    )
 
 
 def is_listening(url: str) -> bool:
@@ -292,7 +282,7 @@ def test_everything_is_there_again_after_a_restart(start: Start, database: Locat
         assert api.get(f"/v1/accounts/{made['id']}").json() == made
 
 
-def refusal(server: Server, status: int) -> str:
+def refusal(server: Process, status: int) -> str:
     """Return the only line of output with which it ends."""
     out, err = server.communicate(timeout=PATIENCE_S)
     assert (server.returncode, out) == (status, "")
@@ -389,7 +379,7 @@ def test_a_request_under_way_is_answered_before_it_ends(start: Start, database: 
 
 
 def test_a_request_that_never_ends_does_not_keep_it(start: Start) -> None:
-    server = start("--port", "0", program=drained_in(0.2))
+    server = start("--port", "0", drain_s=0.2)
     url = url_of(server)
     with connection(url) as endless:
         endless.sendall(b"POST /v1/accounts HTTP/1.1\r\nHost: ledger\r\nContent-Length: 100\r\n\r\n{")
@@ -403,7 +393,7 @@ def test_a_request_that_never_ends_does_not_keep_it(start: Start) -> None:
 def test_bodies_that_never_end_and_answers_nobody_reads_do_not_keep_it(
     start: Start, database: Location
 ) -> None:
-    server = start("--port", "0", program=drained_in(0.2))
+    server = start("--port", "0", drain_s=0.2)
     url = url_of(server)
     key = answer_of_command(database, "keys", "create", "--mode", "test")["key"].encode()
     head = b"POST /v1/accounts HTTP/1.1\r\nHost: ledger\r\nContent-Length: 1048576\r\n"
@@ -422,7 +412,7 @@ def test_bodies_that_never_end_and_answers_nobody_reads_do_not_keep_it(
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_it_well_and_at_once(start: Start, by: int) -> None:
-    server = start("--port", "0", program=drained_in(600))
+    server = start("--port", "0", drain_s=600)
     url = url_of(server)
     with connection(url) as endless:
         endless.sendall(b"POST /v1/auth/token HTTP/1.1\r\nHost: ledger\r\nContent-Length: 100\r\n\r\n{")
@@ -435,7 +425,7 @@ def test_a_second_signal_ends_it_well_and_at_once(start: Start, by: int) -> None
 def test_half_a_tls_handshake_does_not_keep_it(start: Start, certificate: tuple[Path, Path]) -> None:
     certfile, keyfile = map(str, certificate)
     options = ("--port", "0", "--certfile", certfile, "--keyfile", keyfile)
-    server = start(*options, program=drained_in(0.2))
+    server = start(*options, drain_s=0.2)
     url = url_of(server)
     trust = ssl.create_default_context()
     trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
@@ -517,13 +507,13 @@ def test_what_commands_write_beside_it_is_served_and_what_it_wrote_is_backed_up(
 # Embedded in a dashboard
 
 
-def embedded(server: Server) -> dict[str, str]:
+def embedded(server: Process) -> dict[str, str]:
     address = json.loads(first_line(server))
     assert set(address) == {"url", "key"}
     return dict(address)
 
 
-def close_stdin(server: Server) -> str:
+def close_stdin(server: Process) -> str:
     assert server.stdin is not None
     server.stdin.close()
     server.stdin = None
