@@ -7,6 +7,7 @@ of its three streams and of a pipe, which gets its process id in one line and it
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import io
 import json
@@ -18,11 +19,20 @@ import sys
 import time
 from contextlib import suppress
 from typing import Any
+from unittest.mock import Mock
 
+# Imported here so that no process has to. The first is beside this program.
+import platformdirs.unix  # noqa: F401
+import uvloop  # noqa: F401
+from made_once import compile_routes_once
+
+import ledger_engine.database.postgres.database
+import ledger_engine.database.snapshot
+import ledger_engine.database.sqlite
 import ledger_engine.http.app
 import ledger_engine.server.listening
 import ledger_engine.server.serving
-import ledger_engine.upkeep.backups  # noqa: F401 - so that no process has to import it
+import ledger_engine.upkeep.backups
 from ledger_engine.cli import main
 
 MESSAGE_MAX = 1_000_000
@@ -119,6 +129,16 @@ def begin(asked: dict[str, Any]) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
 
 
+def prepare() -> None:
+    """Do once what each process would do in the same way, and what lets them share the memory."""
+    compile_routes_once()
+    engine = Mock()  # none of it is used without a request
+    ledger_engine.http.app.create_app(engine, wall_clock=time.time)
+    gc.collect()
+    gc.freeze()
+
+
+prepare()
 if asked := fork_what_is_asked_for():
     begin(asked)
     main(asked["words"])
