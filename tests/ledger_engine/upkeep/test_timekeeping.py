@@ -23,7 +23,7 @@ from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.timekeeping import Timekeeper
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.events.test_request_recorder import log, logged
-from tests.ledger_engine.events.webhooks.test_deliver import Delivering
+from tests.ledger_engine.events.webhooks.test_deliver import Delivering, HereSender
 from tests.ledger_engine.waiting import looked_until, until
 from tests.receivers import answering, receiving
 
@@ -87,7 +87,14 @@ async def serving(
     engine = open_engine(location, clock=machine, serving=True)
     timekeeper = Timekeeper(engine, accept=accept, monotonic=machine.monotonic)
     await timekeeper.begin()
-    beside = Background(engine, Seal(None), timekeeper, retries_s=(RETRY_S,), monotonic=machine.monotonic)
+    beside = Background(
+        engine,
+        Seal(None),
+        timekeeper,
+        retries_s=(RETRY_S,),
+        monotonic=machine.monotonic,
+        make_sender=HereSender,  # one in a process of its own is told the same, and does not see the clock
+    )
     if background:
         beside.start()
         if not timekeeper.is_trusted:
