@@ -53,6 +53,7 @@ class ContractServer:
         self.idempotency_keys: dict[str, str] = {}
         self.misfortunes: deque[Misfortune] = deque()
         self.misfortune: Misfortune | None = None
+        self._held: tuple[str | None, asyncio.Event] | None = None
         self.limit = 6000
         self._ids = 0
         self._port = port
@@ -150,6 +151,16 @@ class ContractServer:
         finally:
             self.misfortune = None
 
+    @contextmanager
+    def holding(self, after: str | None) -> Iterator[None]:
+        """Leave requests for the page after this id, None for the newest, unanswered during the context."""
+        self._held = after, asyncio.Event()
+        try:
+            yield
+        finally:
+            self._loop.call_soon_threadsafe(self._held[1].set)
+            self._held = None
+
     # ------------------------------------------------------------------ answering
 
     def _app(self) -> Quart:
@@ -189,10 +200,11 @@ class ContractServer:
             return answer
         if request.path == "/v1/auth/token":
             return None
-        if request.headers.get("Authorization") not in {
-            f"Bearer {v}" for v in (self.key, *self.access_tokens)
-        }:
+        known = {f"Bearer {each}" for each in (self.key, *self.access_tokens)}
+        if request.headers.get("Authorization") not in known:
             return _problem(401, "invalid_credential", "The key is not known.", None)
+        if (held := self._held) is not None and held[0] == request.args.get("starting_after"):
+            await held[1].wait()
         return None
 
     async def _limits(self, answer: Response) -> Response:
