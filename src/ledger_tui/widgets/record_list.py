@@ -54,6 +54,7 @@ class RecordList(RowNames):
         self._found_before = 0
         self._polls = 0
         self._next_page_at = 0.0  # when the cursor at the end may read another page
+        self._tries_end_again = False
         self.problem = ""  # a sentence that says what is wrong
         self.remembered: list[Record] = []  # objects read one by one, shown when the server has no list
         self._changed = changed
@@ -287,6 +288,14 @@ class RecordList(RowNames):
             if want is not None:
                 self._next_page_at = session.clock() + session.look_pause
                 self._load(want)
+            elif window.has_older and not self._tries_end_again:  # one is on its way or has just come
+                self._tries_end_again = True
+                self.set_timer(session.look_pause, self._reach_end_again)
+
+    @while_running
+    def _reach_end_again(self) -> None:
+        self._tries_end_again = False
+        self.reach_end()
 
     def look(self) -> None:
         """Read older pages, one after the other, until a row more is shown or the list ends."""

@@ -329,6 +329,24 @@ async def test_scrolling_through_narrowed_rows_loads_older_pages_one_by_one(
         assert len(cursors) == 1
 
 
+async def test_the_end_of_narrowed_rows_loads_the_next_page_also_while_another_request_is_under_way(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    till = server.add_account("Till")
+    for number in range(150):
+        server.post(till, 100, description="even" if number % 2 == 0 else "odd")
+    async with dashboards.open() as driver:
+        await driver.press("2")
+        await driver.sees("odd")
+        await driver.press("slash")
+        await driver.type("odd")
+        await driver.press("enter")
+        with server.holding(None):
+            await until(lambda: driver.view.window.in_flight)
+            await driver.press("end")
+        await driver.sees("of 75 among 150 loaded")
+
+
 async def test_orders_name_their_users_and_are_filtered_by_them(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
