@@ -103,10 +103,14 @@ class EventsView(ResourceView):
     def poll(self) -> float:
         super().poll()
         self._read_deliveries()
-        pause = self.context.session.pause_after(2 + min(ENDPOINTS_READ, len(self.webhooks.endpoints)))
         # With the stream open and no deliveries, there is little to poll for.
         quiet = self.webhooks.listening is Listening.ON and not self.webhooks.endpoints
-        return max(pause, _QUIET_SECONDS) if quiet else pause
+        return max(self._pause, _QUIET_SECONDS) if quiet else self._pause
+
+    @property
+    def _pause(self) -> float:
+        """The seconds from one poll to the next, of which each also reads the deliveries."""
+        return self.context.session.pause_after(2 + min(ENDPOINTS_READ, len(self.webhooks.endpoints)))
 
     @work(group="deliveries", exclusive=True, exit_on_error=False)
     async def _read_deliveries(self) -> None:
@@ -125,6 +129,8 @@ class EventsView(ResourceView):
         message.stop()
         self._delivery_problem = message.problem
         if not message.problem:
+            if message.endpoints and not self.webhooks.endpoints:  # the poll that read them was a quiet one
+                self.next_poll_at = min(self.next_poll_at, self.context.session.clock() + self._pause)
             self.webhooks.endpoints = {str(each.get("id")): each for each in message.endpoints}
             self.webhooks.note_deliveries(message.deliveries)
             self.window.arrange_again()

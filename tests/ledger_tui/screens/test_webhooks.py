@@ -12,20 +12,23 @@ from textual.widgets import Static
 
 from ledger_tui.client.webhooks import verify
 from ledger_tui.state.webhook_log import Listening
+from ledger_tui.widgets import events_view
 from ledger_tui.widgets.events_view import EventsView
 from ledger_tui.widgets.tabs import ScreenTabs
 from tests.ledger_tui.driving import Driver, until
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """Answers as `status` says, and keeps what came."""
+    """Answers as `status` says once `answers` is set, and keeps what came."""
 
     status: ClassVar[int] = 200
+    answers: ClassVar[threading.Event] = threading.Event()
     came: ClassVar[list[tuple[bytes, str | None]]] = []
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.came.append((body, self.headers["Ledger-Signature"]))
+        self.answers.wait()
         self.send_response(self.status)
         self.end_headers()
         self.wfile.write(b'{"thanks": "for it"}')
@@ -37,10 +40,12 @@ class Receiver(BaseHTTPRequestHandler):
 @pytest.fixture
 def receiver() -> Iterator[str]:
     Receiver.status, Receiver.came = 200, []
+    Receiver.answers.set()
     with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{server.server_address[1]}/hook"
+        Receiver.answers.set()
         server.shutdown()
         thread.join()
 
@@ -133,6 +138,20 @@ async def test_a_delivery_is_shown_with_its_attempt_and_bodies(driver: Driver, r
     facts = driver.view.query_one("#facts", Static)
     assert "Ledger-Signature" in str(facts.content)
     assert '"thanks": "for it"' in str(facts.content)
+
+
+async def test_the_end_of_a_delivery_is_read_also_after_the_first_endpoint_was_registered(
+    driver: Driver, receiver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_view, "_QUIET_SECONDS", 3600)  # while there is no endpoint
+    view = await open_log(driver)
+    await register(driver, receiver)
+    Receiver.answers.clear()
+    await make_account(driver, "Slow")
+    await driver.press("escape")
+    await until(lambda: view.webhooks.endpoints)  # with no delivery, as none has ended
+    Receiver.answers.set()
+    await driver.sees("✓ 1/1")
 
 
 async def test_an_event_is_sent_again(driver: Driver, receiver: str) -> None:
