@@ -28,7 +28,9 @@ def dashboard_in_browsers(server: ContractServer, folder: Path) -> Iterator[str]
     """Run a real `ledger-tui --web` and yield the link it prints."""
     environment = {**os.environ, "LEDGER_API_KEY": KEY, "LEDGER_TUI_CONFIG": str(folder / "config.toml")}
     command = [sys.executable, "-m", "ledger_tui", "--url", server.url, "--web"]
+    kept = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it would be ignored, there too
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        signal.signal(signal.SIGHUP, kept)
         assert process.stdout is not None
         found = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", process.stdout.readline())
         assert found is not None
