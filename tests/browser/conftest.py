@@ -30,6 +30,7 @@ FLAGS = (
 )
 VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"  # RFC 7636, appendix B
 CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+FILL = "arguments[0].forEach((field, at) => { field.value = arguments[1][at]; });"
 STATE = "xyz & <b>'\"</b>"
 
 
@@ -157,9 +158,9 @@ class Person:
         return found
 
     def signs_in(self, email: str, password: str) -> None:
-        for name, text in (("email", email), ("password", password)):
-            self.one(f"[name={name}]").clear()
-            self.one(f"[name={name}]").send_keys(text)
+        """Fill in the form at once; one test types it key by key."""
+        fields = [self.one("[name=email]"), self.one("[name=password]")]
+        self.chromium.execute_script(FILL, fields, [email, password])
         self.presses("button.yes")
 
     def presses(self, selector: str) -> None:
