@@ -1,4 +1,4 @@
-"""The tour plays itself in a real terminal, a small and a large one, and any key ends it."""
+"""The tour plays itself in a small and a large terminal, and any key ends it."""
 
 import sys
 from pathlib import Path
@@ -8,36 +8,28 @@ import pytest
 from bench.terminal import Terminal
 from ledger_tui.app import LedgerApp
 from ledger_tui.options import Options
-from ledger_tui.tour import STEPS
+from ledger_tui.tour import STEPS, Tour
+from tests.ledger_tui.cheap_textual import strips_on_screen
 from tests.ledger_tui.contract_server import ContractServer
-from tests.ledger_tui.driving import Driver
+from tests.ledger_tui.driving import Driver, until
 
 COMMAND = [sys.executable, "-m", "ledger_tui", "--tour", "--pace", "20"]
+# What the keys of the steps lead to.
+RESULTS = ("status:open", "type:debit", "Opening balance", "POST", "/bookkeeping", "Trace")
+REPAIRED = "Repaired http"  # a message, which passes
 
 
 @pytest.mark.process
 @pytest.mark.slow
-@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (160, 45)])  # the overview's tiles differ
-def test_in_a_real_terminal_it_plays_to_its_end_and_leaves_one_in_the_demo(
-    tmp_path: Path, columns: int, rows: int
-) -> None:
+def test_in_a_real_terminal_it_plays_to_its_end_and_leaves_one_in_the_demo(tmp_path: Path) -> None:
     environment = {"LEDGER_TUI_CONFIG": str(tmp_path / "config.toml"), "TMPDIR": str(tmp_path)}
-    with Terminal(COMMAND, columns, rows, environment) as terminal:
+    with Terminal(COMMAND, 80, 24, environment) as terminal:
         for step in STEPS:
             terminal.until(step.caption)
         shown = terminal.seen.decode(errors="replace")
         at = [shown.index(step.caption) for step in STEPS]
         assert at == sorted(at)
-        # What the keys of the steps lead to was on the screen.
-        for text in (
-            "status:open",
-            "type:debit",
-            "Opening balance",
-            "POST",
-            "/bookkeeping",
-            "Trace",
-            "Repaired http",
-        ):
+        for text in (*RESULTS, REPAIRED):
             assert text in shown
         terminal.press("q")  # ends the tour, and does nothing else
         terminal.settle()
@@ -49,6 +41,35 @@ def test_in_a_real_terminal_it_plays_to_its_end_and_leaves_one_in_the_demo(
             terminal.read(0.1)
         assert terminal.process.returncode == 0
         assert b"Traceback" not in terminal.seen
+
+
+@pytest.mark.dashboard
+@pytest.mark.process
+@pytest.mark.slow
+async def test_on_a_large_screen_where_the_tiles_lie_otherwise_its_steps_lead_to_the_same(
+    forked_servers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = LedgerApp(Options(demo=True, tour_pace=20))
+    shown: list[str] = []
+    told: list[str] = []
+    settle = Tour._settle
+
+    async def settle_and_look(tour: Tour) -> None:
+        await settle(tour)
+        shown.append("\n".join(strip.text for strip in strips_on_screen(app)))
+
+    monkeypatch.setattr(Tour, "_settle", settle_and_look)
+    monkeypatch.setattr(app, "notify", lambda message, **_named: told.append(message))
+    async with app.run_test(size=(160, 45), notifications=True) as pilot:
+        driver = Driver(app, pilot)
+        await until(lambda: len(shown) > sum(len(step.keys) for step in STEPS))
+        at = [next(n for n, text in enumerate(shown) if step.caption in text) for step in STEPS]
+        assert at == sorted(at)
+        for text in RESULTS:
+            assert any(text in each for each in shown), text
+        await until(lambda: any(REPAIRED in each for each in told), REPAIRED)
+        await driver.press("q", "9")  # the first ends the tour, and does nothing else
+        await driver.sees("old import")
 
 
 @pytest.mark.dashboard
