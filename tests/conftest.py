@@ -85,9 +85,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Exclude what the collection of tests created from garbage collection."""
+    """Exclude what the collection of tests created from garbage collection, with what of it is garbage."""
     gc.enable()
-    gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 50)
 
