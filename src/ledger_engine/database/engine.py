@@ -201,7 +201,7 @@ def open_target(database: Location, first_project: str | None) -> AbstractContex
     return file_moving.open_target(database, first_project)
 
 
-def tables_of_ledger() -> list[Table]:
+def tables_of_ledger() -> tuple[Table, ...]:
     """Return the tables that a ledger of this version has on each engine."""
     from ledger_engine.database import file_moving
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from functools import cache
 from pathlib import Path
 
 from ledger_engine.core.errors import StorageUnavailable
@@ -191,10 +192,11 @@ def _new_ledger() -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def ledger_tables() -> list[Table]:
+@cache
+def ledger_tables() -> tuple[Table, ...]:
     """Return the tables of a ledger of this version."""
     with _new_ledger() as connection:
-        return _tables(connection)
+        return tuple(_tables(connection))
 
 
 def _tables(connection: sqlite3.Connection) -> list[Table]:
