@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 SIGNED = "CASE type WHEN 'credit' THEN amount ELSE -amount END"
 # What a transaction has that the usual one has not, with its values between tabulators; NULL for that one.
 SPECIAL = (
-    "CASE WHEN coalesce(transfer, destination, reverses) IS NOT NULL THEN id || '\t' || account || '\t' || "
-    f"{SIGNED} || '\t' || created || '\t' || coalesce(transfer, '') || '\t' || coalesce(destination, '')"
-    " || '\t' || coalesce(reverses, '') END"
+    "CASE WHEN coalesce(transfer, destination, reverses) IS NOT NULL THEN format("
+    f"'%s\t%s\t%s\t%s\t%s\t%s\t%s', id, account, {SIGNED}, created, transfer, destination, reverses) END"
 )
 # A description may have a comma, so descriptions have a character between them that hardly any has. Both
 # characters are literals, as SQLite would call `char` for each row.

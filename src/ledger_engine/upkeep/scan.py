@@ -103,6 +103,7 @@ class Scan:
     counted: dict[int, int] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)
     before: dict[Pool, int] = field(default_factory=lambda: defaultdict(int))
+    _met: set[str] = field(default_factory=set)
     _pools: dict[str, Pool] = field(default_factory=dict)
     _transferred: dict[Pool, int] = field(default_factory=lambda: defaultdict(int))
     _open: dict[str, _Side] = field(default_factory=dict)
@@ -110,6 +111,7 @@ class Scan:
     def run(self, book: int) -> None:
         """Look at all transactions of the book."""
         self.counted[book] = 0
+        self._met.clear()
         columns = _COLUMNS + ((OF_OTHERS, DESCRIPTIONS) if self.unit.reads_indexes else ())
         for part in parts(self.unit, "transactions", columns, book, self.since.get(book, "")):
             self._look_at(book, part)
@@ -164,16 +166,23 @@ class Scan:
             self.prints.list_ids(book, "credit", ",".join(compress(ids, credits)))
             self.prints.list_ids(book, "debit", ",".join(compress(ids, map(not_, credits))))
         for text in specials:
-            self._take(book, text)
+            values = text.split("\t")
+            if len(values) == len(_Side._fields):
+                self._take(book, _Side._make(values))
+            else:
+                self.damage.append(f"a text of the transaction {values[0]} has a tabulator")
 
     def _descriptions(self, bounds: Parameters) -> list[str | None]:
         rows = self.unit.execute(f"SELECT description FROM transactions {OF_PART} ORDER BY id", bounds)
         return [row["description"] for row in rows]
 
     def _meet(self, book: int, ids: Sequence[str], accounts: Sequence[str]) -> None:
-        """Read the accounts that are met for the first time, and find those of another book."""
-        together = set(accounts)
-        for account in sorted(together - self.held.keys()):
+        """Read the accounts that the book has for the first time, and find those of another book."""
+        new = set(accounts) - self._met
+        if not new:
+            return
+        self._met |= new
+        for account in sorted(new - self.held.keys()):
             self.held[account] = held = self._balance_before(book, account)
             pool = self._pool(account)
             if pool is None:
@@ -182,7 +191,7 @@ class Scan:
             elif held:
                 self.before[pool] += held
         pools = self._pools
-        for account in together:
+        for account in new:
             if account in pools and pools[account].book != book:
                 id = ids[accounts.index(account)]
                 self._note(OF_ITS_BOOK, id, account=account)
@@ -219,13 +228,8 @@ class Scan:
                 self._note(CHAIN, id, account=account, said=balance, due=held[account] + change)
             held[account] = balance
 
-    def _take(self, book: int, text: str) -> None:
+    def _take(self, book: int, side: _Side) -> None:
         """Look at a transaction that is not a usual one."""
-        values = text.split("\t")
-        if len(values) != len(_Side._fields):
-            self.damage.append(f"a text of the transaction {values[0]} has a tabulator")
-            return
-        side = _Side._make(values)
         id, account, change, _created, transfer, destination, reverses = side
         if reverses:
             self.prints.by_reversed += entry(reverses, book, id)
@@ -233,8 +237,9 @@ class Scan:
             self.prints.by_transfer += entry(transfer, book, id)
             self._pair(side)
         if transfer or destination:
-            own = self._pool(account)
-            other = self._pool(destination) if destination else None
+            pools = self._pools
+            own = pools.get(account) or self._pool(account)
+            other = (pools.get(destination) or self._pool(destination)) if destination else None
             if own is not None and transfer:
                 self._transferred[own] += int(change)
             if not transfer or other is None or (own is not None and own != other):
