@@ -25,6 +25,7 @@ _INTERRUPTED_EVERY_S = 0.02
 # For each connection. Pages are read once, and faster into memory that the processor has in its cache: with
 # 16 MB an audit of a million transactions takes 0.2 s more.
 _CACHE_KB = 1_024
+_KEPT_BYTES = 4 << 20
 
 
 class Snapshot:
@@ -87,6 +88,7 @@ def open_snapshot(file: Path, threads: int) -> Iterator[Snapshot]:
     Where others write so often that no two connections see the same, there is one thread. Raises
     StorageUnavailable.
     """
+    _keep_freed_memory()
     try:
         with ExitStack() as stack:
             connections = [stack.enter_context(closing(open_to_read(file))) for _ in range(threads)]
@@ -105,6 +107,14 @@ def open_snapshot(file: Path, threads: int) -> Iterator[Snapshot]:
                 raise StorageUnavailable(OLDER) from None
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{file}: {error}") from error
+
+
+def _keep_freed_memory() -> None:
+    """Free a large block once, after which glibc keeps blocks of up to its size instead of giving them back.
+
+    Pages that were given back are cleared when they are used again: 0.4 s of 35 for ten million transactions.
+    """
+    bytearray(_KEPT_BYTES)
 
 
 def _interrupt(connections: list[sqlite3.Connection]) -> None:

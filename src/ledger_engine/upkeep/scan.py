@@ -22,7 +22,7 @@ from ledger_engine.database.parts import TEXT_MAX, Parts
 from ledger_engine.database.prints import DESCRIPTIONS, SIGNED, SPECIAL, Listed, Prints, descriptions, entry
 from ledger_engine.ledger.accounts import TRANSACTIONS
 
-ROWS_AT_ONCE = 4_000
+ROWS_AT_ONCE = 8_000
 
 RANGE = "amounts and balances are in range"
 OF_ITS_BOOK = "a transaction belongs to its account's project and mode"
