@@ -42,19 +42,13 @@ _NEXT_OF_TYPE = (
 _OF_ACCOUNT = (
     "transactions INDEXED BY transactions_by_account_and_type WHERE account = :account AND type = :type"
 )
-_OF_TYPE = (
-    "SELECT {} FROM transactions INDEXED BY transactions_by_type"
-    " WHERE type = :type AND book = :book AND id > :after {}"
+_OF_TYPE = "transactions INDEXED BY transactions_by_type WHERE type = :type AND book = :book"
+_PART = " AND id > :after AND id <= :last"
+_IDS_OF_TYPE = (
+    "SELECT coalesce(group_concat(id), ''), count(*), total(type <> :type OR book <> :book)"
+    f" FROM {_OF_TYPE}{_PART}"
 )
-_IDS_OF_TYPE = _OF_TYPE.format(
-    "coalesce(group_concat(id), ''), count(*), total(type <> :type OR book <> :book)", "AND id <= :last"
-)
-# The id with which so many entries end, or the last one when there are fewer.
-_ENDS_OF_TYPE = (
-    _OF_TYPE.format("id", "ORDER BY id LIMIT 1 OFFSET :rows"),
-    _OF_TYPE.format("id", "ORDER BY id DESC LIMIT 1"),
-)
-# SQLite finds the first and the last entry of a range by its key, and takes all between for such of that key.
+# SQLite compares the keys at both ends of a range, and reads each entry between them whatever its key is.
 _OF_OTHERS = "CASE WHEN account <> :account OR type <> :type OR book <> :book THEN 1 END"
 _COLUMNS = ("balance_after", "created", DESCRIPTIONS, SPECIAL, _OF_OTHERS)
 _ENTRIES = {
@@ -135,8 +129,12 @@ class _Reading:
                 with no_text_longer(self.connection, TEXT_MAX):
                     texts = self.connection.execute(entries, given).fetchone()
             except TooLong:
-                for bounds, bound in self._parts(_OF_ACCOUNT, given):
-                    self._entries(self.connection.execute(entries + bounds, bound).fetchone(), bounds, bound)
+                read, end = (
+                    partial(self._account_part, entries, given),
+                    partial(self._end, _OF_ACCOUNT, given),
+                )
+                for texts, bounds in Parts(read, end, ENTRIES_AT_ONCE):
+                    self._entries(texts, _PART, bounds)
             else:
                 self._entries(texts, "", given)
 
@@ -145,40 +143,37 @@ class _Reading:
         given: dict[str, Any] = {"type": "", "book": -(2**63)}
         while (row := self.connection.execute(_NEXT_OF_TYPE, given).fetchone()) is not None:
             given = {"type": row[0], "book": row[1]}
-            read, end = partial(self._ids, given), partial(self._end, given)
+            read, end = partial(self._type_part, given), partial(self._end, _OF_TYPE, given)
             for ids in Parts(read, end, ENTRIES_AT_ONCE):
                 self.found.list_ids(given["book"], given["type"], ids)
 
-    def _ids(self, given: dict[str, Any], after: str, last: str, guessed: bool) -> tuple[str, int]:
-        """Return the ids in the index by type from one to another, with commas between, and how many."""
+    def _account_part(
+        self, entries: str, given: dict[str, Any], after: str, last: str, guessed: bool
+    ) -> tuple[tuple[Any, dict[str, Any]], int]:
+        """Return a part of an account's entries, as texts and with its bounds, and how many there are."""
+        bounds = {**given, "after": after, "last": last}
         with no_text_longer(self.connection, TEXT_MAX if guessed else 0):
-            bounds = {**given, "after": after, "last": last}
+            texts = self.connection.execute(entries + _PART, bounds).fetchone()
+        return (texts, bounds), 0 if texts[0] is None else texts[0].count(",") + 1
+
+    def _type_part(self, given: dict[str, Any], after: str, last: str, guessed: bool) -> tuple[str, int]:
+        """Return the ids of a part of the index by type, with commas between, and how many there are."""
+        bounds = {**given, "after": after, "last": last}
+        with no_text_longer(self.connection, TEXT_MAX if guessed else 0):
             ids, entries, of_others = self.connection.execute(_IDS_OF_TYPE, bounds).fetchone()
         if of_others:
             raise _Unsound
         self.report(entries)
         return ids, entries
 
-    def _end(self, given: dict[str, Any], after: str) -> str | None:
-        """Return the last id of the part of the index by type that begins after an id."""
+    def _end(self, source: str, given: dict[str, Any], after: str) -> str | None:
+        """Return the last id of the part that begins after an id, or None when nothing follows it."""
         bounds = {**given, "after": after, "rows": ENTRIES_AT_ONCE - 1}
-        for end in _ENDS_OF_TYPE:
-            row = self.connection.execute(end, bounds).fetchone()
-            if row is not None:
+        for end in ("LIMIT 1 OFFSET :rows", "DESC LIMIT 1"):  # the second when fewer follow
+            sql = f"SELECT id FROM {source} AND id > :after ORDER BY id {end}"
+            if (row := self.connection.execute(sql, bounds).fetchone()) is not None:
                 return str(row[0])
         return None
-
-    def _parts(self, source: str, given: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the conditions, with their parameters, on parts of some thousand entries."""
-        bounds = " AND id > :after"
-        after: str | None = ""
-        while after is not None:
-            given = given | {"after": after, "rows": ENTRIES_AT_ONCE}
-            last = self.connection.execute(
-                f"SELECT id FROM {source}{bounds} ORDER BY id LIMIT 1 OFFSET :rows", given
-            ).fetchone()
-            after = None if last is None else last[0]
-            yield bounds if after is None else f"{bounds} AND id <= :last", given | {"last": after}
 
     def _entries(self, texts: Any, bounds: str, given: dict[str, Any]) -> None:
         """Take the entries of an account and type, or of a part of them, from the texts of their columns."""

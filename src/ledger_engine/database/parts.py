@@ -62,7 +62,7 @@ class Parts(Generic[Read]):
                 yield part
 
     def _guess(self) -> str | None:
-        """Return an id with which the next part could end, None when there is no telling."""
+        """Return an id with which the next part could end, None when nothing is known of the rows."""
         if not self._ms_per_row:
             return None
         prefix = self._after.partition("_")[0]
@@ -78,4 +78,4 @@ class Parts(Generic[Read]):
             now = (moment_of(last) - moment_of(self._after)) / rows
         except ValueError:  # an id that the ledger has not made
             return
-        self._ms_per_row = min(now, before * LONGER_AT_MOST) if before else max(now, 0.0)
+        self._ms_per_row = min(now, before * LONGER_AT_MOST) if before else now

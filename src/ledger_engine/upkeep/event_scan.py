@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ledger_engine.database import Parameters, Unit, Value
+from ledger_engine.database import Unit, Value
 from ledger_engine.database.prints import entry
-from ledger_engine.upkeep.scan import OF_OTHERS, OF_PART, Found, Postings, last_of_part, parts
+from ledger_engine.upkeep.scan import OF_OTHERS, OF_PART, Found, Postings, parts
 
 # The object and the time only of events of postings, which have no body.
 _COLUMNS = ("id", "CASE WHEN body IS NULL THEN object END", "CASE WHEN body IS NULL THEN created END")
@@ -58,26 +58,23 @@ def first_orphan(unit: Unit, book: int, after: str) -> Found | None:
     For a book whose events are not `listed` as its transactions are. They need not be: those of an older
     version have bodies.
     """
-    while (last := last_of_part(unit, book, after, "events")) is not None:
-        bounds: dict[str, Value] = {"book": book, "after": after, "last": last}
-        if not _agree(unit, bounds):
+    for bounds, _ids, (_, objects, times) in parts(unit, "events", _COLUMNS, book, after):
+        if not _agree(unit, book, objects, times):
             row = unit.first(f"{_ORPHANED} ORDER BY e.id LIMIT 1", bounds)
             if row is not None:
                 return Found(row["id"], {"kind": "event", "object": row["object"]})
-        after = last
     return None
 
 
-def _agree(unit: Unit, bounds: Parameters) -> bool:
+def _agree(unit: Unit, book: int, objects: str, times: str) -> bool:
     """Return whether the events of postings in a part have as many transactions in a row.
 
     They have when the events are in the order of the transactions, as the ledger writes them.
     """
-    objects, times = unit.columns(_COLUMNS[1:], f"events {OF_PART}", bounds)
     if not objects:
         return True
     first, last = objects.partition(",")[0], objects.rpartition(",")[2]
-    part: dict[str, Value] = {"book": bounds["book"], "first": first, "last": last}
+    part: dict[str, Value] = {"book": book, "first": first, "last": last}
     end = unit.first(
         "SELECT id FROM transactions NOT INDEXED WHERE book = :book AND id >= :first"
         " ORDER BY id LIMIT 1 OFFSET :rows",

@@ -34,7 +34,7 @@ POSTED = "the event of a posting has its transaction, and a delivery its event"
 DESTINED = "a transfer has a destination of its currency, and nothing else has one"
 
 OF_PART = "NOT INDEXED WHERE book = :book AND id > :after AND id <= :last"
-# SQLite finds the first and the last row of a part by their key, and takes all between for rows of the book.
+# SQLite compares the keys at both ends of a range, and reads each row between them whatever its book is.
 OF_OTHERS = "nullif(book, :book)"
 _COLUMNS = ("id", "account", SIGNED, "balance_after", "created", SPECIAL)
 
@@ -237,9 +237,8 @@ class Scan:
             self.prints.by_transfer += entry(transfer, book, id)
             self._pair(side)
         if transfer or destination:
-            pools = self._pools
-            own = pools.get(account) or self._pool(account)
-            other = (pools.get(destination) or self._pool(destination)) if destination else None
+            own = self._pool(account)
+            other = self._pool(destination) if destination else None
             if own is not None and transfer:
                 self._transferred[own] += int(change)
             if not transfer or other is None or (own is not None and own != other):
@@ -280,12 +279,12 @@ def parts(unit: Unit, table: str, columns: Columns, book: int, after: str) -> It
         return Part(bounds, ids, texts), len(ids)
 
     def end(after: str) -> str | None:
-        return last_of_part(unit, book, after, table)
+        return _last_of_part(unit, book, after, table)
 
     return iter(Parts(read, end, ROWS_AT_ONCE, after=after, guessing=unit.reads_indexes))
 
 
-def last_of_part(unit: Unit, book: int, after: str, table: str) -> str | None:
+def _last_of_part(unit: Unit, book: int, after: str, table: str) -> str | None:
     """Return the last id of the part that begins after the id `after`, or None when nothing follows it."""
     found = unit.first(
         f"SELECT id FROM {table} NOT INDEXED WHERE book = :book AND id > :after"

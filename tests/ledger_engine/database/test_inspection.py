@@ -138,7 +138,7 @@ def disordered(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 @pytest.mark.parametrize("index", ["transactions_by_type", "transactions_by_account_and_type"])
 def test_an_entry_whose_key_is_damaged_among_others_is_found(ledger: Path, index: str) -> None:
-    """SQLite, asked for the entries of a key, takes all between the first and the last of them."""
+    """SQLite compares the keys at both ends of a range, and reads each entry between, whatever its key."""
     with closing(sqlite3.connect(ledger)) as connection:
         posted = connection.execute("SELECT account, id FROM transactions WHERE type = 'credit'").fetchall()
     data = ledger.read_bytes()
