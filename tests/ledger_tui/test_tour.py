@@ -51,7 +51,7 @@ async def test_on_a_large_screen_where_the_tiles_lie_otherwise_its_steps_lead_to
 ) -> None:
     app = LedgerApp(Options(demo=True, tour_pace=20))
     shown: list[str] = []
-    told: list[str] = []
+    messages: list[str] = []
     settle = Tour._settle
 
     async def settle_and_look(tour: Tour) -> None:
@@ -59,7 +59,7 @@ async def test_on_a_large_screen_where_the_tiles_lie_otherwise_its_steps_lead_to
         shown.append("\n".join(strip.text for strip in strips_on_screen(app)))
 
     monkeypatch.setattr(Tour, "_settle", settle_and_look)
-    monkeypatch.setattr(app, "notify", lambda message, **_named: told.append(message))
+    monkeypatch.setattr(app, "notify", lambda message, **_named: messages.append(message))
     async with app.run_test(size=(160, 45), notifications=True) as pilot:
         driver = Driver(app, pilot)
         await until(lambda: len(shown) > sum(len(step.keys) for step in STEPS))
@@ -67,7 +67,7 @@ async def test_on_a_large_screen_where_the_tiles_lie_otherwise_its_steps_lead_to
         assert at == sorted(at)
         for text in RESULTS:
             assert any(text in each for each in shown), text
-        await until(lambda: any(REPAIRED in each for each in told), REPAIRED)
+        await until(lambda: any(REPAIRED in each for each in messages), REPAIRED)
         await driver.press("q", "9")  # the first ends the tour, and does nothing else
         await driver.sees("old import")
 

@@ -93,7 +93,7 @@ async def serving(
         timekeeper,
         retries_s=(RETRY_S,),
         monotonic=machine.monotonic,
-        make_sender=HereSender,  # one in a process of its own is told the same, and does not see the clock
+        make_sender=HereSender,  # one in its own process would not see this clock
     )
     if background:
         beside.start()

@@ -309,18 +309,26 @@ async def test_the_palette_finds_accounts_and_users_that_were_loaded(
         await driver.sees("→ Its transactions", "1.500 KWD")
 
 
+def post_odd_and_even(server: ContractServer, count: int) -> None:
+    till = server.add_account("Till")
+    for number in range(count):
+        server.post(till, 100, description="even" if number % 2 == 0 else "odd")
+
+
+async def narrow_to_odd(driver: Driver) -> None:
+    await driver.press("2")
+    await driver.sees("odd")
+    await driver.press("slash")
+    await driver.type("odd")
+    await driver.press("enter")
+
+
 async def test_scrolling_through_narrowed_rows_loads_older_pages_one_by_one(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
-    till = server.add_account("Till")
-    for number in range(350):
-        server.post(till, 100, description="even" if number % 2 == 0 else "odd")
+    post_odd_and_even(server, 350)
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("odd")
-        await driver.press("slash")
-        await driver.type("odd")
-        await driver.press("enter")
+        await narrow_to_odd(driver)
         await driver.sees("of 50 among 100 loaded")
         reads = len(server.requests)
         await driver.press("end")
@@ -332,15 +340,9 @@ async def test_scrolling_through_narrowed_rows_loads_older_pages_one_by_one(
 async def test_the_end_of_narrowed_rows_loads_the_next_page_also_while_another_request_is_under_way(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
-    till = server.add_account("Till")
-    for number in range(150):
-        server.post(till, 100, description="even" if number % 2 == 0 else "odd")
+    post_odd_and_even(server, 150)
     async with dashboards.open() as driver:
-        await driver.press("2")
-        await driver.sees("odd")
-        await driver.press("slash")
-        await driver.type("odd")
-        await driver.press("enter")
+        await narrow_to_odd(driver)
         with server.holding(None):
             await until(lambda: driver.view.window.in_flight)
             await driver.press("end")
