@@ -28,26 +28,28 @@ async def move_to(
 
     `clean_up` deletes and erases what has expired. Raises StorageUnavailable.
     """
-    await _until_all_is_sent(engine, clock)
+    all_sent = await _until_all_is_sent(engine, clock)
     while (due := await engine.read(_next_due)) is not None and due <= moment:
-        if due <= clock.now():  # it could not be sent
+        # A retry that fell due since the last look is sent like any other, as the clock runs on meanwhile.
+        if not all_sent and due <= clock.now():  # it could not be sent
             break
         clock.move_to(due)
         await engine.write(_follow)
-        await _until_all_is_sent(engine, clock)
+        all_sent = await _until_all_is_sent(engine, clock)
     clock.move_to(moment)
     await engine.write(_follow)
     await _until_all_is_sent(engine, clock)
     await clean_up()
 
 
-async def _until_all_is_sent(engine: Engine, clock: MovableClock) -> None:
-    """Wait until every webhook that is due was sent and its result recorded."""
+async def _until_all_is_sent(engine: Engine, clock: MovableClock) -> bool:
+    """Wait until every webhook that is due was sent and its result recorded; return False if some was not."""
     deadline = time.monotonic() + PATIENCE_S
     while not await engine.read(partial(_all_is_sent, now=clock.now())):
         if time.monotonic() > deadline:
-            return
+            return False
         await asyncio.sleep(_LOOKS_EVERY_S)
+    return True
 
 
 def _follow(unit: Unit) -> None:

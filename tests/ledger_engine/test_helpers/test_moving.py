@@ -10,6 +10,8 @@ from datetime import datetime
 import httpx
 import pytest
 
+from ledger_engine.database import Unit
+from ledger_engine.test_helpers import moving
 from tests.helped_server import ROOT, HelpedServer, Owned
 from tests.receivers import answering, receiving
 
@@ -118,6 +120,27 @@ async def test_each_retry_is_sent_at_its_time_in_order_and_none_is_skipped(own: 
     attempts = [(at(each["attempted_at"]), each) for d in listed.json()["data"] for each in d["attempts"]]
     assert len(attempts) == 8
     assert [received.attempt for received in receiver.received] == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+async def test_a_retry_that_falls_due_while_the_clock_is_moved_is_not_taken_for_one_that_fails(
+    server: HelpedServer, own: Owned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    next_due = moving._next_due
+
+    def slowly(unit: Unit) -> int | None:
+        due = next_due(unit)
+        if due is not None:
+            server.clock.move_to(due + 1)
+        return due
+
+    monkeypatch.setattr(moving, "_next_due", slowly)
+    async with receiving(answering(500)) as receiver:
+        await asyncio.to_thread(
+            own.made, "/v1/webhook_endpoints", url=receiver.url, events=["account.created"]
+        )
+        await asyncio.to_thread(own.made, "/v1/accounts", name="Till", currency="EUR")
+        await asyncio.to_thread(own.helper, "clock", advance=DAY_S)
+        assert [received.attempt for received in receiver.received] == [1, 2, 3, 4]
 
 
 def test_without_a_credential_it_is_refused_as_any_unknown_path(server: HelpedServer) -> None:
