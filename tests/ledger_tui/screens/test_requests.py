@@ -45,11 +45,14 @@ async def test_a_request_shows_its_body_its_answer_and_the_events_it_caused(driv
     assert driver.app.tokens.key not in driver.text()
 
 
-async def test_an_event_leads_to_the_request_that_caused_it(driver: Driver) -> None:
+async def test_an_event_leads_to_the_request_that_caused_it(driver: Driver, own_project: Address) -> None:
     await driver.press("7")
     await driver.sees("account.created")
     await driver.press("enter")
     await driver.sees("→ The request that caused it")
+    request = (driver.view.selected or {})["request"]
+    url, headers = f"{own_project.url}/v1/requests/{request}", {"Authorization": f"Bearer {own_project.key}"}
+    await until(lambda: httpx.get(url, headers=headers).is_success, "the request in the log")
     await driver.press("down", "enter")
     await driver.sees("POST /v1/accounts", "✓ 201")
     await driver.press("escape")
