@@ -6,6 +6,7 @@ import sys
 import threading
 from concurrent.futures import wait
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _PROGRESS_S = 0.1  # seconds between two updates of the progress bar
 # For SQLite's check, the pass over the transactions, the indexes, and the checks that are statements.
-_THREADS = 4
+_READERS = 4
 
 
 @click.command()
@@ -76,7 +77,7 @@ def verify(since: Path | None, save: Path | None, database: Location, as_json: b
 
 
 def _audit(database: Location, point: Point | None) -> tuple[Report, Point | None, str | None]:
-    """Run the audit in several threads and show its progress on stderr.
+    """Run the audit in several processes or threads and show its progress on stderr.
 
     Return the report, the point that is proven, and why the indexes cannot be checked if they cannot.
     """
@@ -84,20 +85,19 @@ def _audit(database: Location, point: Point | None) -> tuple[Report, Point | Non
     from ledger_engine.upkeep import audit
 
     read, lock = [0], threading.Lock()
-    with open_snapshot(database, _THREADS) as snapshot:
 
-        def report(rows: int) -> None:
-            snapshot.require_open()
-            with lock:
-                read[0] += rows
+    def report(rows: int) -> None:
+        with lock:
+            read[0] += rows
 
+    with open_snapshot(database, _READERS, report, processes=True) as snapshot:
         unchecked = snapshot.indexes_unchecked
         if point is not None:
-            return *audit.verify_since(snapshot.start, point, report), unchecked
+            return *audit.verify_since(snapshot.start, point), unchecked
         if not sys.stderr.isatty():  # it is left to the one line of an error
-            return *audit.verify_all(snapshot.start, report), unchecked
+            return *audit.verify_all(snapshot.start), unchecked
         rows = audit.READINGS * snapshot.start(audit.count_transactions).result()
-        done = in_thread(lambda: audit.verify_all(snapshot.start, report))
+        done = in_thread(partial(audit.verify_all, snapshot.start))
         with click.progressbar(length=max(1, rows), label="Verifying", file=sys.stderr) as bar:
             while not wait((done,), timeout=_PROGRESS_S).done:
                 bar.update(min(read[0], rows - 1) - bar.pos)

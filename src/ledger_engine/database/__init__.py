@@ -143,11 +143,12 @@ class Unit(Protocol):
         """Whether `prints` reads the indexes; if not, the database alone knows what they contain."""
         ...
 
-    def prints(self, report: Callable[[int], None], /) -> Prints | None:
-        """Return the fingerprints of the indexes of transactions, None where they are not read.
+    def prints(self) -> Prints | None:
+        """Return the fingerprints of the indexes of transactions, None where they are not read."""
+        ...
 
-        `report` is called with the numbers of entries read.
-        """
+    def note_read(self, rows: int, /) -> None:
+        """Report how many rows a long work has read since it last did, to whoever shows its progress."""
         ...
 
     def first_not_an_object(self, table: str, column: str) -> str | None:
@@ -164,7 +165,12 @@ class Unit(Protocol):
 
 
 Work: TypeAlias = Callable[[Unit], T]
+ReportRows: TypeAlias = Callable[[int], None]
 Listener: TypeAlias = Callable[[frozenset[str]], None]
+
+
+def unwatched(rows: int) -> None:
+    """Do nothing: the `ReportRows` of whoever shows no progress."""
 
 
 @dataclass(frozen=True, slots=True)

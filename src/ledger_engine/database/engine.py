@@ -14,7 +14,17 @@ from ledger_engine.core.errors import ExpiredCredential, StorageUnavailable
 from ledger_engine.core.ids import IdMark
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.core.settings import Location
-from ledger_engine.database import Database, Listener, Rewinder, T, Unit, Work, kept_time
+from ledger_engine.database import (
+    Database,
+    Listener,
+    ReportRows,
+    Rewinder,
+    T,
+    Unit,
+    Work,
+    kept_time,
+    unwatched,
+)
 from ledger_engine.sharing import Outcome, RateLimits, Shared
 from ledger_engine.sharing.places import HeldPlaces
 from ledger_engine.sharing.rate_limits import Windows
@@ -159,18 +169,22 @@ def open_engine(
     return Engine(opened, clock, rewinder=SqliteRewinder(database, opened))
 
 
-def open_snapshot(database: Location, threads: int) -> AbstractContextManager[Snapshot]:
-    """Open a ledger for this many threads that all see the same state of it, without changing it.
+def open_snapshot(
+    database: Location, readers: int, report: ReportRows = unwatched, *, processes: bool = False
+) -> AbstractContextManager[Snapshot]:
+    """Open a ledger for so many readers that all see the same state of it, without changing it.
 
-    Raises StorageUnavailable.
+    They are threads, or with `processes` copies of this process if the ledger is a large file and it can have
+    some; then it must have no connection to a database open. `report` is called with the numbers of rows that
+    long works have read. Raises StorageUnavailable.
     """
     if isinstance(database, str):
         from ledger_engine.database import postgres
 
-        return postgres.open_snapshot(database, threads)
+        return postgres.open_snapshot(database, readers, report)
     from ledger_engine.database import snapshot
 
-    return snapshot.open_snapshot(database, threads)
+    return snapshot.open_snapshot(database, readers, report, processes=processes)
 
 
 def open_source(database: Location) -> AbstractContextManager[Source]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import moment_of
-from ledger_engine.database import backup, kept_time, migrations
+from ledger_engine.database import ReportRows, backup, kept_time, migrations
 from ledger_engine.database.connection import companions, make_private
 from ledger_engine.database.lock import ServingLock
 from ledger_engine.database.moving import (
@@ -124,8 +124,8 @@ class FileTarget(_File):
         if newest is None or moment_of(newest) < reached:
             self._connection.execute("UPDATE kept_time SET reached = max(reached, ?)", (reached,))
 
-    def snapshot(self, threads: int) -> AbstractContextManager[Snapshot]:
-        return open_snapshot(self._part, threads)
+    def snapshot(self, readers: int, report: ReportRows) -> AbstractContextManager[Snapshot]:
+        return open_snapshot(self._part, readers, report)
 
     def complete(self) -> None:
         if self._connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0] != "delete":

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from typing import Any
 
+from ledger_engine.database import ReportRows
 from ledger_engine.database.parts import TEXT_MAX, Parts, TooLong
 from ledger_engine.database.prints import (
     DESCRIPTIONS,
@@ -55,8 +56,6 @@ _ENTRIES = {
     type: f"SELECT {', '.join(f'group_concat({each})' for each in columns)} FROM {_OF_ACCOUNT}"
     for type, columns in (("credit", ("id", "amount", *_COLUMNS)), ("debit", ("id", "-amount", *_COLUMNS)))
 }
-
-ReportRows = Callable[[int], None]
 
 
 def inspect(connection: sqlite3.Connection, *, thorough: bool) -> list[str]:

@@ -17,7 +17,7 @@ from hashlib import blake2b
 from typing import Protocol
 
 from ledger_engine.core.errors import Conflict
-from ledger_engine.database import Value
+from ledger_engine.database import ReportRows, Value
 from ledger_engine.database.nul import substituted
 from ledger_engine.database.snapshot import Snapshot
 
@@ -117,8 +117,8 @@ class Target(End, Protocol):
         """Make the indexes and constraints, and have ids go on after `reached`."""
         ...
 
-    def snapshot(self, threads: int) -> AbstractContextManager[Snapshot]:
-        """Open it for the audit, once it is finished."""
+    def snapshot(self, readers: int, report: ReportRows) -> AbstractContextManager[Snapshot]:
+        """Open it for the audit, once it is finished; see `open_snapshot`."""
         ...
 
     def complete(self) -> None:

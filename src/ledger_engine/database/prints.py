@@ -1,6 +1,6 @@
 """Fingerprints of the transactions, made once from their table and once from its indexes, to be compared.
 
-They are compared within one process, as Python's hashes differ from one to the next.
+They are compared within one process and its copies, as Python's hashes differ from one program to the next.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ DESCRIPTIONS = f"coalesce(description, '{NO_DESCRIPTION}'), '{_BETWEEN}'"
 
 
 class Listed:
-    """A hash of texts in their order, whatever the parts in which they are added."""
+    """A hash of texts in their order, whatever the parts in which they are added.
 
-    __slots__ = ("_hash", "is_empty")
+    It can be pickled to be compared elsewhere; nothing can be added to what is read then.
+    """
+
+    __slots__ = ("_hash", "_whole", "is_empty")
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
+        self._whole: bytes | None = None
         self.is_empty = True
 
     def add(self, texts: str) -> None:
@@ -41,7 +45,16 @@ class Listed:
             self.is_empty = False
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Listed) and self._hash.digest() == other._hash.digest()
+        return isinstance(other, Listed) and self._digest() == other._digest()
+
+    def __getstate__(self) -> tuple[bytes, bool]:
+        return self._digest(), self.is_empty
+
+    def __setstate__(self, state: tuple[bytes, bool]) -> None:
+        self._whole, self.is_empty = state
+
+    def _digest(self) -> bytes:
+        return self._hash.digest() if self._whole is None else self._whole
 
 
 @dataclass(slots=True)

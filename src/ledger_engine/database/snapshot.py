@@ -1,31 +1,32 @@
-"""Several threads that read one snapshot of a file, each on a connection of its own."""
+"""Several threads or processes that read one snapshot of a database, each on a connection of its own."""
 
 from __future__ import annotations
 
 import queue
 import sqlite3
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, closing, contextmanager
-from functools import partial
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.core.ids import IdSource
-from ledger_engine.database import T, Unit, Work
+from ledger_engine.database import ReportRows, T, Work, unwatched
 from ledger_engine.database.backup import OLDER, open_to_read
 from ledger_engine.database.migrations import is_up_to_date
-from ledger_engine.database.unit import SqliteUnit
+from ledger_engine.database.snapshot_readers import (
+    ConnectionReader,
+    FileReader,
+    ProcessReader,
+    Reader,
+    can_fork,
+)
 
 _TRIES = 200
 _INTERRUPTED_EVERY_S = 0.02
-# For each connection. Pages are read once, and faster into memory that the processor has in its cache: with
-# 16 MB an audit of a million transactions takes 0.2 s more.
-_CACHE_KB = 1_024
 _KEPT_BYTES = 4 << 20
+# Files from this size are read by processes. With 400 MB that saves 0.3 s; starting four takes 0.1 s.
+PROCESSES_FROM_BYTES = 256 << 20
 
 
 class Snapshot:
@@ -36,77 +37,79 @@ class Snapshot:
     """
 
     def __init__(
-        self,
-        units: Sequence[Unit],
-        interrupt: Callable[[], None],
-        name: str = "",
-        indexes_unchecked: str | None = None,
+        self, readers: Sequence[Reader], name: str = "", indexes_unchecked: str | None = None
     ) -> None:
         self.name = name
         self.indexes_unchecked = indexes_unchecked
-        self._interrupt = interrupt
-        self._free: queue.SimpleQueue[Unit] = queue.SimpleQueue()
-        for unit in units:
-            self._free.put(unit)
-        self._threads = ThreadPoolExecutor(len(units), thread_name_prefix="ledger-snapshot")
-        self._closed = threading.Event()
+        self._readers = readers
+        self._free: queue.SimpleQueue[Reader] = queue.SimpleQueue()
+        for reader in readers:
+            self._free.put(reader)
+        self._threads = ThreadPoolExecutor(len(readers), thread_name_prefix="ledger-snapshot")
         self._started: list[Future[Any]] = []
 
     def start(self, work: Work[T], /) -> Future[T]:
-        """Run a work that reads, beside the others."""
+        """Run a work that reads, beside the others.
+
+        The work and its result must be such as can be pickled.
+        """
         started = self._threads.submit(self._run, work)
         self._started.append(started)
         return started
 
-    def require_open(self) -> None:
-        """Raise StorageUnavailable once the snapshot is being closed; long works call it now and then."""
-        if self._closed.is_set():
-            raise StorageUnavailable("it is being closed")
-
     def close(self) -> None:
         """End the works that still run, and their threads."""
-        self._closed.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
         # Again and again: only a statement that is running is interrupted.
         while not all(each.done() for each in self._started):
-            self._interrupt()
+            for reader in self._readers:
+                reader.interrupt()
             wait(self._started, timeout=_INTERRUPTED_EVERY_S)
 
     def _run(self, work: Work[T]) -> T:
-        self.require_open()
-        unit = self._free.get()
+        reader = self._free.get()
         try:
-            return work(unit)
+            return reader.run(work)
         finally:
-            self._free.put(unit)
+            self._free.put(reader)
 
 
 @contextmanager
-def open_snapshot(file: Path, threads: int) -> Iterator[Snapshot]:
-    """Open a file for this many threads that all see the same state of it, without changing it.
+def open_snapshot(
+    file: Path, readers: int, report: ReportRows = unwatched, *, processes: bool = False
+) -> Iterator[Snapshot]:
+    """Open a file for so many readers that all see the same state of it, without changing it.
 
-    Where others write so often that no two connections see the same, there is one thread. Raises
-    StorageUnavailable.
+    They are threads, or with `processes` copies of this process if the file is large and it can have some: it
+    must have no connection open then, as two processes cannot share one. Where others write so often that no
+    two readers see the same, there is one. `report` is called with the numbers of rows that long works have
+    read. Raises StorageUnavailable.
     """
     _keep_freed_memory()
+    kind: type[ConnectionReader] | type[ProcessReader]
+    kind = ProcessReader if processes and _is_large(file) and can_fork() else ConnectionReader
     try:
         with ExitStack() as stack:
-            connections = [stack.enter_context(closing(open_to_read(file))) for _ in range(threads)]
-            on_one_state = _on_one_state(stack.enter_context(closing(open_to_read(file))), connections)
-            units = [SqliteUnit(connection, SystemClock(), IdSource()) for connection in on_one_state]
-            snapshot = Snapshot(units, partial(_interrupt, on_one_state))
+            opened: list[FileReader] = [
+                stack.enter_context(closing(kind(file, report))) for _ in range(readers)
+            ]
+            watch = stack.enter_context(closing(open_to_read(file)))
+            snapshot = Snapshot(_on_one_state(watch, opened))
             stack.callback(snapshot.close)
-            for connection in connections:
-                connection.row_factory = sqlite3.Row
-                connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
             try:
                 yield snapshot
             except sqlite3.OperationalError:
-                if is_up_to_date(connections[0]):
+                if is_up_to_date(watch):
                     raise
                 raise StorageUnavailable(OLDER) from None
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{file}: {error}") from error
+
+
+def _is_large(file: Path) -> bool:
+    with suppress(OSError):
+        return file.stat().st_size >= PROCESSES_FROM_BYTES
+    return False  # to open it will say why
 
 
 def _keep_freed_memory() -> None:
@@ -117,27 +120,19 @@ def _keep_freed_memory() -> None:
     bytearray(_KEPT_BYTES)
 
 
-def _interrupt(connections: list[sqlite3.Connection]) -> None:
-    for connection in connections:
-        connection.interrupt()
-
-
-def _on_one_state(
-    watch: sqlite3.Connection, connections: list[sqlite3.Connection]
-) -> list[sqlite3.Connection]:
-    """Begin a transaction on each connection, all on the same state of the file; return these connections.
+def _on_one_state(watch: sqlite3.Connection, readers: list[FileReader]) -> list[FileReader]:
+    """Begin a transaction with each reader, all on the same state of the file; return these readers.
 
     They are, if nothing was committed from before the first began until after the last: then the number by
     which a connection is told of others' commits has not changed.
     """
     for _ in range(_TRIES):
         before = watch.execute("PRAGMA data_version").fetchone()
-        for connection in connections:
-            connection.execute("BEGIN")
-            connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+        for reader in readers:
+            reader.begin()
         if watch.execute("PRAGMA data_version").fetchone() == before:
-            return connections
-        for connection in connections:
-            connection.execute("ROLLBACK")
-    connections[0].execute("BEGIN")
-    return connections[:1]
+            return readers
+        for reader in readers:
+            reader.roll_back()
+    readers[0].begin()
+    return readers[:1]

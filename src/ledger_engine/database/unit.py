@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -55,9 +55,9 @@ class SqliteUnit(HoldingUnit):
         self.write_held()
         return inspection.inspect(self._connection, thorough=thorough)
 
-    def prints(self, report: Callable[[int], None], /) -> Prints:
+    def prints(self) -> Prints:
         self.write_held()
-        return inspection.prints(self._connection, report)
+        return inspection.prints(self._connection, self.note_read)
 
     def first_not_an_object(self, table: str, column: str) -> str | None:
         row = self.first(

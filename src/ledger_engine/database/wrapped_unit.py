@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Columns, H, Parameters, Row, Unit, Value
@@ -51,8 +51,11 @@ class WrappedUnit:
     def reads_indexes(self) -> bool:
         return self._unit.reads_indexes
 
-    def prints(self, report: Callable[[int], None], /) -> Prints | None:
-        return self._unit.prints(report)
+    def prints(self) -> Prints | None:
+        return self._unit.prints()
+
+    def note_read(self, rows: int, /) -> None:
+        self._unit.note_read(rows)
 
     def first_not_an_object(self, table: str, column: str) -> str | None:
         return self._unit.first_not_an_object(table, column)

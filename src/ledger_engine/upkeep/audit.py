@@ -8,21 +8,20 @@ balance of each account.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
+from operator import methodcaller
 from typing import Any, Protocol
 
 from ledger_engine.database import T, Unit, Work, books
 from ledger_engine.upkeep import checks, event_scan, scan
-from ledger_engine.upkeep.event_scan import EventScan
+from ledger_engine.upkeep.event_scan import ScannedEvents
 from ledger_engine.upkeep.points import Point, Proven
-from ledger_engine.upkeep.scan import Found, Scan
+from ledger_engine.upkeep.scan import Found, Scan, Scanned
 
 READINGS = 4  # of each transaction: in its table, two indexes, and its event
-
-ReportRows = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +65,17 @@ def verify(unit: Unit) -> Report:
     return verify_all(at_once)[0]
 
 
-def verify_all(start: Start, report: ReportRows = lambda rows: None) -> tuple[Report, Point | None]:
+def verify_all(start: Start) -> tuple[Report, Point | None]:
     """Run every check; return the report, and the point that is proven unless there is a fault.
 
-    `report` is called with how many rows were read, in all READINGS for each transaction.
+    The works report how many rows they have read (`Unit.note_read`): in all READINGS for each transaction.
     """
-    storage = start(lambda unit: unit.inspect(thorough=False))
+    storage = start(methodcaller("inspect", thorough=False))
     if storage.done() and storage.result():  # do not read what is damaged
         return _damaged(start, storage.result()[0])
-    passed = start(partial(_scan, since={}, report=report))
-    prints = start(lambda unit: unit.prints(report))
-    of_events = start(partial(_scan_events, since=None, report=report))
+    passed = start(partial(_scan, since={}))
+    prints = start(methodcaller("prints"))
+    of_events = start(partial(_scan_events, since=None))
     by_sql = start(partial(checks.first_faults, since=None))
     if storage.result():
         return _damaged(start, storage.result()[0])
@@ -85,15 +84,13 @@ def verify_all(start: Start, report: ReportRows = lambda rows: None) -> tuple[Re
         return _damaged(start, damage[0])
     found.prints.events, found.prints.by_object = events.counted, events.by_object
     if prints.result() not in (None, found.prints):
-        sentences = start(lambda unit: unit.inspect(thorough=True)).result()
+        sentences = start(methodcaller("inspect", thorough=True)).result()
         return _damaged(start, sentences[0] if sentences else "transactions do not fit their indexes")
     orphan = _first_orphan(start, found, events, {})
     return _concluded(start, found, orphan, by_sql.result(), None)
 
 
-def verify_since(
-    start: Start, point: Point, report: ReportRows = lambda rows: None
-) -> tuple[Report, Point | None]:
+def verify_since(start: Start, point: Point) -> tuple[Report, Point | None]:
     """Check what was posted after the point, and all that is no transaction or event.
 
     What was proven is not read again, and neither the file's pages nor its indexes are checked. Raises
@@ -102,8 +99,8 @@ def verify_since(
     since = start(point.by_book).result()
     transactions = {book: proven.transaction for book, proven in since.items()}
     events = {book: proven.event for book, proven in since.items()}
-    passed = start(partial(_scan, since=transactions, report=report))
-    of_events = start(partial(_scan_events, since=events, report=report))
+    passed = start(partial(_scan, since=transactions))
+    of_events = start(partial(_scan_events, since=events))
     by_sql = start(partial(checks.first_faults, since=since))
     found, later = passed.result(), of_events.result()
     if damage := found.damage + later.damage:
@@ -112,30 +109,32 @@ def verify_since(
     return _concluded(start, found, orphan, by_sql.result(), since)
 
 
-def _scan(unit: Unit, since: Mapping[int, str], report: ReportRows) -> Scan:
-    passed = Scan(unit, report, since)
+def _scan(unit: Unit, since: Mapping[int, str]) -> Scanned:
+    """Look at the transactions after `since`, by book."""
+    passed = Scan(unit, since)
     for book in scan.books_of(unit, "transactions"):
         passed.run(book)
-        passed.damage += _of_no_book(unit, "transactions", book)
-    passed.finish()
-    return passed
+        passed.found.damage += _of_no_book(unit, "transactions", book)
+    return passed.finish()
 
 
-def _scan_events(unit: Unit, since: Mapping[int, str] | None, report: ReportRows) -> EventScan:
+def _scan_events(unit: Unit, since: Mapping[int, str] | None) -> ScannedEvents:
     """Look at the events after `since`, by book, or at all."""
-    passed = EventScan(unit, report)
+    found = ScannedEvents()
     for book in scan.books_of(unit, "events"):
-        passed.run(book, (since or {}).get(book, ""))
-        passed.damage += _of_no_book(unit, "events", book)
+        event_scan.scan(unit, book, (since or {}).get(book, ""), found)
+        found.damage += _of_no_book(unit, "events", book)
     # Where the rows of a page are not in order, a search may pass over some. `prints` counts them too.
     if since is None and not unit.reads_indexes:
         (row,) = unit.execute("SELECT count(*) AS rows FROM events")
-        if row["rows"] != passed.counted:
-            passed.damage.append("events are not in order")
-    return passed
+        if row["rows"] != found.counted:
+            found.damage.append("events are not in order")
+    return found
 
 
-def _first_orphan(start: Start, passed: Scan, events: EventScan, since: Mapping[int, str]) -> Found | None:
+def _first_orphan(
+    start: Start, passed: Scanned, events: ScannedEvents, since: Mapping[int, str]
+) -> Found | None:
     """Return the first event of a posting without its transaction, in the first book that has one."""
     for book, listed in events.listed.items():
         if listed.ids.is_empty or listed == passed.listed[book]:
@@ -154,7 +153,7 @@ def _of_no_book(unit: Unit, table: str, book: int) -> list[str]:
 
 def _concluded(
     start: Start,
-    passed: Scan,
+    passed: Scanned,
     event: Found | None,
     faults: dict[str, Found],
     since: Mapping[int, Proven] | None,
@@ -165,7 +164,7 @@ def _concluded(
         counted[book] = counted.get(book, 0) + proven.transactions
     stored = {
         scan.LAST: start(partial(checks.unlike_last, held=passed.held, every=since is None)),
-        scan.SETTLED: start(partial(checks.unsettled, moved=passed.moved(), since=since)),
+        scan.SETTLED: start(partial(checks.unsettled, moved=passed.moved, since=since)),
         checks.COUNTERS: start(partial(checks.miscounted, counted=counted)),
     }
     faults = {**faults, **passed.faults}
@@ -192,13 +191,14 @@ def _damaged(start: Start, sentence: str) -> tuple[Report, None]:
 
 
 def _counts(start: Start, transactions: int) -> dict[str, Any]:
-    def count(unit: Unit) -> dict[str, int]:
-        tables = ("projects", "accounts", "invoices")
-        return {table: unit.execute(f"SELECT count(*) AS rows FROM {table}")[0]["rows"] for table in tables}
-
     copied = start(books.source).result()
     copy_of = None if copied is None else copied.description()
-    return {**start(count).result(), "transactions": transactions, "copy_of": copy_of}
+    return {**start(_count).result(), "transactions": transactions, "copy_of": copy_of}
+
+
+def _count(unit: Unit) -> dict[str, int]:
+    tables = ("projects", "accounts", "invoices")
+    return {table: unit.execute(f"SELECT count(*) AS rows FROM {table}")[0]["rows"] for table in tables}
 
 
 def unreadable(reason: str) -> Report:

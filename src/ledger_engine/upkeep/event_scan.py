@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ledger_engine.database import Unit, Value
@@ -20,36 +19,35 @@ WHERE e.book = :book AND e.id > :after AND e.id <= :last
 
 
 @dataclass(slots=True)
-class EventScan:
-    """The pass over all events: `run` for each book.
+class ScannedEvents:
+    """What the pass over all events has found.
 
     `listed` has, for each book, the transactions that its events of postings are about, `by_object` the
     fingerprint of the other events (`Prints`). `damage` says what no ledger contains.
     """
 
-    unit: Unit
-    report: Callable[[int], None] = lambda rows: None
     listed: dict[int, Postings] = field(default_factory=lambda: defaultdict(Postings))
     counted: int = 0
     by_object: int = 0
     damage: list[str] = field(default_factory=list)
 
-    def run(self, book: int, after: str = "") -> None:
-        """Look at the events of the book after the id `after`."""
-        columns = _COLUMNS + ((OF_OTHERS,) if self.unit.reads_indexes else ())
-        for bounds, ids, (_, objects, times, *of_others) in parts(self.unit, "events", columns, book, after):
-            if ids != sorted(ids):
-                self.damage.append(f"the events from {ids[0]} to {ids[-1]} are not in order")
-            if any(of_others):
-                self.damage.append(f"an event between {ids[0]} and {ids[-1]} is of another book")
-            self.listed[book].ids.add(objects)
-            self.listed[book].times.add(times)
-            of_postings = objects.count(",") + 1 if objects else 0
-            if self.unit.reads_indexes and of_postings < len(ids):
-                rows = self.unit.execute(_WITH_BODY, bounds)
-                self.by_object += sum(entry(row["object"], book, row["id"]) for row in rows)
-            self.report(len(ids))
-            self.counted += len(ids)
+
+def scan(unit: Unit, book: int, after: str, found: ScannedEvents) -> None:
+    """Look at the events of a book after the id `after`, and add them to what is found."""
+    columns = _COLUMNS + ((OF_OTHERS,) if unit.reads_indexes else ())
+    for bounds, ids, (_, objects, times, *of_others) in parts(unit, "events", columns, book, after):
+        if ids != sorted(ids):
+            found.damage.append(f"the events from {ids[0]} to {ids[-1]} are not in order")
+        if any(of_others):
+            found.damage.append(f"an event between {ids[0]} and {ids[-1]} is of another book")
+        found.listed[book].ids.add(objects)
+        found.listed[book].times.add(times)
+        of_postings = objects.count(",") + 1 if objects else 0
+        if unit.reads_indexes and of_postings < len(ids):
+            rows = unit.execute(_WITH_BODY, bounds)
+            found.by_object += sum(entry(row["object"], book, row["id"]) for row in rows)
+        unit.note_read(len(ids))
+        found.counted += len(ids)
 
 
 def first_orphan(unit: Unit, book: int, after: str) -> Found | None:

@@ -80,8 +80,8 @@ def _fill(opened: Source, source: Location, target: Location, progress: Progress
         progress.what = "Making indexes"
         filled.finish(opened.applied(), opened.reached())
         progress.what = "Verifying"
-        with filled.snapshot(_THREADS) as snapshot:
-            report, _ = audit.verify_all(snapshot.start, progress.report)
+        with filled.snapshot(_THREADS, progress.report) as snapshot:
+            report, _ = audit.verify_all(snapshot.start)
         _require_sound(source, report)
         opened.require_unchanged()
         filled.complete()
@@ -107,8 +107,8 @@ def _moved_before(opened: Source, source: Location, target: Location, progress: 
     except (Conflict, StorageUnavailable):
         return None
     progress.what = "Verifying"
-    with open_snapshot(target, _THREADS) as snapshot:
-        report, _ = audit.verify_all(snapshot.start, progress.report)
+    with open_snapshot(target, _THREADS, progress.report) as snapshot:
+        report, _ = audit.verify_all(snapshot.start)
     _require_sound(source, report)
     opened.require_unchanged()
     return Moved(rows, 0, report)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import not_
@@ -86,23 +86,34 @@ class Postings:
 
 
 @dataclass(slots=True)
-class Scan:
-    """The pass: `run` for each book, then `finish`. Afterwards `faults` has the first fault of each check.
+class Scanned:
+    """What the pass has found: the first fault of each check, and what other checks compare with.
 
-    `since` has the id, by book, after which transactions are looked at; what was posted until then is taken
-    as it is stored. `damage` says what no ledger contains, whatever wrote it.
+    `damage` says what no ledger contains, whatever wrote it. `held` is the last balance of each account, and
+    `moved` the sum, by book and currency, of all transactions looked at that are not transfers.
     """
 
-    unit: Unit
-    report: Callable[[int], None] = lambda rows: None
-    since: Mapping[int, str] = field(default_factory=dict)
     faults: dict[str, Found] = field(default_factory=dict)
     damage: list[str] = field(default_factory=list)
     prints: Prints = field(default_factory=Prints)
     listed: dict[int, Postings] = field(default_factory=lambda: defaultdict(Postings))
     counted: dict[int, int] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)
-    before: dict[Pool, int] = field(default_factory=lambda: defaultdict(int))
+    moved: dict[Pool, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Scan:
+    """The pass: `run` for each book, then `finish`.
+
+    `since` has the id, by book, after which transactions are looked at; what was posted until then is taken
+    as it is stored.
+    """
+
+    unit: Unit
+    since: Mapping[int, str] = field(default_factory=dict)
+    found: Scanned = field(default_factory=Scanned)
+    _before: dict[Pool, int] = field(default_factory=lambda: defaultdict(int))
     _met: set[str] = field(default_factory=set)
     _pools: dict[str, Pool] = field(default_factory=dict)
     _transferred: dict[Pool, int] = field(default_factory=lambda: defaultdict(int))
@@ -110,27 +121,29 @@ class Scan:
 
     def run(self, book: int) -> None:
         """Look at all transactions of the book."""
-        self.counted[book] = 0
+        self.found.counted[book] = 0
         self._met.clear()
         columns = _COLUMNS + ((OF_OTHERS, DESCRIPTIONS) if self.unit.reads_indexes else ())
         for part in parts(self.unit, "transactions", columns, book, self.since.get(book, "")):
             self._look_at(book, part)
             rows = len(part.ids)
-            self.counted[book] += rows
-            self.report(rows if self.unit.reads_indexes else 3 * rows)  # the others are those of two indexes
+            self.found.counted[book] += rows
+            # Where nobody else reads the two indexes, they count with the table.
+            self.unit.note_read(rows if self.unit.reads_indexes else 3 * rows)
 
-    def finish(self) -> None:
-        """Note what can be told only at the end: a transfer of which a side is missing."""
+    def finish(self) -> Scanned:
+        """Note what can be told only at the end: a transfer of which a side is missing; return all."""
         for transfer in self._open:
             self._note(MIRRORED, transfer)
+        self.found.moved = self._moved()
+        return self.found
 
-    def moved(self) -> dict[Pool, int]:
-        """Return the sum, by book and currency, of all transactions looked at that are not transfers."""
+    def _moved(self) -> dict[Pool, int]:
         moved: dict[Pool, int] = defaultdict(int)
-        for account, balance in self.held.items():
+        for account, balance in self.found.held.items():
             if (pool := self._pools.get(account)) is not None:
                 moved[pool] += balance
-        for taken_off in (self.before, self._transferred):
+        for taken_off in (self._before, self._transferred):
             for pool, amount in taken_off.items():
                 moved[pool] -= amount
         return dict(moved)
@@ -141,14 +154,14 @@ class Scan:
         changes: list[int] = json.loads(f"[{texts[2]}]")  # in half the time of int()
         balances: list[int] = json.loads(f"[{texts[3]}]")
         if not len(ids) == len(accounts) == len(changes) == len(balances):
-            self.damage.append(f"an id between the transactions {ids[0]} and {ids[-1]} has a comma")
+            self.found.damage.append(f"an id between the transactions {ids[0]} and {ids[-1]} has a comma")
             return
         if ids != sorted(ids):
-            self.damage.append(
+            self.found.damage.append(
                 f"the transactions from {ids[0]} to {ids[-1]} are not in the order of their ids"
             )
-        self.listed[book].ids.add(texts[0])
-        self.listed[book].times.add(texts[4])
+        self.found.listed[book].ids.add(texts[0])
+        self.found.listed[book].times.add(texts[4])
         self._meet(book, ids, accounts)
         if max(changes) > MAX_AMOUNT or min(changes) < -MAX_AMOUNT:
             self._beyond(ids, [abs(change) for change in changes])
@@ -158,19 +171,19 @@ class Scan:
         specials = texts[5].split(",") if texts[5] else []
         if self.unit.reads_indexes:
             if texts[6]:
-                self.damage.append(f"a transaction between {ids[0]} and {ids[-1]} is of another book")
+                self.found.damage.append(f"a transaction between {ids[0]} and {ids[-1]} is of another book")
             described = descriptions(texts[7], len(ids), lambda: self._descriptions(part.bounds))
             columns_of_index = (accounts, ids, changes, balances, texts[4].split(","), described)
-            self.prints.add(book, columns_of_index, specials)
+            self.found.prints.add(book, columns_of_index, specials)
             credits = [change > 0 for change in changes]
-            self.prints.list_ids(book, "credit", ",".join(compress(ids, credits)))
-            self.prints.list_ids(book, "debit", ",".join(compress(ids, map(not_, credits))))
+            self.found.prints.list_ids(book, "credit", ",".join(compress(ids, credits)))
+            self.found.prints.list_ids(book, "debit", ",".join(compress(ids, map(not_, credits))))
         for text in specials:
             values = text.split("\t")
             if len(values) == len(_Side._fields):
                 self._take(book, _Side._make(values))
             else:
-                self.damage.append(f"a text of the transaction {values[0]} has a tabulator")
+                self.found.damage.append(f"a text of the transaction {values[0]} has a tabulator")
 
     def _descriptions(self, bounds: Parameters) -> list[str | None]:
         rows = self.unit.execute(f"SELECT description FROM transactions {OF_PART} ORDER BY id", bounds)
@@ -182,14 +195,14 @@ class Scan:
         if not new:
             return
         self._met |= new
-        for account in sorted(new - self.held.keys()):
-            self.held[account] = held = self._balance_before(book, account)
+        for account in sorted(new - self.found.held.keys()):
+            self.found.held[account] = held = self._balance_before(book, account)
             pool = self._pool(account)
             if pool is None:
                 id = ids[accounts.index(account)]
-                self.damage.append(f"transaction {id} refers to a missing row of accounts")
+                self.found.damage.append(f"transaction {id} refers to a missing row of accounts")
             elif held:
-                self.before[pool] += held
+                self._before[pool] += held
         pools = self._pools
         for account in new:
             if account in pools and pools[account].book != book:
@@ -222,7 +235,7 @@ class Scan:
     def _follow(
         self, ids: Sequence[str], accounts: Sequence[str], changes: Sequence[int], balances: Sequence[int]
     ) -> None:
-        held = self.held
+        held = self.found.held
         for id, account, change, balance in zip(ids, accounts, changes, balances, strict=True):
             if held[account] + change != balance:
                 self._note(CHAIN, id, account=account, said=balance, due=held[account] + change)
@@ -232,9 +245,9 @@ class Scan:
         """Look at a transaction that is not a usual one."""
         id, account, change, _created, transfer, destination, reverses = side
         if reverses:
-            self.prints.by_reversed += entry(reverses, book, id)
+            self.found.prints.by_reversed += entry(reverses, book, id)
         if transfer:
-            self.prints.by_transfer += entry(transfer, book, id)
+            self.found.prints.by_transfer += entry(transfer, book, id)
             self._pair(side)
         if transfer or destination:
             own = self._pool(account)
@@ -264,9 +277,9 @@ class Scan:
 
     def _note(self, check: str, id: str, **values: object) -> None:
         """Keep the fault if none of this check has a smaller id."""
-        known = self.faults.get(check)
+        known = self.found.faults.get(check)
         if known is None or id < known.id:
-            self.faults[check] = Found(id, values)
+            self.found.faults[check] = Found(id, values)
 
 
 def parts(unit: Unit, table: str, columns: Columns, book: int, after: str) -> Iterator[Part]:

@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from tests.locations import execute
 pytestmark = pytest.mark.process
 
 RunJson = Callable[..., Any]
+# Have processes read a small file too.
+BY_PROCESSES = {"ledger_engine.database.snapshot.PROCESSES_FROM_BYTES": 0}
 
 
 @pytest.mark.parametrize("name", seed_files.names())
@@ -60,7 +63,7 @@ def test_in_a_terminal_a_bar_shows_how_far_it_has_come(
     if words == ("verify",):
         command("seed", "minimal")
     terminal, stderr = pty.openpty()
-    process = Process((*words, "--database", str(database)), stderr=stderr)
+    process = Process((*words, "--database", str(database)), stderr=stderr, constants=BY_PROCESSES)
     os.close(stderr)
     seen = b""
     # A terminal that nobody writes to any more ends with an error.
@@ -116,6 +119,23 @@ def test_right_books_are_0_and_wrong_ones_1_with_the_first_bad_row(
     done = command("verify", status=1)
     assert "acc_" in only_line(done.stderr)
     assert done.stdout == ""
+
+
+@pytest.mark.sqlite
+def test_processes_that_read_a_large_file_find_the_same(command: Command, database: Location) -> None:
+    command("seed", "minimal")
+    words = ("verify", "--database", str(database), "--json")
+
+    def verify_by_processes() -> tuple[int, str]:
+        process = Process(words, stdout=subprocess.PIPE, constants=BY_PROCESSES)
+        printed = process.communicate()[0]
+        return process.wait(60), printed
+
+    assert verify_by_processes() == (0, command(*words).stdout)
+    execute(
+        database, "UPDATE transactions SET balance_after = 7 WHERE id = (SELECT min(id) FROM transactions)"
+    )
+    assert verify_by_processes() == (1, command(*words, status=1).stdout)
 
 
 def test_mistakes_are_reported_to_programs_too(command: Command, database: Location) -> None:

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from operator import methodcaller
 from pathlib import Path
 
 import pytest
@@ -177,13 +178,14 @@ def test_a_row_of_no_book_is_found(ledger: Path) -> None:
 
 
 def test_the_indexes_are_the_same_read_in_parts(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once = read_copy(ledger, lambda unit: unit.prints(lambda rows: None))
+    at_once = read_copy(ledger, methodcaller("prints"))
     assert at_once is not None
     monkeypatch.setattr(inspection, "ENTRIES_AT_ONCE", 2)
     monkeypatch.setattr(inspection, "TEXT_MAX", 330)  # shorter than the ids of eleven credits
-    told: list[int] = []
-    assert read_copy(ledger, lambda unit: unit.prints(told.append)) == at_once
-    assert sum(told) == 2 * read_copy(ledger, audit.count_transactions)
+    read: list[int] = []
+    with closing(sqlite3.connect(ledger)) as connection:
+        assert inspection.prints(connection, read.append) == at_once
+    assert sum(read) == 2 * read_copy(ledger, audit.count_transactions)
 
 
 def test_the_indexes_are_read_without_the_table_or_sorting(ledger: Path) -> None:

@@ -1,16 +1,22 @@
-"""Several threads see one state of a file, whatever others write meanwhile."""
+"""Several threads or processes see one state of a file, whatever others write meanwhile."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 import sqlite3
 import threading
+from concurrent.futures import wait
 from contextlib import closing, suppress
+from multiprocessing.connection import Connection
+from operator import methodcaller
 from pathlib import Path
 
 import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.database import Unit
+from ledger_engine.database import Unit, snapshot
 from ledger_engine.database.snapshot import open_snapshot
 from tests.made_once import put_empty_ledger
 
@@ -19,13 +25,32 @@ def newest(unit: Unit) -> int:
     return int(unit.execute("SELECT reached FROM kept_time")[0]["reached"])
 
 
+def endless(unit: Unit) -> None:
+    unit.execute("WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n")
+
+
+def own_pid(unit: Unit) -> int:
+    return os.getpid()
+
+
 @pytest.fixture
 def ledger(tmp_path: Path) -> Path:
     return put_empty_ledger(tmp_path / "ledger.db")
 
 
+@pytest.fixture
+def can_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process be copied for a small file, though a thread reads what the run of the tests sends."""
+    monkeypatch.setattr(snapshot, "can_fork", lambda: True)
+    monkeypatch.setattr(snapshot, "PROCESSES_FROM_BYTES", 0)
+
+
+IN_BOTH = pytest.mark.parametrize("processes", [False, pytest.param(True, marks=pytest.mark.process)])
+
+
+@IN_BOTH
 @pytest.mark.slow
-def test_all_threads_see_one_state_beside_a_writer(ledger: Path) -> None:
+def test_all_see_one_state_beside_a_writer(ledger: Path, can_fork: None, processes: bool) -> None:
     written, ended = threading.Event(), threading.Event()
 
     def write() -> None:
@@ -38,8 +63,8 @@ def test_all_threads_see_one_state_beside_a_writer(ledger: Path) -> None:
     writer.start()
     try:
         written.wait()
-        for _ in range(20):
-            with open_snapshot(ledger, 3) as opened:
+        for _ in range(5 if processes else 20):
+            with open_snapshot(ledger, 3, processes=processes) as opened:
                 seen = [opened.start(newest) for _ in range(12)]
                 assert len({each.result() for each in seen}) == 1
     finally:
@@ -71,21 +96,76 @@ def test_a_commit_while_they_begin_is_noticed(ledger: Path, monkeypatch: pytest.
 def test_a_long_work_ends_when_the_snapshot_is_left_by_an_error(ledger: Path) -> None:
     begun = threading.Event()
 
-    def endless(unit: Unit) -> None:
+    def begin(unit: Unit) -> None:
         begun.set()
-        unit.execute(
-            "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) AS rows FROM n"
-        )
+        endless(unit)
 
     with suppress(KeyboardInterrupt), open_snapshot(ledger, 2) as opened:
-        work = opened.start(endless)
+        work = opened.start(begin)
         begun.wait()
         raise KeyboardInterrupt
     assert isinstance(work.exception(timeout=0), sqlite3.OperationalError)
 
 
-def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "other.db")) as connection, connection:
+@IN_BOTH
+def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path, can_fork: None, processes: bool) -> None:
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as connection, connection:
         connection.execute("CREATE TABLE notes (text)")
-    with pytest.raises(StorageUnavailable, match="not a ledger"), open_snapshot(tmp_path / "other.db", 2):
+    refused = pytest.raises(StorageUnavailable, match="not a ledger")
+    with refused, open_snapshot(other, 2, processes=processes):
         pass
+
+
+@IN_BOTH
+def test_what_works_have_read_is_reported_and_an_error_is_raised_where_they_were_started(
+    ledger: Path, can_fork: None, processes: bool
+) -> None:
+    read: list[int] = []
+    with open_snapshot(ledger, 2, read.append, processes=processes) as opened:
+        done = [opened.start(methodcaller("note_read", rows)) for rows in (7, 35)]
+        wait(done)
+        assert sorted(read) == [7, 35]
+        with pytest.raises(sqlite3.OperationalError, match="no such table: none"):
+            opened.start(methodcaller("execute", "SELECT 1 FROM none")).result()
+        assert opened.start(newest).result() == 0
+
+
+@pytest.mark.process
+def test_processes_are_others_and_end_with_the_snapshot(ledger: Path, can_fork: None) -> None:
+    with open_snapshot(ledger, 2, processes=True) as opened:
+        pid = opened.start(own_pid).result()
+        assert pid != os.getpid()
+        assert {child.pid for child in multiprocessing.active_children()} > {pid}
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.process
+def test_a_process_that_is_killed_is_said_to_have_ended(ledger: Path, can_fork: None) -> None:
+    with open_snapshot(ledger, 1, processes=True) as opened:
+        os.kill(opened.start(own_pid).result(), signal.SIGKILL)
+        with pytest.raises(StorageUnavailable, match="a process that reads it has ended"):
+            opened.start(newest).result()
+
+
+@pytest.mark.process
+def test_processes_end_when_the_one_that_started_them_is_killed(ledger: Path, can_fork: None) -> None:
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    starter = context.Process(target=work_for_ever, args=(ledger, theirs))
+    starter.start()
+    theirs.close()
+    assert ours.recv() == "begun"
+    starter.kill()
+    starter.join()
+    with pytest.raises(EOFError):  # once no process has the other end of the pipe any more
+        ours.recv()
+
+
+def work_for_ever(file: Path, pipe: Connection[str, None]) -> None:
+    """Start two works that do not end, say so, and wait."""
+    with open_snapshot(file, 2, processes=True) as opened:
+        for _ in range(2):
+            opened.start(endless)
+        pipe.send("begun")
+        signal.pause()

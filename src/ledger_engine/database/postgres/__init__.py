@@ -20,6 +20,7 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.sharing.leases import Leases
 
 if TYPE_CHECKING:
+    from ledger_engine.database import ReportRows
     from ledger_engine.database.moving import Source, Target
     from ledger_engine.database.postgres.database import PostgresDatabase
     from ledger_engine.database.snapshot import Snapshot
@@ -47,12 +48,12 @@ def leases_of(database: PostgresDatabase) -> Leases:
     return PostgresLeases(database)
 
 
-def open_snapshot(url: str, threads: int) -> AbstractContextManager[Snapshot]:
+def open_snapshot(url: str, readers: int, report: ReportRows) -> AbstractContextManager[Snapshot]:
     """Open the database for threads that see one state of it. Raises StorageUnavailable."""
     _require_driver()
     from ledger_engine.database.postgres import snapshot
 
-    return snapshot.open_snapshot(url, threads)
+    return snapshot.open_snapshot(url, readers, report)
 
 
 def open_source(url: str) -> AbstractContextManager[Source]:

@@ -19,7 +19,7 @@ from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import moment_of
 from ledger_engine.core.settings import named
-from ledger_engine.database import kept_time
+from ledger_engine.database import ReportRows, kept_time
 from ledger_engine.database.moving import (
     ROWS_AT_ONCE,
     Applied,
@@ -179,8 +179,8 @@ class PostgresTarget(_Ledger):
             )
         self._connection.execute("ANALYZE")
 
-    def snapshot(self, threads: int) -> AbstractContextManager[Snapshot]:
-        return open_snapshot(self._url, threads, unfinished=True)
+    def snapshot(self, readers: int, report: ReportRows) -> AbstractContextManager[Snapshot]:
+        return open_snapshot(self._url, readers, report, unfinished=True)
 
     def complete(self) -> None:
         # With this everything before it is on the disk too.

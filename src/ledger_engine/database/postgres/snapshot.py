@@ -9,38 +9,44 @@ from contextlib import ExitStack, closing, contextmanager
 from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource
+from ledger_engine.database import ReportRows, unwatched
 from ledger_engine.database.postgres import inspection, schema
 from ledger_engine.database.postgres.connection import Connection
 from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, reason_of
 from ledger_engine.database.postgres.rendering import rendered
 from ledger_engine.database.postgres.unit import PostgresUnit
 from ledger_engine.database.snapshot import Snapshot
+from ledger_engine.database.snapshot_readers import UnitReader
 
 _BEGIN = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 _EXPORT = rendered("SELECT pg_export_snapshot() AS name")
 
 
 @contextmanager
-def open_snapshot(url: str, threads: int, *, unfinished: bool = False) -> Iterator[Snapshot]:
-    """Open the database for this many threads that all see the same state of it, without changing it.
+def open_snapshot(
+    url: str, readers: int, report: ReportRows = unwatched, *, unfinished: bool = False
+) -> Iterator[Snapshot]:
+    """Open the database for so many threads that all see the same state of it, without changing it.
 
-    `unfinished` is for a copy that is checked before it is complete. Raises StorageUnavailable.
+    `report` is called with the numbers of rows that long works have read. `unfinished` is for a copy that is
+    checked before it is complete. Raises StorageUnavailable.
     """
     try:
         with ExitStack() as stack:
-            connections = [stack.enter_context(closing(Connection(url, math.inf))) for _ in range(threads)]
+            connections = [stack.enter_context(closing(Connection(url, math.inf))) for _ in range(readers)]
             if not schema.is_up_to_date(connections[0], unfinished=unfinished):
                 raise StorageUnavailable(schema.OLDER)
             name = _begin(connections[0], None)
             for connection in connections[1:]:
                 _begin(connection, name)
 
-            def interrupt() -> None:
-                for connection in connections:
-                    connection.interrupt()
-
-            units = [PostgresUnit(connection, SystemClock(), IdSource(), {}) for connection in connections]
-            snapshot = Snapshot(units, interrupt, name, inspection.why_not(connections[0]))
+            opened = [
+                UnitReader(
+                    PostgresUnit(connection, SystemClock(), IdSource(), {}), connection.interrupt, report
+                )
+                for connection in connections
+            ]
+            snapshot = Snapshot(opened, name, inspection.why_not(connections[0]))
             stack.callback(snapshot.close)
             yield snapshot
     except (ConnectionLost, DatabaseFailed) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ledger_engine.core.clock import Clock
@@ -75,7 +75,7 @@ class PostgresUnit(HoldingUnit):
     def inspect(self, *, thorough: bool = True) -> list[str]:
         return [] if thorough else inspection.faults(self._connection)
 
-    def prints(self, report: Callable[[int], None], /) -> Prints | None:
+    def prints(self) -> Prints | None:
         return None
 
     def first_not_an_object(self, table: str, column: str) -> str | None:
