@@ -37,7 +37,7 @@ class OneLineErrors(click.Group):
             discard_output()
             sys.exit(1)
         except LedgerError as error:
-            _end(error.message, 1)
+            _end(str(error), 1)
         except UnicodeEncodeError as error:
             # Python stores argument bytes that are not UTF-8 as lone surrogates.
             if error.encoding == "utf-8":

@@ -58,7 +58,7 @@ def verify(since: Path | None, save: Path | None, database: Location, as_json: b
     except StorageUnavailable as error:
         if not as_json:
             raise
-        report, proven, unchecked = audit.unreadable(error.message), None, None
+        report, proven, unchecked = audit.unreadable(str(error)), None, None
     if save is not None and proven is not None:
         points.save(proven, save)
     if as_json:

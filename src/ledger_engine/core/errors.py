@@ -108,11 +108,12 @@ class DuplicateIdempotencyKey(Conflict):
 class StorageUnavailable(LedgerError):
     """The database cannot be read or written now.
 
-    `reason` completes the sentence of the message. `unknown` means that the change may have been committed
-    anyway.
+    `reason` completes the sentence of the message. `detail` is what the database itself says: it may name
+    hosts, roles and files, so only `str` has it, for commands and logs, and not the message, which clients
+    get. `unknown` means that the change may have been committed anyway.
     """
 
-    def __init__(self, reason: str, *, unknown: bool = False) -> None:
+    def __init__(self, reason: str, *, detail: str = "", unknown: bool = False) -> None:
         outcome = (
             "Whether the change was made is not known: send it again with its idempotency key"
             if unknown
@@ -120,3 +121,5 @@ class StorageUnavailable(LedgerError):
         )
         super().__init__("storage_unavailable", f"The storage is not available: {reason}. {outcome}.")
         self.reason = reason
+        if detail:
+            self.args = (f"The storage is not available: {reason} ({detail}). {outcome}.",)

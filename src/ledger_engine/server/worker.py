@@ -72,7 +72,7 @@ class _Worker:
         try:
             self._database = open_database(begin.database, self._clock, self._parent)
         except StorageUnavailable as error:
-            sys.exit(error.message)
+            sys.exit(str(error))
         shared = Shared(SharedWindows(begin.memory), ParentsPlaces(self._parent))
         self._engine = engine = Engine(self._database, self._clock, shared)
         engine.notice = begin.notice

@@ -23,7 +23,7 @@ from ledger_engine.database.jobs import Job, call_soon
 from ledger_engine.database.postgres import abilities, schema
 from ledger_engine.database.postgres.committer import Committer, Counts, OutcomeUnknown
 from ledger_engine.database.postgres.connection import Connection
-from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, public_error, reason_of
+from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, public_error, unavailable
 from ledger_engine.database.postgres.locks import Locks
 from ledger_engine.database.postgres.notifications import Follower, Notifier
 from ledger_engine.database.postgres.rate_counts import RateCounts
@@ -157,9 +157,9 @@ class PostgresDatabase(ThreadedDatabase):
     def _give_up(self, group: list[Job], error: Exception) -> None:
         failed = public_error(error)
         if isinstance(error, OutcomeUnknown):
-            failed = StorageUnavailable(reason_of(error), unknown=True)
+            failed = unavailable(error.__cause__ or error, unknown=True)
         elif not isinstance(failed, StorageUnavailable):
-            failed = StorageUnavailable(reason_of(error))
+            failed = unavailable(error)
         for job in group:
             job.answer, job.error = None, failed
 
@@ -175,7 +175,7 @@ def open_database(url: str, clock: Clock, *, serving: bool, plain: bool = False)
     try:
         return PostgresDatabase(url, clock, serving=serving, plain=plain)
     except (ConnectionLost, DatabaseFailed) as error:
-        raise StorageUnavailable(reason_of(error)) from error
+        raise unavailable(error) from error
 
 
 def _probe(unit: Unit) -> None:

@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from ledger_engine.core.errors import Conflict, StorageUnavailable
 from ledger_engine.core.settings import named
 from ledger_engine.database.postgres.connection import CONNECT_S, Connection
-from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, reason_of
+from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, unavailable
 from ledger_engine.database.postgres.rendering import rendered
 
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
@@ -109,7 +109,7 @@ def _ask(url: str, question: Callable[[Connection], int]) -> int:
         with closing(Connection(url, CONNECT_S)) as connection:
             return question(connection)
     except (ConnectionLost, DatabaseFailed) as error:
-        raise StorageUnavailable(reason_of(error)) from error
+        raise unavailable(error) from error
 
 
 def _without_password(url: str) -> tuple[str, dict[str, str]]:

@@ -14,6 +14,22 @@ _LOCK_NOT_AVAILABLE, _CANCELED = "55P03", "57014"
 _OF_STORAGE = ("08", "53", "57", "58", "F0", "XX", "25P03", "25P04", "25006", "55P03", "28", "3D", "42501")
 _ENDS_CONNECTION = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "08")
 _READ_ONLY = "25006"  # it is a standby now: another one is to be found at the same address
+# What clients are told, by the beginning of the code; the first that fits counts.
+_REASONS = (
+    (_LOCK_NOT_AVAILABLE, "another server has held the lock of this book for too long"),
+    (_CANCELED, "it does not answer"),
+    (_SERIALIZATION, "other servers kept changing the same rows"),
+    (_DEADLOCK, "other servers kept changing the same rows"),
+    (_READ_ONLY, "it takes no changes now"),
+    ("53100", "its disk is full"),
+    ("53300", "it has too many connections"),
+    ("57P", "it is being started or stopped"),
+    ("08", "it cannot be reached"),
+    ("28", "it does not let this server in"),
+    ("3D", "it does not let this server in"),
+    ("42501", "it does not let this server do that"),
+)
+_FAILED = "it has failed"
 
 
 class ConnectionLost(Exception):
@@ -52,21 +68,27 @@ def failure(result: PGresult) -> DatabaseFailed:
 def public_error(error: BaseException) -> BaseException:
     """Return the error for the caller: StorageUnavailable when the storage failed, else the same error."""
     if isinstance(error, ConnectionLost):
-        return StorageUnavailable(reason_of(error))
+        return unavailable(error)
     if isinstance(error, DatabaseFailed) and (error.passing or error.state.startswith(_OF_STORAGE)):
-        return StorageUnavailable(reason_of(error))
+        return unavailable(error)
     if isinstance(error, StopIteration):  # which a future does not accept
         return RuntimeError(repr(error))
     return error
 
 
+def unavailable(error: BaseException, *, unknown: bool = False) -> StorageUnavailable:
+    """Return StorageUnavailable with a reason in our words; PostgreSQL's are its detail."""
+    return StorageUnavailable(_reason(error), detail=reason_of(error), unknown=unknown)
+
+
 def reason_of(error: BaseException) -> str:
-    """Return the error in words, for the middle of a sentence."""
-    if isinstance(error, DatabaseFailed):
-        if error.state == _LOCK_NOT_AVAILABLE:
-            return "another server has held the lock of this book for too long"
-        if error.state == _CANCELED:
-            return "it does not answer"
-        if error.passing:
-            return "other servers kept changing the same rows"
+    """Return the error in PostgreSQL's words, for the middle of a sentence and not for clients."""
     return (str(error) or type(error).__name__).rstrip(".")
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, ConnectionLost):
+        return "it cannot be reached"
+    if isinstance(error, DatabaseFailed):
+        return next((reason for state, reason in _REASONS if error.state.startswith(state)), _FAILED)
+    return _FAILED

@@ -12,7 +12,7 @@ from ledger_engine.core.ids import IdSource
 from ledger_engine.database import ReportRows, unwatched
 from ledger_engine.database.postgres import inspection, schema
 from ledger_engine.database.postgres.connection import Connection
-from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, reason_of
+from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, unavailable
 from ledger_engine.database.postgres.rendering import rendered
 from ledger_engine.database.postgres.unit import PostgresUnit
 from ledger_engine.database.snapshot import Snapshot
@@ -50,7 +50,7 @@ def open_snapshot(
             stack.callback(snapshot.close)
             yield snapshot
     except (ConnectionLost, DatabaseFailed) as error:
-        raise StorageUnavailable(reason_of(error)) from error
+        raise unavailable(error) from error
 
 
 def _begin(connection: Connection, snapshot: str | None) -> str:
