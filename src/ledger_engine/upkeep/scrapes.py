@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import socket
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 from wsgiref.simple_server import WSGIServer
 
@@ -30,7 +32,11 @@ class Listener:
 
     async def close(self) -> None:
         """Stop listening."""
-        await asyncio.to_thread(self._server.shutdown)
+        ended = asyncio.create_task(asyncio.to_thread(self._server.shutdown))
+        # The thread that listens wakes up for it, and otherwise twice a second, as where this is refused.
+        with suppress(OSError):
+            self._server.socket.shutdown(socket.SHUT_RDWR)
+        await ended
         self._server.server_close()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socketserver
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -23,12 +22,6 @@ from tests.ledger_engine.conftest import MakeKey
 from tests.ledger_engine.manual_clock import ManualClock
 
 TILL = {"name": "Till", "currency": "EUR"}
-
-
-@pytest.fixture(autouse=True)
-def prompt_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the listener notice soon that it is to end; it looks twice a second."""
-    monkeypatch.setattr(socketserver.BaseServer.serve_forever, "__defaults__", (0.01,))
 
 
 @pytest_asyncio.fixture
