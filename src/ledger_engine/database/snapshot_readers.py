@@ -9,6 +9,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -116,7 +117,9 @@ def can_fork() -> bool:
 
     A lock that the other thread holds would never be released in the copy.
     """
-    return sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1
+    with suppress(FileNotFoundError):  # where /proc is not mounted
+        return sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1
+    return False
 
 
 class ProcessReader:
