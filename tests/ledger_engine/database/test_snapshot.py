@@ -10,6 +10,7 @@ import threading
 from concurrent.futures import wait
 from contextlib import closing, suppress
 from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Event
 from operator import methodcaller
 from pathlib import Path
 
@@ -50,16 +51,12 @@ IN_BOTH = pytest.mark.parametrize("processes", [False, pytest.param(True, marks=
 
 @IN_BOTH
 @pytest.mark.slow
+@pytest.mark.process
 def test_all_see_one_state_beside_a_writer(ledger: Path, can_fork: None, processes: bool) -> None:
-    written, ended = threading.Event(), threading.Event()
-
-    def write() -> None:
-        with closing(sqlite3.connect(ledger, isolation_level=None, timeout=30)) as connection:
-            while not ended.is_set():
-                connection.execute("UPDATE kept_time SET reached = reached + 1")
-                written.set()
-
-    writer = threading.Thread(target=write)
+    context = multiprocessing.get_context("fork")
+    written = context.Event()
+    # Not a thread: the copies of this process could be made while it holds a lock of SQLite's.
+    writer = context.Process(target=write_for_ever, args=(ledger, written), daemon=True)
     writer.start()
     try:
         written.wait()
@@ -68,8 +65,15 @@ def test_all_see_one_state_beside_a_writer(ledger: Path, can_fork: None, process
                 seen = [opened.start(newest) for _ in range(12)]
                 assert len({each.result() for each in seen}) == 1
     finally:
-        ended.set()
+        writer.kill()
         writer.join()
+
+
+def write_for_ever(ledger: Path, written: Event) -> None:
+    with closing(sqlite3.connect(ledger, isolation_level=None, timeout=30)) as connection:
+        while True:
+            connection.execute("UPDATE kept_time SET reached = reached + 1")
+            written.set()
 
 
 def test_a_commit_while_they_begin_is_noticed(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
