@@ -303,9 +303,9 @@ async def test_an_interrupted_move_goes_on_where_it_was(
         source = bare_database()
         await asyncio.to_thread(moved, ledger, source)
 
-    def run(step: int, after: bool) -> int:
+    def run(number: int, step: int, after: bool) -> int:
         """Move with one interruption, and say how many rows the second run had to copy."""
-        target: Location = bare_database() if into == "postgres" else tmp_path / f"{step}-{after}.db"
+        target: Location = bare_database() if into == "postgres" else tmp_path / f"{number}.db"
         stopping = stop_at(step, after)
         next(stopping)
         with pytest.raises(Killed):
@@ -328,8 +328,8 @@ async def test_an_interrupted_move_goes_on_where_it_was(
     assert everything.copied == rows
     chosen = random.Random(seed)
     tried = [(chosen.randint(2, steps - 3), chosen.random() < 0.5) for _ in range(soak)]
-    for step, after in [*tried, (steps - 2, True), (steps, False), (steps, True)]:
-        copied = await asyncio.to_thread(run, step, after)
+    for number, (step, after) in enumerate([*tried, (steps - 2, True), (steps, False), (steps, True)]):
+        copied = await asyncio.to_thread(run, number, step, after)
         assert copied < rows, (step, after)
 
 
