@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ledger_engine.upkeep.points import Point
 
 _PROGRESS_S = 0.1  # seconds between two updates of the progress bar
-# For SQLite's check, the pass over the transactions, the indexes, and the checks that are statements.
-_READERS = 4
 
 
 @click.command()
@@ -90,7 +88,7 @@ def _audit(database: Location, point: Point | None) -> tuple[Report, Point | Non
         with lock:
             read[0] += rows
 
-    with open_snapshot(database, _READERS, report, processes=True) as snapshot:
+    with open_snapshot(database, audit.READERS, report, processes=True) as snapshot:
         unchecked = snapshot.indexes_unchecked
         if point is not None:
             return *audit.verify_since(snapshot.start, point), unchecked

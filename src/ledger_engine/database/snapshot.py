@@ -49,10 +49,7 @@ class Snapshot:
         self._started: list[Future[Any]] = []
 
     def start(self, work: Work[T], /) -> Future[T]:
-        """Run a work that reads, beside the others.
-
-        The work and its result must be such as can be pickled.
-        """
+        """Run a work that reads, beside the others; where processes read, it and its result are pickled."""
         started = self._threads.submit(self._run, work)
         self._started.append(started)
         return started

@@ -17,7 +17,6 @@ from ledger_engine.database.moving import End, LedgerThere, Source, Table, Targe
 from ledger_engine.upkeep import audit
 from ledger_engine.upkeep.audit import Report
 
-_THREADS = 4  # of the audit
 _OWN = "kept_time"
 
 
@@ -80,7 +79,7 @@ def _fill(opened: Source, source: Location, target: Location, progress: Progress
         progress.what = "Making indexes"
         filled.finish(opened.applied(), opened.reached())
         progress.what = "Verifying"
-        with filled.snapshot(_THREADS, progress.report) as snapshot:
+        with filled.snapshot(audit.READERS, progress.report) as snapshot:
             report, _ = audit.verify_all(snapshot.start)
         _require_sound(source, report)
         opened.require_unchanged()
@@ -107,7 +106,7 @@ def _moved_before(opened: Source, source: Location, target: Location, progress: 
     except (Conflict, StorageUnavailable):
         return None
     progress.what = "Verifying"
-    with open_snapshot(target, _THREADS, progress.report) as snapshot:
+    with open_snapshot(target, audit.READERS, progress.report) as snapshot:
         report, _ = audit.verify_all(snapshot.start)
     _require_sound(source, report)
     opened.require_unchanged()

@@ -7,7 +7,7 @@ from psycopg.pq.abc import PGresult
 
 from ledger_engine.core.errors import StorageUnavailable
 
-_SERIALIZATION, _DEADLOCK = "40001", "40P01"
+_PASSING = ("40001", "40P01")  # a serialization failure, and a deadlock
 _LOCK_NOT_AVAILABLE, _CANCELED = "55P03", "57014"
 # Classes of errors that say that the storage cannot be used, and not that a statement is wrong: connections,
 # resources (a full disk, too many connections), an operator's intervention, the system's and internal errors.
@@ -18,15 +18,13 @@ _READ_ONLY = "25006"  # it is a standby now: another one is to be found at the s
 _REASONS = (
     (_LOCK_NOT_AVAILABLE, "another server has held the lock of this book for too long"),
     (_CANCELED, "it does not answer"),
-    (_SERIALIZATION, "other servers kept changing the same rows"),
-    (_DEADLOCK, "other servers kept changing the same rows"),
+    (_PASSING, "other servers kept changing the same rows"),
     (_READ_ONLY, "it takes no changes now"),
     ("53100", "its disk is full"),
     ("53300", "it has too many connections"),
     ("57P", "it is being started or stopped"),
     ("08", "it cannot be reached"),
-    ("28", "it does not let this server in"),
-    ("3D", "it does not let this server in"),
+    (("28", "3D"), "it does not let this server in"),
     ("42501", "it does not let this server do that"),
 )
 _FAILED = "it has failed"
@@ -55,7 +53,7 @@ class DatabaseFailed(Exception):
     @property
     def passing(self) -> bool:
         """Whether the same transaction may succeed when it is run again."""
-        return self.state in (_SERIALIZATION, _DEADLOCK)
+        return self.state in _PASSING
 
 
 def failure(result: PGresult) -> DatabaseFailed:

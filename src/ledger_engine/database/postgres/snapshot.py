@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing, contextmanager
 from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource
-from ledger_engine.database import ReportRows, unwatched
+from ledger_engine.database import ReportRows
 from ledger_engine.database.postgres import inspection, schema
 from ledger_engine.database.postgres.connection import Connection
 from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, unavailable
@@ -24,7 +24,7 @@ _EXPORT = rendered("SELECT pg_export_snapshot() AS name")
 
 @contextmanager
 def open_snapshot(
-    url: str, readers: int, report: ReportRows = unwatched, *, unfinished: bool = False
+    url: str, readers: int, report: ReportRows, *, unfinished: bool = False
 ) -> Iterator[Snapshot]:
     """Open the database for so many threads that all see the same state of it, without changing it.
 
