@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -28,6 +29,7 @@ from ledger_tui.kept import Kept
 from ledger_tui.key_order import KeyOrder
 from ledger_tui.keymap import command_bindings, keymap, spelled
 from ledger_tui.messages import (
+    Begun,
     NamesLoaded,
     ReconnectRequested,
     SaveProfileRequested,
@@ -93,6 +95,8 @@ class LedgerApp(App[int]):
         self._connecting = Connecting(
             self, self.connection, self.api, self.session, self.names, options.config.notify
         )
+        self._begun = False
+        self._exit_when_begun: Callable[[], None] | None = None
         self.failure = ""
         self.left: Left | None = None  # where it was when it ended
         self.next_options: Options | None = None  # what to connect to after this dashboard has ended
@@ -317,10 +321,22 @@ class LedgerApp(App[int]):
     # ------------------------------------------------------------------ the end
 
     def exit(self, result: int | None = None, return_code: int = 0, message: Any = None) -> None:
-        """End, and note where the user was, for the next start."""
+        """End, and note where the user was, for the next start.
+
+        While the dashboard begins, this waits until it has: what Textual has not mounted yet it fails to end.
+        """
+        if self.is_running and not self._begun:
+            self._exit_when_begun = partial(self.exit, result, return_code, message)
+            return
         if self.is_running and self.screen_stack:
             self.left = self.dashboard.navigation.left_at
         super().exit(result, return_code, message)
+
+    @handles(Begun)
+    def _note_begin(self) -> None:
+        self._begun = True
+        if self._exit_when_begun is not None:
+            self._exit_when_begun()
 
     def _handle_exception(self, error: Exception) -> None:
         # Quitting removes the command palette's widgets while its worker runs, which then fails.

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 KEY_VARIABLE = "LEDGER_API_KEY"
 _RESUME_FILE = "resume.json"
 _COLLECT_AFTER_OBJECTS = 50_000
-_TERMINAL_EVERY_S = 2.0
 _QUIT_WITHIN_S = 5.0
 _CANNOT_DRAW = ("dumb", "unknown")  # terminals that cannot position the cursor
 
@@ -216,6 +215,9 @@ async def _run(app: LedgerApp) -> None:
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, app.exit)
         if "TEXTUAL_DRIVER" not in os.environ:  # in a browser stdin is a pipe from the server
+            from ledger_tui.terminal import TerminalDriver
+
+            app.driver_class = TerminalDriver
             quit_app = partial(loop.call_soon_threadsafe, app.exit)
             threading.Thread(target=_end_without_terminal, args=[quit_app], daemon=True).start()
     await app.run_async()
@@ -224,11 +226,12 @@ async def _run(app: LedgerApp) -> None:
 def _end_without_terminal(quit_app: Callable[[], object]) -> None:
     """Wait until the terminal is gone without a signal, then quit, or end the process if that takes too long.
 
-    Textual would read on at the end of the terminal for ever. It may also wait for ever to write to it, in
-    the thread of the event loop, so this runs in another one.
+    Textual would read on at the end of the terminal for ever, with all of a processor. The event loop may
+    also wait for ever to write to a terminal that takes nothing, so this runs in another thread.
     """
-    while sys.stdin.isatty():
-        time.sleep(_TERMINAL_EVERY_S)
+    from ledger_tui.terminal import wait_until_it_is_gone
+
+    wait_until_it_is_gone()
     with contextlib.suppress(RuntimeError):  # the event loop has ended already
         quit_app()
     time.sleep(_QUIT_WITHIN_S)

@@ -21,6 +21,10 @@ class SessionChanged(Message):
     """The connection, the mode or the rate limit has changed."""
 
 
+class Begun(Message):
+    """The dashboard has its first view, and can be ended from now on."""
+
+
 class ServerFailed(Message):
     """The embedded server did not start, so there is nothing to show."""
 

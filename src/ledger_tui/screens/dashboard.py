@@ -25,6 +25,7 @@ from ledger_tui.messages import (
     ActionDone,
     ActionFailed,
     ActionRequested,
+    Begun,
     Created,
     CreateRequested,
     EditRequested,
@@ -143,6 +144,7 @@ class Dashboard(Screen[None]):
         if self._resume is not None:
             await self.navigation.resume(self._resume)
         self.set_timer(_LOAD_SECONDS, self._load_rarer_views)
+        self.post_message(Begun())
 
     @work(group="load", thread=True, exit_on_error=False)
     def _load_rarer_views(self) -> None:
