@@ -19,23 +19,21 @@ COMMAND = [sys.executable, "-m", "ledger_tui"]
 class Shell:
     def __init__(self, folder: Path) -> None:
         self.file = folder / "config.toml"
-        self._environment = {
-            name: value for name, value in os.environ.items() if name != "LEDGER_API_KEY"
-        } | {
+        self._ours = {
             "LEDGER_TUI_CONFIG": str(self.file),
             "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
         }
 
     def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        kept = {name: value for name, value in os.environ.items() if name != "LEDGER_API_KEY"}
         return subprocess.run(
             [*COMMAND, *arguments], input=stdin, capture_output=True, text=True, timeout=60,
-            env=self._environment, check=False,
+            env=kept | self._ours, check=False,
         )  # fmt: skip
 
     def call(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """Do the same in this process, for what stores no secret."""
-        environment = {"LEDGER_API_KEY": None, "LEDGER_TUI_CONFIG": str(self.file)}
-        return call(*arguments, environment=environment, stdin=stdin)
+        """Do the same in this process, for what reads and stores no secret."""
+        return call(*arguments, environment={"LEDGER_API_KEY": None, **self._ours}, stdin=stdin)
 
 
 @pytest.fixture
@@ -53,18 +51,18 @@ def test_a_profile_is_added_listed_and_removed_with_its_secret(shell: Shell) -> 
     assert secrets.stat().st_mode & 0o777 == 0o600
     assert KEY in secrets.read_text(encoding="utf-8")
     assert KEY not in shell.file.read_text(encoding="utf-8") + added.stdout
-    listed = shell.run("profiles", "list")
+    listed = shell.call("profiles", "list")
     assert listed.stdout == "shop  https://h  key stored  read-only\n"
-    listed = json.loads(shell.run("profiles", "list", "--json").stdout)
+    listed = json.loads(shell.call("profiles", "list", "--json").stdout)
     assert [(each["name"], each["read_only"]) for each in listed] == [("shop", True)]
     assert shell.run("profiles", "remove", "shop").returncode == 0
     assert KEY not in secrets.read_text(encoding="utf-8")
-    assert shell.run("profiles", "list").stdout == ""
+    assert shell.call("profiles", "list").stdout == ""
 
 
 def test_without_a_command_its_help_is_shown_on_stderr(shell: Shell) -> None:
-    answer = shell.run("profiles")
-    helped = shell.run("profiles", "--help")
+    answer = shell.call("profiles")
+    helped = shell.call("profiles", "--help")
     assert (answer.returncode, answer.stdout, answer.stderr) == (2, "", helped.stdout)
 
 
@@ -111,9 +109,9 @@ def test_a_bad_config_is_exit_2_and_one_line(
 
 
 def test_the_keys_are_listed_by_their_names(shell: Shell) -> None:
-    answer = shell.run("keys")
+    answer = shell.call("keys")
     assert "refresh" in answer.stdout
-    keys = {each["id"]: each["keys"] for each in json.loads(shell.run("keys", "--json").stdout)}
+    keys = {each["id"]: each["keys"] for each in json.loads(shell.call("keys", "--json").stdout)}
     assert keys["refresh"] == "r"
     assert keys["show.accounts"] == "1"
 
@@ -143,7 +141,7 @@ def test_no_profile_is_changed_in_a_file_that_the_dashboard_refuses(
 ) -> None:
     text = '[keys]\nnonsense = "f5"\n\n[profiles.work]\nurl = "https://h"\n'
     shell.file.write_text(text, encoding="utf-8")
-    answer = shell.run("profiles", *arguments, stdin=KEY + "\n")
+    answer = shell.call("profiles", *arguments, stdin=KEY + "\n")
     sentence = f"Error: {shell.file}: keys.nonsense: there is no such action; `ledger-tui keys` lists them.\n"
     assert (answer.returncode, answer.stderr) == (2, sentence)
     assert shell.file.read_text(encoding="utf-8") == text
