@@ -1,12 +1,14 @@
 """The program that `forking` forks processes of `ledger-engine` from: it has imported everything.
 
 A message on the socket that is its stdin asks for a process: what it is to be, in JSON, with the descriptors
-of its three streams and of a pipe, which gets its process id in one line and its exit status in another.
+of its three streams, of other files, and of a pipe, which gets its process id in one line and its exit status
+in another. A server whose workers are to be forked gets a socket of its own to ask for them.
 """
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import gc
 import importlib
 import io
@@ -18,12 +20,14 @@ import socket
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
-# Imported here so that no process has to. The first is beside this program.
+# Imported here so that no process has to. Two are beside this program.
 import platformdirs.unix  # noqa: F401
 import uvloop  # noqa: F401
+from forking import ForkedWorkers
 from made_once import compile_routes_once
 
 import ledger_engine.database.postgres.database
@@ -32,59 +36,85 @@ import ledger_engine.database.sqlite
 import ledger_engine.http.app
 import ledger_engine.server.listening
 import ledger_engine.server.serving
+import ledger_engine.server.worker
+import ledger_engine.server.workers
 import ledger_engine.upkeep.backups
 from ledger_engine.cli import main
+from ledger_engine.server import worker_process
 
 MESSAGE_MAX = 1_000_000
+DESCRIPTORS_MAX = 16
 PR_SET_PTRACER, ANYONE = 0x59616D61, -1
 
 
-def fork_what_is_asked_for() -> dict[str, Any] | None:
-    """Fork the processes asked for, and return in each what it is to be; None when nobody is left to ask."""
-    asking = socket.socket(fileno=os.dup(0))
-    ended, wake = socket.socketpair()
-    wake.setblocking(False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(wake.fileno())
-    selector = selectors.DefaultSelector()
-    selector.register(asking, selectors.EVENT_READ)
-    selector.register(ended, selectors.EVENT_READ)
-    pipes: dict[int, int] = {}
-    while True:
-        ready = [key.fileobj for key, _events in selector.select()]
-        if ended in ready:
-            ended.recv(MESSAGE_MAX)
-            report_the_ended(pipes)
-        if asking not in ready:
-            continue
-        message, descriptors, _flags, _address = socket.recv_fds(asking, MESSAGE_MAX, 4)
-        if not message:
-            return None
-        *streams, pipe = descriptors
-        if pid := os.fork():
-            pipes[pid] = pipe
-            os.write(pipe, b"%d\n" % pid)
-            for stream in streams:
-                os.close(stream)
-            continue
-        signal.set_wakeup_fd(-1)
-        for each in (selector, asking, ended, wake):
-            each.close()
-        for each in (pipe, *pipes.values()):
-            os.close(each)
-        return {**json.loads(message), "streams": streams}
+class Forker:
+    """Forks a process for each message, on the socket that is stdin and on those of servers."""
 
+    def __init__(self) -> None:
+        self._first = socket.socket(fileno=os.dup(0))
+        self._asking = {self._first}
+        self._ended, self._wake = socket.socketpair()
+        self._wake.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wake.fileno())
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._first, selectors.EVENT_READ)
+        self._selector.register(self._ended, selectors.EVENT_READ)
+        self._pipes: dict[int, int] = {}
 
-def report_the_ended(pipes: dict[int, int]) -> None:
-    with suppress(ChildProcessError):
+    def run(self) -> dict[str, Any] | None:
+        """Return in each process forked what it is to be; None when nobody is left to ask."""
         while True:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if not pid:
-                return
-            pipe = pipes.pop(pid)
-            with suppress(BrokenPipeError):  # nobody waits for it
-                os.write(pipe, b"%d\n" % os.waitstatus_to_exitcode(status))
-            os.close(pipe)
+            ready = [key.fileobj for key, _events in self._selector.select()]
+            if self._ended in ready:
+                self._ended.recv(MESSAGE_MAX)
+                self._report_the_ended()
+            for each in self._asking.intersection(ready):
+                message, descriptors, _flags, _address = socket.recv_fds(each, MESSAGE_MAX, DESCRIPTORS_MAX)
+                if message:
+                    if asked := self._fork(json.loads(message), descriptors):
+                        return asked
+                elif each is self._first:
+                    return None
+                else:  # the server has ended
+                    self._selector.unregister(each)
+                    self._asking.remove(each)
+                    each.close()
+
+    def _fork(self, asked: dict[str, Any], descriptors: list[int]) -> dict[str, Any] | None:
+        """Return None here and what was asked for in the new process, where nothing else is open."""
+        *given, pipe = descriptors
+        asked["streams"], asked["given"] = given[:3], given[3:]
+        if asked["forks_workers"]:
+            ours, asked["forker"] = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._asking.add(ours)
+            self._selector.register(ours, selectors.EVENT_READ)
+        if pid := os.fork():
+            self._pipes[pid] = pipe
+            with suppress(BrokenPipeError):  # the server that asked was killed
+                os.write(pipe, b"%d\n" % pid)
+            for descriptor in given:
+                os.close(descriptor)
+            if asked["forks_workers"]:
+                asked["forker"].close()
+            return None
+        signal.set_wakeup_fd(-1)
+        for each in (self._selector, self._ended, self._wake, *self._asking):
+            each.close()
+        for descriptor in (pipe, *self._pipes.values()):
+            os.close(descriptor)
+        return asked
+
+    def _report_the_ended(self) -> None:
+        with suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    return
+                pipe = self._pipes.pop(pid)
+                with suppress(BrokenPipeError):  # nobody waits for it
+                    os.write(pipe, b"%d\n" % os.waitstatus_to_exitcode(status))
+                os.close(pipe)
 
 
 def set_forward(seconds: int) -> None:
@@ -103,6 +133,16 @@ def set_constants(constants: dict[str, float]) -> None:
         setattr(home, constant, value)
 
 
+def place_files(given: list[int], numbers: list[int]) -> None:
+    """Give open files the numbers that they have where they come from, as an executed process has them."""
+    above = [fcntl.fcntl(file, fcntl.F_DUPFD, max(numbers) + 1) for file in given]
+    for file in given:
+        os.close(file)
+    for file, number in zip(above, numbers, strict=True):
+        os.dup2(file, number)
+        os.close(file)
+
+
 def begin(asked: dict[str, Any]) -> None:
     """Make this process one like those that a shell starts."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -112,9 +152,13 @@ def begin(asked: dict[str, Any]) -> None:
     for number, stream in enumerate(asked["streams"]):
         os.dup2(stream, number)
         os.close(stream)
+    if asked["files"]:
+        place_files(asked["given"], asked["files"])
+    if asked["name"]:
+        Path("/proc/self/comm").write_text(asked["name"])
     os.environ.clear()
     os.environ.update(asked["environment"])
-    sys.argv = ["ledger-engine", *asked["words"]]
+    sys.argv = ["-c" if asked["program"] else "ledger-engine", *asked["words"]]
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
     out, err = (io.BufferedWriter(io.FileIO(number, "w", closefd=False)) for number in (1, 2))
     at_once = bool(os.environ.get("PYTHONUNBUFFERED"))
@@ -125,6 +169,8 @@ def begin(asked: dict[str, Any]) -> None:
     if asked["clock_ahead_s"]:
         set_forward(asked["clock_ahead_s"])
     set_constants(asked["constants"])
+    if asked["forks_workers"]:
+        worker_process.subprocess = ForkedWorkers(asked["forker"])  # type: ignore[assignment]
     if asked["stopped"]:
         os.kill(os.getpid(), signal.SIGSTOP)
 
@@ -139,6 +185,9 @@ def prepare() -> None:
 
 
 prepare()
-if asked := fork_what_is_asked_for():
+if asked := Forker().run():
     begin(asked)
-    main(asked["words"])
+    if asked["program"]:
+        exec(asked["program"])
+    else:
+        main(asked["words"])

@@ -27,7 +27,8 @@ class Server:
     """`ledger-engine serve` on one database, run by the command `under`, if one is given.
 
     `constants` has other values for constants of the program (`tests/forking.py`), and `strace` the options
-    of strace under which it runs, if there are any; neither with `under`.
+    of strace under which it runs, if there are any; neither with `under`. With `forks_workers` its workers
+    are forked as it is, and not executed.
     """
 
     def __init__(
@@ -38,10 +39,12 @@ class Server:
         options: Sequence[str] = (),
         clock_ahead_s: int = 0,
         constants: Mapping[str, float] | None = None,
+        forks_workers: bool = False,
     ) -> None:
         self.database = database
         self.clock_ahead_s = clock_ahead_s
         self.constants = constants
+        self.forks_workers = forks_workers
         self.under = list(under)
         self.options = list(options)
         self.strace: list[str] = []
@@ -78,6 +81,7 @@ class Server:
                 new_session=True,
                 clock_ahead_s=self.clock_ahead_s,
                 constants=self.constants,
+                forks_workers=self.forks_workers,
                 stopped=bool(self.strace),
             )
             if self.strace:

@@ -1,6 +1,7 @@
 """What the parent of workers notices of them: what they have counted, that one hangs, that one is outdated.
 
-The parent runs in the test's process, so that it may be less patient than it is.
+The parent runs in the test's process, so that it may be less patient than it is. Its workers are forked, but
+for the one that replaces another that has hung.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import logging
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ from ledger_engine.server.workers import Workers
 from ledger_engine.sharing.program import OTHER_PROGRAM
 from tests.faults.client import Connection
 from tests.faults.workers import is_running
+from tests.forking import ForkedWorkers
 from tests.ledger_engine.upkeep.test_metrics import values_in
 from tests.ledger_engine.waiting import looked_until, until
 
@@ -55,19 +58,21 @@ class Serving:
 async def serving(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Serving]:
     database, stop, ready = tmp_path_factory.mktemp("parent") / "ledger.db", Stop(), asyncio.Event()
     settings = ServeSettings(database, port=0, workers=2, metrics=("127.0.0.1", 0))
-    async with (
-        ledger.opened(settings, database) as engine,
-        ledger.credential(engine, settings) as key,
-        ledger.metrics(engine, settings, database) as (meter, metrics_url),
-    ):
-        listener = listen(settings.host, settings.port)
-        port = listener.getsockname()[1]
-        parent = Workers(settings, database, engine, meter)
-        running = asyncio.create_task(parent.serve(listener, stop, ready.set))
-        await ready.wait()
-        yield Serving(port, key or "", metrics_url or "", parent)
-        stop.asked.set()
-        await running
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(worker_process, "subprocess", ForkedWorkers())
+        async with (
+            ledger.opened(settings, database) as engine,
+            ledger.credential(engine, settings) as key,
+            ledger.metrics(engine, settings, database) as (meter, metrics_url),
+        ):
+            listener = listen(settings.host, settings.port)
+            port = listener.getsockname()[1]
+            parent = Workers(settings, database, engine, meter)
+            running = asyncio.create_task(parent.serve(listener, stop, ready.set))
+            await ready.wait()
+            yield Serving(port, key or "", metrics_url or "", parent)
+            stop.asked.set()
+            await running
 
 
 async def test_the_metrics_are_those_of_all_workers(serving: Serving) -> None:
@@ -110,6 +115,7 @@ async def test_a_worker_that_hangs_gets_no_connections_and_is_ended_and_replaced
     await until(lambda: not is_late())
     assert serving.workers.pids()[1] == hung, "it goes on as if nothing had been"
     ended = (await serving.scrape())["ledger_worker_ends_total"]
+    monkeypatch.setattr(worker_process, "subprocess", subprocess)  # the other one is executed
     monkeypatch.setattr(worker_process, "HUNG_AFTER_BEATS", 20)
     os.kill(hung, signal.SIGSTOP)
     with caplog.at_level(logging.ERROR):

@@ -12,19 +12,33 @@ from pathlib import Path
 
 from tests.faults.client import Connection
 from tests.faults.server import PATIENCE_S, Server
+from tests.forking import FORKED_WORKER
 from tests.ledger_engine.waiting import until
 
 ESTABLISHED = "01"
 
 
 def workers_of(parent: int) -> list[int]:
-    """The process ids of the workers, without any other child of the parent's."""
-    found = []
-    for thread in Path(f"/proc/{parent}/task").iterdir():
-        for child in map(int, (thread / "children").read_text().split()):
-            if b"server.worker " in _read(Path(f"/proc/{child}/cmdline")):
-                found.append(child)
-    return sorted(found)
+    """The process ids of the workers, without any other child of the parent's.
+
+    Forked ones are beside their parent, and have a name that says whose they are (`tests/forking.py`).
+    """
+    forker = int(_read(Path(f"/proc/{parent}/stat")).rpartition(b")")[2].split()[1])
+    name = FORKED_WORKER % parent
+    executed = [
+        each for each in children(parent) if b"server.worker " in _read(Path(f"/proc/{each}/cmdline"))
+    ]
+    forked = [
+        each
+        for each in children(forker)
+        if is_running(each) and _read(Path(f"/proc/{each}/comm")).decode().strip() == name
+    ]
+    return sorted(executed + forked)
+
+
+def children(parent: int) -> list[int]:
+    tasks = Path(f"/proc/{parent}/task").iterdir()
+    return [int(child) for task in tasks for child in _read(task / "children").split()]
 
 
 def is_running(pid: int) -> bool:

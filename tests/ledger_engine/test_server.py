@@ -49,11 +49,23 @@ def start(database: Location) -> Iterator[Start]:
     """
     started: list[Process] = []
 
-    def run(*options: str, on: Path | None = database, drain_s: float | None = None) -> Process:
+    def run(
+        *options: str,
+        on: Path | None = database,
+        drain_s: float | None = None,
+        forks_workers: bool = False,
+    ) -> Process:
         words = ["serve", *([] if on is None else ["--database", str(on)]), *options]
         constants = {} if drain_s is None else {"ledger_engine.server.serving.DRAIN_S": drain_s}
         pipe = subprocess.PIPE
-        server = Process(words, stdin=pipe, stdout=pipe, stderr=pipe, constants=constants)
+        server = Process(
+            words,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            constants=constants,
+            forks_workers=forks_workers,
+        )
         started.append(server)
         return server
 
@@ -237,7 +249,7 @@ def test_a_number_of_workers_that_cannot_be_is_refused(start: Start, database: L
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 def test_workers_auto_are_as_many_as_processors_and_one_is_none_at_all(start: Start) -> None:
     processors = len(os.sched_getaffinity(0))
-    url_of(auto := start("--port", "0", "--workers", "auto"))
+    url_of(auto := start("--port", "0", "--workers", "auto", forks_workers=True))
     assert len(workers_of(auto.pid)) == (processors if processors > 1 else 0)
     stopped(auto)
     url_of(one := start("--port", "0", "--workers", "1"))
