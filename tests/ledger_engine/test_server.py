@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -592,19 +593,21 @@ def test_a_demo_has_data_and_traffic_and_leaves_nothing(
             found: list[Any] = api.get(path).json().get("data", [])
             return found
 
+        # Often enough: each look takes the server several milliseconds.
+        looked_until = partial(wait_until, every_s=0.1)
         first = listed("/v1/transactions")[0]["id"]
-        wait_until(lambda: any(each["id"] > first for each in listed("/v1/transactions")))
+        looked_until(lambda: any(each["id"] > first for each in listed("/v1/transactions")))
         # This client's key, and several of the demo's.
-        wait_until(lambda: len({each["credential_id"] for each in listed("/v1/requests?limit=100")}) > 3)
+        looked_until(lambda: len({each["credential_id"] for each in listed("/v1/requests?limit=100")}) > 3)
         endpoints: list[Any] = []
-        wait_until(lambda: (found := listed("/v1/webhook_endpoints")) and endpoints.extend(found) is None)
+        looked_until(lambda: (found := listed("/v1/webhook_endpoints")) and endpoints.extend(found) is None)
         good, _flaky, failing = (each["id"] for each in endpoints)
 
         def errors(endpoint: str) -> list[str | None]:
             found = listed(f"/v1/webhook_endpoints/{endpoint}/deliveries")
             return [attempt["error"] for each in found for attempt in each["attempts"]]
 
-        wait_until(lambda: None in errors(good))
-        wait_until(lambda: "answered 503" in errors(failing))
+        looked_until(lambda: None in errors(good))
+        looked_until(lambda: "answered 503" in errors(failing))
     close_stdin(server)
     assert list(tmp_path.iterdir()) == []

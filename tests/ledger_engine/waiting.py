@@ -12,12 +12,12 @@ T = TypeVar("T")
 PATIENCE_S = 60  # after this time the condition will never hold
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    """Return once the condition holds; fail when it never does."""
+def wait_until(condition: Callable[[], object], *, every_s: float = 0.01) -> None:
+    """Return once the condition holds; fail when it never does. It is looked at so often."""
     given_up_at = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < given_up_at, "it did not come to be"
-        time.sleep(0.01)
+        time.sleep(every_s)
 
 
 async def until(condition: Callable[[], object]) -> None:
