@@ -14,6 +14,7 @@ import importlib
 import io
 import json
 import os
+import resource
 import selectors
 import signal
 import socket
@@ -149,6 +150,7 @@ def begin(asked: dict[str, Any]) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it would be ignored
     if asked["new_session"]:
         os.setsid()
+    resource.setrlimit(resource.RLIMIT_NOFILE, tuple(asked["open_files"]))
     for number, stream in enumerate(asked["streams"]):
         os.dup2(stream, number)
         os.close(stream)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -45,6 +46,7 @@ class Process:
         stopped: bool = False,
         clock_ahead_s: int = 0,
         constants: Mapping[str, float] | None = None,
+        open_files_max: int | None = None,
         forks_workers: bool = False,
         program: str | None = None,
         files: Sequence[int] = (),
@@ -54,7 +56,8 @@ class Process:
         """Start it; `stopped` starts it as SIGSTOP leaves it, before it has done anything.
 
         What reads the time of day in it is told one that is `clock_ahead_s` ahead. `constants` are other
-        values for constants of the program, by names like `ledger_engine.database.threaded.ANSWER_S`.
+        values for constants of the program, by names like `ledger_engine.database.threaded.ANSWER_S`. It may
+        have `open_files_max` files open, or as many as this process.
         With `forks_workers` the workers of a server are processes of this kind too. It may run another
         `program`, given as its text, with these open `files` and the `name` that the system shows. `forker`
         is the socket to ask on, if it is not this process's own.
@@ -68,6 +71,9 @@ class Process:
             "stopped": stopped,
             "clock_ahead_s": clock_ahead_s,
             "constants": dict(constants or {}),
+            "open_files": [open_files_max] * 2
+            if open_files_max
+            else resource.getrlimit(resource.RLIMIT_NOFILE),
             "forks_workers": forks_workers,
             "program": program,
             "files": list(files),

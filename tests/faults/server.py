@@ -24,28 +24,29 @@ class CouldNotServe(Exception):
 
 
 class Server:
-    """`ledger-engine serve` on one database, run by the command `under`, if one is given.
+    """`ledger-engine serve` on one database, run by the command `under`, if that is set.
 
-    `constants` has other values for constants of the program (`tests/forking.py`), and `strace` the options
-    of strace under which it runs, if there are any; neither with `under`. With `forks_workers` its workers
-    are forked as it is, and not executed.
+    `constants` has other values for constants of the program, `open_files_max` is how many files it may have
+    open (`tests/forking.py`), and `strace` has the options of strace under which it runs, if there are any;
+    none of them with `under`. With `forks_workers` its workers are forked as it is, and not executed.
     """
 
     def __init__(
         self,
         database: Location,
         *,
-        under: Sequence[str] = (),
         options: Sequence[str] = (),
         clock_ahead_s: int = 0,
         constants: Mapping[str, float] | None = None,
+        open_files_max: int | None = None,
         forks_workers: bool = False,
     ) -> None:
         self.database = database
         self.clock_ahead_s = clock_ahead_s
         self.constants = constants
         self.forks_workers = forks_workers
-        self.under = list(under)
+        self.open_files_max = open_files_max
+        self.under: list[str] = []
         self.options = list(options)
         self.strace: list[str] = []
         self.url = ""
@@ -81,6 +82,7 @@ class Server:
                 new_session=True,
                 clock_ahead_s=self.clock_ahead_s,
                 constants=self.constants,
+                open_files_max=self.open_files_max,
                 forks_workers=self.forks_workers,
                 stopped=bool(self.strace),
             )

@@ -31,6 +31,16 @@ def many_files() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server for tests that leave it as it was; each has a project of its own."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    server = Server(tmp_path_factory.mktemp("overload") / "ledger.db", open_files_max=hard)
+    server.start()
+    yield server
+    assert server.stop() == 0
+
+
 def idle_sockets(stack: ExitStack, port: int, count: int, sending: bytes) -> list[socket.socket]:
     opened = []
     for _ in range(count):
@@ -60,14 +70,14 @@ async def assert_served(server: Server, key: str, accounts: list[str]) -> None:
     ],
 )
 async def test_those_who_send_little_do_not_keep_others_from_being_served(
-    many_files: None, server: Server, count: int, sending: bytes
+    many_files: None, shared: Server, count: int, sending: bytes
 ) -> None:
-    key = server.make_key()
-    accounts = await open_accounts(server.port, key)
+    key = shared.make_key()
+    accounts = await open_accounts(shared.port, key)
     with ExitStack() as stack:
-        await asyncio.to_thread(idle_sockets, stack, server.port, count, sending)
-        await assert_served(server, key, accounts)
-    await assert_served(server, key, accounts)
+        await asyncio.to_thread(idle_sockets, stack, shared.port, count, sending)
+        await assert_served(shared, key, accounts)
+    await assert_served(shared, key, accounts)
 
 
 def peak_kb(server: Server) -> int:
@@ -131,8 +141,7 @@ async def test_unfinished_heads_take_little_more_memory_than_was_sent(
 
 
 async def test_where_files_run_out_the_longest_idle_connection_makes_room(tmp_path: Path) -> None:
-    few = ["sh", "-c", 'ulimit -n 300; exec "$@"', "sh"]
-    server = Server(tmp_path / "few.db", under=few)
+    server = Server(tmp_path / "few.db", open_files_max=300)
     server.start()
     try:
         key = server.make_key()
@@ -146,10 +155,10 @@ async def test_where_files_run_out_the_longest_idle_connection_makes_room(tmp_pa
         server.kill()
 
 
-async def test_a_head_that_never_ends_is_cut_off(server: Server) -> None:
+async def test_a_head_that_never_ends_is_cut_off(shared: Server) -> None:
     """It may be 16 KB long (docs/interface.md#request-size); a client that goes on all the same is shown
     out."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", shared.port)
     answered = asyncio.create_task(reader.readuntil(b"\r\n\r\n"))
     writer.write(HEAD)
     with contextlib.suppress(ConnectionError):
@@ -160,20 +169,20 @@ async def test_a_head_that_never_ends_is_cut_off(server: Server) -> None:
     writer.close()
     assert (await answered).startswith(b"HTTP/1.1 431 ")
     async with connected("") as other:
-        assert (await other.request(server.port, "GET", "/api/health")).body["ok"] is True
+        assert (await other.request(shared.port, "GET", "/api/health")).body["ok"] is True
 
 
 async def test_more_requests_at_once_than_can_wait_are_refused_and_the_books_are_right(
-    many_files: None, server: Server
+    many_files: None, shared: Server
 ) -> None:
     """Two hundred batches of fifty postings: each is answered, with 201 or 503."""
-    key = server.make_key()
-    accounts = await open_accounts(server.port, key)
+    key = shared.make_key()
+    accounts = await open_accounts(shared.port, key)
     batch = [{"account": accounts[n % 4], "amount": 1, "type": "credit"} for n in range(50)]
     connections = [Connection(key) for _ in range(200)]
     answers = await asyncio.gather(
         *(
-            connection.request(server.port, "POST", "/v1/transactions/batch", {"transactions": batch})
+            connection.request(shared.port, "POST", "/v1/transactions/batch", {"transactions": batch})
             for connection in connections
         )
     )
@@ -184,11 +193,11 @@ async def test_more_requests_at_once_than_can_wait_are_refused_and_the_books_are
     posted = sum(len(answer.body["data"]) for answer in answers if answer.status == 201)
     async with connected(key) as connection:
         held = [
-            (await connection.request(server.port, "GET", f"/v1/accounts/{id}")).body["balance"]
+            (await connection.request(shared.port, "GET", f"/v1/accounts/{id}")).body["balance"]
             for id in accounts
         ]
     assert sum(held) == posted
-    server.assert_books_are_right()
+    shared.assert_books_are_right()
 
 
 def test_a_server_with_idle_connections_stops_on_sigterm(many_files: None, server: Server) -> None:
