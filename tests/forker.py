@@ -7,6 +7,7 @@ in another. A server whose workers are to be forked gets a socket of its own to 
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import fcntl
 import gc
@@ -19,6 +20,7 @@ import selectors
 import signal
 import socket
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +34,7 @@ from forking import ForkedWorkers
 from made_once import compile_routes_once
 
 import ledger_engine.database.postgres.database
+import ledger_engine.database.rewinding
 import ledger_engine.database.snapshot
 import ledger_engine.database.sqlite
 import ledger_engine.http.app
@@ -45,6 +48,11 @@ from ledger_engine.server import worker_process
 
 MESSAGE_MAX = 1_000_000
 DESCRIPTORS_MAX = 16
+# Imported once the first process is asked for that needs them, as few do: by a word of its command line.
+NEEDED_BY = {
+    "listen": ["ledger_engine.cli.listening", "httpcore", "anyio._backends._asyncio"],
+    "--demo": ["ledger_engine.seeding.demo", "ledger_engine.seeding.traffic", "httpcore"],
+}
 PR_SET_PTRACER, ANYONE = 0x59616D61, -1
 
 
@@ -86,6 +94,9 @@ class Forker:
         """Return None here and what was asked for in the new process, where nothing else is open."""
         *given, pipe = descriptors
         asked["streams"], asked["given"] = given[:3], given[3:]
+        for word in NEEDED_BY.keys() & asked["words"]:
+            for module in NEEDED_BY[word]:
+                importlib.import_module(module)
         if asked["forks_workers"]:
             ours, asked["forker"] = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self._asking.add(ours)
@@ -186,10 +197,34 @@ def prepare() -> None:
     gc.freeze()
 
 
+def run_to_the_end(asked: dict[str, Any]) -> None:
+    """Run what is asked for, and end as Python does, but leave the memory to the system.
+
+    To take apart all that was imported writes to the memory that was shared until then, which is more than
+    half of the cost of a server that starts and is stopped.
+    """
+    try:
+        if asked["program"]:
+            exec(asked["program"])
+        else:
+            main(asked["words"])
+        status = 0
+    except SystemExit as exit:
+        if not isinstance(exit.code, int | None):
+            raise
+        status = exit.code or 0
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    gc.collect()  # what is found to be unfinished says so
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        sys.exit(status)  # Python says so, and may change the status
+    os._exit(status)
+
+
 prepare()
 if asked := Forker().run():
     begin(asked)
-    if asked["program"]:
-        exec(asked["program"])
-    else:
-        main(asked["words"])
+    run_to_the_end(asked)
