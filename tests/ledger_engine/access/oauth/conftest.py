@@ -13,7 +13,6 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import pytest
-from argon2 import PasswordHasher
 from quart import Quart
 
 from ledger_engine.access.api_keys import new_secret
@@ -27,6 +26,7 @@ from ledger_engine.http.protocol.gate import AuthRateLimit
 from ledger_engine.http.sign_in.issuer import Issuer
 from ledger_engine.ledger import users
 from ledger_engine.ledger.users import User
+from tests.ledger_engine.access.oauth.serving import cheap_passwords
 
 BASE = "http://ledger.test"
 REDIRECT = "https://app.example/callback"
@@ -43,11 +43,8 @@ MakeUser = Callable[..., Awaitable[User]]
 
 
 @pytest.fixture(autouse=True, scope="module")
-def cheap_passwords() -> Iterator[None]:
-    """Make hashing passwords take microseconds, in place of a tenth of a second."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
-        patch.setattr(passwords, "_DUMMY_HASH", passwords._dummy_hash())
+def passwords_are_cheap() -> Iterator[None]:
+    with cheap_passwords():
         yield
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
+from argon2 import PasswordHasher
 
+from ledger_engine.access.oauth import passwords
 from ledger_engine.core.settings import Location
 from tests.commands import answer_of_command
 from tests.forking import Done, Process, run
@@ -17,6 +22,18 @@ from tests.ledger_engine.waiting import wait_until
 EMAIL = "ada@example.com"
 PASSWORD = "correct horse battery"
 PATIENCE_S = 60
+
+
+@contextmanager
+def cheap_passwords() -> Iterator[None]:
+    """Make hashing passwords in this process take microseconds, in place of a tenth of a second.
+
+    A hash names what it costs, so a server checks one that was made here as cheaply.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+        patch.setattr(passwords, "_DUMMY_HASH", passwords._dummy_hash())
+        yield
 
 
 @dataclass
@@ -67,7 +84,8 @@ class Serving:
             headers={"Authorization": f"Bearer {key}"},
         )
         assert answer.status_code == 201, answer.text
-        self.cli("users", "set-password", email, "--password-stdin", stdin=PASSWORD)
+        with cheap_passwords():
+            self.cli("users", "set-password", email, "--password-stdin", stdin=PASSWORD)
         return key
 
     def _on_the_database(self, *arguments: str) -> list[str]:
