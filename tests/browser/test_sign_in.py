@@ -13,6 +13,7 @@ import pytest
 from tests.browser.conftest import STATE, VERIFIER, Callback, Person
 from tests.ledger_engine.access.oauth.serving import EMAIL, PASSWORD, Serving
 
+SHIFT = "\ue008"  # WebDriver, 17.4.2
 SIZES = {"desk": (1000, 800), "phone": (360, 740), "small phone": (320, 568)}
 
 
@@ -32,14 +33,6 @@ def test_a_user_lets_an_app_in(person: Person, callback: Callback, serving: Serv
     assert httpx.get(f"{serving.url}/v1/accounts", headers=headers).status_code == 200
 
 
-def test_a_user_does_not_let_an_app_in(person: Person, callback: Callback) -> None:
-    person.comes()
-    person.signs_in(EMAIL, PASSWORD)
-    person.presses("[value=deny]")
-    assert callback.query["error"] == "access_denied"
-    assert "code" not in callback.query
-
-
 def test_a_scope_beyond_the_users_role_is_refused_right_after_the_sign_in(
     person: Person, callback: Callback
 ) -> None:
@@ -50,12 +43,20 @@ def test_a_scope_beyond_the_users_role_is_refused_right_after_the_sign_in(
     assert callback.query["error"] == "invalid_scope"
 
 
-def test_it_works_without_scripts_and_with_the_keyboard_alone(person: Person, callback: Callback) -> None:
+def test_it_works_without_scripts_and_with_the_keyboard_alone_and_the_focus_is_seen(
+    person: Person, callback: Callback
+) -> None:
     person.chromium.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     person.comes()
     assert person.focused().get_attribute("name") == "email"
+    assert_focus_is_seen(person)
     person.focused().send_keys(EMAIL + "\t")
     assert person.focused().get_attribute("name") == "password"
+    assert_focus_is_seen(person)
+    person.focused().send_keys("\t")
+    assert person.focused().get_attribute("class") == "yes"
+    assert_focus_is_seen(person)
+    person.focused().send_keys(SHIFT + "\t")
     person.uses(PASSWORD + "\n")
     person.one("body").send_keys("\t")
     assert person.focused().get_attribute("value") == "deny"
@@ -65,31 +66,26 @@ def test_it_works_without_scripts_and_with_the_keyboard_alone(person: Person, ca
     assert "code" in callback.query
 
 
-def test_a_wrong_password_is_reported_and_the_address_is_kept(person: Person) -> None:
-    person.comes()
-    person.signs_in(EMAIL, "not my password")
-    alert = person.one("[role=alert]")
-    assert "email or the password is wrong" in alert.text
-    assert person.one("[name=email]").get_attribute("value") == EMAIL
-    password = person.one("[name=password]")
-    assert password.get_attribute("value") == ""
-    assert password.get_attribute("aria-describedby") == alert.get_attribute("id")
-    assert person.focused() == password
-    password.send_keys(PASSWORD)
-    person.presses("button.yes")
-    assert "Allow Café Planner access?" in person.sees()
+def assert_focus_is_seen(person: Person) -> None:
+    assert person.chromium.execute_script(OUTLINE, person.focused()) == "solid 3px"
 
 
-def test_somebody_else_can_decide(person: Person) -> None:
+def test_somebody_else_can_decide_and_does_not_let_the_app_in(person: Person, callback: Callback) -> None:
     person.comes()
     person.signs_in(EMAIL, PASSWORD)
     person.presses(".who button")
     assert person.one("h1").text == "Sign in"
     person.comes()
     assert person.one("h1").text == "Sign in"
+    person.signs_in(EMAIL, PASSWORD)
+    person.presses("[value=deny]")
+    assert callback.query["error"] == "access_denied"
+    assert "code" not in callback.query
 
 
-def test_the_cookie_changes_at_sign_in_and_scripts_do_not_see_it(person: Person) -> None:
+def test_nothing_comes_from_elsewhere_or_is_refused_by_the_policy_and_scripts_do_not_see_the_cookie(
+    person: Person, serving: Serving
+) -> None:
     person.comes()
     [before] = person.chromium.get_cookies()
     person.signs_in(EMAIL, PASSWORD)
@@ -97,6 +93,10 @@ def test_the_cookie_changes_at_sign_in_and_scripts_do_not_see_it(person: Person)
     assert before["value"] != after["value"]
     assert (after["httpOnly"], after["sameSite"]) == (True, "Lax")
     assert person.runs("document.cookie") == ""
+    loaded = person.runs("performance.getEntriesByType('resource').map(entry => entry.name)")
+    assert loaded == [f"{serving.url}/oauth/style.css"]
+    assert person.runs("document.scripts.length") == 0
+    assert [entry["message"] for entry in person.chromium.get_log("browser")] == []
 
 
 def test_two_ledgers_on_one_machine_do_not_sign_each_others_users_out(
@@ -161,25 +161,14 @@ def evil(person: Person, tmp_path: Path) -> Any:
     return show
 
 
-@pytest.mark.parametrize("signed_in", [False, True])
-def test_no_page_is_shown_in_a_frame(person: Person, evil: Any, signed_in: bool) -> None:
-    person.comes()
-    if signed_in:
-        person.signs_in(EMAIL, PASSWORD)
-    url = person.chromium.current_url.replace('"', "%22").replace("&", "&amp;")
-    evil(f'<iframe src="{url}" width="600" height="600"></iframe>')
-    person.chromium.switch_to.frame(0)
-    assert "Café Planner" not in person.one("html").text
-    assert person.every("form") == []
-    person.chromium.switch_to.default_content()
-    assert any("frame-ancestors" in entry["message"] for entry in person.chromium.get_log("browser"))
-
-
-def test_a_consent_forged_by_another_site_is_refused(
+def test_another_site_neither_shows_a_page_in_a_frame_nor_forges_a_consent(
     person: Person, evil: Any, callback: Callback, serving: Serving
 ) -> None:
     person.comes()
+    assert_not_shown_in_a_frame(person, evil)
+    person.comes()
     person.signs_in(EMAIL, PASSWORD)
+    assert_not_shown_in_a_frame(person, evil)
     inputs = "".join(
         f'<input type="hidden" name="{name}" value="{value.replace(chr(34), "&quot;")}">'
         for name, value in {**person.params, "decision": "allow", "token": "0" * 64}.items()
@@ -190,15 +179,37 @@ def test_a_consent_forged_by_another_site_is_refused(
     assert callback.seen == []
 
 
+def assert_not_shown_in_a_frame(person: Person, evil: Any) -> None:
+    """Have another site show the present page in a frame."""
+    url = person.chromium.current_url.replace('"', "%22").replace("&", "&amp;")
+    evil(f'<iframe src="{url}" width="600" height="600"></iframe>')
+    person.chromium.switch_to.frame(0)
+    assert "Café Planner" not in person.one("html").text
+    assert person.every("form") == []
+    person.chromium.switch_to.default_content()
+    assert any("frame-ancestors" in entry["message"] for entry in person.chromium.get_log("browser"))
+
+
 # How it looks
 
 
-def test_every_page_fits_every_window_and_can_be_read(person: Person) -> None:
+def test_a_wrong_password_is_reported_and_every_page_fits_every_window_and_can_be_read(
+    person: Person,
+) -> None:
     person.comes()
     looks_good(person)
     person.signs_in(EMAIL, "not my password")
+    alert = person.one("[role=alert]")
+    assert "email or the password is wrong" in alert.text
+    assert person.one("[name=email]").get_attribute("value") == EMAIL
+    password = person.one("[name=password]")
+    assert password.get_attribute("value") == ""
+    assert password.get_attribute("aria-describedby") == alert.get_attribute("id")
+    assert person.focused() == password
     looks_good(person)
-    person.signs_in(EMAIL, PASSWORD)
+    password.send_keys(PASSWORD)
+    person.presses("button.yes")
+    assert "Allow Café Planner access?" in person.sees()
     looks_good(person)
     person.comes(client_id="app_none_with_a_name_that_goes_on_and_on_and_on")
     looks_good(person)
@@ -216,24 +227,6 @@ def looks_good(person: Person) -> None:
         assert all(page["labels"]), size
         assert (page["headings"], page["language"]) == (1, "en")
         assert page["title"]
-
-
-def test_the_focus_is_seen(person: Person) -> None:
-    person.comes()
-    for _ in range(3):
-        assert person.chromium.execute_script(OUTLINE, person.focused()) == "solid 3px"
-        person.focused().send_keys("\t")
-
-
-def test_nothing_comes_from_elsewhere_and_nothing_is_refused_by_the_policy(
-    person: Person, serving: Serving
-) -> None:
-    person.comes()
-    person.signs_in(EMAIL, PASSWORD)
-    loaded = person.runs("performance.getEntriesByType('resource').map(entry => entry.name)")
-    assert loaded == [f"{serving.url}/oauth/style.css"]
-    assert person.runs("document.scripts.length") == 0
-    assert [entry["message"] for entry in person.chromium.get_log("browser")] == []
 
 
 # The colour of an element's text and of what lies behind it.
