@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import sys
 import time
@@ -18,12 +19,17 @@ class TerminalDriver(LinuxDriver):
     """Textual's driver, which can also quit when the terminal is gone.
 
     Textual's thread for writing would end with the error of its first write, and after 30 more frames the
-    event loop would wait for that thread for ever.
+    event loop would wait for that thread for ever. With the end of a terminal comes SIGCONT too, at which
+    Textual starts another thread for input: that one may read the end for ever, and the process wait for it.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._file: Any = Output(self._file)
+
+    def run_input_thread(self) -> None:
+        if os.isatty(self.fileno):
+            super().run_input_thread()
 
 
 class Output:
