@@ -8,12 +8,14 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any
 
 from ledger_engine.core.settings import Location
 from tests.commands import answer_of_command, run_command
 from tests.faults.tracing import traced_from_start
 from tests.forking import Process, run
+from tests.made_once import put_empty_ledger
 
 PATIENCE_S = 60
 NO_LIMIT = "1000000000"
@@ -63,6 +65,9 @@ class Server:
         return int(self.url.rpartition(":")[2])
 
     def start(self) -> None:
+        """Start it, at first on a ledger with nothing in it: to make that is not under test here."""
+        if isinstance(self.database, Path) and not self.database.exists():
+            put_empty_ledger(self.database)
         words = ["serve", "--port", "0", "--database", str(self.database), *self.options]
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         if self.under:
