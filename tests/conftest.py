@@ -91,6 +91,12 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(200_000, 20, 50)
 
 
+def pytest_unconfigure() -> None:
+    """Collect garbage once; pytest and Python then do so again, several times, over all that is alive."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_report_to_serializable() -> Generator[None, dict[str, Any] | None, dict[str, Any] | None]:
     """Leave the keywords out of what a process of the run reports: half of the time of sending it."""
