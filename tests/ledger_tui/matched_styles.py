@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from textual.app import App
@@ -56,7 +57,7 @@ def match_styles_once() -> None:
 
     def match_and_set_parts(sheet: Stylesheet, node: DOMNode) -> None:
         if isinstance(node._component_styles, _PartStyles):
-            node._component_styles = node._component_styles.all_made()
+            node._component_styles = dict(node._component_styles)
         match_parts(sheet, node)
 
     def keep_parts(node: DOMNode, path: tuple[Any, ...]) -> None:
@@ -97,31 +98,35 @@ def _depends_on_others(node: DOMNode) -> bool:
     return node._has_focus_within or node._has_order_style or node._has_odd_or_even
 
 
-class _PartStyles(dict[str, RenderStyles]):
+class _PartStyles(Mapping[str, RenderStyles]):
     """The styles of a widget's component classes, each made with its node when it is first read: few are."""
 
     def __init__(self, node: DOMNode, parts: _Parts) -> None:
-        super().__init__()
         self._node = node
+        self._made: dict[str, RenderStyles] = {}
         self.parts = parts
+
+    def __getitem__(self, name: str) -> RenderStyles:
+        if name not in self._made:
+            rules = self.parts[name]
+            part = DOMNode(classes=name)
+            part._attach(self._node)
+            part.styles.base._rules.update(rules)
+            self._made[name] = part.styles
+        return self._made[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self.parts
 
-    def __missing__(self, name: str) -> RenderStyles:
-        part = DOMNode(classes=name)
-        part._attach(self._node)
-        part.styles.base._rules.update(self.parts[name])
-        self[name] = part.styles
-        return part.styles
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
 
     def clear(self) -> None:
         self.parts = {}
-        super().clear()
-
-    def all_made(self) -> dict[str, RenderStyles]:
-        """Return the styles of every component class."""
-        return {name: self[name] for name in self.parts}
+        self._made = {}
 
 
 def _set_parts(node: DOMNode, parts: _Parts) -> None:
@@ -132,7 +137,7 @@ def _set_parts(node: DOMNode, parts: _Parts) -> None:
     else:
         same = parts == {name: each.base.get_rules() for name, each in old.items()}
     if not same:
-        node._component_styles = _PartStyles(node, parts)
+        node._component_styles = _PartStyles(node, parts)  # type: ignore[assignment]
         node.refresh()  # type: ignore[attr-defined]
 
 
