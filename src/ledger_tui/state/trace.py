@@ -59,13 +59,23 @@ class Trace:
             for deliveries in step.deliveries.values():
                 yield from deliveries
 
-    @property
-    def settled(self) -> bool:
-        """Return whether nothing here is known to change any more."""
+    def settled(self, now: float) -> bool:
+        """Return whether nothing here is expected to change after `now`, in Unix time by the ledger's clock.
+
+        An event has no deliveries at first, and never any if no endpoint wants it: they may still come while
+        it is young.
+        """
         waits = any(delivery.get("status") == "pending" for delivery in self.deliveries())
-        return not waits and not any(step.no_request == NOT_LOGGED for step in self.steps)
+        to_come = any(
+            not step.deliveries.get(str(event.get("id")), ("not asked for",))
+            and now - (moment(event.get("created")) or 0.0) < _DELIVERIES_WITHIN_SECONDS
+            for step in self.steps
+            for event in step.events
+        )
+        return not (waits or to_come or any(step.no_request == NOT_LOGGED for step in self.steps))
 
 
+_DELIVERIES_WITHIN_SECONDS = 30.0
 NOT_LOGGED = "not in the request log (yet)"
 
 

@@ -98,7 +98,8 @@ class TraceView(View):
     def poll(self) -> float:
         assert self.trace is not None
         session = self.context.session
-        if self.trace.complete and (self.trace.settled or session.clock() > self._watched_until):
+        watched = session.clock() <= self._watched_until
+        if self.trace.complete and (not watched or self.trace.settled(session.server_time)):
             return session.poll_seconds
         self._reading = True
         self._read(self.trace.kind, self.trace.record)

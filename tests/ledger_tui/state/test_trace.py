@@ -1,10 +1,13 @@
 """What differs between two states of an object, and how much later something was."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from ledger_tui.state.trace import Change, Step, Trace, balance_before, changes, later, moment
+
+NOW = 1_790_000_000.0
 
 
 def test_the_fields_that_differ_are_named_in_their_order() -> None:
@@ -68,6 +71,23 @@ def test_a_trace_with_a_pending_delivery_is_not_settled() -> None:
     def trace(state: str) -> Trace:
         return Trace("events", {"id": "evt_1"}, (Step("req_1", deliveries={"evt_1": ({"status": state},)}),))
 
-    assert trace("succeeded").settled
-    assert trace("failed").settled
-    assert not trace("pending").settled
+    assert trace("succeeded").settled(NOW)
+    assert trace("failed").settled(NOW)
+    assert not trace("pending").settled(NOW)
+
+
+@pytest.mark.parametrize(
+    ("seconds_ago", "deliveries", "settled"),
+    [
+        (1, {"evt_1": ()}, False),
+        (60, {"evt_1": ()}, True),
+        (1, {"evt_1": ({"status": "succeeded"},)}, True),
+        (1, {}, True),  # they were not asked for
+    ],
+)
+def test_a_trace_with_an_event_whose_deliveries_may_still_come_is_not_settled(
+    seconds_ago: int, deliveries: dict[str, Any], settled: bool
+) -> None:
+    created = datetime.fromtimestamp(NOW - seconds_ago, UTC).isoformat()
+    step = Step("req_1", events=({"id": "evt_1", "created": created},), deliveries=deliveries)
+    assert Trace("events", {"id": "evt_1"}, (step,)).settled(NOW) == settled
