@@ -36,7 +36,8 @@ async def test_it_loads_in_sight_and_its_broken_receiver_is_repaired(demo: Drive
     await demo.press("R")
     await demo.sees("Repaired http://127.0.0.1")
     await demo.press("enter")
-    await demo.sees("◔ pending", "R repair the receiver")
+    await demo.sees("Deliveries", "R repair the receiver")
+    await until(lambda: [*demo.view.window.at_hand()])
     await demo.press("s")  # the newest delivery is sent again
     await demo.sees("✓ succeeded")
     await until(lambda: "succeeded" in {row["status"] for _at, row in demo.view.window.at_hand()})
