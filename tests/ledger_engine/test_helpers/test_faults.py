@@ -55,10 +55,11 @@ def test_half_an_answer_has_the_length_of_the_whole_one(own: Owned) -> None:
     assert own.api.get("/v1/accounts").is_success
 
 
-def test_a_stream_is_cut_at_its_first_part(own: Owned) -> None:
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_stream_is_cut_at_its_first_part_or_at_its_end_where_it_has_none(own: Owned, method: str) -> None:
     fault(own, {"cut": "after_commit"}, path="/v1/events/stream")
     with pytest.raises(httpx.RemoteProtocolError):
-        own.api.get("/v1/events/stream")
+        own.api.request(method, "/v1/events/stream")
 
 
 @pytest.mark.parametrize(
@@ -182,6 +183,7 @@ def test_faults_are_listed_page_by_page(own: Owned) -> None:
         ({}, {"status": 500, "cut": "half"}, "action"),
         ({}, {"status": 302}, "action.status"),
         ({}, {"status": 404, "code": "invoice_not_open"}, "action.code"),
+        ({}, {"status": 429, "code": "not_found"}, "action.code"),
         ({}, {"cut": "half", "code": "not_found"}, "action.code"),
         ({}, {"jitter_ms": 5, "status": 500}, "action.jitter_ms"),
         ({}, {"cut": "after"}, "action.cut"),

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from ledger_engine.database import Unit
+from ledger_engine.http.test_helpers.routes import LATEST
 from ledger_engine.test_helpers import moving
 from tests.helped_server import ROOT, HelpedServer, Owned
 from tests.receivers import answering, receiving
@@ -61,6 +62,8 @@ def test_it_moves_to_a_time_and_refuses_one_that_is_past(own: Owned) -> None:
         ({"advance": 1, "frozen": True}, "advance"),
         ({}, "advance"),
         ({"now": "tomorrow"}, "now"),
+        ({"now": "9999-01-01T00:00:00Z"}, "now"),
+        ({"advance": LATEST / 1000}, "advance"),
     ],
 )
 def test_what_is_no_step_forward_is_refused(own: Owned, body: dict[str, object], param: str) -> None:

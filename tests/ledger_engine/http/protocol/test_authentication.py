@@ -207,10 +207,11 @@ class CountedEngine:
                 raise self.trouble
             if self.hangs_until is not None:
                 await self.hangs_until.wait()
-            answer = await self._engine.read(work)
-            if self.before_answer is not None:
-                await self.before_answer()
-            return answer
+            try:
+                return await self._engine.read(work)
+            finally:
+                if self.before_answer is not None:
+                    await self.before_answer()
         finally:
             self.at_once -= 1
 
@@ -356,6 +357,18 @@ async def test_a_credential_revoked_while_it_is_looked_up_is_not_remembered(
     assert isinstance(await look_up(value), Credential)  # it was good when it was read
     counted.before_answer = None
     assert (await look_up(value)).code == "revoked_credential"
+
+
+async def test_a_refusal_found_while_credentials_change_is_not_remembered(
+    look_up: Any, counted: CountedEngine, engine: Engine, tenant: Tenant, key: tuple[str, str]
+) -> None:
+    """The change may be that the value has become good."""
+    counted.before_answer = partial(engine.write, partial(api_keys.revoke, tenant=tenant, id=key[0]))
+    value = unknown()
+    assert (await look_up(value)).code == "invalid_credential"
+    counted.before_answer = None
+    assert (await look_up(value)).code == "invalid_credential"
+    assert counted.reads == 2
 
 
 async def test_a_plan_is_heeded_with_the_next_request(

@@ -1,4 +1,4 @@
-"""What a request leaves behind in the process that answered it: nothing."""
+"""What a request is answered whatever its headers and its end, and what it leaves behind: nothing."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from ledger_engine.core.errors import InvalidRequest, LedgerError
 from ledger_engine.database.engine import Engine
 from ledger_engine.http.app import create_app
+from ledger_engine.http.protocol.gate import DEFAULT_AUTH_RATE_LIMIT, Gate
 from ledger_engine.http.protocol.request_body import REFUSAL
 
 
@@ -76,3 +78,39 @@ async def test_a_request_that_is_answered_is_gone(
     del receive, scope
     assert statuses[0] == status
     assert gone() is None
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("Accept", 200), ("Authorization", 400), ("Content-Type", 400), ("Idempotency-Key", 400)],
+)
+async def test_a_header_of_which_only_one_counts_cannot_come_twice_and_others_can(
+    engine: Engine, name: str, status: int
+) -> None:
+    """For an application that another server serves; ours refuses the same (`head.py`)."""
+    transport = httpx.ASGITransport(app=create_app(engine))
+    async with httpx.AsyncClient(transport=transport, base_url="http://ledger.test") as client:
+        answer = await client.get("/api/health", headers=[(name, "one"), (name, "two")])
+    assert answer.status_code == status
+    assert status == 200 or answer.json()["error"] == "header_conflict"
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_failure_is_a_500_unless_an_answer_has_begun(engine: Engine, begun: bool) -> None:
+    """Its client would read a second answer as part of the first, or as that to its next request."""
+
+    async def fails(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if begun:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise RuntimeError("it failed")
+
+    transport = httpx.ASGITransport(
+        app=Gate(fails, engine, DEFAULT_AUTH_RATE_LIMIT, engine.shared.rate_limits)  # type: ignore[arg-type]
+    )
+    async with httpx.AsyncClient(transport=transport, base_url="http://ledger.test") as client:
+        if begun:
+            with pytest.raises(RuntimeError, match="it failed"):
+                await client.get("/v1/accounts")
+        else:
+            answer = await client.get("/v1/accounts")
+            assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal_error")

@@ -12,7 +12,8 @@ import pytest
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
-from ledger_engine.http.protocol.asgi import until_gone
+from ledger_engine.http.protocol import connections
+from ledger_engine.http.protocol.asgi import WHOLE_ANSWERS, until_gone
 from ledger_engine.http.protocol.hypercorn_patch import make_strict
 
 Messages = list[dict[str, Any]]
@@ -34,6 +35,12 @@ class Connection:
     def end(self) -> None:
         """Send nothing more, and wait for what comes."""
         self._writer.write_eof()
+
+    @property
+    def server(self) -> tuple[str, int]:
+        """The address of the server."""
+        address: tuple[str, int] = self._writer.get_extra_info("peername")
+        return address
 
     async def read_past(self, mark: bytes) -> bytes:
         """What comes up to the mark and with it."""
@@ -144,6 +151,16 @@ async def test_an_http_1_0_answer_says_that_the_connection_closes() -> None:
         assert b"Connection: close\r\n" in await connection.read_to_the_end()
 
 
+async def test_the_end_of_an_http_1_0_stream_is_that_of_the_connection() -> None:
+    """HTTP/1.0 has no chunks, which would be taken for part of the data."""
+    async with answering([start(200), body(b"in ", more=True), body(b"pieces")]) as connection:
+        connection.ask(version="1.0")
+        head, _, data = (await connection.read_to_the_end()).partition(b"\r\n\r\n")
+        assert b"Connection: close" in head
+        assert b"transfer-encoding" not in head.lower()
+        assert data == b"in pieces"
+
+
 @pytest.mark.parametrize("value", ["a\r\nset-cookie: b", "a\nb", "a\rb", "a\x00b", "a\x1bb", "a\x7fb"])
 @pytest.mark.parametrize("length", [{}, {"content_length": "2"}])
 async def test_a_header_that_could_be_taken_for_more_than_one_is_never_sent(
@@ -159,6 +176,36 @@ async def test_a_body_of_another_length_than_announced_is_never_sent(data: bytes
     async with answering([start(200, content_length="2"), body(data)]) as connection:
         connection.ask()
         assert await connection.read_to_the_end() == b""
+
+
+@pytest.mark.parametrize(
+    "messages", [[body(b"ok")], [start(200, content_length="2"), start(500, content_length="2"), body(b"ok")]]
+)
+async def test_parts_of_an_answer_in_a_wrong_order_are_never_sent(messages: Messages) -> None:
+    async with answering(messages) as connection:
+        connection.ask()
+        assert await connection.read_to_the_end() == b""
+
+
+async def test_a_request_has_one_answer_also_when_it_is_given_two() -> None:
+    """The client would take the second for that to its next request."""
+    refused: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        answer = scope["extensions"][WHOLE_ANSWERS]
+        await answer(200, [(b"content-length", b"2")], b"ok")
+        try:
+            await answer(500, [(b"content-length", b"2")], b"no")
+        except ValueError as error:
+            refused.append(str(error))
+
+    async with serving(app) as connection:
+        for _ in range(2):
+            connection.ask()
+            assert (await connection.read_past(b"\r\n\r\nok")).startswith(b"HTTP/1.1 200")
+    assert refused == ["a second answer cannot come here"] * 2
 
 
 async def test_an_application_that_ends_in_the_middle_ends_the_connection() -> None:
@@ -207,3 +254,33 @@ async def test_a_client_that_ends_its_side_while_it_waits_is_answered_and_let_go
         go_on.set()
         async with asyncio.timeout(20):
             assert (await connection.read_to_the_end()).count(b"\r\n\r\nok") == 2
+
+
+@pytest.mark.parametrize("count", [2, 1])
+async def test_a_client_that_reads_late_has_all_of_a_large_answer(count: int) -> None:
+    """The server waits with the next request, or with the end, until the answer has left."""
+    large = b"x" * 8_000_000
+    closing = {} if count > 1 else {"connection": "close"}
+    async with answering([start(200, content_length=str(len(large)), **closing), body(large)]) as connection:
+        for _ in range(count):
+            connection.ask()
+        if count > 1:
+            connection.end()
+        answers = await connection.read_to_the_end()
+    assert answers.count(b"HTTP/1.1 200") == count
+    assert answers.count(b"x") == len(large) * count
+
+
+async def test_a_connection_for_which_there_is_no_room_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All others are answered just then, so none of them can make room."""
+    monkeypatch.setattr(connections, "connections_max", lambda: 1)
+    go_on = asyncio.Event()
+    async with answering([start(200), body(b"at last")], waits=go_on) as connection:
+        connection.ask()
+        await connection.read_past(b"\r\n\r\n")
+        with socket.create_connection(connection.server) as late:
+            late.setblocking(False)
+            with contextlib.suppress(ConnectionResetError):
+                assert await asyncio.get_running_loop().sock_recv(late, 1) == b""
+        go_on.set()
+        assert await connection.read_past(b"0\r\n\r\n") == b"7\r\nat last\r\n0\r\n\r\n"

@@ -95,6 +95,24 @@ async def test_a_handshake_has_the_place_of_a_connection(
         assert await first.read() == b""
 
 
+async def test_no_handshake_begins_where_all_places_are_of_connections_that_are_answered(
+    trusting: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "connections_max", lambda: 1)
+    room = Connections(NEVER_S)
+    service = Service(app, room, "https", {})
+    answered = Http1(service)
+    assert room.add(answered)
+    room.note_busy(answered)
+    client, accepted = socket.socketpair()
+    client.setblocking(False)
+    tls.Handshakes(trusting, room, partial(Http1, service)).begin(accepted)
+    del accepted
+    with client:
+        assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
+    assert len(room) == 1
+
+
 async def test_a_handshake_has_a_limit_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tls, "HANDSHAKE_S", 0.05)
     async with listening(tmp_path) as port:

@@ -88,11 +88,11 @@ def test_an_object_in_another_is_referred_to() -> None:
 
 @dataclass(slots=True)
 class Dated:
-    day: Annotated[str, Format("date")] | None
+    day: Annotated[str, Format("date"), "for readers of the code"] | None
     note: str | None = None
 
 
-def test_a_text_has_the_format_that_its_type_notes() -> None:
+def test_a_text_has_the_format_that_its_type_notes_and_nothing_of_what_else_is_noted() -> None:
     assert fields(Dated)["day"] == {"type": ["string", "null"], "format": "date"}
 
 
@@ -129,6 +129,10 @@ def test_a_body_has_no_titles_but_its_own_fields() -> None:
     assert made["properties"]["title"] == {"type": "string"}
     assert made["properties"]["size"] == {"type": ["integer", "null"]}
     assert "title" not in made
+
+
+def test_where_no_operation_has_a_body_there_are_no_schemas_of_bodies() -> None:
+    assert of_bodies([]) == {}
 
 
 def test_a_parameter_is_never_null() -> None:
