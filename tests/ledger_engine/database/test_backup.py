@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import resource
 import sqlite3
 import sys
@@ -24,12 +26,26 @@ def file(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("system", ["this one", "one that cannot rename without replacing"])
+class WithoutTheCall:
+    """A C library in a folder where names cannot be exchanged in one step."""
+
+    def renameat2(self, *_names: object) -> int:
+        ctypes.set_errno(errno.EINVAL)
+        return -1
+
+
+@pytest.mark.parametrize(
+    "system",
+    [None, SimpleNamespace(platform="other"), SimpleNamespace(), WithoutTheCall()],
+    ids=["this one", "another system", "an older C library", "another file system"],
+)
 def test_a_file_takes_a_name_that_is_free_and_none_that_is_taken(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: Any
 ) -> None:
-    if system != "this one":
-        monkeypatch.setattr(backup, "sys", SimpleNamespace(platform="other"))
+    if hasattr(system, "platform"):
+        monkeypatch.setattr(backup, "sys", system)
+    elif system is not None:
+        monkeypatch.setattr(backup.ctypes, "CDLL", lambda *_name, **_options: system)
     target = tmp_path / "ledger.db"
     target.write_text("before")
     with pytest.raises(FileExistsError):

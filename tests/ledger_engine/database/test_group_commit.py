@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from ledger_engine.database.group_commit import GroupCommit
+from ledger_engine.database.group_commit import QUIET_TURNS, GroupCommit
 from tests.ledger_engine.waiting import until
 
 
@@ -167,3 +167,40 @@ async def test_a_long_work_of_another_process_has_a_group_of_its_own_too() -> No
     await until(lambda: groups.taken == ["a", "bc"])
     groups.group_commit.done()
     await until(lambda: groups.taken == ["a", "bc", "X"])
+
+
+@pytest.mark.parametrize("awaits", [False, True])
+async def test_nothing_is_handed_over_when_all_that_waited_was_withdrawn_or_flushed(awaits: bool) -> None:
+    """The writer would begin a group of nothing, and nobody would say that it is done."""
+    taken: list[list[Waiting]] = []
+    group_commit: GroupCommit[Waiting] = GroupCommit(asyncio.get_running_loop(), taken.append)
+    if awaits:
+        group_commit.await_others()
+    flushed, one, other, last = (Waiting(name) for name in "abcd")
+    group_commit.add(one)
+    assert group_commit.withdraw(one)
+    await turns()
+    assert taken == []
+    group_commit.add(flushed)
+    group_commit.flush()
+    await turns()
+    assert taken == [[flushed]]
+    for each in (one, other, last):
+        group_commit.add(each)
+    group_commit.done()  # four may come now: those that wait, and whoever was answered
+    for each in (one, other):
+        assert group_commit.withdraw(each)
+    if awaits:
+        await asyncio.sleep(0)
+    assert group_commit.withdraw(last)
+    await turns()
+    await until(lambda: group_commit._timer is None)
+    assert taken == [[flushed]]
+    group_commit.add(last)
+    await until(lambda: taken == [[flushed], [last]])
+
+
+async def turns() -> None:
+    """Let the event loop run what a group would wait for others."""
+    for _ in range(QUIET_TURNS + 2):
+        await asyncio.sleep(0)

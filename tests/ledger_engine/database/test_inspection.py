@@ -177,6 +177,27 @@ def test_a_row_of_no_book_is_found(ledger: Path) -> None:
         assert fault.message == f"The database is damaged: a row of {table} refers to a missing row of books."
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("id = 'txn_,' || id", "an id between the transactions txn_ and txn_.* has a comma"),
+        ("destination = 'acc' || char(9)", "a text of the transaction txn_.* has a tabulator"),
+        ("account = 'acc_x'", "transaction txn_.* refers to a missing row of accounts"),
+        ("type = 'gift'", "CHECK constraint failed in transactions"),
+    ],
+)
+def test_a_value_that_no_transaction_can_have_is_damage(ledger: Path, change: str, said: str) -> None:
+    """These are in the table and its indexes alike, so that they do not differ."""
+    with closing(sqlite3.connect(ledger)) as connection, connection:
+        connection.execute("PRAGMA ignore_check_constraints=ON")
+        last = LAST.format("destination IS NOT NULL")
+        assert connection.execute(f"UPDATE transactions SET {change} WHERE id = {last}").rowcount == 1
+    fault = read_copy(ledger, audit.verify).fault
+    assert fault is not None
+    assert fault.check == checks.SOUND
+    assert re.search(said, fault.message), fault.message
+
+
 def test_the_indexes_are_the_same_read_in_parts(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_once = read_copy(ledger, methodcaller("prints"))
     assert at_once is not None

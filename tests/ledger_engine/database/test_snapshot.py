@@ -15,10 +15,13 @@ from operator import methodcaller
 from pathlib import Path
 
 import pytest
+from sqlite_utils import Database
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.database import Unit, snapshot
 from ledger_engine.database.snapshot import open_snapshot
+from ledger_engine.database.snapshot_readers import ConnectionReader
+from tests.ledger_engine.database.test_migrations import first_migrations
 from tests.made_once import put_empty_ledger
 
 
@@ -173,3 +176,44 @@ def work_for_ever(file: Path, pipe: Connection[str, None]) -> None:
             opened.start(endless)
         pipe.send("begun")
         signal.pause()
+
+
+def test_where_others_always_write_in_between_there_is_one_reader_which_sees_one_state(
+    ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = ConnectionReader.begin
+    with closing(sqlite3.connect(ledger)) as other:
+
+        def write_then_begin(reader: ConnectionReader) -> None:
+            with other:
+                other.execute("UPDATE kept_time SET reached = reached + 1")
+            begin(reader)
+
+        monkeypatch.setattr(ConnectionReader, "begin", write_then_begin)
+        monkeypatch.setattr(snapshot, "_TRIES", 3)
+        with open_snapshot(ledger, 3) as opened:
+            assert len(opened._readers) == 1
+            before = opened.start(newest).result()
+            with other:
+                other.execute("UPDATE kept_time SET reached = reached + 1")
+            assert opened.start(newest).result() == before > 0
+
+
+def test_an_error_of_a_work_is_put_down_to_an_older_version_only_where_it_is_one(
+    ledger: Path, tmp_path: Path
+) -> None:
+    older = tmp_path / "older.db"
+    with closing(sqlite3.connect(older)) as connection:
+        first_migrations(16).apply(Database(connection))
+    for file, said in ((ledger, f"{ledger}: no such table: none"), (older, snapshot.OLDER)):
+        with pytest.raises(StorageUnavailable) as raised, open_snapshot(file, 1) as opened:
+            opened.start(methodcaller("execute", "SELECT 1 FROM none")).result()
+        assert raised.value.reason == said
+
+
+def test_a_reader_that_was_interrupted_begins_no_other_work(ledger: Path) -> None:
+    with closing(ConnectionReader(ledger, lambda rows: None)) as reader:
+        reader.begin()
+        reader.interrupt()
+        with pytest.raises(StorageUnavailable, match="it is being closed"):
+            reader.run(newest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -39,3 +40,24 @@ def test_one_that_was_taken_for_a_leftover_before_it_was_locked_is_made_again(
     with work_folder(tmp_path) as folder:
         assert folder.is_dir()
         assert folder not in removed
+
+
+def test_a_folder_that_another_one_replaced_before_it_was_locked_is_not_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever held it would remove the other one, in which somebody works."""
+    folder = tmp_path / ".ledger-part-0123abcd"
+    folder.mkdir()
+    lock = module.fcntl.flock
+
+    def replace_then_lock(descriptor: int, how: int) -> None:
+        folder.rename(tmp_path / "moved")
+        folder.mkdir()
+        lock(descriptor, how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module.fcntl, "flock", replace_then_lock)
+        assert module._hold(folder) is None
+    held = module._hold(folder)
+    assert held is not None
+    os.close(held)

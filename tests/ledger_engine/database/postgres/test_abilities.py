@@ -19,6 +19,7 @@ from ledger_engine.database.postgres import abilities, schema
 from ledger_engine.database.postgres.abilities import Abilities
 from ledger_engine.database.postgres.connection import Connection
 from ledger_engine.database.postgres.database import open_database
+from ledger_engine.database.postgres.errors import DatabaseFailed
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.upkeep import audit
 from tests.ledger_engine.conftest import START
@@ -144,6 +145,27 @@ async def test_tables_made_one_by_one_are_those_made_together(bare: str) -> None
     assert described(bare) == together
     assert (one(bare, COLLATED), one(bare, UNLOGGED)) == (0, 0)
     assert one(bare, "SELECT count(*) FROM ledger_migration_steps") == 0
+
+
+@pytest.mark.parametrize("together", [True, False])
+async def test_a_table_that_is_in_the_way_is_left_and_its_name_is_told(bare: str, together: bool) -> None:
+    with psycopg.connect(bare) as beside:
+        beside.execute("CREATE TABLE api_keys (note text)")
+    can = ALL if together else asked(bare, plain=True)
+    with pytest.raises(DatabaseFailed, match='"api_keys" already exists'):
+        make_tables(bare, can)
+    assert one(bare, "SELECT count(*) FROM api_keys") == 0
+    if together:
+        assert described(bare)[0] == [("api_keys", "note", 1, None, "YES", "text", "NO")]
+
+
+@pytest.mark.parametrize("table", ["projects", "accounts"])
+async def test_the_tables_of_another_program_are_left_alone(bare: str, table: str) -> None:
+    with psycopg.connect(bare) as beside:
+        beside.execute(f"CREATE TABLE {table} (note text)")
+    with pytest.raises(StorageUnavailable, match="it is not a ledger"):
+        open_database(bare, ManualClock(START), serving=False)
+    assert [row[0] for row in described(bare)[0]] == [table]
 
 
 async def test_who_is_killed_while_making_tables_is_followed_by_another(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import psycopg
 import pytest
@@ -10,6 +11,9 @@ from click.testing import CliRunner
 from psycopg import sql
 
 from ledger_engine.cli import main
+from ledger_engine.database.postgres import inspection
+from ledger_engine.database.postgres.connection import Connection
+from ledger_engine.database.postgres.rendering import rendered
 from tests.commands import answer_of_command, run_command
 from tests.postgres_server import new_database
 
@@ -66,6 +70,16 @@ def test_an_index_at_fault_is_named_with_its_table(address: str, index: str) -> 
     said = f"The database is damaged: index {index} of {table}: heap tuple lacks matching index tuple."
     assert said in done.stderr
     assert '"transactions": 16' in done.stdout
+
+
+def test_of_many_indexes_at_fault_ten_are_looked_for(address: str) -> None:
+    run(address, STAND_IN.replace("index::text = '%s'", "index::text <> ''") % "XX002")
+    with closing(Connection(address, 60)) as connection:
+        connection.send(rendered("BEGIN"))
+        found = inspection.faults(connection)
+        assert connection.rows(rendered("SELECT 1 AS one"), {})[0]["one"] == 1, "the transaction goes on"
+    assert len(found) == 10
+    assert all("heap tuple lacks matching index tuple" in fault for fault in found)
 
 
 def test_a_check_that_fails_is_not_taken_for_a_sound_index(address: str) -> None:

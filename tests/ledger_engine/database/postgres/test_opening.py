@@ -97,3 +97,28 @@ async def test_locks_that_do_nothing_are_not_taken_for_locks() -> None:
         )
         assert opened._committer.locks.advisory is found
         await opened.close()
+
+
+@pytest.mark.process
+async def test_only_a_file_can_be_copied_beside_a_server(tmp_path: Path) -> None:
+    engine = open_engine(await asyncio.to_thread(emptied_database))
+    for _ in range(2):  # also one that is closed, and it can be closed again
+        with pytest.raises(StorageUnavailable, match="this process cannot copy it"):
+            await engine.copy_to(tmp_path / "copy.db", lambda: None)
+        await engine.close()
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.process
+def test_a_database_of_an_older_version_is_not_read_and_stays_as_it_is() -> None:
+    address = emptied_database()
+    with psycopg.connect(address, autocommit=True) as beside:
+        newest = beside.execute(
+            "DELETE FROM ledger_migrations WHERE name = (SELECT max(name) FROM ledger_migrations) RETURNING *"
+        ).fetchall()
+        with pytest.raises(StorageUnavailable, match="older version"), open_snapshot(address, 2):
+            pass
+        assert beside.execute(
+            "SELECT count(*) FROM ledger_migrations WHERE name = %s", (newest[0][0],)
+        ).fetchone() == (0,)
+        beside.execute("INSERT INTO ledger_migrations VALUES (%s, %s)", newest[0])
