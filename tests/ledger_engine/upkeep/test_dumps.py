@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from ledger_engine.core.errors import Conflict, StorageUnavailable
 from ledger_engine.upkeep import dumps
@@ -78,6 +79,41 @@ def test_a_file_that_is_no_dump_is_refused(tmp_path: Path) -> None:
     other.write_bytes(b"SQLite format 3\0")
     with pytest.raises(Conflict, match="cannot be restored into PostgreSQL"):
         dumps.restore(other, bare_database())
+
+
+@pytest.mark.usefixtures("in_path")
+def test_a_dump_of_which_a_part_is_missing_leaves_the_database_empty(address: str, tmp_path: Path) -> None:
+    dump, bare = tmp_path / "ledger.dump", bare_database()
+    dumps.back_up(address, dump)
+    dump.write_bytes(dump.read_bytes()[:-1])
+    with pytest.raises(StorageUnavailable, match="end of file"):
+        dumps.restore(dump, bare)
+    with psycopg.connect(bare) as connection:
+        found = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone()
+    assert found == (0,)
+
+
+@pytest.mark.usefixtures("in_path")
+def test_what_pg_dump_says_when_it_fails_is_told_and_nothing_is_kept(address: str, tmp_path: Path) -> None:
+    """A table that a role may not read: only pg_dump looks at it."""
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS dumps_little")
+        connection.execute("CREATE ROLE dumps_little LOGIN")
+        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO dumps_little")
+        connection.execute("CREATE TABLE others (note text)")
+        try:
+            with pytest.raises(StorageUnavailable, match="permission denied for table others"):
+                dumps.back_up(make_conninfo(address, user="dumps_little"), tmp_path / "ledger.dump")
+        finally:
+            connection.execute("DROP TABLE others")
+            connection.execute("DROP OWNED BY dumps_little")
+            connection.execute("DROP ROLE dumps_little")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dump_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StorageUnavailable, match=r"there is no file .*none\.dump"):
+        dumps.restore(tmp_path / "none.dump", "postgresql://nobody@127.0.0.1:1/none")
 
 
 def test_without_pg_dump_one_sentence_says_what_to_install(

@@ -201,3 +201,9 @@ async def test_where_other_machines_reach_it_any_name_is_answered(metrics: Metri
             assert (await prometheus.get(url, headers={"Host": "ledger:9464"})).status_code == 200
     finally:
         await listener.close()
+
+
+async def test_the_sizes_of_a_database_that_is_no_file_are_left_to_that(engine: Engine) -> None:
+    series = await scrape(Metrics(engine, "postgresql://ledger@127.0.0.1:1/ledger"))
+    assert series["ledger_storage_up"] == 1
+    assert not {"ledger_database_bytes", "ledger_wal_bytes"} & series.keys()

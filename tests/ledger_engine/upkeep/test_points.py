@@ -17,7 +17,7 @@ from ledger_engine.database import T, Unit, Work
 from ledger_engine.database.engine import open_engine, open_snapshot
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.transactions import NewTransaction, Transaction
-from ledger_engine.upkeep import audit, points
+from ledger_engine.upkeep import audit, points, scan
 from ledger_engine.upkeep.audit import Report
 from ledger_engine.upkeep.points import Point
 from tests.locations import execute, place_of_its_own
@@ -112,6 +112,41 @@ def test_a_wrong_row_after_the_point_is_the_one_that_all_checks_find(location: L
     fault = prove(location)[0].fault
     assert fault is not None
     assert prove(location, point) == (prove(location)[0], None)
+
+
+def test_an_event_is_found_also_when_it_is_read_among_others_than_those_of_postings(
+    location: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "ROWS_AT_ONCE", 1)
+    post(location)
+    point = proven(location)
+    post(location)
+    execute(location, SPOILED["an event"])
+    fault = prove(location, point)[0].fault
+    assert fault is not None
+    assert fault.check == scan.POSTED
+    assert fault == prove(location)[0].fault
+
+
+def test_a_posting_after_the_point_on_an_account_that_is_not_there_is_damage(location: Location) -> None:
+    post(location)
+    point = proven(location)
+    last = post(location)[-1].id
+    execute(location, f"UPDATE transactions SET account = 'acc_x' WHERE id = '{last}'")
+    report, later = prove(location, point)
+    assert report.fault is not None
+    assert report.fault.message == (
+        f"The database is damaged: transaction {last} refers to a missing row of accounts."
+    )
+    assert later is None
+
+
+def test_a_point_whose_last_balance_the_ledger_does_not_have_is_refused(location: Location) -> None:
+    last = post(location)[-1].id
+    point = proven(location)
+    execute(location, f"UPDATE transactions SET balance_after = 99 WHERE id = '{last}'")
+    with pytest.raises(Conflict, match=f"lacks {last} with a balance of"):
+        prove(location, point)
 
 
 def test_what_was_proven_is_not_read_again(location: Location) -> None:
