@@ -254,6 +254,14 @@ async def test_a_form_without_its_token_is_refused(
     assert await sign_ins_kept(engine) == 0
 
 
+async def test_nobody_is_signed_out_by_a_form_without_its_token(browser: Browser, engine: Engine) -> None:
+    form = {**hidden(await browser.authorize()), "token": "0" * 64}
+    answer = await browser.post("sign-out", form)
+    assert answer.status_code == 403
+    assert browser.cookie is not None
+    assert await sign_ins_kept(engine) == 1
+
+
 async def test_a_form_is_taken_from_the_browser_it_was_given_to_alone(
     stranger_browser: Browser, ada: User, engine: Engine
 ) -> None:

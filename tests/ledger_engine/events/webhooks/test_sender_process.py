@@ -122,8 +122,11 @@ async def test_it_is_started_when_it_is_asked_for_and_not_before() -> None:
     await owner.ready()
     await owner.sender.stop(0)
     assert not owner.sender.is_ready
-    never_asked = SenderProcess(owner.answers.append)
-    await never_asked.stop(0)
+    never_asked, just_asked = SenderProcess(owner.answers.append), SenderProcess(owner.answers.append)
+    assert not just_asked.is_ready
+    for sender in (never_asked, just_asked):
+        await sender.stop(0)
+        assert not sender.is_ready
 
 
 async def test_it_has_a_process_group_of_its_own_in_our_session() -> None:
@@ -141,6 +144,17 @@ async def test_a_job_for_a_process_that_has_ended_comes_back() -> None:
     async with receiving() as receiver:
         owner.sender.submit(job(1, receiver))
         assert await owner.answered(1) == [SendResult(1, made=False)]
+        assert receiver.received == []
+
+
+async def test_until_when_it_may_send_counts_also_when_it_was_said_before_there_was_a_process() -> None:
+    owner = Owner()
+    owner.sender.send_until(0)
+    async with receiving() as receiver:
+        await owner.ready()
+        owner.sender.submit(job(1, receiver))
+        assert await owner.answered(1) == [SendResult(1, made=False)]
+        await owner.sender.stop(0)
         assert receiver.received == []
 
 
