@@ -104,13 +104,16 @@ def _kept(unit: Unit, book: Book, kind: str, after: str, rows: int) -> list[Row]
 
 
 def _with_other_sides(unit: Unit, book: Book, rows: list[Row]) -> list[Row]:
-    """Return the rows, and further ones until both sides of each transfer are among them."""
+    """Return the rows, and further ones until both sides of each transfer are among them.
+
+    Raises PullFailed when a transfer has one side only: a copy of it would not sum to zero.
+    """
     rows = list(rows)
     sides = Counter(load(row["record"]).get("transfer") for row in rows)
-    while any(count == 1 for transfer, count in sides.items() if transfer is not None):
+    while halves := [transfer for transfer, count in sides.items() if transfer is not None and count == 1]:
         (*more,) = _kept(unit, book, "transactions", rows[-1]["id"], 1)
         if not more:
-            break
+            raise PullFailed(f"The source cannot be copied: it shows one side of the transfer {halves[0]}.")
         rows += more
         sides[load(more[0]["record"]).get("transfer")] += 1
     return rows
@@ -140,6 +143,7 @@ def _transactions(unit: Unit, book: Book, read: list[Fields]) -> Applied:
     balances.change()
     balances.read(fields.text("account") for fields in read)
     rows: list[_ROW] = []
+    made: set[str] = set()
     for fields in read:
         if fields.id <= known:
             continue
@@ -153,6 +157,8 @@ def _transactions(unit: Unit, book: Book, read: list[Fields]) -> Applied:
             settlement = None
             if transfer is None:
                 settlement = balances.movable_settlement(balance.currency, -change, "")
+            if destination is not None:
+                balances.of(destination)
             balances.move(account, balance, change, None, settlement)
         except (InvalidRequest, NotFound) as error:
             raise Unusable(f"transaction {fields.id}: {error.message.rstrip('.')}") from error
@@ -164,13 +170,22 @@ def _transactions(unit: Unit, book: Book, read: list[Fields]) -> Applied:
                 f"transaction {fields.id} shows {account} at {shown} after it, and its transactions add up"
                 f" to {balance.amount}"
             )
+        reverses = fields.text_or_none("reverses")
+        if reverses is not None and reverses not in made and not _is_posted(unit, book, reverses):
+            raise fields.wrong("reverses", "not shown")
+        made.add(fields.id)
         description, long_description = descriptions.stored(fields.text_or_none("description"))
         rows.append(
             (book.number, fields.id, account, amount, type, description, balance.amount, destination,
-             transfer, fields.text_or_none("reverses"), fields.created, long_description)
+             transfer, reverses, fields.created, long_description)
         )  # fmt: skip
     unit.insert_many("transactions", _TRANSACTION, rows)
     return _counted(unit, book, "transactions", len(rows), applied)
+
+
+def _is_posted(unit: Unit, book: Book, id: str) -> bool:
+    posted = unit.first("SELECT 1 FROM transactions WHERE book = :book AND id = :id", book.bind(id=id))
+    return posted is not None
 
 
 def _users(unit: Unit, book: Book, read: list[Fields]) -> Applied:
@@ -248,7 +263,7 @@ def _order(book: Book, fields: Fields, users: set[str]) -> dict[str, Value]:
 def _invoices(unit: Unit, book: Book, read: list[Fields]) -> Applied:
     applied = Applied()
     accounts = _known(unit, book, "accounts")
-    rows = applied.usable(read, lambda fields: _invoice(book, fields, accounts))
+    rows = applied.usable(read, lambda fields: _invoice(unit, book, fields, accounts))
     known = _known(unit, book, "invoices")
     columns = [*rows[0]] if rows else []
     changed = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in ("id", "created"))
@@ -267,7 +282,7 @@ def _invoices(unit: Unit, book: Book, read: list[Fields]) -> Applied:
     return applied
 
 
-def _invoice(book: Book, fields: Fields, accounts: set[str]) -> dict[str, Value]:
+def _invoice(unit: Unit, book: Book, fields: Fields, accounts: set[str]) -> dict[str, Value]:
     status = fields.one_of("status", invoices.STATUSES)
     account, lines = fields.text("account"), fields.objects("lines")
     if account not in accounts:
@@ -276,6 +291,9 @@ def _invoice(book: Book, fields: Fields, accounts: set[str]) -> dict[str, Value]
         raise fields.wrong("number", f"not that of an invoice which is {status}")
     if lines is not None and total_of(lines) != fields.record.get("amount"):
         raise fields.wrong("amount", "not the sum of its lines")
+    payment = fields.text("transaction") if status == "paid" else None
+    if payment is not None and not _is_posted(unit, book, payment):
+        raise fields.wrong("transaction", "not shown")
     return book.tenant.bind(
         id=fields.id,
         account=account,
@@ -288,7 +306,7 @@ def _invoice(book: Book, fields: Fields, accounts: set[str]) -> dict[str, Value]
         metadata=dumps(fields.texts("metadata")),
         status=status,
         number=fields.text_or_none("number"),
-        payment=fields.text("transaction") if status == "paid" else None,
+        payment=payment,
         opened_at=None if status == "draft" else fields.time("opened_at", fields.created),
         paid_at=fields.time("paid_at", fields.created) if status == "paid" else None,
         voided_at=fields.time("voided_at", fields.created) if status == "void" else None,
