@@ -158,3 +158,23 @@ async def test_a_redirect_is_not_followed_so_the_key_stays_with_its_server() -> 
     with pytest.raises(PullFailed, match="302"):
         await server.read()
     assert server.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (httpx.Response(401, json={"error": "unauthorized", "message": "No."}), r"/v1/whoami: .*401: No\."),
+        (httpx.Response(200, json=[]), "did not answer with an object. Is it a ledger"),
+    ],
+)
+async def test_what_is_no_object_is_refused(answer: httpx.Response, words: str) -> None:
+    transport = httpx.MockTransport(lambda _request: answer)
+    async with Remote("http://remote.test", "sk_test_1", transport=transport) as remote:
+        with pytest.raises(PullFailed, match=words):
+            await remote.get("/v1/whoami")
+
+
+async def test_an_object_that_is_not_shown_is_none() -> None:
+    transport = httpx.MockTransport(lambda _request: httpx.Response(404))
+    async with Remote("http://remote.test", "sk_test_1", transport=transport) as remote:
+        assert await remote.get("/v1/whoami") is None
