@@ -84,6 +84,7 @@ async def test_invoices_and_orders_are_moved_through_their_lives(shop: Shop) -> 
     orders = (await shop.root.get("/api/orders")).json()["data"]
     assert [each["status"] for each in (*invoices, *orders)] == ["paid", "shipped"]
     assert await shop.does(Traffic.refund) == [200, 201]
+    assert await shop.does(Traffic.pay_again) == [200, 409]
 
 
 async def test_what_somebody_else_drafts_is_left_alone(shop: Shop) -> None:
@@ -108,6 +109,45 @@ async def test_what_somebody_else_drafts_is_left_alone(shop: Shop) -> None:
 async def test_a_mistake_has_its_status(shop: Shop, act: traffic.Act, status: int) -> None:
     for _ in range(5):  # each kind of it, by chance
         assert (await shop.does(act))[-1] == status
+
+
+async def test_in_an_empty_project_nothing_is_changed_and_nothing_fails(shop: Shop) -> None:
+    made = (await shop.root.post("/v1/projects", json={"name": "Empty"})).json()
+    shop.traffic._keys = dict.fromkeys(CLIENTS, made["api_key"]["key"])
+    shop.traffic._past = Past([], [], [])
+    listed = {
+        Traffic.refund, Traffic.finalize_invoice, Traffic.pay_invoice, Traffic.place_order, Traffic.pay_order,
+        Traffic.ship_order, Traffic.look, Traffic.pay_again,
+    }  # fmt: skip
+    for act in traffic.ACTS.keys() - {Traffic.ask_wrongly, Traffic.ask_for_nothing, Traffic.overstep}:
+        assert await shop.does(act) == ([200] if act in listed else []), act
+
+
+async def test_more_than_an_account_holds_is_not_debited(shop: Shop) -> None:
+    like: Any = shop.traffic._past.postings[0]
+    like.type = "debit"
+    assert await shop.does(Traffic.post) == [200], "the balance is read, and no more"
+    assert await shop.does(Traffic.repeat) == []
+    like.type = "credit"
+    for _ in range(3):  # together more than a debit like it takes
+        await shop.does(Traffic.post)
+    like.type = "debit"
+    assert await shop.does(Traffic.post) == [200, 201]
+
+
+async def test_an_invoice_without_lines_has_a_similar_amount(shop: Shop) -> None:
+    like: Any = shop.traffic._past.invoices[0]
+    like.lines = None
+    assert await shop.does(Traffic.draft_invoice) == [201]
+    (invoice,) = (await shop.root.get("/v1/invoices")).json()["data"]
+    assert invoice["lines"] is None
+    assert 0 < invoice["amount"] < 2 * like.amount
+
+
+async def test_what_is_refused_is_not_taken_for_the_demos_own(shop: Shop) -> None:
+    shop.traffic._keys = {**shop.traffic._keys, "tills": shop.traffic._keys["reporting"]}
+    assert await shop.does(Traffic.post) == [403]
+    assert shop.traffic._made == set()
 
 
 # More than this plan allows in a minute, so that it does not matter how fast the machine sends them.
