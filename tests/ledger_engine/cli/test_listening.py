@@ -217,6 +217,65 @@ async def test_an_event_in_several_lines_with_any_character_is_forwarded_whole()
     assert receiver.received[0].body == body.encode()
 
 
+async def test_an_event_of_another_kind_or_without_data_is_passed_over() -> None:
+    body = '{"id": "evt_1", "type": "account.created"}'
+    others = b"event: event\ndata:\n\n" + b"event: later\ndata: 1\n\n"  # without data, and of a later version
+    async with receiving() as receiver, speaking(STREAM + SESSION + others + event(body)) as url:
+        output = Output()
+        task = asyncio.create_task(Listener(url, "sk", receiver.url, output.lines.append).run())
+        await receiver.until_received(1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert [request.body for request in receiver.received][:1] == [body.encode()]
+    assert output.lines[2].startswith("--> account.created evt_1"), "the session's two lines, and no other"
+
+
+async def test_a_server_that_has_trouble_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening, "RECONNECTS_S", (0.01,))
+    busy = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
+    async with speaking(busy) as url:
+        output = Output()
+        task = asyncio.create_task(Listener(url, "sk", "http://127.0.0.1:1/", output.lines.append).run())
+        await output.until("Trying again", 2)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert all("503" in line for line in output.lines)
+
+
+async def test_what_is_never_taken_is_tried_so_often_and_the_stream_waits_for_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listening, "RETRIES_S", (0.01, 0.01))
+    monkeypatch.setattr(listening, "RETRIES_MAX", 1)
+    monkeypatch.setattr(listening, "RECONNECTS_S", (1000,))
+    sent = b"".join(event(json.dumps({"id": f"evt_{number}", "type": "x"})) for number in (1, 2, 3))
+    async with receiving(answering(500)) as receiver, speaking(STREAM + SESSION + sent) as url:
+        output = Output()
+        task = asyncio.create_task(Listener(url, "sk", receiver.url, output.lines.append, True).run())
+        await output.until("<-- 500", 9)
+        assert sorted((each.event, each.attempt) for each in receiver.received) == [
+            (f"evt_{number}", attempt) for number in (1, 2, 3) for attempt in (1, 2, 3)
+        ]
+        # The third was left in the stream until a place was free, so the first had its last attempt before.
+        order = [(each.event, each.attempt) for each in receiver.received]
+        assert order.index(("evt_1", 3)) < order.index(("evt_3", 1))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_what_waits_for_another_attempt_ends_with_the_listener(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening, "RETRIES_S", (1000,))
+    sent = event('{"id": "evt_1", "type": "x"}')
+    async with receiving(answering(500)) as receiver, speaking(STREAM + SESSION + sent) as url:
+        listener = Listener(url, "sk", receiver.url, (output := Output()).lines.append, True)
+        task = asyncio.create_task(listener.run())
+        await output.until("Not connected")
+        (waiting,) = listener._retries
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert waiting.cancelled()
+
+
 # The command
 
 
