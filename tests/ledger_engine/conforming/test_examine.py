@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import httpx
 import pytest
 
-from ledger_engine.conforming import examiner, report
+from ledger_engine.conforming import examiner, report, writing
 from ledger_engine.conforming.examiner import Examiner, Exchange, Unusable
 from ledger_engine.conforming.reading import READING
 from ledger_engine.conforming.report import Verdict, examine, junit
@@ -163,6 +163,37 @@ async def test_the_report_as_junit_has_a_case_for_each_rule(examined: Examine) -
     failed = {name for name, case in cases.items() if case.find("failure") is not None}
     assert failed == results(verdicts, "failed")
     assert int(suite.get("failures", "")) == len(failed) > 0
+
+
+async def test_what_a_server_does_not_offer_is_not_applicable_and_no_fault(
+    examined: Examine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "READING", ())
+    monkeypatch.setattr(report, "WRITING", (writing.invoices, writing.people, writing.rates))
+
+    def breakage(reply: Reply) -> None:
+        if reply.path.endswith("/finalize"):
+            reply.status = 404
+        if reply.is_("POST", "/v1/api_keys"):
+            reply.status = 405
+        if reply.is_("DELETE", "/api/users/*"):
+            reply.status = 403
+        if reply.is_("POST", "/v1/auth/token", 429):
+            reply.status = 401
+        if reply.is_("GET", "/api/orders"):
+            reply.data["next_cursor"] = None
+
+    verdicts = await examined(breakage)
+    beyond = "goes beyond the contract"
+    for rule, reason in (
+        ("invoice-void", beyond),
+        ("delete-invoices-id", beyond),
+        ("auth-403", beyond),
+        ("user-deactivate", "the key has not the role admin"),
+        ("rates-over", "the limit was not reached"),
+    ):
+        assert verdicts[rule].result == "not applicable", rule
+        assert reason in str(verdicts[rule].reason), rule
 
 
 async def test_an_answer_without_end_ends_the_examination(monkeypatch: pytest.MonkeyPatch) -> None:
