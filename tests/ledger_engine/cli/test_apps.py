@@ -64,6 +64,8 @@ def test_a_deleted_app_is_gone_until_it_is_restored(command: Command, run_json: 
     assert only_line(command("apps", "restore", id).stdout) == f"{id} is restored."
     assert [app["id"] for app in run_json("apps", "list")] == [id]
     assert "not deleted" in only_line(command("apps", "restore", id, status=1).stderr)
+    for word in ("delete", "restore"):
+        assert run_json("apps", word, id)["client_id"] == id
 
 
 def test_an_impossible_address_is_reported_in_one_line(command: Command) -> None:

@@ -98,7 +98,7 @@ def test_a_rolled_key_has_the_rights_of_the_one_before(run_json: RunJson) -> Non
 
 def test_a_revoked_key_is_not_rolled(run_json: RunJson, command: Command) -> None:
     id = run_json("keys", "create", "--mode", "test")["id"]
-    run_json("keys", "revoke", id)
+    assert only_line(command("keys", "revoke", id).stdout) == f"{id} is revoked."
     assert "revoked" in only_line(command("keys", "roll", id, status=1).stderr)
 
 

@@ -190,6 +190,31 @@ async def test_whoever_waits_when_it_is_closed_is_answered(together: CountedToge
     assert [verdict.wait for verdict in verdicts] == [0, 0, 0, 0]
 
 
+async def test_a_request_that_was_given_up_keeps_no_other_from_its_verdict(
+    together: CountedTogether, place: Place
+) -> None:
+    for failure in (None, OSError("no route to host")):
+        place.failure = failure
+        asking = [asyncio.create_task(together.count("key_1", 60, 9)) for _ in range(2)]
+        await asyncio.sleep(0)
+        asking[0].cancel()
+        assert (await asking[1]).wait == 0
+        assert asking[0].cancelled()
+
+
+async def test_no_more_refusals_are_remembered_than_memory_allows(
+    together: CountedTogether, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counted_together, "_REFUSALS_MAX", 2)
+    for number in (1, 2, 3):
+        await asyncio.gather(*[together.count(f"key_{number}", 10, 20) for _ in range(11)])
+    assert len(place.asked) == 3
+    assert (await together.count("key_3", 10, 20)).wait == 60
+    assert len(place.asked) == 3, "the last one is remembered"
+    await together.count("key_1", 10, 20)
+    assert len(place.asked) == 4, "the first one is asked for again"
+
+
 # On PostgreSQL
 
 
