@@ -150,6 +150,13 @@ async def test_what_is_refused_is_not_taken_for_the_demos_own(shop: Shop) -> Non
     assert shop.traffic._made == set()
 
 
+async def test_a_server_that_is_never_there_is_told_after_some_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traffic, "_TRIES", 2)
+    nowhere = Traffic("http://127.0.0.1:1", {}, Past([], [], []), BURST)
+    with pytest.raises(httpx.ConnectError):
+        await nowhere.run()
+
+
 # More than this plan allows in a minute, so that it does not matter how fast the machine sends them.
 @pytest.mark.parametrize("shop", ["free"], indirect=True)
 async def test_more_than_a_client_may_send_is_429(shop: Shop) -> None:
