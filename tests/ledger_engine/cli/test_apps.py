@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from ledger_engine.cli import running
+from ledger_engine.core.settings import Location
 from tests.ledger_engine.cli.conftest import Command, only_line
 
 RunJson = Callable[..., Any]
@@ -78,3 +81,8 @@ def test_an_impossible_address_is_reported_in_one_line(command: Command) -> None
 )
 def test_what_is_left_out_is_asked_for(command: Command, words: tuple[str, ...]) -> None:
     assert "Missing" in only_line(command("apps", *words, status=2).stderr)
+
+
+def test_without_a_project_it_is_said_how_to_make_one(command: Command, database: Location) -> None:
+    asyncio.run(running.using(database, lambda engine: engine.read(lambda unit: unit.now)))
+    assert "ledger-engine projects create NAME" in only_line(command("apps", "list", status=1).stderr)

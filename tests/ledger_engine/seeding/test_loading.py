@@ -26,7 +26,7 @@ from ledger_engine.seeding.steps import steps_of
 from ledger_engine.upkeep import audit
 from tests.ledger_engine.conftest import START, Run
 from tests.ledger_engine.manual_clock import ManualClock
-from tests.ledger_engine.seeding.conftest import BANK, TILL, Written
+from tests.ledger_engine.seeding.conftest import ADA, BANK, TILL, Written
 
 MIDNIGHT = START - START % DAY
 CREDIT: dict[str, Any] = {"account": "bank", "type": "credit", "amount": 1000}
@@ -141,6 +141,10 @@ async def test_a_history_follows_an_older_one(
         ({"users": [{"ref": "x", "name": "X", "email": "no"}]}, "users[0].email: "),
         ({"users": [{"ref": "x", "name": "X", "email": "x@example.com", "role": "king"}]}, "users[0].role: "),
         ({"invoices": [{**INVOICE, "customer": ""}]}, "invoices[0].customer: "),
+        (
+            {"users": [{**ADA, "day": 5}], "orders": [{"user": "ada", "items": [{"sku": "x"}]}]},
+            "orders[0].user: 'ada' has not joined yet",
+        ),
     ],
 )
 async def test_a_rule_of_the_engine_is_told_with_its_place_and_nothing_is_loaded(
@@ -174,9 +178,12 @@ async def test_a_debit_of_all_takes_what_is_there_and_nothing_from_nothing(
 ) -> None:
     takings = {"account": "till", "type": "debit", "amount": "all", "time": "22:00", "repeat": {"until": 3}}
     sale = {"day": 2, "account": "till", "type": "credit", "amount": 450, "time": "12:00"}
-    await seed(engine, project, written(transactions=[sale, {**takings, "destination": "bank"}]))
+    nothing = {**takings, "account": "safe", "reverse": {"after": 1}}  # there is none of it to reverse
+    safe = {"ref": "safe", "name": "Vault", "currency": "EUR"}
+    to_bank = [{**each, "destination": "bank"} for each in (takings, nothing)]
+    await seed(engine, project, written(accounts=[BANK, TILL, safe], transactions=[sale, *to_bank]))
     rows = await engine.read(lambda unit: unit.execute("SELECT name, balance FROM accounts ORDER BY name"))
-    assert [tuple(row) for row in rows] == [("Bank", 450), ("Till", 0)]
+    assert [tuple(row) for row in rows] == [("Bank", 450), ("Till", 0), ("Vault", 0)]
 
 
 async def test_a_fee_is_its_percentage_rounded_half_up(

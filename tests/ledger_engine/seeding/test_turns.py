@@ -192,6 +192,17 @@ async def test_a_file_that_was_changed_meanwhile_is_refused(
         await load(written(transactions=[{**CREDIT, "amount": 7}]))
 
 
+def test_a_turn_does_not_end_within_a_millisecond(written: Written) -> None:
+    at_noon = {**CREDIT, "time": "12:00", "repeat": {"per_day": TURN_STEPS + 5, "until": 1}}
+    del at_noon["reverse"]
+    steps = steps_of(written(transactions=[at_noon, {**at_noon, "time": "13:00"}]))
+    assert len({step.at for step in steps[-2 * TURN_STEPS - 10 :]}) == 2
+    first = turns._end_of_turn(steps, 0)
+    assert first > TURN_STEPS
+    assert steps[first - 1].at < steps[first].at
+    assert turns._end_of_turn(steps, first) == len(steps)
+
+
 def test_half_of_the_time_is_for_others_while_they_write(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(turns.time, "monotonic", lambda: now)

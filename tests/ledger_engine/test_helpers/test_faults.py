@@ -8,6 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.test_helpers import faults
 from tests.helped_server import ROOT, HelpedServer, Owned
 
 ACCOUNT = {"name": "Till", "currency": "EUR"}
@@ -207,3 +209,16 @@ def test_what_is_no_fault_is_refused(
     refused = own.api.post(f"{ROOT}/faults", json={"match": match, "action": action})
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
     assert own.api.get(f"{ROOT}/faults").json()["data"] == []
+
+
+def test_of_too_many_faults_the_oldest_of_the_project_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faults, "FAULTS_MAX", 2)
+    kept, tenants = faults.Faults(), [Tenant(f"prj_{number}", livemode=False) for number in (1, 2)]
+    every: Any = dict.fromkeys(("method", "path", "key", "header", "endpoint", "type"))
+    failing: Any = dict.fromkeys(("code", "delay_ms", "jitter_ms", "cut", "webhook")) | {"status": 500}
+    for number in range(1, 4):
+        for tenant in tenants[: 1 if number > 1 else 2]:
+            id = f"flt_{number}_{tenant.project}"
+            kept.add(tenant, faults.Fault(id, every, failing, 1.0, None, None, 0, 0, livemode=False))
+    found = [[fault.id for fault in kept.page(tenant, 10, None)[0]] for tenant in tenants]
+    assert found == [["flt_3_prj_1", "flt_2_prj_1"], ["flt_1_prj_2"]]
