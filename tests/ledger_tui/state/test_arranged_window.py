@@ -80,3 +80,35 @@ def test_a_changed_object_is_shown_in_its_place() -> None:
     assert window.replace({"id": "t00009", "n": 0})
     assert numbers(window) == [0, 1, 5]
     assert not window.replace({"id": "t00077", "n": 0})
+
+
+def test_of_a_sorted_list_the_rows_of_a_page_that_is_dropped_go_with_it() -> None:
+    window = loaded(*range(10), older="a", page_size=10, cap=20)
+    window.sort(by_number, descending=True)
+    for page in range(1, 4):
+        want = window.want_more()
+        assert want is not None
+        window.apply(want, Page(rows(*range(10 * page, 10 * page + 10)), f"a{page}"))
+    assert window.resident == 20
+    window.arrange_again()
+    assert numbers(window) == [*range(39, 29, -1), *range(9, -1, -1)]
+
+
+def test_rows_that_happen_are_sorted_in_when_only_some_are_shown_too() -> None:
+    window = loaded(5, 9)
+    window.show_only(lambda record: record["n"] != 7)
+    window.sort(by_number)
+    window.push(rows(11, 7))
+    assert numbers(window) == [5, 9, 11]
+
+
+def test_a_page_of_arranged_rows_is_read_again_when_no_other_is_under_way() -> None:
+    window = loaded(*range(10), older="a", page_size=10)
+    window.sort(by_number, descending=True)
+    more = window.want_more()
+    assert more is not None
+    assert window.want_again(0, 4) is None
+    window.apply(more, Page(rows(*range(10, 20)), None))
+    again = window.want_again(0, 4)
+    assert again is not None
+    assert (again.slot, again.cursor) == (1, "a")

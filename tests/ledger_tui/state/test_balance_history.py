@@ -3,6 +3,9 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
+from ledger_tui.state import balance_history
 from ledger_tui.state.balance_history import BalanceHistory
 from ledger_tui.state.figures import Sum
 
@@ -60,3 +63,23 @@ def test_without_times_or_postings_there_is_no_course() -> None:
         [{"id": "txn_1", "account": "acc_1", "amount": 5, "type": "credit"}], reached=True, currency=euro
     )
     assert earlier(history) == []
+
+
+def test_a_posting_without_an_amount_changes_no_sum_and_neither_does_one_of_an_unknown_account() -> None:
+    def known(account: object) -> str | None:
+        return "EUR" if account == "acc_1" else None
+
+    history = BalanceHistory()
+    rows = [posting(4, 5, 7), posting(3, 6, 9) | {"amount": None}, posting(2, 7, 9) | {"account": "acc_9"}]
+    history.take([*rows, posting(1, 35, 3)], reached=True, currency=known)
+    assert earlier(history) == [90, 93, 93, 93, 100]
+
+
+def test_however_much_is_posted_nothing_is_claimed_before_what_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(balance_history, "_KEPT", 2)
+    history = BalanceHistory()
+    rows = [posting(3, 5, 7), posting(2, 15, 20), posting(1, 35, 3)]
+    history.take(rows, reached=True, currency=euro)
+    assert earlier(history) == [73, 73, 93, 100]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ledger_tui.state import batch_file
 from ledger_tui.state.batch_file import BadFile, read_rows
 
 HEAD = "account,type,amount,description\n"
@@ -43,6 +44,7 @@ def test_an_export_is_read_back_with_its_amounts_in_the_smallest_unit() -> None:
         ("a.jsonl", '{"account":"Till","type":"credit","amount":1,"amount":2}', "given twice"),
         ("a.jsonl", '{"account":"\\ud800","type":"credit","amount":1}', "half of a character"),
         ("a.jsonl", '{"account":"Till","type":"credit","amount":1,"transfer":"t"}', "side of a transfer"),
+        ("a.jsonl", '{"account":"Till","type":"credit","amount":1,"description":5}', "must be a text"),
         ("a.jsonl", "[1]", "Line 1: it is no JSON object."),
         ("a.jsonl", "{", "Line 1: it is not JSON."),
     ],
@@ -51,3 +53,23 @@ def test_a_file_that_cannot_be_posted_is_refused_with_its_lines(name: str, text:
     with pytest.raises(BadFile) as refused:
         read_rows(name, text)
     assert sentence in str(refused.value)
+
+
+def test_of_many_problems_the_first_five_are_said_and_that_there_are_more() -> None:
+    row = '{"account":"Till","type":"give","amount":1}\n'
+    with pytest.raises(BadFile) as refused:
+        read_rows("a.jsonl", row * 5)
+    assert [line[:7] for line in str(refused.value).split("\n")] == [f"Line {n}:" for n in range(1, 6)]
+    with pytest.raises(BadFile) as refused:
+        read_rows("a.jsonl", row * 100)
+    said = str(refused.value).split("\n")
+    assert [line[:7] for line in said[:5]] == [f"Line {n}:" for n in range(1, 6)]
+    assert said[5:] == ["There are more."]
+
+
+def test_a_file_of_too_many_transactions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_file, "ROWS_MOST", 3)  # 100,000 rows would take seconds to read
+    row = '{"account":"Till","type":"credit","amount":1}\n'
+    assert len(read_rows("a.jsonl", row * 3)) == 3
+    with pytest.raises(BadFile, match="more than 3 transactions"):
+        read_rows("a.jsonl", row * 4)

@@ -1,6 +1,14 @@
 from datetime import UTC, date, datetime
 
-from ledger_tui.state.figures import BUCKET_SECONDS, PostingRate, Sum, moment, overdue_by_age, sums_of
+from ledger_tui.state.figures import (
+    _KEPT_BUCKETS,
+    BUCKET_SECONDS,
+    PostingRate,
+    Sum,
+    moment,
+    overdue_by_age,
+    sums_of,
+)
 
 S = BUCKET_SECONDS
 ONE = 60 / BUCKET_SECONDS  # a minute's rate for one posting in a stretch
@@ -103,3 +111,15 @@ def test_before_anything_was_read_no_minute_is_claimed() -> None:
 def test_a_time_without_an_offset_is_utc_and_nonsense_is_no_time() -> None:
     assert moment("2026-11-20T04:31:00") == moment("2026-11-20T04:31:00.000Z")
     assert [moment(value) for value in (None, 5, "yesterday", "")] == [None] * 4
+
+
+def test_what_was_posted_before_the_time_that_is_drawn_is_forgotten() -> None:
+    rate = PostingRate()
+    rate.take([posting(1, MINUTE + 1)], now=MINUTE + 2, reached=True)
+    later = MINUTE + _KEPT_BUCKETS * S
+    rate.take([posting(2, later + 1), posting(1, MINUTE + 1)], now=later + 2, reached=True)
+    assert rate.per_minute(MINUTE + S, 1) == [ONE]
+    much_later = later + S
+    rate.take([posting(2, later + 1)], now=much_later + 2, reached=True)
+    assert rate.per_minute(MINUTE + S, 1) == [0]
+    assert rate.per_minute(much_later, 1) == [ONE]

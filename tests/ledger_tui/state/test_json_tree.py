@@ -39,3 +39,9 @@ def test_what_is_nested_too_deep_or_cannot_be_drawn_is_told() -> None:
     assert text(JsonTree(deep)) == "nested too deep to be shown"
     drawn = text(JsonTree({"a": "\x1b]52;c;aGk=\x07\ud800\u202e\x9b"}))
     assert all(line.isprintable() for line in drawn.split("\n"))
+
+
+def test_what_has_nothing_below_it_does_not_fold() -> None:
+    tree = JsonTree("sale")
+    assert tree.fold(0) == 0
+    assert text(tree) == '"sale"'

@@ -47,6 +47,7 @@ def test_an_amount_is_read_in_major_units(typed: str, currency: str, minor: int)
     [
         ("12.505", "EUR", "EUR has 2 decimals."),
         ("12.5", "JPY", "JPY has no decimals."),
+        ("12", "XAU", "The number of decimals of XAU is not known."),
         ("0", "EUR", "The amount must be more than zero."),
         ("-5", "EUR", "Write an amount like 12.50, without thousands separators."),
         ("1e3", "EUR", "Write an amount like 12.50, without thousands separators."),

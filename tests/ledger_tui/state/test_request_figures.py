@@ -13,7 +13,10 @@ def test_each_request_is_counted_once_however_often_it_is_read() -> None:
     figures = RequestFigures()
     figures.take([row(2, 404), row(1)], set().__contains__)
     figures.take([row(3, 404), row(2, 404), row(1)], set().__contains__)
-    assert figures.by_status() == [(200, 1), (404, 2)]
+    figures.take([row(3, 404), row(2, 404), row(1)], set().__contains__)  # nothing is new
+    figures.take([], set().__contains__)
+    figures.take([row(4), row(3, 404)], set().__contains__)
+    assert figures.by_status() == [(200, 2), (404, 2)]
 
 
 def test_the_dashboards_own_are_left_out_and_not_those_of_others_with_its_key() -> None:

@@ -36,6 +36,15 @@ def test_without_a_refresh_token_nothing_is_due() -> None:
     assert (tokens.due_in, tokens.left) == (None, 3600)
 
 
+def test_a_pair_that_loses_its_refresh_token_lasts_to_its_end() -> None:
+    tokens = Tokens(Clock())
+    tokens.lose_refresh()  # before there are any
+    assert tokens.pair is None
+    tokens.take(ANSWER)
+    tokens.lose_refresh()
+    assert (tokens.due_in, tokens.left) == (None, 3600)
+
+
 @pytest.mark.parametrize("answer", [{}, {"access_token": 5}, {"access_token": "a\nb"}, {"access_token": "ä"}])
 def test_an_answer_without_an_access_token_is_refused_and_the_pair_kept(answer: dict[str, object]) -> None:
     tokens = Tokens(Clock())

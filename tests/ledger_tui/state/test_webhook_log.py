@@ -1,4 +1,4 @@
-from ledger_tui.state.webhook_log import KEPT, WebhookLog
+from ledger_tui.state.webhook_log import KEPT, Listening, WebhookLog
 
 
 def test_an_event_counts_once_and_its_signature_is_remembered() -> None:
@@ -26,3 +26,16 @@ def test_however_long_it_listens_it_forgets_the_oldest() -> None:
     assert log.signed("evt_0") is None
     assert log.signed(f"evt_{KEPT + 9}") is True
     assert log.received == KEPT + 10
+
+
+def test_what_is_forgotten_counts_anew_and_it_still_listens() -> None:
+    log = WebhookLog()
+    log.listening = Listening.ON
+    log.endpoints = {"whe_1": {"id": "whe_1"}}
+    log.note_signature("evt_1", False)
+    log.note_deliveries([{"event": "evt_1", "endpoint": "whe_1", "status": "failed"}])
+    log.forget()
+    assert (log.received, log.wrong, log.signed("evt_1")) == (0, 0, None)
+    assert (log.endpoints, log.deliveries("evt_1")) == ({}, [])
+    assert log.listening is Listening.ON
+    assert log.note_signature("evt_1", True)

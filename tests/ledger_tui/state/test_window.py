@@ -65,6 +65,13 @@ def test_the_list_is_loaded_two_screens_ahead_and_no_further(window: Window) -> 
     assert len(window) == 40  # the eye's 10 rows and two screens of 10 more are within two pages
 
 
+def test_the_position_names_the_total_where_the_server_tells_it(window: Window) -> None:
+    want = window.want(0, HEIGHT)
+    assert want is not None
+    window.apply(want, Page(records(range(20)), "20", total=1234))
+    assert window.position(0, HEIGHT) == "1–10 of 1,234"
+
+
 def test_one_request_is_in_flight_at_a_time(window: Window) -> None:
     assert window.want(0, HEIGHT) is not None
     assert window.want(0, HEIGHT) is None
@@ -95,6 +102,7 @@ def test_the_far_end_is_dropped_and_comes_back_row_by_row_the_same(window: Windo
 def test_scrolling_back_shows_the_rows_that_were_there_though_newer_ones_came(window: Window) -> None:
     server = ServerList(500)
     walk(window, server, *range(0, 400, 10))
+    assert len([*window.rows_between(0, 400)]) < 400  # some pages were dropped meanwhile
     server.add(7)
     walk(window, server, *range(400, -1, -10))
     assert shown(window, 0) == list(range(499, 489, -1))
@@ -116,6 +124,17 @@ def test_a_page_that_failed_is_wanted_again(window: Window) -> None:
     assert want is not None
     window.failed(want)
     assert window.want(0, HEIGHT) == want
+
+
+def test_a_page_that_failed_after_the_list_was_begun_anew_leaves_the_new_one_under_way(
+    window: Window,
+) -> None:
+    old = window.want(0, HEIGHT)
+    assert old is not None
+    window.reset()
+    new = window.want(0, HEIGHT)
+    window.failed(old)
+    assert window.in_flight == new
 
 
 def news(window: Window, server: ServerList) -> int | None:
