@@ -261,9 +261,8 @@ class Session:
 
     def _to(self, state: ConnectionState) -> None:
         self.state = state
-        if state is not ConnectionState.LOST:
-            self.retries = 0
-            self.sentence = ""
+        self.retries = 0
+        self.sentence = ""
         self.on_change()
 
     def _note_limits(self, headers: Mapping[str, str]) -> None:
