@@ -21,6 +21,10 @@ def test_chosen_columns_come_in_their_order_and_unknown_ones_are_refused() -> No
     for lists, said in (
         ({"bills": ListSettings()}, "lists.bills: is not a list"),
         ({"invoices": ListSettings(columns=("colour",))}, 'lists.invoices.columns: "colour" is not a column'),
+        (
+            {"users": ListSettings(("name",), "-name"), "orders": ListSettings(columns=("colour",))},
+            'lists.orders.columns: "colour" is not a column',
+        ),
         ({"invoices": ListSettings(sort="-colour")}, 'lists.invoices.sort: "colour" is not a column'),
     ):
         with pytest.raises(BadConfig, match=said):

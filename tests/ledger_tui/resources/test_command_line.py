@@ -33,6 +33,7 @@ def choices() -> Choices:
         ("req path:/v1/invoices", Command("screen", "requests", {"path": "/v1/invoices"})),
         (f"inv {INVOICE}", Command("object", INVOICE)),
         (INVOICE, Command("object", INVOICE)),
+        ("key_01kafz0000000000000000000a", BadCommand("No screen shows key_01kafz0000000000000000000a.")),
         ("0v", BadCommand("There is no command “0v”; tab shows what there is.")),
         ("home", Command("screen", "overview")),
         ("profile shop", Command("profile", "shop")),

@@ -7,6 +7,7 @@ import pytest
 from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.api_keys import API_KEYS
 from ledger_tui.resources.base import Form, Resource
+from ledger_tui.resources.bulk_questions import bulk_question
 from ledger_tui.resources.confirmations import question, question_of_form, what_moves
 from ledger_tui.resources.endpoints import ENDPOINTS
 from ledger_tui.resources.invoice_lines import TypedLine, dump_lines, parse_lines
@@ -124,3 +125,16 @@ def test_a_posting_is_named_while_it_is_typed_once_it_is_complete() -> None:
     )
     assert what_moves(form, typed | {"amount": "1.234"}, names) == ""
     assert what_moves(form, typed | {"account": "Till"}, names) == ""
+
+
+def test_of_many_objects_their_sums_are_asked_about_and_five_are_named() -> None:
+    names = AccountNames()
+    (void,) = [each for each in INVOICES.actions if each.name == "void"]
+    invoices: list[dict[str, Any]] = [
+        {"id": f"inv_{n}", "customer": f"Customer {n}", "amount": 100 * n, "currency": "EUR"}
+        for n in range(1, 8)
+    ]
+    lines = bulk_question(INVOICES, void, invoices, 0, names).splitlines()
+    assert lines[:2] == ["Void 7 invoices?", "in all 28.00 EUR"]
+    assert lines[3:] == [f"{n}.00 EUR · Customer {n}" for n in range(1, 6)] + ["and 2 more"]
+    assert "more" not in bulk_question(INVOICES, void, invoices[:5], 0, names)

@@ -27,6 +27,11 @@ def test_every_field_at_fault_is_named() -> None:
     with pytest.raises(FieldErrors) as refused:
         body_of(TRANSACTION, {"type": "credit"})
     assert refused.value.errors == {"account": "Account is required.", "amount": "Amount is required."}
+    with pytest.raises(FieldErrors) as refused:
+        body_of(TRANSACTION, {"type": "credit", "amount": "12.50", "account": "acc_9"}, None)
+    assert refused.value.errors == {
+        "amount": "Choose an account first: its currency decides how the amount is read."
+    }
 
 
 def test_metadata_are_pairs() -> None:
@@ -92,3 +97,10 @@ def test_what_may_be_a_quantity_is_refused_and_not_taken_for_a_name(typed: str) 
     with pytest.raises(FieldErrors) as refused:
         items(f"Tray; {typed}")
     assert "Write 2 x Mug" in refused.value.errors["items"]
+
+
+@pytest.mark.parametrize("typed", ["@ 1250", "Beans @ much", "Beans @ 12.50", "Beans @ 1 @ 2"])
+def test_what_is_no_item_is_answered_with_how_one_is_written(typed: str) -> None:
+    with pytest.raises(FieldErrors) as refused:
+        items(f"Tray; {typed}")
+    assert refused.value.errors == {"items": "Write items like 2 x Beans @ 1250; Filter."}

@@ -46,6 +46,12 @@ def test_lines_that_come_to_nothing_are_refused() -> None:
         parse_lines(dump_lines([MUG]), "EUR")
 
 
+def test_more_lines_than_an_invoice_can_have_are_refused() -> None:
+    assert len(parse_lines(dump_lines([BEANS] * 100), "EUR")) == 100
+    with pytest.raises(ValueError, match="at most 100 lines"):
+        parse_lines(dump_lines([BEANS] * 101), "EUR")
+
+
 def test_the_sum_counts_what_is_complete_while_it_is_typed() -> None:
     half = TypedLine("Tray", "3", "")
     assert sum_as_typed([BEANS, half, TypedLine()], "EUR") == "sum 25.00 EUR + 1 not complete"
@@ -79,3 +85,14 @@ def test_a_drafts_lines_are_edited_and_may_be_another_amount_or_become_one() -> 
     yen = [{**line, "unit_amount": line["unit_amount"] // 100} for line in SENT]
     moved = {"account": "acc_2", "lines": dump_lines([TypedLine("Beans", "2", "12"), MUG])}
     assert edited(with_lines, moved, "JPY") == {"account": "acc_2", "lines": yen}
+
+
+@pytest.mark.parametrize("lines", ["two", [5], [{"description": "Beans"}], [{**SENT[0], "quantity": "2"}]])
+def test_lines_in_a_form_that_is_not_known_are_not_offered_for_an_edit(lines: object) -> None:
+    names = AccountNames()
+    form = INVOICES.edit({**DRAFT, "amount": 2500, "lines": lines}, names)
+    assert form
+    assert not {"amount", "lines"} & {field.name for field in form.fields}
+    known = INVOICES.edit({**DRAFT, "amount": 2500, "lines": SENT}, names)
+    assert known
+    assert {"amount", "lines"} <= {field.name for field in known.fields}

@@ -58,3 +58,10 @@ def test_the_amount_of_a_draft_without_lines_is_edited_in_its_accounts_currency(
     with_lines = INVOICES.edit({**draft, "lines": [{}]}, names)
     assert with_lines is not None
     assert "amount" not in [field.name for field in with_lines.fields]
+
+
+def test_a_line_in_a_form_that_is_not_known_is_passed_over() -> None:
+    lines = [5, {"description": "Beans", "quantity": 2, "unit_amount": 1250}, None]
+    detail = INVOICES.detail({**INVOICE, "status": "open", "currency": "EUR", "lines": lines}, AccountNames())
+    (section,) = [each for each in detail.sections if each.title == "lines"]
+    assert [(fact.label, fact.value.text) for fact in section.facts] == [("2 × 12.50", "Beans")]

@@ -2,8 +2,10 @@ import pytest
 from textual.binding import Binding
 
 from ledger_tui.actions import EVENTS_KEYS, GLOBAL_KEYS, RESOURCE_KEYS, TABLE_KEYS, TOKEN_KEYS
-from ledger_tui.resources.base import Resource
+from ledger_tui.resources.base import RelatedView, Resource
+from ledger_tui.resources.endpoints import ENDPOINTS
 from ledger_tui.resources.registry import PLACE_OF_KIND, PLACES, RESOURCES, resource_of_id
+from ledger_tui.resources.statements import TO_STATEMENT
 from ledger_tui.state.names import AccountNames
 
 
@@ -61,3 +63,16 @@ def test_a_record_of_nonsense_is_drawn_and_never_fails(resource: Resource, value
         drawings = [section.drawing for section in detail.sections if section.drawing]
         cells += [cell for drawing in drawings for line in drawing(20) for cell in line]
         assert all(cell.text.isprintable() for cell in cells)
+
+
+@pytest.mark.parametrize(
+    ("key", "leads_to", "by"),
+    [(TO_STATEMENT, "statement", "account"), (ENDPOINTS.related[0], "deliveries", "endpoint")],
+)
+def test_a_key_to_what_belongs_to_an_object_leads_nowhere_in_an_empty_list(
+    key: RelatedView, leads_to: str, by: str
+) -> None:
+    assert key.link(None, {}) is None
+    link = key.link({"id": "x_1"}, {})
+    assert link is not None
+    assert (link.resource, link.filters[by]) == (leads_to, "x_1")

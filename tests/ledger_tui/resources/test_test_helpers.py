@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ledger_tui.resources.command_line import BadCommand, Choices, completions, parse_command
-from ledger_tui.resources.test_helpers import BadHelper, described, hits_of, parse_helper
+from ledger_tui.resources.test_helpers import BadHelper, described, hits_of, outcome_of, parse_helper
 from ledger_tui.state.names import AccountNames
 
 
@@ -101,6 +101,14 @@ def test_what_is_lost_is_asked_for_first() -> None:
     assert not parse_helper("snapshot", "before").question
     with pytest.raises(BadCommand, match="Which event"):
         parse_command("trigger", Choices([], [], AccountNames()))
+    with pytest.raises(BadHelper, match="reset takes nothing"):  # and not the name of a snapshot
+        parse_helper("reset", "before")
+
+
+def test_all_faults_are_ended_by_a_word_and_counted() -> None:
+    request = parse_helper("fault", "none")
+    assert (request.method, request.body) == ("DELETE", None)
+    assert outcome_of(request, {"deleted": 3}) == "Faults ended: 3."
 
 
 def test_helpers_are_completed_unless_the_server_has_none() -> None:
