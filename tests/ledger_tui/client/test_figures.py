@@ -75,6 +75,19 @@ async def test_more_in_a_state_than_was_read_is_told(api: Api, server: ContractS
     assert found.overdue == [0, 0, 1]
 
 
+async def test_requests_are_read_back_to_the_known_one_and_so_many_pages_at_most(
+    api: Api, server: ContractServer
+) -> None:
+    def page(number: int) -> dict[str, Any]:
+        return {"data": [{"id": f"req_{number}"}], "has_more": True, "next_cursor": f"req_{number}"}
+
+    for known, read in (("req_8", [9, 8]), (None, [9, 8, 7])):
+        for number in (9, 8, 7)[: len(read)]:
+            server.refuse(200, page(number))
+        rows = await figures.read_requests(api, known, 3)
+        assert [row["id"] for row in rows] == [f"req_{number}" for number in read]
+
+
 async def test_each_endpoint_has_the_state_of_its_own_deliveries(api: Api, server: ContractServer) -> None:
     endpoints = [{"id": f"whe_{n}"} for n in (1, 2)]
     of_one = [delivery("pending", 1, "2026-11-20T02", "refused"), delivery("pending", 1)]

@@ -129,3 +129,25 @@ async def test_a_refresh_token_that_is_refused_is_not_sent_again(
     shelf.kept = Secrets(access_token="at_7", refresh_token="rt_7", expires_at=9e9)
     await token_manager.refresh()
     assert access(token_manager) == "at_7", "somebody signed in at another dashboard of this profile"
+
+
+async def test_a_run_begins_with_what_is_kept_and_rotates_it_when_it_is_about_to_end(
+    token_manager: OAuthTokenManager, shelf: TokenStore
+) -> None:
+    shelf.kept = Secrets(access_token="at_7", refresh_token="rt_7", expires_at=9e9)
+    assert await token_manager.resume() == "at_7"
+    shelf.kept = Secrets(access_token="at_7", refresh_token="rt_7", expires_at=1.0)
+    assert await token_manager.resume() == "at_8"
+    assert shelf.kept.refresh_token == "rt_8"
+
+
+async def test_a_run_whose_kept_tokens_are_refused_has_its_user_sign_in(
+    token_manager: OAuthTokenManager, shelf: TokenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(app: OAuthApp, fields: dict[str, str]) -> dict[str, Any]:
+        raise Refused("It was used before.")
+
+    monkeypatch.setattr(oauth_tokens, "ask_for_tokens", refuse)
+    shelf.kept = Secrets(access_token="at_7", refresh_token="rt_7", expires_at=1.0)
+    assert await token_manager.resume() is None
+    assert token_manager.tokens.pair is None

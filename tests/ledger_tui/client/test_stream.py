@@ -115,6 +115,14 @@ async def test_messages_that_come_in_pieces_are_put_together() -> None:
     assert [one.valid for one in received if one] == [True]
 
 
+async def test_a_message_of_a_kind_that_is_not_known_is_passed_over() -> None:
+    session = message("session", "evt_0", {"secret": SECRET})
+    said = [session, message("notice", "evt_5", {"body": "{}"}), event(7)]
+    async with speaker(said) as (url, _asked), client(url) as (api, _session, _traffic):
+        received, _error = await hear(EventLine(api))
+    assert [one.event["id"] for one in received if one] == ["evt_7"]
+
+
 async def test_the_next_session_resumes_after_the_last_event_received() -> None:
     session = message("session", "evt_0", {"secret": SECRET})
     async with (

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ledger_tui.client.errors import ClientError, Unauthorized
-from ledger_tui.client.tokens import NoTokens, TokenManager
+from ledger_tui.client.tokens import NoTokens, TokenManager, refusal_of
 from ledger_tui.state.tokens import Tokens
 from tests.ledger_tui.client.test_api import client
 from tests.ledger_tui.contract_server import KEY, ContractServer
@@ -78,3 +78,33 @@ async def test_without_a_key_there_is_nothing_to_exchange(server: ContractServer
     async with client(server.url) as (api, _session, _traffic):
         with pytest.raises(NoTokens):
             await TokenManager(api, Tokens()).exchange()
+
+
+async def test_tokens_without_a_key_are_forgotten_when_they_are_refused(server: ContractServer) -> None:
+    async with client(server.url) as (api, _session, _traffic):
+        token_manager = TokenManager(api, Tokens())
+        token_manager.tokens.take({"access_token": "at_1", "refresh_token": "rt_1"})
+        with pytest.raises(Unauthorized):
+            await token_manager.refresh()
+        assert token_manager.tokens.pair is None
+        assert (await api.call("GET", "/v1/accounts")).status == 200  # what was used before still is
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        (404, "This server issues no tokens."),
+        (405, "This server issues no tokens."),
+        (400, "Not so."),
+    ],
+)
+async def test_a_server_that_issues_no_tokens_is_said_to_be_one(
+    server: ContractServer, status: int, sentence: str
+) -> None:
+    async with client(server.url) as (api, _session, _traffic):
+        token_manager = TokenManager(api, Tokens())
+        token_manager.key = KEY
+        server.refuse(status, {"error": {"code": "x", "message": "Not so."}})
+        with pytest.raises(ClientError) as refused:
+            await token_manager.exchange()
+    assert refusal_of(refused.value) == sentence

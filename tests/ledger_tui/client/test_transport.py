@@ -7,6 +7,7 @@ import httpx
 import httpx_sse
 import pytest
 
+from ledger_tui.client.auth import BearerKey
 from ledger_tui.client.errors import ClientError, Unreachable
 from ledger_tui.client.oauth import OAuthApp, SignInFailed, ask_for_tokens
 from ledger_tui.client.transport import is_address, transport_errors
@@ -17,6 +18,12 @@ UNUSABLE = [
     "http://é..x", "http://xn--zz.example", "http://256.1.1.1", "http://127.0.0.1:99999", "http://[::1",
     "http://[v1.x]", "http://h\u00ad", "http://h\ue000", "http://\u3002", "http://" + "x" * 70_000 + "9",
 ]  # fmt: skip
+
+
+def test_without_a_credential_a_request_has_none() -> None:
+    for credential, header in ((None, None), ("", None), ("sk_test_x", "Bearer sk_test_x")):
+        request = next(BearerKey(credential).auth_flow(httpx.Request("GET", "http://h")))
+        assert request.headers.get("Authorization") == header
 
 
 @pytest.mark.parametrize(
