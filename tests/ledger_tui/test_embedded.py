@@ -95,6 +95,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
         ("echo 'Hello there'", "the server printed 'Hello there' instead of its address"),
         ("echo '[1]'", "the server printed '[1]' instead of its address"),
         ("echo noise >&2; echo; echo 'Error: no room' >&2", "no room"),
+        ("echo 'Error: no room' >&2; echo >&2; echo '  ' >&2", "no room"),
     ],
 )
 def test_a_program_that_is_no_server_is_described_by_what_it_printed(
@@ -117,6 +118,20 @@ def test_a_server_that_does_not_end_is_ended(
     assert server.wait_for_end() is None
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_a_server_that_was_stopped_before_it_started_is_ended_at_once(
+    stand_in: Callable[[str], EmbeddedServer],
+) -> None:
+    server = stand_in("exec cat")  # it ends when its input does
+    server.stop()
+    assert server.pid is None
+    with pytest.raises(ServerDied):
+        server.start()
+    assert server.wait_for_end() is None
+    assert server.pid is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(server.pid, 0)
 
 
 @pytest.mark.parametrize(

@@ -52,3 +52,21 @@ def test_a_program_that_does_not_run_is_told(
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", editor)
     assert sentence in show_in_program(cast(Any, Terminal()), "EDITOR", RECORD)
+
+
+@pytest.mark.parametrize(
+    ("variable", "sentence"),
+    [
+        ("PAGER", "$PAGER is not set, and none of less, more is installed."),
+        ("EDITOR", "$EDITOR is not set, and none of sensible-editor, nano, vi is installed."),
+    ],
+)
+def test_without_any_program_what_can_be_set_is_told(
+    variable: str, sentence: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("PAGER", "EDITOR", "VISUAL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    terminal = Terminal()
+    assert show_in_program(cast(Any, terminal), variable, RECORD) == sentence
+    assert terminal.handed_over == 0
