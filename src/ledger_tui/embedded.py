@@ -103,8 +103,8 @@ class EmbeddedServer:
         process = self._process
         if process is None:
             return
-        if process.stdin is not None:
-            process.stdin.close()
+        assert process.stdin is not None
+        process.stdin.close()
         for end in (None, process.terminate, process.kill):
             if end is not None:
                 end()
