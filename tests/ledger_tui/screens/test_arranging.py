@@ -65,6 +65,15 @@ async def test_loaded_rows_are_sorted_and_columns_chosen_and_kept(
         kept = read_config(own_config).lists["transactions"]
         assert kept.sort == "-amount"
         assert "account" not in kept.columns
+        # A column moves to the right and not beyond the first one, and the last one is not hidden.
+        names = [column.name for column in driver.view.resource.columns]
+        await driver.press("o", "0", "J", "escape")
+        await driver.sees("account")
+        assert read_config(own_config).lists["transactions"].columns[:2] == (names[1], names[0])
+        await driver.press("o", "K", "escape")
+        assert read_config(own_config).lists["transactions"].columns[:2] == (names[1], names[0])
+        await driver.press("o", "0", *(key for _name in names for key in ("space", "down")), "escape")
+        await until(lambda: read_config(own_config).lists["transactions"].columns == (names[-1],))
         await driver.press("o", "0", "escape")
         await driver.sees("account")
     assert read_config(own_config).lists["transactions"] == ListSettings()

@@ -75,3 +75,38 @@ async def test_on_a_server_without_batches_the_rows_are_posted_one_by_one_after_
         await driver.press("enter")
         await driver.sees("Posted 2 transactions")
         await until(lambda: [t["amount"] for t in server.transactions] == [150, 100])
+
+
+async def test_what_is_not_posted_can_be_posted_again_and_posting_be_stopped(
+    server: ContractServer, dashboards: Dashboards, tmp_path: Path
+) -> None:
+    server.add_account("Till")
+    file = tmp_path / "sales.csv"
+    file.write_text("account,type,decimal_amount\nTill,credit,1.50\nTill,credit,1\n", encoding="utf-8")
+
+    def sent() -> int:
+        return [request[:2] for request in server.requests].count(("POST", "/v1/transactions"))
+
+    async with dashboards.open((100, 30)) as driver:
+        await open_file(driver, file)
+        await driver.sees("2 transactions, all or nothing.")
+        with server.refusing(400, {"error": {"code": "invalid_value", "message": "Not so.", "param": None}}):
+            await driver.press("enter")
+            await driver.sees("✕ Not so. It was refused. Nothing was posted.")
+        await driver.press("enter")
+        await driver.sees("This server takes no batches.")
+        with server.refusing(500, {"error": {"code": "internal", "message": "Disk full."}}):
+            await driver.press("enter")
+            await driver.sees("✕ No answer (Disk full.). Posting again is safe", "once. Nothing was posted.")
+        with server.holding(None):  # the answer to the first
+            await driver.press("enter")
+            await until(lambda: sent() == 2, "the first")
+            await driver.press("escape")
+            await driver.sees("Stopping after the part that was sent…")
+        await driver.sees("✕ Stopped. 1 of 2 are posted.")
+        driver.turn_live()
+        await driver.press("enter")
+        await driver.sees("◆ LIVE · Are you sure?", "Post 1 transaction, one by one")
+        await driver.press("escape")
+        await until(lambda: isinstance(driver.app.screen, BatchScreen), "the file again")
+        assert len(server.transactions) == 1

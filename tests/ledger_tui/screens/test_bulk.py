@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ledger_tui.embedded import Address
 from ledger_tui.state.window import Record
-from tests.ledger_tui.conftest import dashboard_on
+from tests.ledger_tui.conftest import Dashboards, dashboard_on
+from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
 from tests.receivers import receiving
 
@@ -79,3 +80,32 @@ async def test_marked_rows_are_paid_sent_again_and_revoked_together(own_project:
         await driver.press("y")
         await driver.sees("Revoked: 3")
         await until(lambda: None not in values(driver, "revoked_at"))
+
+
+async def test_what_is_stopped_midway_says_how_many_were_not_tried(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    server.users += [
+        {
+            "id": f"usr_{n}",
+            "name": f"User {n}",
+            "email": "a@example.com",
+            "role": "member",
+            "status": "active",
+        }
+        for n in range(3)
+    ]
+    async with dashboards.open((100, 30)) as driver:
+        await driver.press("4")
+        await driver.sees("User 0")
+        await driver.press("ctrl+a", "d")
+        await driver.sees("Deactivate 3 users?")
+        with server.holding(None):  # the answer to the first
+            await driver.press("y")
+            await driver.sees("0 of 3; esc stops after the one that was sent.")
+            await until(lambda: "DELETE" in [method for method, *_ in server.requests], "the first")
+            await driver.press("escape")
+            await driver.sees("Stopping after the one that was sent…")
+        await driver.sees("Deactivated: 1, not tried: 2")
+        await until(lambda: driver.app.screen is driver.app.dashboard, "the end of the dialog")
+    assert [user["status"] for user in server.users].count("deactivated") == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual.widgets import Input
 
 from ledger_tui.app import LedgerApp
 from ledger_tui.config import Config, Profile, read_config
@@ -45,7 +46,16 @@ async def test_a_command_goes_to_a_filtered_list_and_to_an_object(
         await driver.sees("→ Its transactions")
         await command(driver, "nothing")
         await driver.sees("There is no command “nothing”")
+        await driver.press("tab", "down")  # nothing completes it
+        assert driver.app.screen.query_one(Input).value == "nothing"
         await driver.press("escape")
+        await command(driver, "key")
+        await until(lambda: isinstance(driver.app.screen, KeyScreen), "the question for the key")
+        await driver.press("enter")
+        await driver.sees("✕ It is empty or has characters that a key cannot have.")
+        await driver.press("escape")
+        assert driver.app.screen is driver.app.dashboard
+        assert driver.app.next_options is None
         await driver.press("colon")
         await driver.type("order")
         await driver.sees("orders")
@@ -82,6 +92,18 @@ async def test_another_profile_and_another_key_are_connected_to_next(server: Con
             assert (following.url, following.key, following.profile) == (None, None, shop)
         else:
             assert (following.url, following.key, following.profile) == (server.url, key, None)
+
+
+async def test_the_dashboard_is_left_by_a_command(server: ContractServer) -> None:
+    app = LedgerApp(Options(url=server.url, key=KEY))
+    async with app.run_test() as pilot:
+        driver = Driver(app, pilot)
+        await driver.sees("● online")
+        await driver.press("colon")
+        await driver.type("quit")
+        app.post_message(key_event("enter"))  # it ends the application, which answers no more keys
+        await until(lambda: not app.is_running, "the end")
+    assert (app.return_code, app.next_options) == (0, None)
 
 
 async def test_the_connection_is_saved_as_a_profile(
@@ -125,9 +147,13 @@ async def test_an_own_command_gets_the_selected_record_and_asks_where_money_is_l
         driver.turn_live()
         await driver.press("f6")
         await driver.sees("Run mail with acc_")
-        await driver.press("escape", "2", "f6")
+        await driver.press("escape", "f6")
+        await driver.sees("Run mail with acc_")
+        await driver.press("y")
+        await until(lambda: out.read_text(encoding="utf-8") == "Till\nTill\n", "the second")
+        await driver.press("2", "f6")
         await driver.sees("mail is for accounts: select one first.")
-        assert out.read_text(encoding="utf-8") == "Till\n"
+        assert out.read_text(encoding="utf-8") == "Till\nTill\n"
         await driver.press("question_mark", "slash")
         await driver.type("mail")
         await driver.sees("f6  mail")

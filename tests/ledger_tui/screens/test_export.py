@@ -76,6 +76,23 @@ async def test_what_is_wrong_is_said_in_the_dialog(
     assert [*tmp_path.iterdir()] == []
 
 
+async def test_an_export_that_is_cancelled_leaves_no_file(
+    server: ContractServer, dashboards: Dashboards, tmp_path: Path
+) -> None:
+    fill(server)
+    async with dashboards.open() as driver:
+        await driver.press("2", "ctrl+e")
+        await name(driver, tmp_path / "mine.csv")
+        with server.holding(server.transactions[-100]["id"]):  # the second page
+            await driver.press("ctrl+s")
+            await driver.sees("100 written; esc cancels and leaves no file.")
+            await driver.press("ctrl+o")  # it is being written already
+            await driver.press("escape")
+            await driver.sees_no_more("Export to")
+            await driver.rests()
+            assert [*tmp_path.iterdir()] == []
+
+
 async def test_a_name_that_leads_nowhere_is_said_in_the_dialog(
     server: ContractServer, dashboards: Dashboards, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ from ledger_tui.commands import Palette
 from ledger_tui.config import Config, read_config
 from ledger_tui.embedded import Address
 from ledger_tui.options import Options
-from ledger_tui.screens.raw import RawScreen
+from ledger_tui.screens.raw import JsonLines, RawScreen
 from ledger_tui.styles import ABOUT, THEMES
 from tests.ledger_tui.conftest import Dashboards, dashboard_on
 from tests.ledger_tui.contract_server import ContractServer
@@ -244,6 +244,13 @@ async def test_json_is_folded_and_searched(server: ContractServer, dashboards: D
     async with dashboards.open() as driver:
         await driver.press("J")
         await driver.sees('"team": "north"', "⏎ fold", "/ search")
+        raw = driver.app.screen.query_one(JsonLines)
+        await driver.press("n")  # nothing is searched for yet
+        assert raw.at == 0
+        await driver.pilot.click(raw, offset=(4, 2))
+        assert raw.at == 2
+        await driver.pilot.click(raw, offset=(4, raw.size.height - 1))  # below the last line
+        assert raw.at == 2
         await driver.press("minus")
         await driver.sees('"metadata": { … 2 }')
         await driver.press("slash")

@@ -52,12 +52,13 @@ async def test_the_palette_offers_none_either(server: ContractServer, dashboards
         assert "New  (n)" not in driver.text()
 
 
-async def test_a_key_that_changes_something_says_why_it_does_not(
-    server: ContractServer, dashboards: Dashboards
+@pytest.mark.parametrize("keys", [["n"], ["colon", *"clock freeze", "enter"]])
+async def test_a_key_or_a_command_that_changes_something_says_why_it_does_not(
+    server: ContractServer, dashboards: Dashboards, keys: list[str]
 ) -> None:
     server.add_account("Till")
     async with dashboards.open(read_only=True) as driver:
-        await driver.press("n")
+        await driver.press(*keys)
         await driver.sees("read-only: this dashboard changes nothing")
 
 
