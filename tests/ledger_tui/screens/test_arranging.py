@@ -110,10 +110,15 @@ async def test_panes_are_cycled_and_resized_and_times_written_in_another_way(
     config = read_config(own_config)
     assert config.panes == PaneChoice(split=True, detail_width=width + 4)
     app = LedgerApp(Options(url=server.url, key=KEY, config=config))
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         driver = Driver(app, pilot)
         await driver.sees("Till", "→ Its transactions")
         assert driver.view.detail.outer_size.width == width + 4
+        own_config.write_text("times =", encoding="utf-8")  # by an editor that is not done yet
+        await driver.press("z", "z", "t")
+        await driver.sees("created (local)")
+        await driver.sees("How times are written could not be saved and last until you quit")
+        assert own_config.read_text(encoding="utf-8") == "times ="
 
 
 async def _fill_invoices(driver: Driver, opened: int, drafts: int) -> None:
