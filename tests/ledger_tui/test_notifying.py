@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -11,8 +12,10 @@ from ledger_tui.app import LedgerApp
 from ledger_tui.config import BadConfig, Config, parse_config
 from ledger_tui.embedded import Address
 from ledger_tui.notify_config import Notify
-from ledger_tui.notifying import Happened, News, deliveries_of, sentence
+from ledger_tui.notifying import Happened, News, Notifier, deliveries_of, sentence
 from ledger_tui.options import Options
+from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
 
 
@@ -64,6 +67,16 @@ def test_what_was_there_at_the_first_look_or_was_not_asked_for_is_no_news() -> N
     assert news.since("events", [Happened("invoice.paid", "evt_3", "c")]) != []
 
 
+def test_of_what_was_seen_only_the_newest_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifying, "_KNOWN_KEPT", 2)
+    news = News(["order.paid"])
+    first, *others = (Happened("order.paid", f"evt_{n}", "a") for n in range(3))
+    assert news.since("events", [first]) == []
+    assert news.since("events", others) == others
+    assert news.since("events", others) == []
+    assert news.since("events", [first]) == [first]  # it was forgotten
+
+
 def test_a_line_names_three_and_counts_the_others_and_has_nothing_a_terminal_obeys() -> None:
     many = [Happened("order.paid", f"evt_{n}", f"n{n}\x07") for n in range(5)]
     assert sentence(many) == "order.paid n0␇, order.paid n1␇, order.paid n2␇ and 2 more"
@@ -93,3 +106,45 @@ async def test_the_terminal_gets_a_bell_and_a_line_for_an_event_that_was_asked_f
         await until(
             lambda: bells == [1] and any("\x1b]9;ledger-tui: account.created evt_" in w for w in written)
         )
+
+
+@pytest.mark.dashboard
+async def test_the_terminal_is_told_only_in_the_ways_that_were_chosen(
+    server: ContractServer, dashboards: Dashboards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    async with dashboards.open() as driver:
+        app = driver.app
+        assert app._driver is not None
+        monkeypatch.setattr(app, "bell", lambda: told.append("bell"))
+        monkeypatch.setattr(app._driver, "write", told.append)
+        ways: list[tuple[tuple[str, ...], list[str]]] = [
+            (("bell",), ["bell"]),
+            (("osc9",), ["\x1b]9;ledger-tui: a till\x07"]),
+            ((), []),
+        ]
+        for by, expected in ways:
+            told.clear()
+            Notifier(app, app.api, app.session, Notify((), by)).notify("a till")
+            assert told == expected
+
+
+@pytest.mark.dashboard
+async def test_only_what_the_config_file_asks_for_is_asked_of_the_server(driver: Driver) -> None:
+    app = driver.app
+    both = ("/v1/events", "/v1/webhook_endpoints")
+
+    def sent() -> list[str]:
+        paths = (urlsplit(each.url).path for each in app.traffic)
+        return [path for path in paths if path in both]
+
+    asked: list[tuple[tuple[str, ...], list[str]]] = [
+        ((), []),
+        (("invoice.*",), ["/v1/events"]),
+        (("delivery.failed",), ["/v1/webhook_endpoints"]),
+        (("delivery.failed", "invoice.paid"), [*both]),
+    ]
+    for on, paths in asked:
+        before = sent()
+        assert await Notifier(app, app.api, app.session, Notify(on, ("bell",))).look() == len(paths)
+        assert sent() == before + paths
