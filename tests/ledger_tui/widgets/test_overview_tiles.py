@@ -126,3 +126,26 @@ def test_a_narrow_balance_shows_its_course_and_which_way_it_goes() -> None:
         .rows[0]
         .cells
     )
+
+
+def test_an_endpoint_that_is_disabled_has_that_said_before_what_failed() -> None:
+    endpoint = {"id": "whe_1", "url": "http://h/a", "status": "disabled"}
+    shown = tiles.webhooks([EndpointHealth(endpoint, ["failed"], "answered 503")], 60, 4).rows
+    assert shown[0].cells[0].text == "✕ "
+    assert [cell.text for cell in shown[2].cells] == ["  ", "disabled"]
+
+
+def test_without_events_or_postings_a_tile_says_that_there_are_none() -> None:
+    for draw, said in ((tiles.events, "No events yet."), (tiles.newest_postings, "No postings yet.")):
+        rows = draw([], AccountNames(), 60, 5).rows
+        assert ["".join(cell.text for cell in row.cells).strip() for row in rows] == [said]
+
+
+def test_requests_that_nobody_answered_are_counted_without_a_duration() -> None:
+    figures = RequestFigures()
+    figures.replace([Answered(None, 30_000.0), Answered(None, 30_000.0)])
+    content = tiles.requests(figures, 60, 5)
+    assert "".join(cell.text for cell in content.rows[0].cells[:2]).split()[-1] == "2"
+    assert content.fact == ()
+    figures.replace([Answered(None, 30_000.0), Answered(200, 4.0)])
+    assert "p50 4.0" in "".join(cell.text for cell in tiles.requests(figures, 60, 5).fact)

@@ -25,3 +25,14 @@ def test_the_detail_is_as_wide_as_the_screen_allows_or_the_user_chose(
     Panes(Widget(), detail, choice).lay_out(width, opened=False)
     assert detail.styles.width is not None
     assert detail.styles.width.cells == expected
+
+
+def test_the_border_is_moved_only_where_it_is_shown() -> None:
+    choice = PaneChoice(detail_width=50)
+    panes = Panes(Widget(), Widget(), choice)
+    panes.lay_out(80, opened=False)
+    panes.resize(1, 80)
+    assert choice.detail_width == 50
+    panes.lay_out(160, opened=False)
+    panes.resize(1, 160)
+    assert choice.detail_width < 50
