@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from textual.app import App, ComposeResult
 from textual.message import Message
+from textual.notifications import Notify
+from textual.pilot import Pilot
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.tokens import TokenManager
@@ -40,6 +42,11 @@ class Alone(App[None]):
         self.said.append(message)
         await super()._on_message(message)
 
-    def those_said(self, kind: type[Message]) -> list[Message]:
-        """Return the messages of this kind."""
-        return [each for each in self.said if isinstance(each, kind)]
+    def those_said(self, *kinds: type[Message]) -> list[Message]:
+        """Return the messages of these kinds."""
+        return [each for each in self.said if isinstance(each, kinds)]
+
+    async def sentences(self, pilot: Pilot[None]) -> list[str]:
+        """Return what the user was notified of."""
+        await pilot.pause()
+        return [each.notification.message for each in self.said if isinstance(each, Notify)]

@@ -1,0 +1,65 @@
+"""The screen of a trace before there is one, while it is read, and when that fails."""
+
+from __future__ import annotations
+
+from ledger_tui.messages import ActionRequested, LinkFollowed, LocationOpened, TraceLoaded
+from ledger_tui.resources.trace import TRACE
+from ledger_tui.state.history import Location
+from ledger_tui.state.session import ConnectionState
+from ledger_tui.state.trace import Trace
+from ledger_tui.widgets.trace_view import TraceView
+from tests.ledger_tui.widgets.alone import Alone, unconnected
+
+ACCOUNT = {"id": "acc_1", "object": "account", "name": "Till", "currency": "EUR"}
+
+
+def caption(view: TraceView) -> str:
+    return str(view.query_one("#trace-caption").render())
+
+
+async def test_before_anything_is_traced_it_is_empty_and_its_keys_do_nothing() -> None:
+    app = Alone(view := TraceView(TRACE, unconnected()))
+    async with app.run_test() as pilot:
+        view.names_loaded()
+        view.session_changed()
+        view.action_refresh()
+        view.action_open()
+        view.action_send_again()
+        await pilot.pause()
+        assert not app.those_said(LinkFollowed, LocationOpened, ActionRequested)
+        assert caption(view) == ""
+        assert (view.location, view.shown_path(), view.selected) == (Location("trace"), "", None)
+        assert not view.may_poll()
+
+
+async def test_while_it_is_read_and_when_that_fails_the_caption_says_so() -> None:
+    app = Alone(view := TraceView(TRACE, context := unconnected()))
+    async with app.run_test():
+        view.show_traced("accounts", ACCOUNT)
+        assert "connecting" in caption(view)
+        context.session.state = ConnectionState.ONLINE
+        view.session_changed()
+        assert "Till" in caption(view)
+        assert caption(view).endswith("reading…")
+        view.take_trace(TraceLoaded(None, "The server is busy."))
+        assert caption(view).endswith("✕ The server is busy.")
+        assert view.may_poll()  # it will be read again
+        view.take_trace(TraceLoaded(Trace("accounts", ACCOUNT, requests=1, complete=True)))
+        assert caption(view).endswith("1 request read")
+
+
+async def test_what_is_traced_again_is_read_again_and_stays_until_then() -> None:
+    app = Alone(view := TraceView(TRACE, unconnected()))
+    async with app.run_test():
+        view.show_traced("accounts", ACCOUNT)
+        whole = Trace("accounts", ACCOUNT, requests=2, complete=True)
+        view.take_trace(TraceLoaded(whole))
+        view.show_traced("accounts", {**ACCOUNT})
+        assert view.trace is whole
+        assert not view.may_poll()  # it is being read
+        view.take_trace(
+            TraceLoaded(Trace("accounts", {**ACCOUNT, "id": "acc_2"}))
+        )  # of what was traced before
+        assert view.trace is whole
+        view.show_traced("accounts", {**ACCOUNT, "id": "acc_2"})
+        assert view.location.record_id == "acc_2"
