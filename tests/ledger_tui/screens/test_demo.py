@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ledger_tui.app import LedgerApp
+from ledger_tui.messages import ReconnectRequested, SaveProfileRequested
 from ledger_tui.options import Options
 from ledger_tui.widgets.overview import Overview
 from tests.ledger_tui.driving import Driver, until
@@ -43,3 +44,8 @@ async def test_it_loads_in_sight_and_its_broken_receiver_is_repaired(demo: Drive
     await until(lambda: "succeeded" in {row["status"] for _at, row in demo.view.window.at_hand()})
     await demo.press("7", "e")
     await demo.sees("Webhook endpoints", "L roll secret", "R repair the receiver")
+    demo.app.post_message(ReconnectRequested(key="sk_test_another"))
+    await demo.sees("The own server needs no other key.")
+    demo.app.post_message(SaveProfileRequested("shop"))
+    await demo.sees("The own server is there without a profile.")
+    assert demo.app.next_options is None

@@ -6,7 +6,7 @@ from ledger_tui.messages import ActionRequested, LinkFollowed, LocationOpened, T
 from ledger_tui.resources.trace import TRACE
 from ledger_tui.state.history import Location
 from ledger_tui.state.session import ConnectionState
-from ledger_tui.state.trace import Trace
+from ledger_tui.state.trace import Step, Trace
 from ledger_tui.widgets.trace_view import TraceView
 from tests.ledger_tui.widgets.alone import Alone, unconnected
 
@@ -63,3 +63,19 @@ async def test_what_is_traced_again_is_read_again_and_stays_until_then() -> None
         assert view.trace is whole
         view.show_traced("accounts", {**ACCOUNT, "id": "acc_2"})
         assert view.location.record_id == "acc_2"
+
+
+async def test_the_path_of_a_delivery_is_that_of_its_event() -> None:
+    event = {"id": "evt_1", "object": "event", "type": "account.created", "data": {"object": ACCOUNT}}
+    delivery = {"id": "dlv_1", "event": "evt_1", "endpoint": "whe_1", "status": "pending", "attempts": []}
+    step = Step("req_1", events=(event,), deliveries={"evt_1": (delivery,)})
+    app = Alone(view := TraceView(TRACE, unconnected()))
+    async with app.run_test():
+        view.show_traced("events", event)
+        view.take_trace(TraceLoaded(Trace("events", event, (step,), complete=True)))
+        paths = {}
+        for number, node in enumerate(view._tree.nodes):
+            view._tree.action_move(number - view._tree.cursor)
+            paths[node.kind] = view.shown_path()
+        assert paths["event"] == "/v1/events/evt_1"
+        assert paths["delivery"] == "/v1/events/evt_1/deliveries"
