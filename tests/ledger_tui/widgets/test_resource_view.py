@@ -178,6 +178,19 @@ async def test_a_fault_in_a_worker_of_the_list_is_shown_and_no_answer_awaited_an
         assert view.may_poll()
 
 
+async def test_a_fault_while_an_object_is_read_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_arguments: object, **_named: object) -> None:
+        raise RuntimeError("a fault")
+
+    app = Alone(view := view_of("accounts"))
+    async with app.run_test():
+        answer(view, accounts(2))
+        monkeypatch.setattr(view.context.api, "read", fail)
+        view.detail.read("acc_9")
+        await until(lambda: view.record_list.problem, "the fault")
+        assert view.record_list.problem == "unexpected RuntimeError('a fault')"
+
+
 async def test_an_order_that_cannot_be_kept_is_used_and_the_reason_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -63,3 +63,16 @@ async def test_what_was_read_stays_when_reading_it_again_fails() -> None:
         assert "✕ The server is busy." in str(caption)
         view.take_state(HelpersLoaded(None, MISSING))
         assert view.snapshots == []
+
+
+async def test_a_click_on_a_line_without_a_row_chooses_none() -> None:
+    app = Alone(view := HelpersView(TEST_HELPERS, unconnected()))
+    async with app.run_test() as pilot:
+        view.take_state(HelpersLoaded(state(2), ""))
+        await pilot.pause()
+        _clock, snapshots, faults = view.tiles
+        assert snapshots.choose_at(1) is False  # it was not chosen before
+        assert snapshots.choose_at(5) is False
+        assert snapshots.chosen is not None
+        assert (snapshots.chosen.record or {})["name"] == "snapshot 1"
+        assert faults.choose_at(0) is True  # nothing can be chosen in it, so a click opens the tile

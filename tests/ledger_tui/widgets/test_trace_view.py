@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ledger_tui.messages import ActionRequested, LinkFollowed, LocationOpened, TraceLoaded
 from ledger_tui.resources.trace import TRACE
 from ledger_tui.state.history import Location
 from ledger_tui.state.session import ConnectionState
 from ledger_tui.state.trace import Step, Trace
+from ledger_tui.widgets import trace_view
 from ledger_tui.widgets.trace_view import TraceView
+from tests.ledger_tui.driving import until
 from tests.ledger_tui.widgets.alone import Alone, unconnected
 
 ACCOUNT = {"id": "acc_1", "object": "account", "name": "Till", "currency": "EUR"}
@@ -79,3 +83,18 @@ async def test_the_path_of_a_delivery_is_that_of_its_event() -> None:
             paths[node.kind] = view.shown_path()
         assert paths["event"] == "/v1/events/evt_1"
         assert paths["delivery"] == "/v1/events/evt_1/deliveries"
+
+
+async def test_a_fault_while_it_is_read_is_shown_and_it_can_be_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_arguments: object) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(trace_view, "read_trace", fail)
+    app = Alone(view := TraceView(TRACE, unconnected()))
+    async with app.run_test():
+        view.show_traced("accounts", ACCOUNT)
+        await until(lambda: "✕" in caption(view), "the fault")
+        assert caption(view).endswith("✕ unexpected RuntimeError('a fault')")
+        assert view.may_poll()
