@@ -130,8 +130,8 @@ class FilterBar(Vertical):
 
     @while_running
     def _paused(self) -> None:
-        if self._pause is not None:
-            self._pause.pause()
+        assert self._pause is not None  # it calls this
+        self._pause.pause()
         if self.display:
             self._narrow()
             self._look_for_names()

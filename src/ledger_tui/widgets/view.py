@@ -170,8 +170,8 @@ class View(Widget):
 
     @while_running
     def _at_rest(self) -> None:
-        if self._rest is not None:
-            self._rest.pause()
+        assert self._rest is not None  # it calls this
+        self._rest.pause()
         self.at_rest()
 
     def at_rest(self) -> None:
