@@ -101,6 +101,8 @@ async def test_every_row_is_drawn_as_itself_on_the_way_through_a_long_list() -> 
             for _page in range(30):
                 for line in range(app.table.size.height):
                     assert app.table.render_line(line).text.split()[-1] == str(app.table.top + line)
+                # The drawn lines that are kept do not grow with the list.
+                assert len(app.table._strips) <= 8 * app.table.size.height + 1
                 app.table.action_move_pages(step)
 
 
