@@ -124,7 +124,7 @@ async def test_an_account_or_a_transaction_that_is_known_is_not_applied_twice(co
         ({"reverses": IDS.new("txn", START)}, "its reverses is not shown"),
         ({"transfer": "txn_1", "destination": ACCOUNT}, "it shows one side of the transfer txn_1"),
         ({"amount": 0}, "its amount is no integer from 1"),
-        ({"balance_after": 6}, f"shows {ACCOUNT} at 6 after it, and its transactions add up to 5"),
+        ({"balance_after": 6}, "shows acc_.* at 6 after it, and its transactions add up to 5"),
     ],
 )
 async def test_a_transaction_that_the_books_cannot_hold_ends_the_pull(
@@ -138,6 +138,7 @@ async def test_a_transaction_that_the_books_cannot_hold_ends_the_pull(
 @pytest.mark.parametrize(
     ("destination", "words"),
     [(NOWHERE, f"account.*{NOWHERE}|{NOWHERE}.*account"), (None, "its destination is missing")],
+    ids=["unknown", "missing"],
 )
 async def test_a_transfer_to_an_account_that_is_not_shown_ends_the_pull(
     copy: Copy, destination: str | None, words: str
