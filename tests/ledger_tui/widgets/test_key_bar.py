@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.geometry import Offset
@@ -45,6 +46,7 @@ class KeyApp(App[None]):
         return {**super().get_css_variables(), "muted": "#888888", "faint": "#444444"}
 
 
+@pytest.mark.slow
 async def test_a_click_on_a_dim_key_or_beside_the_keys_does_nothing() -> None:
     app = KeyApp()
     async with app.run_test(size=(80, 3)) as pilot:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from textual.app import App, ComposeResult
 from textual.widgets import Input
 
@@ -25,6 +26,7 @@ class LinesApp(App[None]):
         return {**super().get_css_variables(), "muted": "#888888"}
 
 
+@pytest.mark.slow
 async def test_up_and_down_stay_in_the_column_and_stop_at_the_first_and_the_last_line() -> None:
     app = LinesApp()
     async with app.run_test() as pilot:
@@ -37,6 +39,7 @@ async def test_up_and_down_stay_in_the_column_and_stop_at_the_first_and_the_last
             assert app.focused is quantities[at]
 
 
+@pytest.mark.slow
 async def test_beside_the_lines_no_line_is_removed_and_no_other_is_focused() -> None:
     app = LinesApp()
     async with app.run_test() as pilot:

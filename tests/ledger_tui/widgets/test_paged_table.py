@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.app import App, ComposeResult
 from textual.geometry import Offset, Region
 
@@ -48,6 +49,7 @@ class TableApp(App[None]):
         self.opened.append(self.window.current)
 
 
+@pytest.mark.slow
 async def test_a_click_beside_the_headings_sorts_by_none_and_one_on_the_second_by_it() -> None:
     app = TableApp(3)
     async with app.run_test(size=(60, 10)) as pilot:
@@ -59,6 +61,7 @@ async def test_a_click_beside_the_headings_sorts_by_none_and_one_on_the_second_b
         assert app.headings == ["name"]
 
 
+@pytest.mark.slow
 async def test_a_click_goes_to_a_row_two_open_it_and_one_below_the_last_does_nothing() -> None:
     app = TableApp(3)
     async with app.run_test(size=(60, 10)) as pilot:

@@ -34,6 +34,7 @@ class TabsApp(App[None]):
         return self.shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [200, 80])
 async def test_a_click_on_a_tab_shows_its_screen_and_one_beside_them_nothing(width: int) -> None:
     app = TabsApp()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.app import App, ComposeResult
 from textual.geometry import Offset
 
@@ -37,6 +38,7 @@ def nodes(count: int) -> list[Node]:
     ]
 
 
+@pytest.mark.slow
 async def test_keys_go_by_nodes_and_by_pages_and_stop_at_either_end() -> None:
     app = TreeApp()
     async with app.run_test(size=(40, 7)) as pilot:
@@ -48,6 +50,7 @@ async def test_keys_go_by_nodes_and_by_pages_and_stop_at_either_end() -> None:
         assert app.moved_to == [1, 4, 1, 11]
 
 
+@pytest.mark.slow
 async def test_keys_in_a_tree_without_nodes_do_nothing() -> None:
     app = TreeApp()
     async with app.run_test(size=(40, 7)) as pilot:
@@ -56,6 +59,7 @@ async def test_keys_in_a_tree_without_nodes_do_nothing() -> None:
         assert (app.shown.node, app.shown.cursor, app.moved_to) == (None, 0, [])
 
 
+@pytest.mark.slow
 async def test_a_click_goes_to_a_node_two_open_it_and_one_below_the_last_does_nothing() -> None:
     app = TreeApp()
     async with app.run_test(size=(40, 12)) as pilot:
