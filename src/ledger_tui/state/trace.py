@@ -67,7 +67,7 @@ class Trace:
         """
         waits = any(delivery.get("status") == "pending" for delivery in self.deliveries())
         to_come = any(
-            not step.deliveries.get(str(event.get("id")), ("not asked for",))
+            step.deliveries.get(str(event.get("id"))) == ()  # asked for, and none there
             and now - (moment(event.get("created")) or 0.0) < _DELIVERIES_WITHIN_SECONDS
             for step in self.steps
             for event in step.events
