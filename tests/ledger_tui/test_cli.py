@@ -102,6 +102,10 @@ class Terminal:
     def press(self, *keys: str) -> None:
         self._do("send-keys", *keys)
 
+    def reset(self) -> None:
+        """Make it blank, with the modes of a new one."""
+        self._do("send-keys", "-R")
+
     def text(self) -> str:
         return self._do("capture-pane", "-p")
 
@@ -245,14 +249,42 @@ def test_a_profile_is_asked_with_its_own_key_whatever_the_variable_holds(
     terminal.sees(" TEST ")  # tmux may have read the half of a frame so far
 
 
-def test_it_quits_when_its_terminal_is_gone_without_a_signal(server: ContractServer) -> None:
+def test_stopped_by_a_signal_it_goes_on_where_it_was_and_quits(
+    server: ContractServer, terminal: Terminal, tmp_path: Path
+) -> None:
+    server.add_account("Kuwait branch")
+    pid = tmp_path / "pid"
+    noted = ["sh", "-c", 'echo $$ > "$0"; exec "$@"', str(pid)]
+    terminal.start([*noted, *COMMAND, "--url", server.url], LEDGER_API_KEY=KEY)
+    terminal.sees("Kuwait branch")
+    os.kill(int(pid.read_text(encoding="utf-8")), signal.SIGSTOP)
+    terminal.reset()
+    terminal.sees_no_more("Kuwait branch")
+    os.kill(int(pid.read_text(encoding="utf-8")), signal.SIGCONT)
+    terminal.is_taken(True)
+    terminal.sees("Kuwait branch")
+    terminal.press("2")
+    terminal.sees("No transactions here.")
+    terminal.press("q")
+    assert terminal.exit_code() == 0
+
+
+# As a terminal gives its signals to what it runs, but not to what only has it open.
+LOG_IN = "import os, sys; os.login_tty(0); os.execv(sys.argv[1], sys.argv[1:])"
+AS_ITS_TERMINAL = [sys.executable, "-c", LOG_IN]
+
+
+@pytest.mark.parametrize("taking", [[], AS_ITS_TERMINAL], ids=["without signals", "with its signals"])
+def test_it_quits_when_its_terminal_is_gone(server: ContractServer, taking: list[str]) -> None:
     ours, its = os.openpty()
     environment = os.environ | {"LEDGER_API_KEY": KEY, "TERM": "xterm-256color"}
-    command = [*COMMAND, "--url", server.url]
+    command = [*taking, *COMMAND, "--url", server.url]
     process = subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=environment)
     try:
         os.close(its)
-        assert os.read(ours, 1)  # it draws, so it has begun
+        drawn = b""
+        while b" TEST " not in drawn:
+            drawn += os.read(ours, 10_000)
         os.close(ours)
         # Not 1, as when a quit takes too long.
         assert process.wait(PATIENCE_SECONDS) == 0

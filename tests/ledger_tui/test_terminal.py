@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event, Thread
 from typing import TextIO
 
 import pytest
@@ -14,9 +13,8 @@ from ledger_tui import app
 from ledger_tui.app import LedgerApp
 from ledger_tui.options import Options
 from ledger_tui.resuming import Left
-from ledger_tui.terminal import Output, TerminalDriver
+from ledger_tui.terminal import Output
 from tests.ledger_tui.contract_server import KEY, ContractServer
-from tests.ledger_tui.driving import PATIENCE_SECONDS
 
 MORE_THAN_IT_TAKES = "x" * 1_000_000
 
@@ -47,18 +45,6 @@ def test_another_error_of_writing_is_not_hidden(ends: tuple[TextIO, TextIO]) -> 
     output = Output(drawn_on)
     with pytest.raises(BlockingIOError):
         output.write(MORE_THAN_IT_TAKES)
-
-
-def test_the_end_of_a_terminal_is_not_read_as_input() -> None:
-    ours, its = os.openpty()
-    driver = TerminalDriver.__new__(TerminalDriver)  # otherwise it would take the signals of this process
-    driver._debug, driver.fileno, driver.exit_event = False, its, Event()
-    os.close(ours)
-    reading = Thread(target=driver.run_input_thread, daemon=True)
-    reading.start()
-    reading.join(PATIENCE_SECONDS)
-    assert not reading.is_alive()
-    os.close(its)
 
 
 class Impatient(LedgerApp):
