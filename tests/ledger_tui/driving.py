@@ -71,6 +71,11 @@ class Driver:
         for key in keys:
             await self.burst(key)
 
+    async def goes_to(self, key: str) -> None:
+        """Press the key of a place, and wait until its list is read: no key waits for the server."""
+        await self.press(key)
+        await until(lambda: self.view.window.loaded)
+
     async def burst(self, *keys: str) -> None:
         """Press keys that all arrive in one read, as over a slow connection."""
         for key in keys:

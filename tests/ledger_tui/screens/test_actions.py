@@ -304,7 +304,8 @@ async def test_the_payment_of_an_invoice_leads_back_to_it(driver: Driver) -> Non
     await driver.sees("Finalized inv_")
     await driver.press("p", "y")
     await driver.sees("Paid inv_")
-    await driver.press("2", "enter")
+    await driver.goes_to("2")
+    await driver.press("enter")
     await driver.sees("pays invoice  INV-000001  Ada", "→ The invoice it pays")
     await driver.press(*["down"] * 5, "enter")
     await driver.sees("[● paid]", "→ Its payment")
@@ -317,7 +318,8 @@ async def test_a_user_leads_to_the_orders_of_the_user_and_an_order_is_read_by_it
     for user in (ada, bob):
         order = {"user_id": user["id"], "items": [{"name": user["name"], "unit_amount": 700}]}
         await write("POST", "/api/orders", order, None)
-    await driver.press("4", "down")
+    await driver.goes_to("4")
+    await driver.press("down")
     await driver.sees("Bob")
     await driver.press("enter")
     await driver.sees("orders        1", "→ Order of ")

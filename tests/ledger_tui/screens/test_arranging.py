@@ -135,7 +135,8 @@ async def test_marked_rows_are_voided_together_and_each_failure_is_told(own_proj
     async with dashboard_on(own_project, (100, 40)) as driver:
         await driver.sees("● online")
         await _fill_invoices(driver, opened=4, drafts=1)
-        await driver.press("3", "ctrl+a")
+        await driver.goes_to("3")
+        await driver.press("ctrl+a")
         await driver.sees("● 5 marked", "●")
         await driver.press("down", "space")
         await driver.sees("● 4 marked")
