@@ -6,7 +6,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -19,42 +19,37 @@ class TerminalDriver(LinuxDriver):
     """Textual's driver, which can also quit when the terminal is gone.
 
     Textual's thread for writing would end with the error of its first write, and after 30 more frames the
-    event loop would wait for that thread for ever. With the end of a terminal comes SIGCONT too, as after
-    SIGSTOP. At each SIGCONT Textual starts threads for input and output, and forgets those that are running:
-    they would never end, nor would the process.
+    event loop would wait for that thread for ever.
+
+    At each SIGCONT Textual starts threads for input and output. It forgets those that are running, which then
+    never end, and neither does the process. SIGCONT comes after SIGSTOP, and also as a terminal closes.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._file: Any = Output(self._file)
-        self._started = False
         self._suspended = False
-
-    def start_application_mode(self) -> None:
-        thread_before = self._key_thread
-        start: Callable[[], None] = super().start_application_mode  # which has no types
-        start()
-        # In the background it does not start, and is asked to again in the foreground.
-        self._started = self._key_thread is not thread_before
-        self._suspended = self._suspended and not self._started
-
-    def stop_application_mode(self) -> None:
-        super().stop_application_mode()
-        self._started = False
 
     def suspend_application_mode(self) -> None:
         super().suspend_application_mode()
         self._suspended = True
 
     def resume_application_mode(self) -> None:
-        """Start again what was suspended, and anew what runs: the shell may have used the terminal."""
-        if self._started:
+        """Start if suspended; restart if running, as the shell may have used the terminal meanwhile."""
+        if self._is_running:
             if not os.isatty(self.fileno):
                 return
             self.suspend_application_mode()
             self._app.call_later(self._app.refresh, layout=True)
         if self._suspended:
             super().resume_application_mode()
+            # In the background it does not start: SIGCONT comes again in the foreground.
+            self._suspended = not self._is_running
+
+    @property
+    def _is_running(self) -> bool:
+        reading = self._key_thread
+        return reading is not None and reading.is_alive() and not self.exit_event.is_set()
 
 
 class Output:
