@@ -72,7 +72,10 @@ class Driver:
             await self.burst(key)
 
     async def goes_to(self, key: str) -> None:
-        """Press the key of a place, and wait until its list is read: no key waits for the server."""
+        """Press the key of a place, and wait until its list is read.
+
+        A key that needs a row does nothing before.
+        """
         await self.press(key)
         await until(lambda: self.view.window.loaded)
 

@@ -103,7 +103,7 @@ class Terminal:
         self._do("send-keys", *keys)
 
     def reset(self) -> None:
-        """Make it blank, with the modes of a new one."""
+        """Clear it, and set its modes as in a new terminal."""
         self._do("send-keys", "-R")
 
     def text(self) -> str:
@@ -181,17 +181,23 @@ def test_with_its_errors_in_a_file_it_says_there_that_it_cannot_draw(
     assert log.read_text(encoding="utf-8") == NO_TERMINAL
 
 
+def start_with_an_account(server: ContractServer, terminal: Terminal, folder: Path) -> int:
+    """Start the dashboard, wait until it shows the account "Kuwait branch", and return its process id."""
+    server.add_account("Kuwait branch")
+    pid = folder / "pid"
+    noted = ["sh", "-c", 'echo $$ > "$0"; exec "$@"', str(pid)]
+    terminal.start([*noted, *COMMAND, "--url", server.url], LEDGER_API_KEY=KEY)
+    terminal.sees("Kuwait branch")
+    return int(pid.read_text(encoding="utf-8"))
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_the_terminal_as_a_quit_does(
     server: ContractServer, terminal: Terminal, tmp_path: Path, number: signal.Signals
 ) -> None:
-    server.add_account("Kuwait branch")
-    pid = tmp_path / "pid"
-    noted = ["sh", "-c", 'echo $$ > "$0"; exec "$@"', str(pid)]
-    terminal.start([*noted, *COMMAND, "--url", server.url], LEDGER_API_KEY=KEY)
-    terminal.sees("Kuwait branch")
+    pid = start_with_an_account(server, terminal, tmp_path)
     terminal.is_taken(True)
-    os.kill(int(pid.read_text(encoding="utf-8")), number)
+    os.kill(pid, number)
     assert terminal.exit_code() == 0
     terminal.is_taken(False)
 
@@ -252,15 +258,11 @@ def test_a_profile_is_asked_with_its_own_key_whatever_the_variable_holds(
 def test_stopped_by_a_signal_it_goes_on_where_it_was_and_quits(
     server: ContractServer, terminal: Terminal, tmp_path: Path
 ) -> None:
-    server.add_account("Kuwait branch")
-    pid = tmp_path / "pid"
-    noted = ["sh", "-c", 'echo $$ > "$0"; exec "$@"', str(pid)]
-    terminal.start([*noted, *COMMAND, "--url", server.url], LEDGER_API_KEY=KEY)
-    terminal.sees("Kuwait branch")
-    os.kill(int(pid.read_text(encoding="utf-8")), signal.SIGSTOP)
+    pid = start_with_an_account(server, terminal, tmp_path)
+    os.kill(pid, signal.SIGSTOP)
     terminal.reset()
     terminal.sees_no_more("Kuwait branch")
-    os.kill(int(pid.read_text(encoding="utf-8")), signal.SIGCONT)
+    os.kill(pid, signal.SIGCONT)
     terminal.is_taken(True)
     terminal.sees("Kuwait branch")
     terminal.press("2")
@@ -269,16 +271,16 @@ def test_stopped_by_a_signal_it_goes_on_where_it_was_and_quits(
     assert terminal.exit_code() == 0
 
 
-# As a terminal gives its signals to what it runs, but not to what only has it open.
+# A terminal sends its signals to the session that has logged in on it, and not to others that have it open.
 LOG_IN = "import os, sys; os.login_tty(0); os.execv(sys.argv[1], sys.argv[1:])"
-AS_ITS_TERMINAL = [sys.executable, "-c", LOG_IN]
+LOGGED_IN = [sys.executable, "-c", LOG_IN]
 
 
-@pytest.mark.parametrize("taking", [[], AS_ITS_TERMINAL], ids=["without signals", "with its signals"])
-def test_it_quits_when_its_terminal_is_gone(server: ContractServer, taking: list[str]) -> None:
+@pytest.mark.parametrize("prefix", [[], LOGGED_IN], ids=["without signals", "with its signals"])
+def test_it_quits_when_its_terminal_is_gone(server: ContractServer, prefix: list[str]) -> None:
     ours, its = os.openpty()
     environment = os.environ | {"LEDGER_API_KEY": KEY, "TERM": "xterm-256color"}
-    command = [*taking, *COMMAND, "--url", server.url]
+    command = [*prefix, *COMMAND, "--url", server.url]
     process = subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=environment)
     try:
         os.close(its)

@@ -124,8 +124,9 @@ async def test_an_account_or_a_transaction_that_is_known_is_not_applied_twice(co
         ({"reverses": IDS.new("txn", START)}, "its reverses is not shown"),
         ({"transfer": "txn_1", "destination": ACCOUNT}, "it shows one side of the transfer txn_1"),
         ({"amount": 0}, "its amount is no integer from 1"),
-        ({"balance_after": 6}, "shows acc_.* at 6 after it, and its transactions add up to 5"),
+        ({"balance_after": 6}, f"shows {ACCOUNT} at 6 after it, and its transactions add up to 5"),
     ],
+    ids=["unknown account", "reverses", "transfer", "amount", "balance"],  # as ACCOUNT is new in each process
 )
 async def test_a_transaction_that_the_books_cannot_hold_ends_the_pull(
     copy: Copy, changed: Record, words: str

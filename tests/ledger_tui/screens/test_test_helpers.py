@@ -71,8 +71,7 @@ async def test_a_tester_moves_the_clock_breaks_requests_and_rewinds_the_ledger(h
         assert len(owned.api.get("/v1/accounts").json()["data"]) == 2
         await driver.press("enter", "y")
         await driver.sees("The ledger is as it was in empty.", "▶ runs")
-        await driver.press("1")
-        await until(lambda: driver.view.window.loaded)
+        await driver.goes_to("1")
         assert [row["name"] for _n, row in driver.view.window.at_hand()] == ["Till"]
 
         await driver.press("colon")
