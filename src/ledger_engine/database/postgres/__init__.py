@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from ledger_engine.database.snapshot import Snapshot
 
 MISSING = (
-    "PostgreSQL needs psycopg, which is not installed: `pip install 'ledger-engine[postgres]'` installs it"
+    "PostgreSQL needs psycopg, which is not installed: "
+    "`pip install '.[postgres]'` in the folder of the ledger's sources installs it"
 )
 
 
