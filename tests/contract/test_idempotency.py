@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,6 +12,7 @@ from tests.contract.clockwork import Clockwork
 from tests.contract.conftest import Cli
 from tests.contract.raw import Wire
 from tests.contract.rules import holds
+from tests.house.pages import ROOT, blocks
 
 TILL = {"name": "Till", "currency": "EUR"}
 
@@ -196,17 +195,30 @@ class LosingFirstAnswer(httpx.HTTPTransport):
         return answer
 
 
-def test_the_recipe_of_the_documentation_finds_what_was_created(api: httpx.Client) -> None:
-    page = Path(__file__).parents[2] / "docs" / "idempotency.md"
-    [recipe] = re.findall(r"(?s)```python\n(.*?)```", page.read_text(encoding="utf-8"))
+@pytest.mark.parametrize(
+    ("path", "body", "other"),
+    [
+        ("/v1/accounts", TILL, TILL | {"name": "Another"}),
+        (
+            "/api/users",
+            {"name": "Ada", "email": "ada@example.com"},
+            {"name": "Ada", "email": "a@example.com"},
+        ),
+    ],
+)
+def test_the_recipe_of_the_documentation_finds_what_was_created(
+    api: httpx.Client, path: str, body: dict[str, str], other: dict[str, str]
+) -> None:
+    [recipe] = [
+        block.text for block in blocks(ROOT / "docs" / "idempotency.md") if block.file == "post_once.py"
+    ]
     names: dict[str, Any] = {}
     exec(recipe, names)
     with httpx.Client(base_url=api.base_url, headers=api.headers, transport=LosingFirstAnswer()) as client:
-        made = names["post_once"](client, "/v1/accounts", TILL, "recipe")
-        assert made == api.get("/v1/accounts").json()["data"][0]
+        made = names["post_once"](client, path, body, "recipe")
+        assert made == api.get(f"{path}/{made['id']}").json()
         with pytest.raises(httpx.HTTPStatusError):
-            names["post_once"](client, "/v1/accounts", TILL | {"name": "Another"}, "recipe")
-    assert len(api.get("/v1/accounts").json()["data"]) == 1
+            names["post_once"](client, path, other, "recipe")
 
 
 @holds("idempotency-failed")

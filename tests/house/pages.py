@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 _FENCED = re.compile(r"(?ms)^```.*?^```")
+_BLOCK = re.compile(
+    r"(?m)(?:^ *<!-- (?P<comment>(?:file|not run): .+) -->\n)?"
+    r"(?:^(?P<margin> *)```(?P<fenced>\w*)\n(?P<body>(?s:.*?))^(?P=margin)```$"
+    r"|(?<=\n\n)(?P<indented>(?: {4,}\S.*\n(?:\n(?= {4}))?)+))"
+)
 _HEADING = re.compile(r"(?m)^#+ (.+)$")
 _ANCHOR = re.compile(r'<a id="([^"]+)"></a>')
 _RULE = re.compile(r'<a id="([^"]+)"></a>\*\*(.+?)\*\*')
@@ -63,3 +70,42 @@ def leads_somewhere(page: Path, target: str) -> bool:
 
 def _slug(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code of a page: fenced with a language, or indented and without one."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+    file: str | None = None
+    not_run: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def blocks(page: Path) -> list[Block]:
+    """Return the blocks of code of a page, in order.
+
+    The comment in the line above a block says of it what readers need not see: `<!-- file: test.mjs -->`,
+    that the text of the page has it saved under this name, or `<!-- not run: why -->`.
+    """
+    found = []
+    text = page.read_text(encoding="utf-8")
+    for match in _BLOCK.finditer(text):
+        fenced = match["fenced"] is not None
+        said = dict([match["comment"].split(": ", 1)]) if match["comment"] else {}
+        found.append(
+            Block(
+                page,
+                text.count("\n", 0, match.start("body" if fenced else "indented")) + 1,
+                match["fenced"] if fenced else "",
+                textwrap.dedent(match["body"] if fenced else match["indented"]),
+                said.get("file"),
+                said.get("not run"),
+            )
+        )
+    return found

@@ -32,6 +32,33 @@ def names(pages: str, words: str) -> bool:
 EVERY = [each for name, program in PROGRAMS.items() for each in commands(program, name)]
 
 
+LINE = re.compile(r"(?:(?<=[`\s/(])|^)(ledger-engine|ledger-tui)((?: (?:[^\s`#&|;)]|(?<=\w)\|(?=\w))+)+)")
+DEPLOYED = ("ledger.service", "compose.yaml", "compose-postgres.yaml", "Containerfile")
+
+
+def unknown(program: str, words: list[str]) -> list[str]:
+    """Return the words of a command line that are no command and no option of the program."""
+    command: click.Command = PROGRAMS[program]
+    found = []
+    is_value = False
+    for word in (each.strip("[]….,:'\"") for each in words):
+        if word.startswith("--") and not word.isupper():
+            options = {
+                name: each for each in command.get_params(click.Context(command)) for name in each.opts
+            }
+            option = options.get(word)
+            found += [] if isinstance(option, click.Option) else [word]
+            is_value = isinstance(option, click.Option) and not option.is_flag
+        elif is_value:
+            is_value = False
+        elif isinstance(command, click.Group) and word:
+            below = command.get_command(click.Context(command), word)
+            if below is None:
+                return [*found, word]
+            command = below
+    return found
+
+
 @pytest.fixture(scope="module")
 def pages(root: Path) -> str:
     files = [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
@@ -62,3 +89,15 @@ def test_a_command_and_its_options_say_what_they_are_for(name: str, command: cli
         if isinstance(parameter, click.Option) and not parameter.help
     ]
     assert silent == []
+
+
+def test_each_command_line_names_commands_and_options_that_exist(root: Path) -> None:
+    files = [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+    files += [root / "deploy" / name for name in DEPLOYED]
+    wrong = [
+        f"{file.name}: {match[0]}: {words}\n"
+        for file in files
+        for match in LINE.finditer(file.read_text(encoding="utf-8"))
+        if (words := unknown(match[1], match[2].split()))
+    ]
+    assert wrong == []

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.house.pages import blocks
 from tools.clients import trying
 from tools.clients.__main__ import status
 from tools.clients.generators import GENERATORS, GO, LINTERS, TYPESCRIPT, Generator
@@ -101,7 +102,7 @@ def test_nothing_installed_is_no_success() -> None:
     ("language", "program"), [("python", "openapi_python_client.py"), ("ts", "hey_api.ts")]
 )
 def test_the_page_shows_what_the_programs_run(language: str, program: str) -> None:
-    [shown] = re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    [shown] = [block.text for block in blocks(PAGE) if block.language == language]
     run = [line.strip() for line in (trying.CALLS / program).read_text(encoding="utf-8").splitlines()]
     assert [line for line in shown.splitlines() if line.strip() not in run] == []
 

@@ -14,9 +14,10 @@ import pytest
 
 from ledger_engine.testing import LedgerServer
 from ledger_engine.testing.answers import answered
+from tests.house.pages import blocks
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+PAGE = ROOT / "docs" / "testing.md"
 
 TESTS = """
     import time
@@ -136,14 +137,11 @@ def pytest_in(
     )
 
 
-def examples(language: str) -> list[str]:
-    """Return the examples of docs/testing.md, as they are printed."""
-    return re.findall(rf"(?s)```{language}\n(.*?)```", PAGE)
-
-
 @pytest.mark.process
 def test_each_fixture_and_what_there_is_to_copy_do_what_they_say_in_two_workers(tmp_path: Path) -> None:
-    fixture, copied = examples("python")[:2]
+    fixture, copied = [
+        each.text for each in blocks(PAGE) if (each.not_run or "").endswith(Path(__file__).name)
+    ]
     (tmp_path / "conftest.py").write_text(f"import pytest\n\n\n{fixture}")
     uses = "def test_it_goes_back(as_before, ledger):\n    ledger.happen('account.created')\n"
     (tmp_path / "test_copied.py").write_text(f"{copied}\n\n{uses}")

@@ -13,7 +13,7 @@ async function main() {
 
   const { data: till } = await createAccount({
     body: { name: "Till", currency: "EUR" },
-    headers: { "Idempotency-Key": "till" },
+    headers: { "Idempotency-Key": crypto.randomUUID() },
     throwOnError: true,
   });
   const sale = {

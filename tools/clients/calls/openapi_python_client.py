@@ -2,6 +2,7 @@
 
 import json
 import os
+from uuid import uuid4
 
 from ledger_client import AuthenticatedClient, Client, models
 from ledger_client.api.accounts import create_account
@@ -16,14 +17,15 @@ assert isinstance(token, models.TokenPair), token
 ledger = AuthenticatedClient(base_url=url, token=token.access_token)
 
 new = models.CreateAccount(name="Till", currency="EUR")
-till = create_account.sync(client=ledger, body=new, idempotency_key="till")
+till = create_account.sync(client=ledger, body=new)
 assert isinstance(till, models.Account), till
 sale = models.PostTransaction(account=till.id, amount=1250, type_=models.PostTransactionType.CREDIT)
-posted = post_transaction.sync(client=ledger, body=sale, idempotency_key="first-sale")
+sale_key = str(uuid4())  # kept with the sale, and sent with each attempt
+posted = post_transaction.sync(client=ledger, body=sale, idempotency_key=sale_key)
 assert isinstance(posted, models.Transaction), posted
 page = list_transactions.sync(client=ledger, account=till.id)
 assert isinstance(page, models.TransactionList), page
-again = post_transaction.sync(client=ledger, body=sale, idempotency_key="first-sale")
+again = post_transaction.sync(client=ledger, body=sale, idempotency_key=sale_key)
 assert isinstance(again, models.LedgerError), again
 
 made = {"account": till.id, "transaction": posted.id, "listed": [each.id for each in page.data]}

@@ -1,0 +1,80 @@
+"""Every block of code of the pages is run (tests/test_pages.py) or read, or its page says why not."""
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ledger_tui.config_check import read_checked
+from tests.house.pages import ROOT, Block, blocks, pages
+
+RUN = ("sh", "cron", "python", "javascript")
+READ = ("json", "toml", "yaml")
+# What cannot be run here, by the reason that its page gives.
+NOT_RUN = {
+    "containers": 3,
+    "needs PostgreSQL": 4,
+    "needs a browser": 2,
+    "needs a clone and a terminal": 2,
+    "needs a terminal": 5,
+    "needs the network": 7,
+    "part of a test: tests/ledger_engine/testing/test_plugin.py": 2,
+    "takes long: tests/contract/test_conform.py": 1,
+}
+PROGRAMS = "ledger-engine|ledger-tui|make|pip|npm|npx|curl|docker|datasette|sqlite-utils|createdb"
+EVERY = [block for page in pages() for block in blocks(page)]
+
+
+def in_language(*languages: str) -> list[Block]:
+    return [block for block in EVERY if block.language in languages]
+
+
+def test_each_block_in_a_language_is_run_or_read_or_is_counted() -> None:
+    assert Counter(block.not_run for block in EVERY if block.not_run) == NOT_RUN
+    assert [block for block in EVERY if block.not_run and block.language in READ] == []
+    shown = [
+        str(block) for block in EVERY if block.language not in ("", "http", *RUN, *READ) and not block.not_run
+    ]
+    assert shown == []
+    for reason in NOT_RUN:
+        proving = reason.partition("tests/")[2]
+        assert not proving or (ROOT / "tests" / proving).is_file()
+
+
+def test_a_command_to_type_is_in_a_block_that_is_run() -> None:
+    """A block without a language has the forms of commands, with what one gives in capitals, or an output."""
+    typed = [
+        str(block)
+        for block in in_language("")
+        if block.page.name != "CONTRIBUTING.md"
+        and re.match(rf"(?:\S+=\S+ )*(?:\S*/)?(?:{PROGRAMS}) ", block.text)
+        and not re.search(r"\[--|\b[A-Z]{2,}\b", block.text)
+    ]
+    assert typed == []
+
+
+@pytest.mark.parametrize("block", in_language("json", "yaml"), ids=str)
+def test_a_block_of_data_can_be_read(block: Block) -> None:
+    if block.language == "yaml":
+        assert yaml.safe_load(block.text)
+    else:
+        assert json.loads(re.sub(r"\A// \d{3}\n", "", block.text))
+
+
+@pytest.mark.parametrize("block", in_language("toml"), ids=str)
+def test_an_example_of_a_config_file_is_taken(block: Block, tmp_path: Path) -> None:
+    assert block.page.name == "dashboard.md"
+    (tmp_path / "config.toml").write_text(block.text)
+    config = read_checked(tmp_path / "config.toml")
+    assert config.profiles
+    assert config.commands
+
+
+def test_nothing_is_installed_from_an_index_by_our_names(text_files: dict[Path, str]) -> None:
+    """The names are nobody's there, so a stranger could take them."""
+    by_name = re.compile(r"(?:install|uvx|pipx run)\b[^\n#]* ['\"]?ledger[-_](?:engine|tui)(?:\[| |'|`|\n|$)")
+    naming = [f"{path}: {match[0]}" for path, text in text_files.items() for match in by_name.finditer(text)]
+    assert naming == []
