@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from build_archive import ROOT, install_dependencies, install_project, remove_traces
 
 # What PyInstaller does not find by following imports: data files, and modules that are imported by a name.
-WITH_DATA = ("ledger_engine", "ledger_tui", "textual", "textual_serve", "iso4217", "rich")
+WITH_DATA = ("ledger_client", "ledger_engine", "ledger_tui", "textual", "textual_serve", "iso4217", "rich")
 BY_NAME = ("hypercorn", "quart", "keyring.backends", "sqlite_utils", "argon2", "uvloop", "aiohttp")
 # Whose version or entry points are asked for while running.
 WITH_METADATA = ("keyring", "quart", "flask", "werkzeug", "sqlite-utils", "textual", "textual-serve", "h11")

@@ -27,7 +27,7 @@ def loaded_by(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("package", ["ledger_engine", "ledger_tui"])
+@pytest.mark.parametrize("package", ["ledger_client", "ledger_engine", "ledger_tui"])
 def test_importing_a_package_loads_nothing_heavy(package: str) -> None:
     assert loaded_by(f"import {package}") & HEAVY == set()
 

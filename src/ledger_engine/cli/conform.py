@@ -15,6 +15,9 @@ from ledger_engine.cli.running import print_json, say
 if TYPE_CHECKING:
     from ledger_engine.conforming.report import Verdict
 
+_ANSWER_BYTES_MAX = 32_000_000
+_ANSWER_SECONDS_MAX = 60.0
+
 
 @click.command()
 @options.of_server("An API key of the server: of the test mode, unless nothing is written.")
@@ -56,14 +59,17 @@ def conform(url: str, key: str, read_only: bool, junit: Path | None, as_json: bo
 
 async def _examine(server: str, key: str, read_only: bool) -> list[Verdict]:
     # Imported here: httpx takes longer to load than most commands to run.
-    import httpx
-
+    from ledger_client.answers import Client
     from ledger_engine.conforming.examiner import Unreachable
     from ledger_engine.conforming.report import examine
-    from ledger_engine.pulling.fetching import ENCODINGS
 
-    headers = {"Accept-Encoding": ENCODINGS}
-    async with httpx.AsyncClient(base_url=server, headers=headers, trust_env=False, timeout=30) as client:
+    async with Client(
+        bytes_max=_ANSWER_BYTES_MAX,
+        seconds_max=_ANSWER_SECONDS_MAX,
+        base_url=server,
+        trust_env=False,
+        timeout=30,
+    ) as client:
         try:
             return await examine(client, key, secrets.token_hex(6), read_only=read_only)
         except Unreachable as error:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 import httpx
-from httpx_sse import EventSource, ServerSentEvent, SSEError
 
+from ledger_client.answers import SMALL_BYTES_MAX, Client
+from ledger_client.event_stream import NotEvents, ServerSentEvent, events
+from ledger_client.parsing import parsed
 from ledger_engine.events.webhooks.signatures import sign, signed_headers
 
 RETRIES_S = (1, 5, 30, 120, 600)
@@ -50,9 +51,11 @@ class Listener:
         """Run until cancelled; raises Refused."""
         failed = 0
         # The proxies in the environment are not meant for this machine, nor for the server of --url.
+        limits = {"bytes_max": SMALL_BYTES_MAX, "trust_env": False}
+        silence = httpx.Timeout(10, read=SILENCE_TIMEOUT_S)
         async with (
-            httpx.AsyncClient(trust_env=False, timeout=httpx.Timeout(10, read=SILENCE_TIMEOUT_S)) as server,
-            httpx.AsyncClient(trust_env=False, timeout=None) as receiver,
+            Client(seconds_max=SILENCE_TIMEOUT_S, timeout=silence, **limits) as server,
+            Client(seconds_max=DEADLINE_S, timeout=None, **limits) as receiver,
         ):
             try:
                 while True:
@@ -61,7 +64,7 @@ class Listener:
                             failed = 0
                             await self._take(event, receiver)
                         reason = "the server has ended the stream"
-                    except SSEError:
+                    except NotEvents:
                         raise Refused(f"{self.server} does not answer with events.") from None
                     except httpx.HTTPError as error:
                         reason = str(error) or type(error).__name__
@@ -74,13 +77,12 @@ class Listener:
                     task.cancel()
                 await asyncio.gather(*self._retries, return_exceptions=True)
 
-    async def _follow(self, server: httpx.AsyncClient) -> AsyncIterator[ServerSentEvent]:
+    async def _follow(self, server: Client) -> AsyncIterator[ServerSentEvent]:
         headers = {"Authorization": f"Bearer {self.key}", "Accept": "text/event-stream"}
         if self._last is not None:
             headers["Last-Event-ID"] = self._last
         async with server.stream("GET", f"{self.server}/v1/events/stream", headers=headers) as response:
-            if response.status_code != 200:
-                await response.aread()
+            if not response.is_success:
                 if self._last is not None and _code(response) == "invalid_cursor":
                     self._last = None
                     raise httpx.HTTPError(
@@ -89,12 +91,10 @@ class Listener:
                 if response.status_code < 500 and response.status_code != 429:
                     raise Refused(_refusal(response))
                 raise httpx.HTTPError(_refusal(response))
-            response.encoding = "utf-8"  # always, whatever the header says (WHATWG HTML, 9.2.5)
-            async for event in EventSource(response).aiter_sse():
-                if event.data:
-                    yield event
+            async for event in events(response):
+                yield event
 
-    async def _take(self, event: ServerSentEvent, receiver: httpx.AsyncClient) -> None:
+    async def _take(self, event: ServerSentEvent, receiver: Client) -> None:
         _require_ascii(event.id)
         if event.event == "session":
             (self._session,) = _texts(event.data, "secret")
@@ -113,7 +113,7 @@ class Listener:
                 await self._retry_later(receiver, body)
         self._last = event.id or self._last
 
-    async def _forward(self, receiver: httpx.AsyncClient, body: bytes, attempt: int) -> bool:
+    async def _forward(self, receiver: Client, body: bytes, attempt: int) -> bool:
         """Post the event and return whether it was accepted; writes a line before and one after."""
         kind, id = _texts(body, "type", "id")
         _require_ascii(kind + id)
@@ -128,25 +128,23 @@ class Listener:
         }
         began = time.monotonic()
         try:
-            async with asyncio.timeout(DEADLINE_S):
-                answer = await receiver.post(self.forward_to, content=body, headers=headers)
-            outcome, taken = f"{answer.status_code} {answer.reason_phrase}", answer.is_success
-        except TimeoutError:
-            outcome, taken = f"no answer within {DEADLINE_S} s", False
+            # The body of a success is not read: as for a webhook, the status decides.
+            async with receiver.stream("POST", self.forward_to, content=body, headers=headers) as answer:
+                outcome, taken = f"{answer.status_code} {answer.reason_phrase}", answer.is_success
         except httpx.HTTPError as error:
             outcome, taken = str(error) or type(error).__name__, False
         milliseconds = round((time.monotonic() - began) * 1000)
         self.write_line(f"<-- {outcome} {id} ({milliseconds} ms)")
         return taken
 
-    async def _retry_later(self, receiver: httpx.AsyncClient, body: bytes) -> None:
+    async def _retry_later(self, receiver: Client, body: bytes) -> None:
         while len(self._retries) >= RETRIES_MAX:
             await asyncio.wait(self._retries, return_when=asyncio.FIRST_COMPLETED)
         task = asyncio.create_task(self._retry(receiver, body))
         self._retries.add(task)
         task.add_done_callback(self._retries.discard)
 
-    async def _retry(self, receiver: httpx.AsyncClient, body: bytes) -> None:
+    async def _retry(self, receiver: Client, body: bytes) -> None:
         for attempt, wait in enumerate(RETRIES_S, 2):
             await asyncio.sleep(wait)
             if await self._forward(receiver, body, attempt):
@@ -156,11 +154,11 @@ class Listener:
 def _texts(text: str | bytes, *names: str) -> tuple[str, ...]:
     """Return the texts of these names in a JSON object; raises Refused when one is missing or no text."""
     try:
-        record = json.loads(text)
+        record = parsed(text)
         found = tuple(record[name] for name in names)
         for each in found:
             each.encode()
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError):
         raise Refused(UNREADABLE) from None
     return found
 
@@ -173,15 +171,16 @@ def _require_ascii(text: str) -> None:
 
 def _code(response: httpx.Response) -> object:
     try:
-        return response.json()["error"]["code"]
+        return parsed(response.content)["error"]["code"]
     except (ValueError, KeyError, TypeError):
         return None
 
 
 def _refusal(response: httpx.Response) -> str:
     try:
-        error = response.json()["error"]
-        message = error["message"] if isinstance(error, dict) else response.json()["message"]
+        body = parsed(response.content)
+        error = body["error"]
+        message = error["message"] if isinstance(error, dict) else body["message"]
         return f"{response.status_code}: {message}"
     except (ValueError, KeyError, TypeError):
         return f"{response.status_code} from a server that is not a ledger"

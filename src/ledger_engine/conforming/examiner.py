@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -14,12 +15,11 @@ from typing import Any
 
 import httpx
 
+from ledger_client.answers import Client, Unread
+from ledger_client.parsing import parsed
 from ledger_engine.conforming.rules import RULES
-from ledger_engine.pulling.fetching import Unread, fetch
 
 _BODY_SHOWN = 600  # characters of a body in a report
-_ANSWER_BYTES_MAX = 32_000_000
-_ANSWER_SECONDS_MAX = 60.0
 _WAITS_MAX = 90  # answers 429 in a row that are waited out, each as long as it says
 
 
@@ -45,8 +45,8 @@ class Exchange:
     def json(self) -> Any:
         """The answer's JSON; None for an answer that is not JSON."""
         try:
-            return json.loads(self.text)
-        except (ValueError, RecursionError):
+            return parsed(self.text)
+        except ValueError:
             return None
 
     def field(self, *names: str) -> Any:
@@ -73,6 +73,14 @@ class Fault:
     answer: str
 
 
+_ID = re.compile(r"[A-Za-z0-9_.:~-]{1,200}")
+
+
+def is_id(value: object) -> bool:
+    """Return whether a value can be the id of an object, which is part of a path."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
 def is_number(text: str) -> bool:
     """Return whether a header is a number without sign, of a sensible length."""
     return text.isascii() and text.isdigit() and len(text) < 16
@@ -83,7 +91,7 @@ class Examiner:
 
     def __init__(
         self,
-        client: httpx.AsyncClient,
+        client: Client,
         key: str,
         mark: str,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
@@ -128,9 +136,10 @@ class Examiner:
                 request = self._client.build_request(
                     method, path, params=params, headers=sent, content=content
                 )
-                answer = await fetch(
-                    self._client, request, bytes_max=_ANSWER_BYTES_MAX, seconds_max=_ANSWER_SECONDS_MAX
-                )
+            except (httpx.InvalidURL, ValueError) as error:  # a token or cursor that the server has given
+                raise Unreachable(f"{method} {path[:100]} cannot be sent: {error}") from error
+            try:
+                answer = await self._client.send(request)
             except Unread as error:
                 raise Unreachable(f"{method} {path}: {error}") from error
             except httpx.HTTPError as error:

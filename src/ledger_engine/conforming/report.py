@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-import httpx
-
+from ledger_client.answers import Client
 from ledger_engine.conforming.examiner import Examiner, Fault, Unusable
 from ledger_engine.conforming.reading import READING
 from ledger_engine.conforming.rules import RULES
@@ -42,7 +41,7 @@ class Verdict:
 
 
 async def examine(
-    client: httpx.AsyncClient,
+    client: Client,
     key: str,
     mark: str,
     *,

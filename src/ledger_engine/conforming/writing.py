@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledger_engine.conforming.examiner import Examiner, Exchange, is_number
+from ledger_engine.conforming.examiner import Examiner, Exchange, is_id, is_number
 from ledger_engine.conforming.reading import envelope, is_amount, is_time
 
 _MANY = 21  # one more than a page has without a limit
@@ -157,7 +157,8 @@ async def invoices(ask: Examiner) -> None:
     if drafted.status == 400:
         ask.skip("the server takes another body for an invoice, which the contract leaves open", *_INVOICES)
         return
-    ask.require("post-invoices", drafted.status == 201, drafted, "201 and an invoice")
+    made_one = drafted.status == 201 and is_id(drafted.field("id"))
+    ask.require("post-invoices", made_one, drafted, "201 and an invoice with an id")
     ask.expect("invoice-states", drafted.field("status") == "draft", drafted, "status: draft")
     path = f"/v1/invoices/{drafted.field('id')}"
     read = await ask.send("GET", path)
@@ -215,7 +216,8 @@ async def tokens(ask: Examiner) -> None:
 async def people(ask: Examiner) -> None:
     body = {"name": "Conform", "email": f"{ask.mark}@example.com", "role": "member"}
     made = await ask.send("POST", "/api/users", body)
-    ask.require("post-api-users", made.status == 201, made, "201 and a user")
+    made_one = made.status == 201 and is_id(made.field("id"))
+    ask.require("post-api-users", made_one, made, "201 and a user with an id")
     same = all(made.field(name) == value for name, value in body.items())
     ask.expect("user-body", same, made, "name, email and role as sent")
     path = f"/api/users/{made.field('id')}"
@@ -252,7 +254,8 @@ async def _orders(ask: Examiner, user: str) -> None:
     wrong = await ask.send("POST", "/api/orders", {"user_id": user})
     ask.expect("order-body", wrong.status == 400, wrong, "400 without items")
     listed = await ask.send("GET", "/api/orders", params={"status": "open"})
-    found = set(placed) <= {item.get("id") for item in listed.items}
+    open_ones = [item.get("id") for item in listed.items]
+    found = all(id in open_ones for id in placed)
     ask.expect("order-status", found, listed, "the orders that were placed are open")
     ask.expect("get-api-orders", found, listed, "the orders that were placed")
     page = await ask.send("GET", "/api/orders", params={"limit": "1"})
@@ -269,7 +272,7 @@ async def _rights(ask: Examiner, user: str) -> None:
     made = await ask.send("POST", "/v1/api_keys", {"role": "member", "name": "conform"})
     key, id = made.field("key"), made.field("id")
     ask.hide(key)
-    if made.status != 201 or not isinstance(key, str):
+    if made.status != 201 or not isinstance(key, str) or not is_id(id):
         ask.skip(_OPTIONAL, "auth-403", "errors-403")
         return
     headers = {"Authorization": f"Bearer {key}"}
@@ -310,6 +313,7 @@ async def _account(ask: Examiner, **more: object) -> Exchange:
     body = {"name": _name(ask), "currency": "EUR", **more}
     made = await ask.send("POST", "/v1/accounts", body)
     ask.require("post-accounts", made.status == 201, made, "201 and an account")
+    ask.require("account-id", is_id(made.field("id")), made, "an id, as text")
     ask.expect("account-id", str(made.field("id")).startswith("acc_"), made, "an id that starts with acc_")
     return made
 

@@ -7,7 +7,6 @@ not shown.
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import time
 from collections.abc import Awaitable, Callable
@@ -17,14 +16,15 @@ from typing import Any
 
 import httpx
 
+from ledger_client.answers import LIST_BYTES_MAX, Client, Unread
+from ledger_client.parsing import parsed
 from ledger_engine.core.errors import Conflict
-from ledger_engine.pulling.fetching import ENCODINGS, Unread, fetch
 
 PAGE = 100  # records: the most that a list gives at once
 RETRIES_S = (0.5, 1, 2, 5, 10)  # waits after a failure of the network or of the server
 REFUSALS_MAX = 60  # answers 429 in a row; each says how long to wait
 WAIT_MAX_S = 65.0  # for the next window of a minute
-ANSWER_BYTES_MAX = 256_000_000  # a page of 100 orders can have 100 MB, as a request has up to 1 MB
+ANSWER_BYTES_MAX = LIST_BYTES_MAX
 ANSWER_SECONDS_MAX = 300.0
 SHARE = 0.9  # of the rate limit; the rest is left to others who use the same key
 _NOT_SHOWN = (403, 404, 405, 501)
@@ -92,17 +92,21 @@ class Remote:
         self._sleep = sleep
         self._transport = transport
         self._next_at = 0.0
-        self._client: httpx.AsyncClient | None = None
+        self._client: Client | None = None
 
     async def __aenter__(self) -> Remote:
         headers = {
             "Authorization": f"Bearer {self._key}",
             "User-Agent": "ledger-engine pull",
-            "Accept-Encoding": ENCODINGS,
         }
         # As in `listen`: the proxies in the environment are not meant for this server.
-        self._client = httpx.AsyncClient(
-            headers=headers, trust_env=False, timeout=30, transport=self._transport
+        self._client = Client(
+            bytes_max=ANSWER_BYTES_MAX,
+            seconds_max=ANSWER_SECONDS_MAX,
+            headers=headers,
+            trust_env=False,
+            timeout=30,
+            transport=self._transport,
         )
         return self
 
@@ -159,12 +163,7 @@ class Remote:
         while True:
             await self._wait_for_turn()
             try:
-                response = await fetch(
-                    self._client,
-                    self._client.build_request("GET", self.url + path, params=params),
-                    bytes_max=ANSWER_BYTES_MAX,
-                    seconds_max=ANSWER_SECONDS_MAX,
-                )
+                response = await self._client.get(self.url + path, params=params)
             except Unread as error:
                 raise PullFailed(f"{self.url}{path}: {error}.") from None
             except httpx.HTTPError as error:
@@ -213,10 +212,10 @@ def _seconds(text: str | None, otherwise: float) -> float:
 def _json(response: httpx.Response) -> Any:
     """Return the answer's JSON. Raises PullFailed for what no ledger can hold, too."""
     try:
-        found = json.loads(response.content)
+        found = parsed(response.content)
         if _can_be_held(found):
             return found
-    except (ValueError, RecursionError):
+    except ValueError:
         pass
     raise PullFailed(f"{response.url.host} did not answer with JSON. Is it a ledger?")
 
@@ -237,9 +236,9 @@ def _can_be_held(value: Any) -> bool:
 def _refusal(response: httpx.Response) -> str:
     """Return what a server that refuses says, in words."""
     try:
-        body = response.json()
+        body = parsed(response.content)
         error = body["error"]
         message = error["message"] if isinstance(error, dict) else body["message"]
         return f"{response.status_code}: {message}"
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return f"it answered {response.status_code}"

@@ -21,6 +21,8 @@ from typing import Any
 
 import httpx
 
+from ledger_client.answers import LIST_BYTES_MAX, Client
+from ledger_client.parsing import parsed
 from ledger_engine.core.ids import IdSource
 from ledger_engine.seeding.acts import A_SECOND, Past, about, prompt
 
@@ -30,6 +32,7 @@ _READS_AT_START = 15  # sent at once, so that the request log is not empty
 _DUE_DAYS = 14
 _TRIES = 50  # to reach the server, which may not accept requests yet
 _NEWEST = 50  # among which a client chooses
+_ANSWER_SECONDS_MAX = 60.0
 
 log = logging.getLogger("ledger_engine.seeding.traffic")
 Record = dict[str, Any]
@@ -64,7 +67,13 @@ class Traffic:
         if self._certfile is not None:  # it is the server's own, for whatever name
             verify = ssl.create_default_context(cafile=self._certfile)
             verify.check_hostname = False
-        async with httpx.AsyncClient(base_url=self._url, verify=verify, trust_env=False) as http:
+        async with Client(
+            bytes_max=LIST_BYTES_MAX,
+            seconds_max=_ANSWER_SECONDS_MAX,
+            base_url=self._url,
+            verify=verify,
+            trust_env=False,
+        ) as http:
             self._http = http
             await self._reach()
             for _ in range(_READS_AT_START):
@@ -100,7 +109,7 @@ class Traffic:
         if method == "POST":
             headers["Idempotency-Key"] = self._sent_key = secrets.token_hex(8)
         answer = await self._http.request(method, path, json=body, params=params or None, headers=headers)
-        found = answer.json()
+        found = parsed(answer.content)
         return found if isinstance(found, dict) else {}
 
     async def newest(self, client: str, path: str, **params: Any) -> list[Record]:

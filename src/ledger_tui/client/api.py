@@ -25,6 +25,7 @@ from ledger_tui.client.errors import (
     RateLimited,
     ReadOnly,
     Unreachable,
+    Unreadable,
     is_problem,
     refusal,
 )
@@ -34,7 +35,9 @@ from ledger_tui.state.traffic import Exchange, Traffic, masked
 
 if TYPE_CHECKING:
     import httpx
-    from httpx_sse import ServerSentEvent
+
+    from ledger_client.answers import Client
+    from ledger_client.event_stream import ServerSentEvent
 
 TIMEOUT_SECONDS = 20.0
 _BACKOFF_SECONDS = (0.5, 1.0, 2.0, 4.0, 5.0)
@@ -64,7 +67,7 @@ class Api:
     def __init__(self, session: Session, traffic: Traffic) -> None:
         self.session = session
         self._traffic = traffic
-        self._client: httpx.AsyncClient | None = None
+        self._client: Client | None = None
         self._opened = asyncio.Event()
         self._probe: asyncio.Task[None] | None = None
 
@@ -77,6 +80,7 @@ class Api:
         await asyncio.to_thread(__import__, "httpx")
         import httpx
 
+        from ledger_client.answers import LIST_BYTES_MAX
         from ledger_tui.client.auth import BearerKey
 
         root = server_root(url)
@@ -84,6 +88,7 @@ class Api:
             raise CannotSend(f"{root} is not the address of a server.")
         before = self._client
         self._client = make_client(
+            bytes_max=LIST_BYTES_MAX,
             base_url=root,
             auth=BearerKey(credential),
             timeout=TIMEOUT_SECONDS,
@@ -144,12 +149,17 @@ class Api:
     async def read(
         self, path: str, params: Mapping[str, str] | None = None, *, part: str | None = None
     ) -> ApiResponse:
-        """GET until the server gives a definite answer, through rate limits and lost connections."""
+        """GET until the server gives a definite answer, through rate limits and lost connections.
+
+        Raises Unreadable for an answer that is not read to its end, which would be the same again.
+        """
         while True:
             try:
                 return await self.call("GET", path, params=params, part=part)
             except RateLimited:
                 continue  # call() waits before the next try
+            except Unreadable:
+                raise
             except Unreachable:
                 await self._until_reachable()
 
@@ -184,19 +194,17 @@ class Api:
         await self._opened.wait()
         await self._wait_for_leave()
         import httpx
-        from httpx_sse import EventSource
+
+        from ledger_client.event_stream import events
 
         assert self._client is not None
         timeout = httpx.Timeout(TIMEOUT_SECONDS, read=silence_seconds)
         with transport_errors():
             async with self._client.stream("GET", path, headers=dict(headers), timeout=timeout) as response:
                 if not response.is_success:
-                    await response.aread()
                     raise self._refused(response, part)
-                response.encoding = "utf-8"  # always, whatever the header says (WHATWG HTML, 9.2.5)
-                async for event in EventSource(response).aiter_sse():
-                    if event.data:
-                        yield event
+                async for event in events(response):
+                    yield event
         raise Unreachable("the server closed the connection")
 
     # ------------------------------------------------------------------ inside
@@ -235,7 +243,8 @@ class Api:
                 return await self._client.send(request)
         except Unreachable as error:
             self._note(request, None, str(error))
-            self.session.lost(str(error))
+            if not isinstance(error, Unreadable):
+                self.session.lost(str(error))
             raise
         finally:
             self.session.done(number)

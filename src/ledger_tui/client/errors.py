@@ -2,6 +2,7 @@
 
     ClientError
     ├── Unreachable            no answer: refused, reset, timed out, not HTTP
+    │   └── Unreadable         an answer that is too large, too slow or compressed
     ├── CannotSend             no request can be made: the address, key or proxy is not valid
     ├── ReadOnly               a change was not sent: the dashboard is read-only
     └── Refusal                an answer that is not 2xx
@@ -39,6 +40,10 @@ class ReadOnly(ClientError):
 
 class Unreachable(ClientError):
     """No answer arrived."""
+
+
+class Unreadable(Unreachable):
+    """An answer was not read to its end. Asking again at once will not help."""
 
 
 class CannotSend(ClientError):
@@ -145,4 +150,5 @@ def refusal(status: int, body: Any, headers: Mapping[str, str]) -> Refusal:
 def _retry_after(headers: Mapping[str, str]) -> float:
     """Return the seconds to wait, at least one: with 0 the server would be asked again without end."""
     text = headers.get("retry-after", "")
-    return max(1.0, float(text)) if text.isascii() and text.isdigit() else 1.0
+    is_number = text.isascii() and text.isdigit() and len(text) < 16
+    return max(1.0, float(text)) if is_number else 1.0

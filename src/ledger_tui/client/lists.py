@@ -117,6 +117,8 @@ def _statement_rows(body: Record) -> list[Record]:
         name: {"id": name, "currency": currency, "date": body.get(date), "running_balance": body.get(name)}
         for name, date in (("opening_balance", "period_start"), ("closing_balance", "period_end"))
     }
+    if not all(isinstance(line, dict) for line in lines):
+        raise NotAList("The answer is not a statement.")
     rows = _records([{**line, "id": line.get("transaction"), "currency": currency} for line in lines])
     return [ends["opening_balance"], *rows, ends["closing_balance"]]
 

@@ -157,9 +157,11 @@ class SignIn:
 async def ask_for_tokens(app: OAuthApp, fields: dict[str, str]) -> dict[str, Any]:
     """POST /oauth/token as the app. Raises SignInFailed, and Refused for a final refusal."""
     await asyncio.to_thread(__import__, "httpx")
+    from ledger_client.answers import SMALL_BYTES_MAX
+
     url = f"{app.auth_url.rstrip('/')}/oauth/token"
     try:
-        async with make_client(timeout=_TOKEN_SECONDS, follow_redirects=False) as client:
+        async with make_client(bytes_max=SMALL_BYTES_MAX, timeout=_TOKEN_SECONDS) as client:
             with transport_errors():
                 response = await client.post(
                     url, data={**fields, "client_id": app.client_id}, headers={"Accept": "application/json"}

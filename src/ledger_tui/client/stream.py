@@ -6,11 +6,11 @@ secret, which is checked here.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from ledger_tui.client.api import Api
+from ledger_tui.client.transport import decoded
 from ledger_tui.client.webhooks import verify
 from ledger_tui.state.window import Record
 
@@ -74,8 +74,5 @@ class EventLine:
 
 
 def _object(text: str) -> Record:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
+    found = decoded(text)
     return found if isinstance(found, dict) else {}

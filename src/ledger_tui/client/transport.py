@@ -12,13 +12,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ledger_tui.client.errors import CannotSend, Unreachable
+from ledger_client.parsing import parsed
+from ledger_tui.client.errors import CannotSend, Unreachable, Unreadable
 
 if TYPE_CHECKING:
-    import httpx
+    from ledger_client.answers import Client
 
 _UNFIT = re.compile(r"[\s\x00-\x1f\x7f-\x9f?#\\]")
+_SURROGATE = re.compile(rb"\\u[dD]|\xed[\xa0-\xbf]")
 _PLAIN_NAME = re.compile(r"(?!xn--)[a-z0-9_.-]*[a-z]")
+ANSWER_SECONDS_MAX = 60.0
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -64,7 +67,7 @@ def is_key(text: str) -> bool:
     return bool(text) and text.isascii() and text.isprintable() and " " not in text
 
 
-def make_client(**settings: Any) -> httpx.AsyncClient:
+def make_client(*, bytes_max: int, **settings: Any) -> Client:
     """Return a new client. Raises CannotSend.
 
     It reads the environment: proxies, which are not used for this machine's own addresses, and the
@@ -72,9 +75,11 @@ def make_client(**settings: Any) -> httpx.AsyncClient:
     """
     import httpx
 
+    from ledger_client.answers import Client
+
     direct = {f"all://{f'[{host}]' if ':' in host else host}": None for host in _LOOPBACK}
     try:
-        return httpx.AsyncClient(mounts=direct, **settings)
+        return Client(bytes_max=bytes_max, seconds_max=ANSWER_SECONDS_MAX, mounts=direct, **settings)
     except (httpx.InvalidURL, ValueError, OSError, ImportError) as error:
         raise CannotSend(f"No connection can be made: {error}") from error
 
@@ -84,19 +89,30 @@ def transport_errors() -> Iterator[None]:
     """Raise Unreachable when no answer arrives, and CannotSend when no request can be made."""
     import httpx
 
+    from ledger_client.answers import Unread
+
     try:
         yield
+    except Unread as error:
+        raise Unreadable(str(error)) from error
     except (httpx.HTTPError, httpx.StreamError) as error:
         raise Unreachable(_reason(error)) from error
     except (httpx.InvalidURL, ValueError) as error:  # among them UnicodeError and idna's errors
         raise CannotSend(f"The request cannot be sent: {error}") from error
 
 
-def decoded(content: bytes) -> Any:
-    """Return the JSON of a body; None when it is not JSON, not UTF-8 or nested too deeply."""
+def decoded(text: bytes | str) -> Any:
+    """Return the value of a JSON text; None when it is not JSON, not UTF-8, nested too deeply or too large.
+
+    Lone surrogates are replaced: no id or text that has them could be sent back, shown or stored.
+    """
     try:
-        return json.loads(content) if content else None
-    except (ValueError, RecursionError):
+        found = parsed(text) if text else None
+        if _SURROGATE.search(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")):
+            plain = json.dumps(found, ensure_ascii=False).encode("utf-8", "surrogatepass")
+            return parsed(plain.decode("utf-8", "replace"))
+        return found
+    except ValueError:
         return None
 
 
@@ -106,14 +122,15 @@ def _reason(error: BaseException) -> str:
     import ssl
 
     import httpx
-    import httpx_sse
+
+    from ledger_client.event_stream import NotEvents
 
     if isinstance(error, httpx.TimeoutException):
         return "no answer in time"
     if isinstance(error, httpx.UnsupportedProtocol):
         return "not an http(s) address"
-    if isinstance(error, httpx_sse.SSEError):
-        return "the answer is not an event stream"
+    if isinstance(error, NotEvents):
+        return str(error)
     causes = list(_causes(error))
     for kind, words in (
         (ConnectionRefusedError, "connection refused"),

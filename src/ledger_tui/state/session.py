@@ -276,4 +276,5 @@ class Session:
 
 
 def _whole_number(text: Any, otherwise: int | None) -> int | None:
-    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() else otherwise
+    is_number = isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 16
+    return int(text) if is_number else otherwise

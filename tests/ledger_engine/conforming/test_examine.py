@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import httpx
 import pytest
 
+from ledger_client.answers import Client
 from ledger_engine.conforming import examiner, report, writing
 from ledger_engine.conforming.examiner import Examiner, Exchange, Unusable
 from ledger_engine.conforming.reading import READING
@@ -25,6 +26,10 @@ from tests.ledger_engine.conftest import MakeKey
 
 Examine = Callable[..., Awaitable[dict[str, Verdict]]]
 _RUNS = itertools.count()
+
+
+def client_of(transport: httpx.AsyncBaseTransport) -> Client:
+    return Client(bytes_max=1_000_000, seconds_max=60, transport=transport, base_url="http://ledger.test")
 
 
 async def no_wait(_seconds: float) -> None:
@@ -42,7 +47,9 @@ async def examined(engine: Engine, make_key: MakeKey) -> Examine:
         number = next(_RUNS)
         served = app if breakage is None else wrapped(app, breakage)
         transport = httpx.ASGITransport(app=served, client=(f"127.0.1.{number}", 50_000))
-        async with httpx.AsyncClient(transport=transport, base_url="http://ledger.test") as client:
+        async with Client(
+            bytes_max=1_000_000, seconds_max=60, transport=transport, base_url="http://ledger.test"
+        ) as client:
             mark = f"run{number}"
             found = await examine(client, key, mark, read_only=read_only, sleep=no_wait)
         assert [verdict.rule for verdict in found] == list(RULES)
@@ -196,14 +203,14 @@ async def test_what_a_server_does_not_offer_is_not_applicable_and_no_fault(
         assert reason in str(verdicts[rule].reason), rule
 
 
-async def test_an_answer_without_end_ends_the_examination(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examiner, "_ANSWER_BYTES_MAX", 1_000_000)
-
+async def test_an_answer_without_end_ends_the_examination() -> None:
     async def endless() -> AsyncIterator[bytes]:
         while True:
             yield b" " * 100_000
 
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=endless()))
-    async with httpx.AsyncClient(transport=transport, base_url="http://ledger.test") as client:
+    async with Client(
+        bytes_max=1_000_000, seconds_max=60, transport=transport, base_url="http://ledger.test"
+    ) as client:
         with pytest.raises(examiner.Unreachable, match="more than 1 MB"):
             await examine(client, "sk_test_x", "run", read_only=True, sleep=no_wait)

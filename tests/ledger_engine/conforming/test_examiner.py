@@ -7,6 +7,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
+from ledger_client.answers import Client
 from ledger_engine.conforming import reading, report
 from ledger_engine.conforming.examiner import Examiner, Exchange, Unreachable
 
@@ -20,7 +21,8 @@ class Asked:
         self.requests = 0
         self.waits: list[float] = []
         self._answer = answer
-        self.client = httpx.AsyncClient(transport=httpx.MockTransport(self._serve), base_url=url)
+        transport = httpx.MockTransport(self._serve)
+        self.client = Client(bytes_max=1_000_000, seconds_max=60, transport=transport, base_url=url)
         self.ask = Examiner(self.client, "sk_test_x", "run", self.sleep)
 
     def _serve(self, _request: httpx.Request) -> httpx.Response:

@@ -345,7 +345,8 @@ async def test_a_list_without_a_list_is_refused_when_a_balance_is_looked_at(copi
             if "account" in request.url.params:
                 return broken
             async with httpx.AsyncClient(trust_env=False) as client:
-                return await client.get(request.url, headers=request.headers)
+                found = await client.get(request.url, headers=request.headers)
+            return httpx.Response(found.status_code, headers=found.headers, content=found.content)
 
         async with (
             Remote(server.url, KEY, no_wait, httpx.MockTransport(answer)) as remote,

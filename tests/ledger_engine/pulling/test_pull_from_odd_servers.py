@@ -73,7 +73,8 @@ async def test_an_account_that_is_posted_to_while_it_is_compared_is_left_to_the_
             if request.url.path == f"/v1/accounts/{account['id']}":  # asked before the lists and after them
                 server.post(account, 5)
             async with httpx.AsyncClient(trust_env=False) as client:
-                return await client.get(request.url, headers=request.headers)
+                found = await client.get(request.url, headers=request.headers)
+            return httpx.Response(found.status_code, headers=found.headers, content=found.content)
 
         async with copied() as engine:
             await contract_pull(server, engine)

@@ -4,9 +4,9 @@ import socket
 import ssl
 
 import httpx
-import httpx_sse
 import pytest
 
+from ledger_client.event_stream import NotEvents
 from ledger_tui.client.auth import BearerKey
 from ledger_tui.client.errors import ClientError, Unreachable
 from ledger_tui.client.oauth import OAuthApp, SignInFailed, ask_for_tokens
@@ -85,7 +85,7 @@ async def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
     [
         (httpx.ReadTimeout(""), None, "no answer in time"),
         (httpx.UnsupportedProtocol(""), None, "not an http(s) address"),
-        (httpx_sse.SSEError(""), None, "the answer is not an event stream"),
+        (NotEvents("the answer is not an event stream"), None, "the answer is not an event stream"),
         (httpx.ConnectError(""), ConnectionRefusedError(), "connection refused"),
         (httpx.ConnectError(""), socket.gaierror(), "no such host"),
         (httpx.ConnectError(""), ssl.SSLCertVerificationError(), "no trusted TLS connection"),

@@ -1,0 +1,1 @@
+"""Reads the answers of servers for both programs, within limits. It imports httpx and nothing else."""

@@ -1,0 +1,157 @@
+"""Every client against every hostile server: one sentence says what is wrong, and what is read is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+import httpx
+import pytest
+
+from ledger_client import event_stream
+from ledger_client.answers import Client
+from ledger_engine.cli import listening
+from ledger_engine.cli.listening import Listener, Refused
+from ledger_engine.conforming import report
+from ledger_engine.conforming.examiner import Unreachable
+from ledger_engine.pulling import pull, remote
+from ledger_engine.pulling.remote import PullFailed, Remote
+from ledger_engine.seeding.acts import Past
+from ledger_engine.seeding.traffic import Traffic
+from ledger_tui.client import oauth, transport
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import ClientError
+from ledger_tui.client.figures import read_deliveries
+from ledger_tui.client.lists import fetch_page, learn_account
+from ledger_tui.client.stream import EventLine
+from ledger_tui.state.names import AccountNames
+from ledger_tui.state.session import Session
+from ledger_tui.state.traffic import Traffic as Exchanges
+from ledger_tui.state.window import Want
+from tests.ledger_client.hostile_server import BROKEN, SLOW, hostile
+
+KEY = "sk_test_0123456789abcdef0123456789abcdef"
+BYTES_MAX = 1_000_000
+# What the system holds of a connection that nobody reads, for each of the few that a client opens.
+HELD_BYTES = 12_000_000
+Use = Callable[[str, float], Awaitable[None]]
+
+
+async def no_wait(_seconds: float) -> None:
+    await asyncio.sleep(0)
+
+
+async def pulls(url: str, _seconds: float) -> None:
+    with contextlib.suppress(PullFailed):
+        async with Remote(url, KEY, no_wait) as source:
+            await pull.identify(source, KEY)
+
+
+async def conforms(url: str, seconds: float) -> None:
+    with contextlib.suppress(Unreachable):
+        async with Client(
+            bytes_max=BYTES_MAX, seconds_max=seconds, base_url=url, trust_env=False, timeout=60
+        ) as client:
+            verdicts = await report.examine(client, KEY, "run", read_only=False, sleep=no_wait)
+        assert any(verdict.result == "failed" for verdict in verdicts)
+        assert report.junit(verdicts, url)
+
+
+class Told(Exception):
+    """The listener has said something; it would try again without end."""
+
+
+async def listens(url: str, _seconds: float) -> None:
+    def tell(line: str) -> None:
+        if line.startswith("Not connected"):
+            raise Told
+
+    with contextlib.suppress(Refused, Told):
+        await Listener(url, KEY, url, tell).run()
+
+
+async def shows(url: str, _seconds: float) -> None:
+    """Ask as the dashboard does: each kind of list, an object, the stream and tokens."""
+    api = Api(Session(), Exchanges())
+    await api.open(url, KEY)
+    want = Want(0, "page", 0, None)
+    uses: list[Callable[[], Awaitable[object]]] = [
+        lambda: api.call("POST", "/v1/accounts", body={}),
+        lambda: api.call("GET", "/v1/accounts/acc_1/statement"),
+        lambda: _first(EventLine(api)),
+        lambda: oauth.ask_for_tokens(oauth.OAuthApp(url, "app_1", "read:users"), {}),
+    ]
+    if await _answers(api):
+        uses += [
+            lambda: fetch_page(api, "/v1/accounts", "starting_after", {}, want),
+            lambda: fetch_page(api, "/api/users", "page", {}, want),
+            lambda: fetch_page(api, "/v1/accounts/acc_1/statement", "statement", {}, want),
+            lambda: learn_account(api, AccountNames(), "acc_1"),
+            lambda: read_deliveries(api),
+        ]
+    try:
+        for use in uses:
+            with contextlib.suppress(ClientError):
+                await use()
+    finally:
+        await api.close()
+
+
+async def _answers(api: Api) -> bool:
+    """Return whether a read would end, which goes on until there is an answer."""
+    try:
+        return (await api.call("GET", "/v1/accounts")).status < 400
+    except ClientError:
+        return False
+
+
+async def _first(line: EventLine) -> None:
+    async for _ in line.listen():
+        pass
+
+
+async def sends(url: str, seconds: float) -> None:
+    """Send as the demo's clients do."""
+    traffic = Traffic(url, {"tills": KEY}, Past([], [], []), 1)
+    async with Client(bytes_max=BYTES_MAX, seconds_max=seconds, base_url=url, trust_env=False) as http:
+        traffic._http = http
+        with contextlib.suppress(httpx.HTTPError, ValueError):
+            await traffic.send("tills", "GET", "/v1/accounts")
+
+
+CLIENTS: list[Use] = [pulls, conforms, listens, shows, sends]
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lower the limits of what is read, so that reaching them is cheap."""
+    monkeypatch.setattr(remote, "ANSWER_BYTES_MAX", BYTES_MAX)
+    monkeypatch.setattr("ledger_client.answers.LIST_BYTES_MAX", BYTES_MAX)
+    monkeypatch.setattr(event_stream, "EVENT_BYTES_MAX", BYTES_MAX)
+    monkeypatch.setattr("ledger_client.parsing.VALUES_MAX", 100_000)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("use", CLIENTS, ids=lambda use: use.__name__)
+@pytest.mark.parametrize("behaviour", BROKEN)
+async def test_a_broken_answer_is_an_error_of_the_client_and_read_within_limits(
+    behaviour: str, use: Use
+) -> None:
+    async with hostile(BROKEN[behaviour]) as server:
+        await use(server.url, 60)
+    assert server.sent < 12 * (BYTES_MAX + HELD_BYTES)
+
+
+@pytest.mark.parametrize("use", CLIENTS, ids=lambda use: use.__name__)
+@pytest.mark.parametrize("behaviour", SLOW)
+async def test_an_answer_that_does_not_end_is_waited_for_within_a_time(
+    behaviour: str, use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, name in (
+        *((remote, "ANSWER_SECONDS_MAX"), (transport, "ANSWER_SECONDS_MAX")),
+        (listening, "SILENCE_TIMEOUT_S"),
+    ):
+        monkeypatch.setattr(module, name, 0.05)
+    async with asyncio.timeout(120), hostile(SLOW[behaviour], hangs=True) as server:
+        await use(server.url, 0.05)
