@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -50,14 +51,21 @@ async def run(command: OwnCommand, variables: Mapping[str, str]) -> str:
     import asyncio  # not before: commands that only read the config file need none of it
 
     own = {name: value for name, value in os.environ.items() if name not in _SECRETS}
-    process = await asyncio.create_subprocess_shell(
-        command.run,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env=own | dict(variables),
-        start_new_session=True,
-    )
+    try:
+        process = await asyncio.create_subprocess_shell(
+            command.run,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=own | dict(variables),
+            start_new_session=True,
+        )
+    except UnicodeEncodeError:
+        return f"{command.name} cannot be run: a text of the record is not valid Unicode"
+    except OSError as error:  # a variable has at most 128 KB on Linux
+        large = error.errno == errno.E2BIG
+        reason = "a text of the record is too long for a variable" if large else error.strerror
+        return f"{command.name} cannot be run: {reason}"
     try:
         written, _none = await asyncio.wait_for(process.communicate(), _SECONDS_MAX)
     except TimeoutError:

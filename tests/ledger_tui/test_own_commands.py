@@ -38,6 +38,18 @@ async def test_a_command_says_how_it_ended(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("x" * 200_000, "a text of the record is too long for a variable"),
+        ("\ud800", "a text of the record is not valid Unicode"),
+    ],
+)
+async def test_a_record_that_no_command_can_be_given_is_said_to_be_so(text: str, reason: str) -> None:
+    variables = environment({"id": "inv_1", "description": text}, "invoices", "http://h")
+    assert await run(OwnCommand("show", "f6", "true"), variables) == f"show cannot be run: {reason}"
+
+
+@pytest.mark.parametrize(
     ("table", "reason"),
     [
         ('key = "f6"', "commands.show.run: must be text in quotes"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ledger_engine.access import limits
 from ledger_engine.core import emails
@@ -326,9 +326,8 @@ def _events(unit: Unit, book: Book, read: list[Fields]) -> Applied:
 
 
 def _event(book: Book, fields: Fields, posted: dict[str, int]) -> _ROW:
-    kind, data, created = fields.text("type"), fields.record.get("data"), fields.created
-    subject = data.get("object") if isinstance(data, dict) else None
-    if not isinstance(subject, dict) or not isinstance(subject.get("id"), str):
+    kind, subject, created = fields.text("type"), _subject(fields), fields.created
+    if subject is None or not isinstance(subject.get("id"), str):
         raise fields.wrong("data", "not about an object")
     body = None
     # The event of a posting that shows all of it is rendered from the transaction, as in any ledger.
@@ -338,10 +337,17 @@ def _event(book: Book, fields: Fields, posted: dict[str, int]) -> _ROW:
     return book.number, fields.id, kind, subject["id"], body, fields.text_or_none("request"), created
 
 
+def _subject(fields: Fields) -> dict[str, Any] | None:
+    """Return the object that an event is about, None where there is none."""
+    data = fields.record.get("data")
+    found = data.get("object") if isinstance(data, dict) else None
+    return found if isinstance(found, dict) else None
+
+
 def _posted(unit: Unit, book: Book, read: list[Fields]) -> dict[str, int]:
     """Return the times of the transactions that these events are about, by id."""
-    about = [fields.record.get("data") for fields in read if fields.record.get("type") == bodies.POSTING]
-    ids = [str(each["object"].get("id")) for each in about if isinstance(each, dict) and "object" in each]
+    about = [_subject(fields) for fields in read if fields.record.get("type") == bodies.POSTING]
+    ids = [str(each.get("id")) for each in about if each is not None]
     if not ids:
         return {}
     rows = unit.execute(

@@ -94,6 +94,11 @@ def posted(**changed: Any) -> Record:
         ),
         ("events", {"data": None}, "its data is not about an object"),
         ("events", {"data": {"object": {"id": 5}}}, "its data is not about an object"),
+        (
+            "events",
+            {"type": "transaction.created", "data": {"object": None}},
+            "its data is not about an object",
+        ),
     ],
 )
 async def test_a_record_that_contradicts_itself_is_left_out_with_the_reason(
