@@ -26,19 +26,15 @@ def endless(start: bytes, part: bytes) -> Parts:
     return lambda: chain([start], repeat(part))
 
 
-def packed_twice() -> Iterator[bytes]:
-    """Return an answer of 3 KB that is 30 MB when it is unpacked."""
-    return whole(gzip.compress(gzip.compress(b" " * 30_000_000)), JSON, "Content-Encoding: gzip, gzip")()
-
-
 CHUNK = b"10000\r\n" + b" " * 65_536 + b"\r\n"
+PACKED = gzip.compress(b" " * 30_000_000)
 DEEP = b'{"error": ' + b"[" * 200_000 + b"]" * 200_000 + b"}"
 SESSION = b'event: session\ndata: {"secret": "whsec_x"}\n\n'
 
 # Answers that end, or that are cut because of what was sent.
 BROKEN: dict[str, Parts] = {
-    "packed twice": packed_twice,
-    "packed": whole(gzip.compress(b" " * 30_000_000), JSON, "Content-Encoding: gzip"),
+    "packed twice": whole(gzip.compress(PACKED), JSON, "Content-Encoding: gzip, gzip"),
+    "packed": whole(PACKED, JSON, "Content-Encoding: gzip"),
     "endless chunks": endless(head(JSON, "Transfer-Encoding: chunked"), CHUNK),
     "an endless body without a length": endless(head(JSON), b" " * 65_536),
     "an endless error": endless(head(JSON, "Transfer-Encoding: chunked", status="500 Oops"), CHUNK),
@@ -62,9 +58,8 @@ BROKEN: dict[str, Parts] = {
     "a very late retry": whole(b"{}", JSON, "Retry-After: " + "9" * 500, status="429 Wait"),
     "odd limits": whole(b"{}", JSON, *(f"X-RateLimit-{name}: {'9' * 5000}" for name in ("Limit", "Reset"))),
     **{
-        f"the charset {name}": whole(b'{"error": "a"}', f"{JSON}; charset={name}", status=status)
-        for name in ("hex", "zlib_codec", "base64", "undefined", "rot13", "idna", "utf-16", "\u00e9")
-        for status in ("200 OK", "400 Bad Request")
+        f"the charset {name}": whole(b'{"error": "a"}', f"{JSON}; charset={name}")
+        for name in ("hex", "zlib_codec", "base64", "undefined", "rot13", "idna", "utf-16")
     },
     **{
         f"the body {text[:30]!r}": whole(text.encode(), JSON, status="201 Created")

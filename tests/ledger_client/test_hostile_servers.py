@@ -19,6 +19,8 @@ from ledger_engine.pulling import pull, remote
 from ledger_engine.pulling.remote import PullFailed, Remote
 from ledger_engine.seeding.acts import Past
 from ledger_engine.seeding.traffic import Traffic
+from ledger_engine.testing import server as testing
+from ledger_engine.testing.server import LedgerServer
 from ledger_tui.client import oauth, transport
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ClientError
@@ -120,7 +122,13 @@ async def sends(url: str, seconds: float) -> None:
             await traffic.send("tills", "GET", "/v1/accounts")
 
 
-CLIENTS: list[Use] = [pulls, conforms, listens, shows, sends]
+async def connects(url: str, _seconds: float) -> None:
+    """Connect as the pytest plugin does."""
+    with pytest.raises((ConnectionError, ValueError)):
+        await asyncio.to_thread(LedgerServer.connect, url, KEY)
+
+
+CLIENTS: list[Use] = [pulls, conforms, listens, shows, sends, connects]
 
 
 @pytest.fixture
@@ -128,8 +136,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the limits of what is read, so that reaching them is cheap."""
     monkeypatch.setattr(remote, "ANSWER_BYTES_MAX", BYTES_MAX)
     monkeypatch.setattr("ledger_client.answers.LIST_BYTES_MAX", BYTES_MAX)
+    monkeypatch.setattr(testing, "LIST_BYTES_MAX", BYTES_MAX)
     monkeypatch.setattr(event_stream, "EVENT_BYTES_MAX", BYTES_MAX)
     monkeypatch.setattr("ledger_client.parsing.VALUES_MAX", 100_000)
+    monkeypatch.setattr(Session, "waiting_seconds", 0)
 
 
 @pytest.mark.usefixtures("small")
@@ -150,7 +160,7 @@ async def test_an_answer_that_does_not_end_is_waited_for_within_a_time(
 ) -> None:
     for module, name in (
         *((remote, "ANSWER_SECONDS_MAX"), (transport, "ANSWER_SECONDS_MAX")),
-        (listening, "SILENCE_TIMEOUT_S"),
+        *((listening, "SILENCE_TIMEOUT_S"), (testing, "_TIMEOUT_S")),
     ):
         monkeypatch.setattr(module, name, 0.05)
     async with asyncio.timeout(120), hostile(SLOW[behaviour], hangs=True) as server:

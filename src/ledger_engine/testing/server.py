@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
 import httpx
 
+from ledger_client.answers import LIST_BYTES_MAX, Client
 from ledger_engine.testing.answers import answered
 from ledger_engine.testing.project import Ledger
 
@@ -17,6 +22,7 @@ _NO_LIMIT = "1000000"
 _PROGRAM = [sys.executable, "-m", "ledger_engine"]
 _OPTIONS = ["--test-helpers", "--port", "0", "--auth-rate-limit", f"{_NO_LIMIT}/{_NO_LIMIT}"]
 _TIMEOUT_S = 60.0  # moving the clock waits for webhooks
+_T = TypeVar("_T")
 
 
 class LedgerServer:
@@ -27,7 +33,7 @@ class LedgerServer:
         self.key = key
         self._process = process
         # One for all clients: each would take 30 ms for the authorities it trusts.
-        self._transport = _Shared(httpx.HTTPTransport(limits=httpx.Limits(max_connections=200)))
+        self._transport = _Shared()
         self.api = self.client(key)
 
     @classmethod
@@ -39,10 +45,13 @@ class LedgerServer:
         try:
             caller = answered(server.api.get("/v1/whoami"))
         except httpx.HTTPStatusError as error:
-            raise ValueError(f"{url} refuses the key: {error.response.text}") from error
+            server.stop()
+            raise ValueError(f"{url} refuses the key: {error.response.text[:1000]}") from error
         except (httpx.HTTPError, ValueError) as error:
+            server.stop()
             raise ConnectionError(f"no ledger answers at {url}: {error}") from error
         if caller.get("livemode") is not False or caller.get("role") != "owner":
+            server.stop()
             raise ValueError("the key must be a test key with the role owner")
         return server
 
@@ -123,13 +132,64 @@ def _environment() -> dict[str, str]:
 
 
 class _Shared(httpx.BaseTransport):
-    """A transport that outlasts the clients that use it."""
+    """A transport that outlasts the clients that use it.
 
-    def __init__(self, transport: httpx.HTTPTransport) -> None:
-        self._transport = transport
+    It sends by an asynchronous client, in a thread: only there can the time of a whole answer be limited.
+    What asks for an event stream is read as it arrives.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="ledger client", daemon=True)
+        self._thread.start()
+        self._client = Client(
+            bytes_max=LIST_BYTES_MAX,
+            seconds_max=_TIMEOUT_S,
+            limits=httpx.Limits(max_connections=200),
+            trust_env=False,
+        )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        return self._transport.handle_request(request)
+        sent = httpx.Request(
+            request.method,
+            request.url,
+            headers=request.headers,
+            content=request.read(),
+            extensions=request.extensions,
+        )
+        stream = request.headers.get("Accept") == "text/event-stream"
+        answer = self.wait(self._client.send(sent, stream=stream))
+        if answer.is_closed or answer.is_stream_consumed:
+            return answer
+        return httpx.Response(answer.status_code, headers=answer.headers, stream=_Stream(self, answer))
+
+    def wait(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Return what the work returns, which runs in the thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def close_shared(self) -> None:
-        self._transport.close()
+        self.wait(self._client.aclose())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class _Stream(httpx.SyncByteStream):
+    """The body of an answer that is read as it arrives."""
+
+    def __init__(self, transport: _Shared, answer: httpx.Response) -> None:
+        self._transport = transport
+        self._answer = answer
+
+    def __iter__(self) -> Iterator[bytes]:
+        assert isinstance(self._answer.stream, httpx.AsyncByteStream)
+        parts = aiter(self._answer.stream)
+
+        async def following() -> bytes:
+            return await anext(parts, b"")
+
+        while part := self._transport.wait(following()):
+            yield part
+
+    def close(self) -> None:
+        self._transport.wait(self._answer.aclose())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from ledger_engine.testing import LedgerServer
 from ledger_engine.testing.answers import answered
 from tests.house.pages import blocks
+from tests.ledger_client.hostile_server import EVENTS, head, hostile
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "testing.md"
@@ -189,14 +191,28 @@ def test_who_does_not_use_it_loads_nothing_of_it_and_a_server_needs_a_key(tmp_pa
 def test_a_server_that_cannot_be_used_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, url: str, answer: tuple[int, str] | None, sentence: str
 ) -> None:
-    def handle(_: object, request: httpx.Request) -> httpx.Response:
+    async def handle(_: object, request: httpx.Request) -> httpx.Response:
         if answer is None:
             raise httpx.ConnectError("refused")
         return httpx.Response(answer[0], text=answer[1], request=request)
 
-    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", handle)
+    monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", handle)
     with pytest.raises((ValueError, ConnectionError), match=re.escape(sentence)):
         LedgerServer.connect(url, "sk_test_x")
+
+
+async def test_an_event_stream_is_read_as_it_arrives() -> None:
+    def first_line(url: str) -> str:
+        server = LedgerServer(url, "sk_test_x")
+        accept = {"Accept": "text/event-stream"}
+        try:
+            with server.api.stream("GET", "/v1/events/stream", headers=accept) as answer:
+                return next(answer.iter_lines())
+        finally:
+            server.stop()
+
+    async with hostile(lambda: iter([head(EVENTS) + b"data: 1\n\n"]), hangs=True) as server:
+        assert await asyncio.to_thread(first_line, server.url) == "data: 1"
 
 
 def test_a_server_without_the_helpers_is_asked_about() -> None:
