@@ -23,7 +23,7 @@ from ledger_engine.testing import server as testing
 from ledger_engine.testing.server import LedgerServer
 from ledger_tui.client import oauth, transport
 from ledger_tui.client.api import Api
-from ledger_tui.client.errors import ClientError
+from ledger_tui.client.errors import ClientError, Unreadable
 from ledger_tui.client.figures import read_deliveries
 from ledger_tui.client.lists import fetch_page, learn_account
 from ledger_tui.client.stream import EventLine
@@ -151,6 +151,16 @@ async def test_a_broken_answer_is_an_error_of_the_client_and_read_within_limits(
     async with hostile(BROKEN[behaviour]) as server:
         await use(server.url, 60)
     assert server.sent < 12 * (BYTES_MAX + HELD_BYTES)
+
+
+@pytest.mark.usefixtures("small")
+async def test_the_dashboard_does_not_ask_again_for_an_answer_that_is_too_large() -> None:
+    api = Api(Session(), Exchanges())
+    async with hostile(BROKEN["endless chunks"]) as server:
+        await api.open(server.url, KEY)
+        with pytest.raises(Unreadable, match=r"^the answer has more than 1 MB$"):
+            await api.read("/v1/accounts")
+        await api.close()
 
 
 @pytest.mark.parametrize("use", CLIENTS, ids=lambda use: use.__name__)
