@@ -29,8 +29,9 @@ class Server:
     """`ledger-engine serve` on one database, run by the command `under`, if that is set.
 
     `constants` has other values for constants of the program, `open_files_max` is how many files it may have
-    open (`tests/forking.py`), and `strace` has the options of strace under which it runs, if there are any;
-    none of them with `under`. With `forks_workers` its workers are forked as it is, and not executed.
+    open, `program` is the program that it runs (`tests/forking.py`), and `strace` has the options of strace
+    under which it runs, if there are any; none of them with `under`. With `forks_workers` its workers are
+    forked as it is, and not executed.
     """
 
     def __init__(
@@ -42,12 +43,14 @@ class Server:
         constants: Mapping[str, float] | None = None,
         open_files_max: int | None = None,
         forks_workers: bool = False,
+        program: str | None = None,
     ) -> None:
         self.database = database
         self.clock_ahead_s = clock_ahead_s
         self.constants = constants
         self.forks_workers = forks_workers
         self.open_files_max = open_files_max
+        self.program = program
         self.under: list[str] = []
         self.options = list(options)
         self.strace: list[str] = []
@@ -89,6 +92,7 @@ class Server:
                 constants=self.constants,
                 open_files_max=self.open_files_max,
                 forks_workers=self.forks_workers,
+                program=self.program,
                 stopped=bool(self.strace),
             )
             if self.strace:

@@ -30,17 +30,30 @@ OLDER = (
 _HERE, _NO_REPLACE = -100, 1  # AT_FDCWD and RENAME_NOREPLACE of renameat2(2)
 
 
-def copy(source: Path, target: Path, *, durable: bool = True) -> None:
+def copy(source: Path, target: Path) -> None:
     """Copy the database `source` as it is at one moment to the new file `target`, private to its owner.
 
-    Writers to the source are neither stopped nor slowed. A copy that is not `durable` may be lost with the
-    machine's power. Raises StorageUnavailable, which names the file that failed or both, also when the source
-    is not a ledger.
+    Writers to the source are neither stopped nor slowed. Not for a process that has the source open
+    (`require_own_log`). Raises StorageUnavailable, which names the file that failed or both, also when the
+    source is not a ledger.
+    """
+    make_private(target)
+    require_own_log(source)
+    try:
+        with closing(open_to_read(source, cache_kb=_CACHE_OF_COPY_KB)) as connection:
+            _copy(connection, target)
+    except sqlite3.Error as error:
+        raise StorageUnavailable(f"{_at_fault(code_of(error), source, target)}: {error}") from error
+
+
+def copy_of_open(connection: sqlite3.Connection, source: Path, target: Path) -> None:
+    """Copy as `copy` does, by a connection to the source that has no transaction open.
+
+    The copy may be lost with the machine's power.
     """
     make_private(target)
     try:
-        with closing(open_to_read(source, cache_kb=_CACHE_OF_COPY_KB)) as connection:
-            _copy(connection, target, durable=durable)
+        _copy(connection, target, durable=False)
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{_at_fault(code_of(error), source, target)}: {error}") from error
 
@@ -50,6 +63,7 @@ def overwrite(connection: sqlite3.Connection, source: Path) -> None:
 
     Readers go on with what they have begun to read. Raises StorageUnavailable for a file that is no ledger.
     """
+    require_own_log(source)
     with closing(open_to_read(source, cache_kb=_CACHE_OF_COPY_KB)) as copied:
         # Saves a call of the system for each page. A disk that fails ends the process; nothing is changed.
         copied.execute(f"PRAGMA mmap_size={_MAPPED_MAX}")
@@ -86,6 +100,7 @@ def fold(database: Path, target: Path, *, alone: bool) -> int:
 
 def read_copy(file: Path, work: Work[T]) -> T:
     """Run a reading work on a file that nobody uses, without changing it. Raises StorageUnavailable."""
+    require_own_log(file)
     try:
         with closing(open_to_read(file)) as connection:
             connection.row_factory = sqlite3.Row
@@ -234,8 +249,10 @@ def _give_up_log(connection: sqlite3.Connection, file: Path) -> None:
 
 
 def open_to_read(file: Path, *, cache_kb: int = _CACHE_KB) -> sqlite3.Connection:
-    """Open a connection that only reads and never checkpoints. Raises StorageUnavailable."""
-    require_own_log(file)
+    """Open a connection that only reads and never checkpoints. Raises StorageUnavailable.
+
+    Call `require_own_log` before the first one of a process.
+    """
     if not file.is_file():
         raise StorageUnavailable(f"there is no file {file}")
     connection = sqlite3.connect(file, isolation_level=None, check_same_thread=False)

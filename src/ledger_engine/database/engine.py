@@ -183,7 +183,9 @@ def open_snapshot(
 
         return postgres.open_snapshot(database, readers, report)
     from ledger_engine.database import snapshot
+    from ledger_engine.database.log import require_own_log
 
+    require_own_log(database)
     return snapshot.open_snapshot(database, readers, report, processes=processes)
 
 

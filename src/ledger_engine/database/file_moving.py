@@ -13,6 +13,7 @@ from ledger_engine.core.ids import moment_of
 from ledger_engine.database import ReportRows, backup, kept_time, migrations
 from ledger_engine.database.connection import companions, make_private
 from ledger_engine.database.lock import ServingLock
+from ledger_engine.database.log import require_own_log
 from ledger_engine.database.moving import (
     ROWS_AT_ONCE,
     Applied,
@@ -141,6 +142,7 @@ def open_source(file: Path) -> Iterator[FileSource]:
         raise StorageUnavailable(f"there is no file {file}")
     with ExitStack() as stack:
         stack.callback(ServingLock(file).release)
+        require_own_log(file)
         try:
             connection, watch = (stack.enter_context(closing(backup.open_to_read(file))) for _ in range(2))
             if not migrations.is_up_to_date(connection):

@@ -1,7 +1,10 @@
 """The write-ahead log beside a database file: its content, and whether it belongs to that file.
 
 SQLite checks neither. It deletes a log whose database is empty, and replays any other over whatever file has
-the name. So each opening checks here first. The format: https://www.sqlite.org/fileformat2.html#walformat
+the name. So each process checks here before it opens a file, and never while it has a connection to it: with
+any descriptor of a file that a process closes, it loses all POSIX locks on that file, and so SQLite's
+(https://www.sqlite.org/howtocorrupt.html). Another process then takes the file for unused, and deletes its
+log. The format: https://www.sqlite.org/fileformat2.html#walformat
 """
 
 from __future__ import annotations
@@ -70,7 +73,10 @@ def read_log(database: Path) -> Log | None:
 
 
 def require_own_log(database: Path) -> None:
-    """Raise StorageUnavailable when SQLite would lose, or wrongly replay, the log beside `database`."""
+    """Raise StorageUnavailable when SQLite would lose, or wrongly replay, the log beside `database`.
+
+    Not for a process that has a connection to `database`, as this opens and closes the file.
+    """
     require_file_of_log(database)
     reason = None
     for _ in range(_TRIES):

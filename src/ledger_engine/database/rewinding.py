@@ -19,8 +19,8 @@ class SqliteRewinder:
         self._database = database
 
     async def copy_to(self, file: Path, note: Callable[[], T]) -> tuple[IdMark, T]:
-        def copy(_: sqlite3.Connection) -> tuple[IdMark, T]:
-            backup.copy(self._path, file, durable=False)
+        def copy(writer: sqlite3.Connection) -> tuple[IdMark, T]:
+            backup.copy_of_open(writer, self._path, file)
             return self._database.ids.mark(), note()
 
         return await self._database.between_groups(copy)

@@ -32,6 +32,7 @@ from tests.made_once import tables
 ROLES = ("member", "admin", "owner")
 SCOPES = ("read:projects", "write:projects", "read:users", "admin:billing")
 READ, WRITE, USERS, BILLING = SCOPES
+NOBODY = "https://nobody.invalid/"  # where webhooks are sent to: a name that leads nowhere
 
 Has = dict[str, str]  # the objects of a project, by what they are in the table below
 
@@ -143,9 +144,7 @@ TABLE = {
     "GET /v1/requests/<id>": Row(READ, "member", "request", status=404),  # nothing is recorded here
     "GET /v1/requests/<id>/events": Row(READ, "member", "request", status=404),
     "GET /v1/webhook_endpoints": Row(READ, "member"),
-    "POST /v1/webhook_endpoints": Row(
-        WRITE, "member", body=lambda has: {"url": "https://8.8.8.8/"}, apps=False
-    ),
+    "POST /v1/webhook_endpoints": Row(WRITE, "member", body=lambda has: {"url": NOBODY}, apps=False),
     "GET /v1/webhook_endpoints/<id>": Row(READ, "member", "endpoint"),
     "GET /v1/webhook_endpoints/<id>/deliveries": Row(READ, "member", "endpoint"),
     "POST /v1/webhook_endpoints/<id>/restore": Row(WRITE, "member", "deleted", apps=False),
@@ -197,8 +196,8 @@ async def furnish(client: httpx.AsyncClient, value: str) -> Has:
     has["order"] = await make("/api/orders", {"user_id": has["user"], "items": [{}]})
     has["api_key"] = await make("/v1/api_keys", {"role": "member", "scopes": [WRITE]})
     has["child"] = await make("/v1/projects", {"name": "Branch"})
-    has["endpoint"] = await make("/v1/webhook_endpoints", {"url": "https://8.8.8.8/"})
-    has["deleted"] = await make("/v1/webhook_endpoints", {"url": "https://8.8.8.8/"})
+    has["endpoint"] = await make("/v1/webhook_endpoints", {"url": NOBODY})
+    has["deleted"] = await make("/v1/webhook_endpoints", {"url": NOBODY})
     await client.delete(f"/v1/webhook_endpoints/{has['deleted']}")
     has["event"] = str((await client.get("/v1/events")).json()["data"][0]["id"])
     has["request"] = f"req_{'0' * 26}"
