@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from functools import partial
+from time import monotonic
 from typing import Any
 
 from ledger_engine.access import api_keys, credentials
@@ -15,7 +16,7 @@ from ledger_engine.database.engine import Engine
 _REMEMBERED_MAX = 10_000
 _REFUSALS_MAX = 1_000
 # A key revoked by another process is refused within 1 s (docs/decisions.md#commands).
-_REMEMBERED_FOR_MS = 500
+_REMEMBERED_FOR_S = 0.5
 _LOOKED_UP_AT_ONCE = 16
 _LOOKED_UP_IN_S = 10  # including the wait for its turn (docs/operations.md)
 _SCHEME = "Bearer "
@@ -28,15 +29,15 @@ class Authenticator:
     A change made by this process takes effect at once, as changes to credentials are announced. Invalid
     values cost the database little: a malformed value is not looked up, a refused one is cached as well, and
     only a few are looked up at a time, so that a flood of guesses waits here and does not keep the readers
-    busy.
+    busy. Their age is measured by the monotonic clock, as the ledger's may stand still in tests.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._remembered: dict[str, tuple[int, Credential]] = {}
+        self._remembered: dict[str, tuple[float, Credential]] = {}
         # Separate from the valid credentials, which a flood of invalid values must not evict. Stored as code
         # and message, as an exception that is raised repeatedly would collect tracebacks.
-        self._refused: dict[str, tuple[int, str, str]] = {}
+        self._refused: dict[str, tuple[float, str, str]] = {}
         self._generation = 0
         self._look_ups = asyncio.Semaphore(_LOOKED_UP_AT_ONCE)
         self._under_way: dict[str, asyncio.Future[str | None]] = {}
@@ -52,9 +53,9 @@ class Authenticator:
         if entry is not None:
             found_at, credential = entry
             still_good = credential.expires_at is None or now < credential.expires_at
-            return credential if still_good and now - found_at <= _REMEMBERED_FOR_MS else None
+            return credential if still_good and _is_new(found_at) else None
         refusal = self._refused.get(header)
-        if refusal is not None and now - refusal[0] <= _REMEMBERED_FOR_MS:
+        if refusal is not None and _is_new(refusal[0]):
             return AuthenticationError(refusal[1], refusal[2])
         if _WELL_FORMED.fullmatch(header) is None:
             return _malformed(header)
@@ -92,12 +93,12 @@ class Authenticator:
                 credential = await self._engine.read(partial(credentials.find, value=value))
             except AuthenticationError as error:
                 if generation == self._generation:
-                    _evict_oldest(self._refused, _REFUSALS_MAX)
-                    self._refused[header] = (self._engine.clock.now(), error.code, error.message)
+                    _make_room(self._refused, _REFUSALS_MAX)
+                    self._refused[header] = (monotonic(), error.code, error.message)
                 return error
             if generation == self._generation:
-                _evict_oldest(self._remembered, _REMEMBERED_MAX)
-                self._remembered[header] = (self._engine.clock.now(), credential)
+                _make_room(self._remembered, _REMEMBERED_MAX)
+                self._remembered[header] = (monotonic(), credential)
             return credential
 
     def _forget(self, topics: frozenset[str]) -> None:
@@ -107,7 +108,12 @@ class Authenticator:
             self._refused.clear()
 
 
-def _evict_oldest(entries: dict[str, Any], most: int) -> None:
+def _is_new(found_at: float) -> bool:
+    return monotonic() - found_at <= _REMEMBERED_FOR_S
+
+
+def _make_room(entries: dict[str, Any], most: int) -> None:
+    """Drop all entries when there are too many: they are good for half a second anyway."""
     if len(entries) >= most:
         entries.clear()
 
