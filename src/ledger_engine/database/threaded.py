@@ -149,8 +149,15 @@ class ThreadedDatabase:
         return of_loop
 
     def _give_up_waiting(self, job: Job) -> None:
-        """Fail a job that has waited too long; it is not run if it has not started."""
-        unknown = job.writes and not self._of_loop(job.loop).group_commit.withdraw(job)
+        """Fail a job that has waited too long; it is not run if it has not started.
+
+        One that is committed, and is answered later, gets its answer now: its outcome is known.
+        """
+        of_loop = self._of_loop(job.loop)
+        if job in of_loop.answered_later:
+            job.settle()
+            return
+        unknown = job.writes and not of_loop.group_commit.withdraw(job)
         job.outcome.set_exception(StorageUnavailable(SILENT, unknown=unknown))
 
     def _settle(self, jobs: list[Job], topics: frozenset[str]) -> None:

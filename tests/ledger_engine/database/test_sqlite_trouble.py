@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.database import Unit, threaded
+from ledger_engine.database import LongWork, Unit, threaded
 from ledger_engine.database.backup import copy
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.database.readers import READERS
@@ -154,6 +154,32 @@ async def test_a_write_that_hangs_is_answered_in_limited_time_and_nothing_piles_
     rows = await engine.read(lambda unit: unit.execute("SELECT text FROM notes ORDER BY rowid"))
     assert [row["text"] for row in rows] == ["hung", "after"]
     await engine.check()
+    await engine.close()
+
+
+async def test_a_long_work_that_is_committed_is_answered_as_done_when_the_group_after_it_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threaded, "ANSWER_S", 2)
+    engine = open_engine(tmp_path / "ledger.db", serving=True)
+    await engine.write(lambda _: None)
+    started, commit, release = threading.Event(), threading.Event(), threading.Event()
+
+    def long(_: Unit) -> str:
+        started.set()
+        commit.wait()
+        return "done"
+
+    batch = asyncio.create_task(engine.write(LongWork(long)))
+    await asyncio.to_thread(started.wait)
+    (after,) = await submit(engine.write(lambda _: release.wait()))
+    commit.set()
+    try:
+        assert await asyncio.wait_for(batch, 60) == "done"
+        assert not after.done() or after.exception() is not None
+    finally:
+        release.set()
+    await asyncio.gather(after, return_exceptions=True)
     await engine.close()
 
 
