@@ -77,9 +77,18 @@ class RequestWithEvents(LoggedRequest):
     events: list[str]
 
 
-def add(unit: Unit, entries: Sequence[Sequence[Value]]) -> None:
-    """Add entries, each with the values of an `Entry`."""
-    unit.insert_many("requests", Entry._fields, entries)
+def add(unit: Unit, entries: Sequence[Sequence[Value]], doubtful: int = 0) -> None:
+    """Add entries, each with the values of an `Entry`; of the first `doubtful` those that are not there."""
+    new = [each for each in entries[:doubtful] if not _is_there(unit, each)]
+    unit.insert_many("requests", Entry._fields, [*new, *entries[doubtful:]])
+
+
+def _is_there(unit: Unit, entry: Sequence[Value]) -> bool:
+    key = dict(zip(("project", "livemode", "id"), entry, strict=False))  # an entry begins with them
+    found = unit.first(
+        "SELECT 1 AS there FROM requests WHERE project = :project AND livemode = :livemode AND id = :id", key
+    )
+    return found is not None
 
 
 def get(unit: Unit, tenant: Tenant, id: str) -> RequestWithEvents:

@@ -65,7 +65,8 @@ class RequestRecorder:
         self._noted = asyncio.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._logged = 0
+        self._doubtful = 0  # of those waiting, the first that may be stored, as a commit's outcome is unknown
+        self._too_many = 0
         self.dropped = 0
 
     def note(self, note: Note) -> None:
@@ -78,6 +79,7 @@ class RequestRecorder:
             self._waiting.append(_cut(note))
         else:
             self.dropped += 1
+            self._too_many += 1
 
     def start(self) -> None:
         """Start writing, also again after `stop`; needs a running event loop."""
@@ -100,20 +102,26 @@ class RequestRecorder:
                 continue
             if not await self._write_batch():
                 if self._stopping.is_set():
+                    log.warning(
+                        "%d requests were not logged: the storage is not available", len(self._waiting)
+                    )
                     self.dropped += len(self._waiting)
                     self._waiting.clear()
+                    self._doubtful = 0
                 await self._pause(RETRY_AFTER_S)
             elif len(self._waiting) < BATCH_MAX:
                 await self._pause(EVERY_S)
-            self._log_dropped()
+            self._log_too_many()
 
     async def _write_batch(self) -> bool:
         batch = list(islice(self._waiting, BATCH_MAX))
         try:
             # Plain tuples, which a worker pickles in a third of the time.
             entries: list[tuple[Value, ...]] = [tuple(_entry(note)) for note in batch]
-            await self._engine.write(partial(request_log.add, entries=entries))
+            add = partial(request_log.add, entries=entries, doubtful=self._doubtful)
+            await self._engine.write(add)
         except StorageUnavailable:
+            self._doubtful = len(batch)
             return False
         except Exception:
             # One entry that fails for whatever reason must not stop the entries after it.
@@ -121,6 +129,7 @@ class RequestRecorder:
             self.dropped += len(batch)
         for _ in batch:
             self._waiting.popleft()
+        self._doubtful = 0
         return True
 
     async def _pause(self, seconds: float) -> None:
@@ -129,10 +138,10 @@ class RequestRecorder:
                 async with asyncio.timeout(seconds):
                     await self._stopping.wait()
 
-    def _log_dropped(self) -> None:
-        if self.dropped > self._logged:
-            log.warning("%d requests were not logged: too many at once", self.dropped - self._logged)
-            self._logged = self.dropped
+    def _log_too_many(self) -> None:
+        if self._too_many:
+            log.warning("%d requests were not logged: too many at once", self._too_many)
+            self._too_many = 0
 
 
 def _cut(note: Note) -> Note:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
+from functools import partial
 from typing import Any
 
 import pytest
@@ -208,8 +209,31 @@ async def test_lost_storage_is_waited_for(
     assert (len(await logged(engine, tenant)), recorder.dropped) == (1, 0)
 
 
+async def test_what_was_stored_by_a_commit_of_unknown_outcome_is_logged_once_with_what_came_after(
+    engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(request_recorder, "RETRY_AFTER_S", 0.01)
+    real = engine.write
+    recorder = RequestRecorder(engine)
+
+    async def write_and_say_nothing(work: Work[Any]) -> Any:
+        monkeypatch.setattr(engine, "write", real)
+        await real(work)
+        recorder.note(note(tenant))
+        raise StorageUnavailable("it does not answer", unknown=True)
+
+    monkeypatch.setattr(engine, "write", write_and_say_nothing)
+    recorder.note(note(tenant))
+    recorder.note(note(tenant))
+    recorder.start()
+    await looked_until(partial(logged, engine, tenant), lambda found: len(found) == 3 or recorder.dropped)
+    await recorder.stop()
+    assert (len(await logged(engine, tenant)), recorder.dropped) == (3, 0)
+    assert caplog.messages == []
+
+
 async def test_storage_that_stays_lost_does_not_keep_the_server_from_stopping(
-    engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def refuse(_: Work[Any]) -> Any:
         raise StorageUnavailable("the disk is full")
@@ -221,6 +245,7 @@ async def test_storage_that_stays_lost_does_not_keep_the_server_from_stopping(
     async with asyncio.timeout(30):
         await recorder.stop()
     assert recorder.dropped == 1
+    assert caplog.messages == ["1 requests were not logged: the storage is not available"]
 
 
 async def test_an_entry_that_cannot_be_written_does_not_hold_up_the_next(
