@@ -21,6 +21,7 @@ _MAGIC = {0x377F0682, 0x377F0683}
 _LOG_HEADER = struct.Struct(">4I8s8s")  # magic, version, page size, checkpoints, salts, checksums
 _FRAME_HEADER = struct.Struct(">2I8s8s")  # page, pages of the file after a commit or 0, salts, checksums
 _FILE_HEADER_SIZE = 100
+_SECTOR = 512  # bytes, the least that a disk writes in one step
 _LOCK_BYTE = 0x40000000  # the page with this byte is never used
 _TRIES = 3  # a server may write between two reads
 
@@ -31,7 +32,8 @@ class Log:
 
     `page_count` is the number of pages of the database after them, `pages` are those that the log has, and
     `frames` is the number of its copies of pages. `counters` are the lowest and the highest change counter of
-    page 1 that the file can have beside this log; None when the log does not have that page.
+    page 1 that the file can have beside this log; None when the log does not have that page. `first_pages`
+    are its copies of page 1 without their first sector.
     """
 
     page_size: int
@@ -39,6 +41,7 @@ class Log:
     pages: frozenset[int]
     frames: int
     counters: tuple[int, int] | None
+    first_pages: frozenset[bytes]
 
     def missing(self, size: int) -> int:
         """Return how many pages are neither in the log nor in a file of `size` bytes."""
@@ -99,11 +102,15 @@ def why_not_its_own(database: Path, log: Log) -> str | None:
     """Return what shows that the log belongs to another file or to another state of it; None for nothing."""
     try:
         with database.open("rb", buffering=0) as file:
-            header = file.read(_FILE_HEADER_SIZE)
+            first_page = file.read(log.page_size)
             size = os.fstat(file.fileno()).st_size
     except OSError:
         return None
-    if len(header) < _FILE_HEADER_SIZE or not header.startswith(b"SQLite format 3\0"):
+    header = first_page[:_FILE_HEADER_SIZE]
+    if not header.startswith(b"SQLite format 3\0"):
+        # A loss of power may tear the first sector. The log then writes it anew, and the others are known.
+        if 1 in log.pages and first_page[_SECTOR:] in log.first_pages and not log.missing(size):
+            return None
         return "it is no database"
     page_size = int.from_bytes(header[16:18], "big")
     if (65536 if page_size == 1 else page_size) != log.page_size:
@@ -124,6 +131,7 @@ def why_not_its_own(database: Path, log: Log) -> str | None:
 def _read_frames(file: FileIO, page_size: int, salts: bytes) -> Log | None:
     pages: list[int] = []
     counters: list[int] = []
+    first_pages: list[bytes] = []
     page_count = frames = 0
     size = os.fstat(file.fileno()).st_size
     while len(frame := file.read(_FRAME_HEADER.size)) == _FRAME_HEADER.size:
@@ -133,8 +141,9 @@ def _read_frames(file: FileIO, page_size: int, salts: bytes) -> Log | None:
         pages.append(page)
         read = 0
         if page == 1:
-            read = len(start := file.read(28))
-            counters.append(int.from_bytes(start[24:], "big"))
+            read = len(content := file.read(page_size))
+            counters.append(int.from_bytes(content[24:28], "big"))
+            first_pages.append(content[_SECTOR:])
         if pages_after:
             page_count, frames = pages_after, len(pages)
         file.seek(page_size - read, os.SEEK_CUR)
@@ -142,7 +151,7 @@ def _read_frames(file: FileIO, page_size: int, salts: bytes) -> Log | None:
         return None
     # A writer adds 1 to the counter it read, which may be that of its own last change.
     bounds = (min(counters) - 1, max(counters)) if counters else None
-    return Log(page_size, page_count, frozenset(pages[:frames]), frames, bounds)
+    return Log(page_size, page_count, frozenset(pages[:frames]), frames, bounds, frozenset(first_pages))
 
 
 def _refusal(database: Path, what: str) -> StorageUnavailable:

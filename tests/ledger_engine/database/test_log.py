@@ -119,6 +119,29 @@ def test_a_log_beside_a_file_that_is_not_its_own_is_refused_by_every_way_in(
     assert {file.name: file.read_bytes() for file in ledger.parent.iterdir()} == before
 
 
+@pytest.mark.parametrize("torn", [b"\0", b"\xff"])
+async def test_a_first_sector_that_was_torn_is_written_anew_where_the_log_has_its_page(
+    torn: bytes, tmp_path: Path
+) -> None:
+    source, ledger = tmp_path / "source.db", tmp_path / "ledger.db"
+    engine = open_engine(source, serving=True)
+    await engine.write(lambda unit: unit.execute("CREATE TABLE notes (text TEXT)"))
+    await engine.close()
+    engine = open_engine(source, serving=True)
+    for number in range(20):
+        await engine.write(note(f"{number}" * 4000))
+    for end in ("", "-wal"):
+        shutil.copy(f"{source}{end}", f"{ledger}{end}")
+    await engine.close()
+    content = ledger.read_bytes()
+    ledger.write_bytes(torn * 512 + content[512:])
+    engine = open_engine(ledger, serving=True)
+    rows = await engine.read(lambda unit: unit.execute("SELECT count(*) FROM notes"))
+    assert (rows[0][0], (await engine.read(audit.verify)).fault) == (20, None)
+    await engine.close()
+    assert read_copy(ledger, audit.verify).fault is None
+
+
 async def test_a_file_and_its_own_log_are_opened_and_nothing_is_lost(ledger: Path) -> None:
     link = ledger.with_name("link.db")
     link.symlink_to(ledger)
