@@ -232,8 +232,9 @@ def counted(engine: Engine) -> CountedEngine:
 
 
 @pytest.fixture
-def look_up(counted: CountedEngine) -> Callable[[str], Any]:
-    """Find a value as the gate does."""
+def look_up(counted: CountedEngine, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """Find a value as the gate does. What is remembered is new for ever, unless a test says otherwise."""
+    monkeypatch.setattr(authentication, "monotonic", lambda: 0.0)
     authenticator = Authenticator(cast(Engine, counted))
 
     async def find(value: str) -> Any:
