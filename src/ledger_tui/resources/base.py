@@ -140,6 +140,11 @@ class Field:
     required: bool = True
     hint: str = ""
     choices: tuple[tuple[str, str], ...] = ()  # (value on the wire, text shown)
+    labels: Mapping[str, str] = field(default_factory=dict)  # by the form's type, if it depends on it
+
+    def label_with(self, typed: Mapping[str, str]) -> str:
+        """Return the label beside what is typed in the form's other fields."""
+        return self.labels.get(typed.get("type", ""), self.label)
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def question_of_form(
     if mode is Mode.TEST:
         return None
     facts = [
-        f"{field.label:{_LABEL_WIDTH}}{_shown_value(field, typed, body, currency, names)}"
+        f"{field.label_with(typed):{_LABEL_WIDTH}}{_shown_value(field, typed, body, currency, names)}"
         for field in form.fields
         if body.get(field.name) is not None
     ]

@@ -36,7 +36,7 @@ def body_of(form: Form, typed: Mapping[str, str], currency: str | None = None) -
         text = typed.get(field.name, "").strip()
         if not text:
             if field.required and not _given_otherwise(field, form, typed):
-                errors[field.name] = _missing(field, form)
+                errors[field.name] = _missing(field, form, typed)
             continue
         try:
             body[field.name] = _value(field, text, currency)
@@ -52,10 +52,10 @@ def _given_otherwise(field: Field, form: Form, typed: Mapping[str, str]) -> bool
     return field.name in form.either and any(typed.get(name, "").strip() for name in form.either)
 
 
-def _missing(field: Field, form: Form) -> str:
+def _missing(field: Field, form: Form, typed: Mapping[str, str]) -> str:
     if field.name in form.either:
         return f"Give {' or '.join(form.either)}."
-    return f"{field.label} is required."
+    return f"{field.label_with(typed)} is required."
 
 
 def changes_of(

@@ -88,7 +88,7 @@ class FormScreen(FormNames):
             with VerticalScroll(id="fields", can_focus=False):
                 for field in self._form.fields:
                     with Horizontal(classes="field", id=f"row-{field.name}"):
-                        yield Static(Content(field.label + (" *" if field.required else "")), classes="label")
+                        yield Static(id=f"label-{field.name}", classes="label")
                         with Vertical(classes="entry"):
                             yield self._entry(field)
                             yield Static(id=f"error-{field.name}", classes="error")
@@ -118,6 +118,7 @@ class FormScreen(FormNames):
         edits = self._form.method == "PATCH"  # an edit starts in the first field, though it has a value
         empty = next((f for f in self._form.fields if edits or not self._prefill.get(f.name)), None)
         self._show_amount_or_lines()
+        self._show_labels()
         if empty is not None:
             self._focus_field(empty.name)
         self.read_names()
@@ -362,11 +363,18 @@ class FormScreen(FormNames):
         self.refresh_bindings()  # enter may now do something else
         for lines in self.query(LinesField):
             lines.show_sum()
+        self._show_labels()
         self._say_what_moves()
         for field in self._form.fields:
             as_sent = self._typed_as_sent.get(field.name)
             if message.entry == f"field-{field.name}" and self._value(field) != as_sent:
                 self._show_error(field, "")
+
+    def _show_labels(self) -> None:
+        typed = self.typed()
+        for field in self._form.fields:
+            label = field.label_with(typed) + (" *" if field.required else "")
+            self.query_one(f"#label-{field.name}", Static).update(Content(label))
 
     def _say_what_moves(self) -> None:
         """Name the account and the amount while they are typed, unless the note says something of its own."""

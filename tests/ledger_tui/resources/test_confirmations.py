@@ -87,9 +87,15 @@ def test_what_moves_money_is_named_as_it_was_chosen_and_its_amount_typed_again(
         "Account        Till\n"
         "Type           ▲ credit\n"
         "Amount         12.50 EUR\n"
-        "To account     acc_9",
+        "From account   acc_9",
         "12.50",
     )
+
+
+@pytest.mark.parametrize(("kind", "label"), [("credit", "From account"), ("debit", "To account")])
+def test_the_other_account_of_a_transfer_is_named_by_the_way_the_money_goes(kind: str, label: str) -> None:
+    text, _ = asked_of_form(TRANSACTIONS.form, Mode.LIVE, POSTING | {"type": kind}, POSTED | {"type": kind})
+    assert text.splitlines()[-1] == f"{label:15}acc_9"
 
 
 def test_a_form_that_moves_nothing_asks_without_an_amount() -> None:

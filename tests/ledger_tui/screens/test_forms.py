@@ -53,6 +53,18 @@ async def test_a_transaction_is_posted_to_an_account_found_by_its_name(
     ]
 
 
+async def test_a_transfer_goes_the_way_that_its_form_says(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open() as driver:
+        await driver.press("2", "n")
+        await driver.sees("From account   a transfer, if given")
+        await driver.press("tab", "right")
+        await driver.sees("To account     a transfer, if given")
+        await driver.press("left")
+        await driver.sees("From account   a transfer, if given")
+
+
 async def test_keys_that_come_in_one_bunch_each_reach_their_field(
     server: ContractServer, dashboards: Dashboards
 ) -> None:
@@ -294,7 +306,7 @@ async def test_enter_says_what_it_does_and_in_the_last_field_it_sends(
         await driver.press("enter", "tab")
         await driver.type("4")
         await driver.press("enter", "enter")
-        await driver.sees("To account", "⏎ send")
+        await driver.sees("From account", "⏎ send")
         await driver.type("til")
         await driver.sees("⏎ choose")
         await driver.press("enter")  # the choice is seen before it is sent
