@@ -191,7 +191,7 @@ class LedgerApp(App[int]):
         self.session.on_change = self._post_session_changed
         # Draw first: the user sees the screen before the server is reached.
         self.call_after_refresh(self._connecting.connect)
-        if self.options.tour_pace is not None:
+        if self.options.tour_pace is not None and self.options.shows_demo:  # it presses keys that change data
             self._tour = self._make_tour(self.options.tour_pace)
             self.call_after_refresh(self._tour.start)
 
@@ -251,15 +251,18 @@ class LedgerApp(App[int]):
             self.notify("In a browser, start another --web with that profile.", severity="warning")
             return
         config = replace(self.kept.in_config(self.options.config), theme=self.theme)
-        options = replace(self.options, config=config)
         if message.profile is not None:
-            profile = options.config.profiles[message.profile]
-            options = replace(options, url=None, key=None, database=None, demo=False, profile=profile)
+            options = Options(
+                profile=config.profiles[message.profile],
+                read_only=self.options.read_only,
+                config=config,
+                config_file=self.options.config_file,
+            )
         elif self.connection.own_server:
             self.notify("The own server needs no other key.", severity="warning")
             return
         else:
-            options = replace(options, key=message.key)
+            options = replace(self.options, key=message.key, config=config, tour_pace=None)
         self.next_options = options
         self.exit()
 

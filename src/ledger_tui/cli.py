@@ -104,13 +104,14 @@ def command(
         raise click.UsageError("--port goes with --web.")
     if pace is not None and not tour:
         raise click.UsageError("--pace goes with --tour.")
-    if resume and (web or demo or tour):
-        raise click.UsageError(f"--resume does not go with {'--web' if web else '--demo'}.")
+    if of_demo and url is None:
+        raise click.UsageError("--of-demo goes with --url.")
+    if resume and (web or demo or of_demo):
+        other = "--web" if web else "--demo" if demo else "--of-demo"
+        raise click.UsageError(f"--resume does not go with {other}.")
     options = _options(url, key, profile, database, demo, read_only)
     options = replace(options, of_demo=of_demo, tour_pace=(pace or 1.0) if tour else None)
-    if resume:
-        options = _resumed(options)
-    sys.exit(_serve(options, port or 0) if web else _draw(options))
+    sys.exit(_serve(options, port or 0) if web else _draw(options, resume=resume))
 
 
 command.add_command(profiles)
@@ -162,11 +163,12 @@ def _keep_left(options: Options, app: LedgerApp) -> None:
 
     from ledger_tui.resuming import keep_left
 
-    if app.left is not None and not options.demo and "TEXTUAL_DRIVER" not in os.environ:
+    if app.left is not None and not options.shows_demo and "TEXTUAL_DRIVER" not in os.environ:
         keep_left(Path(options.config_file).with_name(_RESUME_FILE), options.connection, app.left)
 
 
-def _draw(options: Options) -> int:
+def _draw(options: Options, *, resume: bool) -> int:
+    """Show dashboards until the user quits; with `resume` each begins where it was left."""
     # Under textual-serve the dashboard draws to its pipe; otherwise Textual reads stdin and draws to stderr.
     on_a_terminal = all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
     if "TEXTUAL_DRIVER" not in os.environ and not on_a_terminal:
@@ -188,7 +190,7 @@ def _draw(options: Options) -> int:
     following: Options | None = options
     while following is not None:  # the user may go on to another server
         try:
-            app = LedgerApp(following)
+            app = LedgerApp(_resumed(following) if resume else following)
         except BadConfig as error:
             raise click.UsageError(str(error)) from None
         gc.freeze()

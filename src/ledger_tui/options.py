@@ -21,7 +21,7 @@ class Options:
     config: Config = field(default_factory=Config)
     config_file: str = "config.toml"
     of_demo: bool = False  # `url` is the server of a demo, started by another process
-    tour_pace: float | None = None  # how fast to play the tour; None not to play it
+    tour_pace: float | None = None  # how fast to play the tour, on a demo alone; None not to play it
     resume: Left | None = None  # where to begin
 
     @property

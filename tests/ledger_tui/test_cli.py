@@ -64,6 +64,8 @@ def test_the_version_is_said() -> None:
         (["--resume", "--web"], "--resume does not go with --web"),
         (["--resume", "--demo"], "--resume does not go with --demo"),
         (["--resume", "--tour"], "--resume does not go with --demo"),
+        (["--resume", "--of-demo", "--url", "http://h", "--key", "k"], "--resume does not go with --of-demo"),
+        (["--of-demo", "--tour"], "--of-demo goes with --url"),
         (["--resume"], "draws on a terminal"),
         (["--profile", "shop", "--key", "k"], "--key goes with --url. A profile has a key of its own."),
         (["--colour"], "No such option"),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from ledger_tui import app as app_module
+from ledger_tui import cli
 from ledger_tui.app import LedgerApp
+from ledger_tui.config import Profile
 from ledger_tui.options import Options
 from ledger_tui.resuming import Left, keep_left, read_left
 from tests.ledger_tui.contract_server import KEY, ContractServer
@@ -36,6 +41,54 @@ def test_a_broken_file_is_as_none(tmp_path: Path, text: str) -> None:
 def test_a_file_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     keep_left(tmp_path / "file" / "resume.json", "a", Left("users"))
+
+
+class Ended:
+    """A dashboard that the user has left at once."""
+
+    failure = ""
+    return_code = 0
+
+    def __init__(self, options: Options, following: Options | None) -> None:
+        self.options = options
+        self.next_options = following
+        self.left = Left("invoices")
+
+
+def test_each_profile_of_a_run_begins_where_it_was_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config_file = str(tmp_path / "config.toml")
+    first, second = (
+        Options(profile=Profile(name, "http://h"), config_file=config_file) for name in ("a", "b")
+    )
+    keep_left(tmp_path / "resume.json", second.connection, Left("users"))
+    opened: list[Ended] = []
+
+    def open_app(options: Options) -> Ended:
+        opened.append(Ended(options, None if opened else second))
+        return opened[-1]
+
+    async def run(_app: Ended) -> None:
+        pass
+
+    monkeypatch.setenv("TEXTUAL_DRIVER", "none")  # no terminal is needed
+    monkeypatch.setattr(app_module, "LedgerApp", open_app)
+    monkeypatch.setattr(cli, "_collect_rarely", lambda: None)
+    monkeypatch.setattr(cli, "_run", run)
+    cli._draw(first, resume=True)
+    assert [each.options.resume for each in opened] == [None, Left("users")]
+    opened.clear()
+    cli._draw(first, resume=False)
+    assert [each.options.resume for each in opened] == [None, None]
+
+
+@pytest.mark.parametrize("demo", [Options(demo=True), Options(url="http://h", of_demo=True)])
+def test_no_place_in_a_demo_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo: Options) -> None:
+    monkeypatch.delenv("TEXTUAL_DRIVER", raising=False)
+    options = replace(demo, config_file=str(tmp_path / "config.toml"))
+    cli._keep_left(options, cast(app_module.LedgerApp, Ended(options, None)))
+    assert not (tmp_path / "resume.json").exists()
 
 
 @pytest.mark.dashboard

@@ -11,6 +11,7 @@ from ledger_tui.app import LedgerApp
 from ledger_tui.config import Config, Profile, read_config
 from ledger_tui.options import Options
 from ledger_tui.own_commands import OwnCommand
+from ledger_tui.resuming import Left
 from ledger_tui.screens.command_line import CommandScreen, KeyScreen
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import KEY, ContractServer
@@ -92,6 +93,35 @@ async def test_another_profile_and_another_key_are_connected_to_next(server: Con
             assert (following.url, following.key, following.profile) == (None, None, shop)
         else:
             assert (following.url, following.key, following.profile) == (server.url, key, None)
+
+
+async def test_nothing_of_a_demo_its_tour_or_its_place_goes_on_with_another_profile(
+    server: ContractServer,
+) -> None:
+    shop = Profile("shop", "https://shop.example")
+    config = Config(profiles={"shop": shop})
+    begun = Options(
+        url=server.url, key=KEY, config=config, of_demo=True, tour_pace=1.0, resume=Left("accounts")
+    )
+    app = LedgerApp(begun)
+    async with app.run_test() as pilot:
+        driver = Driver(app, pilot)
+        await driver.sees("any key ends the tour")
+        await driver.press("x", "colon")
+        await driver.type("profile shop")
+        app.post_message(key_event("enter"))  # it ends the application, which answers no more keys
+        await until(lambda: app.next_options is not None)
+    following = app.next_options
+    assert following is not None
+    assert following == Options(profile=shop, config=following.config)
+
+
+async def test_a_tour_presses_no_key_on_a_server_that_is_no_demo(server: ContractServer) -> None:
+    app = LedgerApp(Options(url=server.url, key=KEY, tour_pace=100.0))
+    async with app.run_test() as pilot:
+        driver = Driver(app, pilot)
+        await driver.sees("● online")
+        assert not [worker for worker in app.workers if worker.group == "tour"]
 
 
 async def test_the_dashboard_is_left_by_a_command(server: ContractServer) -> None:
