@@ -151,6 +151,7 @@ class LedgerApp(App[int]):
             profiles=[*config.profiles],
             themes=self._themes,
             commands=config.commands,
+            key_variables=config.key_variables,
         )
         first = OVERVIEW if self.options.shows_demo else PLACES[0]
         return Dashboard(context, first, self._command_keys, self.options.resume)

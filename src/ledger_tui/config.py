@@ -72,6 +72,12 @@ class Config:
     notify: Notify = field(default_factory=Notify)
     panes: PaneChoice = field(default_factory=PaneChoice)
 
+    @property
+    def key_variables(self) -> frozenset[str]:
+        """The environment variables that hold the keys of profiles."""
+        keys = (profile.key.partition("env:")[2] for profile in self.profiles.values())
+        return frozenset(filter(None, keys))
+
 
 _ENTRIES = tuple(each.name for each in fields(Config))
 

@@ -6,10 +6,9 @@ import contextlib
 import errno
 import json
 import os
-import re
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +17,16 @@ from ledger_tui.state.traffic import masked
 
 _SECONDS_MAX = 60.0
 _SHOWN = 200  # characters of what a command wrote last
-_NAME = re.compile(r"[^A-Z0-9]+")
-# What the command must not get of the dashboard's own environment.
-_SECRETS = ("LEDGER_API_KEY", "LEDGER_SECRET_KEY")
+# Only these become variables: the server chooses what else a record has, up to what fits no environment.
+_FIELDS = (
+    *("account", "address", "amount", "attempts", "balance", "balance_after", "created", "credential"),
+    *("credential_id", "currency", "customer", "data", "deactivated_at", "description", "destination"),
+    *("disabled_at", "disabled_reason", "due_date", "duration_ms", "email", "endpoint", "error_code"),
+    *("event", "event_type", "events", "id", "idempotency_key", "items", "last4", "lines", "livemode"),
+    *("metadata", "method", "name", "next_attempt_at", "number", "object", "opened_at", "paid_at", "path"),
+    *("query", "request", "request_body", "response_body", "reverses", "revoked_at", "role", "scopes"),
+    *("shipped_at", "status", "total", "transaction", "transfer", "type", "url", "user_id", "voided_at"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,38 +40,50 @@ class OwnCommand:
 
 
 def environment(record: Mapping[str, Any], kind: str, url: str) -> dict[str, str]:
-    """Return the variables that a command gets: `LEDGER_ID`, `LEDGER_STATUS` and so on, and `LEDGER_JSON`.
+    """Return the variables that a command gets: `LEDGER_ROW_ID` and so on, and the whole in `LEDGER_JSON`.
 
     Inner values are JSON too; null is an empty text.
     """
     found = {"LEDGER_KIND": kind, "LEDGER_URL": url, "LEDGER_JSON": json.dumps(record)}
-    for name, value in record.items():
-        variable = f"LEDGER_{_NAME.sub('_', name.upper())}"
-        text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
-        found.setdefault(variable, text.replace("\x00", ""))
+    for name in _FIELDS:
+        if name in record:
+            value = record[name]
+            text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
+            found[f"LEDGER_ROW_{name.upper()}"] = text.replace("\x00", "")
     return found
 
 
-async def run(command: OwnCommand, variables: Mapping[str, str]) -> str:
-    """Run a command in the shell, without a terminal; return how it ended, with the last line it wrote."""
+def _without_secrets(key_variables: Collection[str]) -> dict[str, str]:
+    """Return this process's environment without keys and without the programs' settings."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("LEDGER_") and name not in key_variables and masked(value) == value
+    }
+
+
+async def run(command: OwnCommand, variables: Mapping[str, str], key_variables: Collection[str] = ()) -> str:
+    """Run a command in the shell, without a terminal; return how it ended, with the last line it wrote.
+
+    It gets these variables beside those of this process, but not `key_variables`.
+    """
     import asyncio  # not before: commands that only read the config file need none of it
 
-    own = {name: value for name, value in os.environ.items() if name not in _SECRETS}
     try:
         process = await asyncio.create_subprocess_shell(
             command.run,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            env=own | dict(variables),
+            env=_without_secrets(key_variables) | dict(variables),
             start_new_session=True,
         )
     except UnicodeEncodeError:
-        return f"{command.name} cannot be run: a text of the record is not valid Unicode"
-    except OSError as error:  # a variable has at most 128 KB on Linux
-        large = error.errno == errno.E2BIG
-        reason = "a text of the record is too long for a variable" if large else error.strerror
-        return f"{command.name} cannot be run: {reason}"
+        return f"{command.name} was not run: the record has characters that are not valid Unicode."
+    except OSError as error:
+        too_large = error.errno == errno.E2BIG
+        why = "the record is too large for a command's environment" if too_large else error.strerror
+        return f"{command.name} was not run: {why}."
     try:
         written, _none = await asyncio.wait_for(process.communicate(), _SECONDS_MAX)
     except TimeoutError:

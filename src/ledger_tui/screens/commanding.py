@@ -59,7 +59,7 @@ class OwnCommands:
         self._screen.run_worker(self._run(command, variables), group="own-command", exit_on_error=False)
 
     async def _run(self, command: OwnCommand, variables: Mapping[str, str]) -> None:
-        self._screen.notify(await run(command, variables), markup=False)
+        self._screen.notify(await run(command, variables, self._context.key_variables), markup=False)
 
 
 class ThemeChoice:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from textual.binding import Binding
@@ -43,6 +43,7 @@ class Context:
     kept: Kept = field(default_factory=Kept)
     profiles: Sequence[str] = ()
     commands: Mapping[str, OwnCommand] = field(default_factory=dict)
+    key_variables: Collection[str] = ()  # of the environment, which own commands must not get
     themes: Mapping[str, str] = field(default_factory=dict)  # to choose from, with a few words on each
 
 

@@ -166,7 +166,7 @@ async def test_an_own_command_gets_the_selected_record_and_asks_where_money_is_l
 ) -> None:
     server.add_account("Till")
     out = tmp_path / "out"
-    command = OwnCommand("mail", "f6", f"echo $LEDGER_NAME >> {out}; echo sent", ("accounts",))
+    command = OwnCommand("mail", "f6", f"echo $LEDGER_ROW_NAME >> {out}; echo sent", ("accounts",))
     app = LedgerApp(Options(url=server.url, key=KEY, config=Config(commands={"mail": command})))
     async with app.run_test(notifications=True) as pilot:
         driver = Driver(app, pilot)
