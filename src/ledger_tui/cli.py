@@ -141,8 +141,8 @@ def _options(
     except BadConfig as error:
         raise click.UsageError(str(error)) from None
     if profile is not None and profile not in config.profiles:
-        known = ", ".join(config.profiles) or "none; `ledger-tui profiles add` makes one"
-        raise click.UsageError(f"{file}: there is no profile {profile!r}. There is {known}.")
+        known = ", ".join(config.profiles) or "none yet; `ledger-tui profiles add` makes one"
+        raise click.UsageError(f"{file}: there is no profile {profile!r}. Profiles: {known}.")
     chosen = config.profiles[profile] if profile is not None else None
     return Options(url, key, database, demo, read_only, chosen, config, str(file))
 

@@ -19,10 +19,10 @@ def read_checked(file: Path) -> Config:
         keymap(config.keys, str(file))
         command_bindings(config.commands, config.keys, str(file))
     if config.theme is not None or config.themes:
-        from ledger_tui.styles import theme_named
+        from ledger_tui.styles import ABOUT, theme_named
         from ledger_tui.styles.custom import custom_themes
 
         own = custom_themes(config.themes, str(file))
         if config.theme is not None:
-            theme_named(config.theme, str(file), [theme.name for theme in own])
+            theme_named(config.theme, str(file), [*ABOUT, *(theme.name for theme in own)])
     return config

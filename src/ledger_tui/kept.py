@@ -50,7 +50,9 @@ class Kept:
         try:
             set_list(config_file(), kind, self.of(kind))
         except (BadConfig, OSError) as error:
-            return _until_you_quit("The settings of this list", error)
+            return (
+                f"The settings of this list could not be saved. They apply until you quit. ({literal(error)})"
+            )
         return ""
 
     def in_config(self, config: Config) -> Config:
@@ -96,9 +98,5 @@ class Kept:
         try:
             set_times(config_file(), times.chosen.style)
         except (BadConfig, OSError) as error:
-            return _until_you_quit("How times are written", error)
+            return f"The time format could not be saved. It applies until you quit. ({literal(error)})"
         return ""
-
-
-def _until_you_quit(what: str, error: Exception) -> str:
-    return f"{what} could not be saved and last until you quit: {literal(error)}"

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from ledger_tui.app import LedgerApp
 from ledger_tui.config import BadConfig, Config, Profile, config_file, parse_config, read_config
+from ledger_tui.options import Options
 
 WHOLE = """
 theme = "ledger-light"
@@ -113,3 +115,12 @@ def test_the_file_is_where_the_variable_says_else_in_the_config_directory(
     assert config_file() == tmp_path / "mine.toml"
     monkeypatch.delenv("LEDGER_TUI_CONFIG")
     assert config_file().parts[-2:] == ("ledger-tui", "config.toml")
+
+
+def test_an_unknown_theme_is_told_with_each_that_there_is_once() -> None:
+    config = parse_config('theme = "nope"', "f")
+    with pytest.raises(BadConfig) as bad:
+        LedgerApp(Options(config=config, config_file="f"))
+    assert str(bad.value) == (
+        'f: theme: "nope" is not a theme; choose ledger or ledger-light or ledger-contrast.'
+    )

@@ -93,7 +93,7 @@ def test_a_wrong_call_is_exit_2_one_line_and_writes_nothing(
     [
         ("colour = 1", ["--demo"], "config.toml: colour: is not an entry"),
         ("", ["--profile", "shop"], "there is no profile 'shop'"),
-        ("[profiles.a]\nurl='http://h'", ["--profile", "b"], "There is a."),
+        ("[profiles.a]\nurl='http://h'", ["--profile", "b"], "Profiles: a."),
         ("[profiles.a]\nurl='http://h'", ["--profile", "a", "--url", "http://h"], "not both"),
         ("[profiles.a]\nurl='http://h'", ["--profile", "a", "--demo"], "--profile names another server"),
     ],

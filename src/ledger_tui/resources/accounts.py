@@ -95,5 +95,6 @@ ACCOUNTS = Resource(
     more=More(read_balance_points, balance_sections),
     related=(TO_STATEMENT,),
     changes=True,
-    empty="No accounts yet. Press n to create the first.",
+    empty="No accounts yet.",
+    invites="Press n to create the first.",
 )

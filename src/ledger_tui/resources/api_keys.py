@@ -67,6 +67,9 @@ def _detail(record: Record, _names: AccountNames) -> Detail:
     return Detail(Cell(literal(name) if name else "API key", "strong"), (Section("", tuple(facts)),))
 
 
+_REVOKED = "The key is revoked."
+
+
 def _is_active(record: Record) -> bool:
     return record.get("revoked_at") is None
 
@@ -113,12 +116,14 @@ API_KEYS = Resource(
             final=True,
             creates=True,
             shows_once="key",
+            why_not=_REVOKED,
         ),
-        Action("revoke", "v", "revoke", "Revoked", _is_active, "DELETE", final=True),
+        Action("revoke", "v", "revoke", "Revoked", _is_active, "DELETE", final=True, why_not=_REVOKED),
     ),
     changes=True,
     has_object_path=False,
     part="api_keys",
     missing_text="This server does not show its API keys; they are managed in its own dashboard.",
-    empty="No API keys here. Press n to create one.",
+    empty="No API keys here.",
+    invites="Press n to create one.",
 )

@@ -140,11 +140,11 @@ class Field:
     required: bool = True
     hint: str = ""
     choices: tuple[tuple[str, str], ...] = ()  # (value on the wire, text shown)
-    labels: Mapping[str, str] = field(default_factory=dict)  # by the form's type, if it depends on it
+    labels: tuple[tuple[str, str], ...] = ()  # (type of the form, label), if it depends on it
 
     def label_with(self, typed: Mapping[str, str]) -> str:
         """Return the label beside what is typed in the form's other fields."""
-        return self.labels.get(typed.get("type", ""), self.label)
+        return dict(self.labels).get(typed.get("type", ""), self.label)
 
 
 @dataclass(frozen=True)
@@ -183,6 +183,7 @@ class Action:
     target: Callable[[Record], str] | None = None
     shows_once: str | None = None  # the field of the answer with a secret, shown only once
     part: str | None = None  # set when it goes beyond the contract
+    why_not: str = ""  # shown where it is not allowed and the object's status does not say why
 
 
 class RelatedView(NamedTuple):
@@ -245,6 +246,7 @@ class Resource(Place):
     batch: str = ""  # the path that takes many new objects at once, all or none
     missing_text: str = ""  # shown when the server has no such list
     empty: str = "Nothing here yet."
+    invites: str = ""  # shown after it where one may be created
     account_ids: Callable[[Record], tuple[object, ...]] = field(default=lambda _record: ())
     names_users: bool = False  # whether its rows name users by their ids
 

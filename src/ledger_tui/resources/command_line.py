@@ -83,8 +83,8 @@ def parse_command(line: str, choices: Choices) -> Command:
     if len(begun) == 1 and rest not in (known or ()):
         rest = begun[0]
     if known is not None and rest not in known:
-        there = ", ".join(known) or "none; `:save NAME` makes one"
-        raise BadCommand(f"There is no {kind} “{rest}”. There is {there}." if rest else f"Which? {there}.")
+        there = f"{kind.capitalize()}s: {', '.join(known) or 'none yet; `:save NAME` makes one'}."
+        raise BadCommand(f"There is no {kind} “{rest}”. {there}" if rest else f"Which {kind}? {there}")
     if kind == "save" and not rest:
         raise BadCommand("Under which name? :save NAME")
     return Command(kind, rest)

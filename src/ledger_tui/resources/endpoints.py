@@ -124,6 +124,7 @@ ENDPOINTS = Resource(
     changes=True,
     part="webhook_endpoints",
     missing_text="This server does not show its webhook endpoints.",
-    empty="No webhook endpoints. Press n to register one.",
+    empty="No webhook endpoints.",
+    invites="Press n to register one.",
     under="events",
 )

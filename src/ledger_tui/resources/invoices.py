@@ -201,6 +201,7 @@ INVOICES = Resource(
     ),
     changes=True,
     part="invoices.list",
-    empty="No invoices here. Press n to draft one.",
+    empty="No invoices here.",
+    invites="Press n to draft one.",
     account_ids=lambda record: (record.get("account"),),
 )

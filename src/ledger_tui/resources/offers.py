@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ledger_tui.resources.base import Resource
 from ledger_tui.state.names import AccountNames
+from ledger_tui.state.text import literal
 from ledger_tui.state.window import Record
 
 
@@ -37,3 +38,17 @@ def offers(
             return not resource.still
         case _:
             return True
+
+
+def why_not(resource: Resource, name: str, record: Record | None, *, marked: bool) -> str:
+    """Return why a key that `offers` greys does nothing; `name` says which action, "" to edit."""
+    action = resource.action(name)
+    verb = action.label if action is not None else "edit"
+    if marked and action is not None:
+        return f"Of the marked rows there is none to {verb}."
+    if record is None:
+        return f"There is no {resource.singular} here to {verb}."
+    if isinstance(status := record.get("status"), str):
+        called = record.get("number") or record.get("id")
+        return f"{literal(called)} is {literal(status)}."
+    return action.why_not if action is not None else f"This {resource.singular} cannot be changed."

@@ -125,5 +125,6 @@ ORDERS = Resource(
     changes=True,
     object_part="orders.one",
     names_users=True,
-    empty="No orders here. Press n to place one.",
+    empty="No orders here.",
+    invites="Press n to place one.",
 )

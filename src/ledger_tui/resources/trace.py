@@ -87,8 +87,12 @@ def summary(trace: Trace) -> Line:
     objects = {str(subject(event).get("id")) for event in events}
     states = [str(delivery.get("status")) for delivery in trace.deliveries()]
     arrow = Cell(" ─▶ ", "dim")
+    commands = sum(step.request_id is None for step in trace.steps)
+    requests = len(trace.steps) - commands
     line = [
-        Cell(f"● {_count(len(trace.steps), 'request')}", "accent"),
+        *([Cell(f"● {_count(requests, 'request')}", "accent")] if requests else []),
+        *([Cell(" ")] if requests and commands else []),
+        *([Cell(f"○ {_count(commands, 'command')}", "dim")] if commands else []),
         arrow,
         Cell(f"◆ {_count(len(objects), 'object')}", "strong"),
         arrow,

@@ -152,5 +152,6 @@ USERS = Resource(
     ),
     more=More(_read_orders, _orders_section, _to_orders),
     changes=True,
-    empty="No users here. Press n to create one.",
+    empty="No users here.",
+    invites="Press n to create one.",
 )

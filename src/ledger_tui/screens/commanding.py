@@ -97,7 +97,7 @@ class ThemeChoice:
             set_theme(config_file(), name)
         except (BadConfig, OSError) as error:
             self._screen.notify(
-                f"The theme could not be saved and lasts until you quit: {literal(error)}",
+                f"The theme could not be saved. It applies until you quit. ({literal(error)})",
                 severity="warning",
                 markup=False,
             )

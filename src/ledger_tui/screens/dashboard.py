@@ -57,6 +57,7 @@ _FIRST_DIALOGS = ("form", "submission", "help", "command_line")  # imported in a
 _CHANGES = (
     "create",
     "edit",
+    "batch",
     "act(",
     "send_again",
     "helper(",
@@ -191,10 +192,13 @@ class Dashboard(Screen[None]):
             self._open_form(view.resource.form, view.selected)
 
     def on_key(self, event: events.Key) -> None:
-        """Say why a key for a change is disabled when this credential may change nothing."""
-        why = self._session.forbids_changes
-        pressed = self.active_bindings.get(event.key) if why else None
-        if pressed and not pressed.enabled and pressed.binding.action.startswith(_CHANGES):
+        """Say why a greyed key does nothing: of the credential's rights, or of the object's state."""
+        pressed = self.active_bindings.get(event.key)
+        if pressed is None or pressed.enabled:
+            return
+        changes = pressed.binding.action.startswith(_CHANGES)
+        why = (changes and self._session.forbids_changes) or self.view.why_not(pressed.binding)
+        if why:
             self.notify(why, markup=False)
 
     def action_nothing_to_create(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from textual.theme import Theme
 
@@ -88,9 +88,8 @@ THEMES = (
 )
 
 
-def theme_named(name: str, file: str, own: Iterable[str] = ()) -> str:
-    """Return the name of a theme, built-in or the user's own. Raises BadConfig for an unknown one."""
-    known = [*ABOUT, *own]
+def theme_named(name: str, file: str, known: Collection[str]) -> str:
+    """Return the name of a theme, if it is known. Raises BadConfig for an unknown one."""
     if name not in known:
         raise BadConfig(f'{file}: theme: "{name}" is not a theme; choose {" or ".join(known)}.')
     return name

@@ -103,7 +103,8 @@ class Caption(Widget):
         """Why the list has no rows, in a sentence."""
         list_ = self._list
         if not (list_.filters or list_.text):
-            return list_.resource.empty
+            resource, forbidden = list_.resource, list_.context.session.forbids_changes
+            return resource.empty if forbidden else f"{resource.empty} {resource.invites}".rstrip()
         if list_.window.searches and list_.window.has_older:
             return "Nothing yet; m looks in older rows."
         return "Nothing matches this filter."

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+from textual.binding import Binding
+
 from ledger_tui.handlers import handles
 from ledger_tui.list_messages import (
     BatchRequested,
@@ -14,6 +16,7 @@ from ledger_tui.list_messages import (
 )
 from ledger_tui.messages import ActionRequested, CreateRequested, EditRequested, LinkFollowed
 from ledger_tui.resources.base import Action, Resource
+from ledger_tui.resources.offers import why_not
 from ledger_tui.state import times
 from ledger_tui.state.window import Record
 from ledger_tui.widgets.paged_table import PagedTable
@@ -109,6 +112,14 @@ class ListKeys(View):
         if action is None or not marked or self.opened:
             return None
         return any(map(action.allowed, marked)) and not self.context.session.forbids_changes
+
+    def why_not(self, binding: Binding) -> str:
+        """Return why a greyed key does nothing to the selected or the marked objects."""
+        action, _, argument = binding.action.partition("(")
+        if action not in ("act", "edit"):
+            return ""
+        marked = bool(self.marked) and not self.opened
+        return why_not(self.resource, argument.strip("')"), self.selected, marked=marked)
 
     def action_go(self, name: str) -> None:
         to = self.resource.related_view(name)

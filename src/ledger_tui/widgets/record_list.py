@@ -1,6 +1,6 @@
 """The list of a screen: a table over a window of rows, and the workers that read its pages.
 
-It works for any `Resource` and contains nothing about accounts or transactions.
+It works for any `Resource`, and knows of accounts only that other screens show their names.
 """
 
 from __future__ import annotations

@@ -90,6 +90,10 @@ class View(Widget):
         """Return the description of a key in the key bar, as it is now."""
         return binding.description
 
+    def why_not(self, _binding: Binding) -> str:
+        """Return why a greyed key does nothing now; "" where there is nothing to say."""
+        return ""
+
     @property
     def location(self) -> Location:
         """What is shown, to return to."""

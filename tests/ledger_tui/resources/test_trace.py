@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ledger_tui.resources.trace import Node, nodes_of
+from ledger_tui.resources.trace import Node, nodes_of, summary
 from ledger_tui.state.names import AccountNames
 from ledger_tui.state.trace import Step, Trace
 
@@ -83,6 +83,19 @@ def test_what_is_left_out_is_counted() -> None:
 )
 def test_a_request_is_named_with_its_end_and_a_command_is_none(step: Step, line: str) -> None:
     assert drawn(step)[0] == line
+
+
+@pytest.mark.parametrize(
+    ("steps", "counted"),
+    [
+        ([Step("req_1")], "● 1 request ─▶"),
+        ([Step(None)], "○ 1 command ─▶"),
+        ([Step("req_1"), Step("req_2"), Step(None)], "● 2 requests ○ 1 command ─▶"),
+    ],
+)
+def test_a_command_is_not_counted_as_a_request(steps: list[Step], counted: str) -> None:
+    line = summary(Trace("invoices", {"id": "inv_1"}, steps=tuple(steps)))
+    assert "".join(cell.text for cell in line).startswith(counted)
 
 
 @pytest.mark.parametrize(

@@ -35,11 +35,16 @@ async def test_an_invoice_goes_from_draft_over_open_to_paid_and_its_account_is_c
     await driver.type("12.50")
     await driver.press("ctrl+s")
     await driver.sees("Drafted inv_", "○ draft", "12.50  EUR  Ada")
-    await driver.press("p")  # not while it is a draft
+    await driver.press("p")
+    await driver.sees("inv_", " is draft.")
     await driver.press("F", "y")
     await driver.sees("Finalized inv_", "◐ open", "INV-000001")
     await driver.press("p", "y")
     await driver.sees("Paid inv_", "● paid")
+    for key in ("v", "F", "p", "e"):
+        driver.app.clear_notifications()
+        await driver.press(key)
+        await driver.sees("INV-000001 is paid.")
     await driver.press("enter")
     await driver.sees(" ○ draft ─────▶ ◐ open ──────▶[● paid]", "→ Its payment")
     await driver.press("escape", "1")

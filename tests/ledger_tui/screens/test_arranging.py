@@ -117,7 +117,7 @@ async def test_panes_are_cycled_and_resized_and_times_written_in_another_way(
         own_config.write_text("times =", encoding="utf-8")  # by an editor that is not done yet
         await driver.press("z", "z", "t")
         await driver.sees("created (local)")
-        await driver.sees("How times are written could not be saved and last until you quit")
+        await driver.sees("The time format could not be saved. It applies until you quit.")
         assert own_config.read_text(encoding="utf-8") == "times ="
 
 

@@ -32,6 +32,9 @@ async def test_no_form_and_no_action_is_offered(server: ContractServer, dashboar
         for key in "n", "2", "n", "3", "n", "4", "n", "5", "n":
             await driver.press(key)
             assert driver.app.screen is driver.app.dashboard
+        await driver.press("2")
+        await driver.sees("No transactions here.")
+        assert "Press n" not in driver.text()
         await driver.press("1")
         offered = {
             binding.binding.action
@@ -52,7 +55,7 @@ async def test_the_palette_offers_none_either(server: ContractServer, dashboards
         assert "New  (n)" not in driver.text()
 
 
-@pytest.mark.parametrize("keys", [["n"], ["colon", *"clock freeze", "enter"]])
+@pytest.mark.parametrize("keys", [["n"], ["2", "b"], ["colon", *"clock freeze", "enter"]])
 async def test_a_key_or_a_command_that_changes_something_says_why_it_does_not(
     server: ContractServer, dashboards: Dashboards, keys: list[str]
 ) -> None:
