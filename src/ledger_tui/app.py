@@ -109,7 +109,10 @@ class LedgerApp(App[int]):
         self.theme = theme_named(options.config.theme or DEFAULT_THEME, options.config_file, self._themes)
         check_lists(options.config.lists, options.config_file)
         kept_for = "" if options.shows_demo or self.is_web else options.connection
-        self.kept = Kept(options.config.lists, options.config.panes, kept_for)
+        if options.shows_demo:  # its tour presses keys that expect the lists as they are by default
+            self.kept = Kept(saves=False)
+        else:
+            self.kept = Kept(options.config.lists, options.config.panes, kept_for)
         times.chosen.style = options.config.times or times.TimeStyle.UTC
         self.set_keymap(keymap(options.config.keys, options.config_file))
         self._command_keys = command_bindings(

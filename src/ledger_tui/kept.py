@@ -21,6 +21,7 @@ class Kept:
     """The settings of each list, how times are written, the panes, and the filter lines used before.
 
     Those lines are kept for each connection, as they may name its objects; with "" they last until the end.
+    Unless it `saves`, the settings of lists and the panes last until the end too.
     """
 
     def __init__(
@@ -28,7 +29,10 @@ class Kept:
         lists: Mapping[str, ListSettings] | None = None,
         panes: PaneChoice | None = None,
         connection: str = "",
+        *,
+        saves: bool = True,
     ) -> None:
+        self._saves = saves
         self._lists = dict(lists or {})
         self._panes_before = panes or PaneChoice()
         self.panes = replace(self._panes_before)
@@ -45,6 +49,8 @@ class Kept:
 
     def save(self, kind: str) -> str:
         """Save the settings of a list for the next start; return why that failed, or ""."""
+        if not self._saves:
+            return ""
         from ledger_tui.config_edit import set_list
 
         try:
@@ -57,7 +63,9 @@ class Kept:
 
     def in_config(self, config: Config) -> Config:
         """Return a config with all of this as it is now, for the next dashboard of this run."""
-        return replace(config, lists=dict(self._lists), panes=replace(self.panes), times=times.chosen.style)
+        if self._saves:
+            config = replace(config, lists=dict(self._lists), panes=replace(self.panes))
+        return replace(config, times=times.chosen.style)
 
     def used_filters(self, kind: str) -> list[str]:
         """Return the lines that filtered a list before, the latest first."""
@@ -83,7 +91,7 @@ class Kept:
 
     def save_panes(self) -> None:
         """Save changed panes for the next start, if the config file can be written."""
-        if self.panes != self._panes_before:
+        if self._saves and self.panes != self._panes_before:
             from ledger_tui.config_edit import set_panes
 
             with suppress(BadConfig, OSError):

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from textual.drivers.headless_driver import HeadlessDriver
 
+from ledger_tui.app import LedgerApp
+from ledger_tui.config import Config, config_file
 from ledger_tui.messages import ReconnectRequested
+from ledger_tui.options import Options
+from ledger_tui.state.list_settings import ListSettings
+from ledger_tui.state.pane_choice import PaneChoice
+from ledger_tui.state.times import TimeStyle
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 
@@ -50,3 +58,16 @@ async def test_in_a_browser_another_profile_is_not_connected_to(
         await driver.sees("In a browser, start another --web with that profile.")
         assert driver.app.next_options is None
         assert driver.app.is_running
+
+
+async def test_a_demo_shows_its_lists_as_they_are_by_default_and_saves_none(server: ContractServer) -> None:
+    lists = {"accounts": ListSettings(sort="name")}
+    config = Config(lists=lists, panes=PaneChoice(split=False))
+    app = LedgerApp(Options(url=server.url, key=server.key, of_demo=True, config=config))
+    assert (app.kept.of("accounts"), app.kept.panes) == (ListSettings(), PaneChoice())
+    app.kept.use("accounts", ListSettings(sort="-balance"))
+    app.kept.panes.split = True
+    app.kept.save_panes()
+    assert app.kept.save("accounts") == ""
+    assert not config_file().exists() or "balance" not in config_file().read_text(encoding="utf-8")
+    assert app.kept.in_config(config) == replace(config, times=TimeStyle.UTC)
