@@ -170,6 +170,7 @@ def test_a_host_may_be_a_name_or_an_address_with_a_port(wire: Wire, host: str) -
     [
         b"zz\r\n",
         b"-1\r\n",
+        b"11111111111111111\r\n",
         b"5\r\nabcdefgh\r\n0\r\n\r\n",
         b"5;" + b"x" * 300_000,
         b"0x5\r\nabcde\r\n",
@@ -184,6 +185,16 @@ def test_a_body_in_bad_chunks_is_400(wire: Wire, body: bytes) -> None:
     assert (answer.status, answer.json()["error"]["code"]) == (400, "invalid_value")
     assert connection.is_closed()
     assert count(wire) == 0
+
+
+@holds("errors-400")
+def test_a_body_in_bad_chunks_is_400_though_the_client_has_ended_its_side(wire: Wire) -> None:
+    connection = wire.connect()
+    connection.send(wire.head("POST", "/v1/accounts", "Transfer-Encoding: chunked"), b"zz\r\n")
+    connection.socket.shutdown(socket.SHUT_WR)
+    answer = connection.receive()
+    assert (answer.status, answer.json()["error"]["code"]) == (400, "invalid_value")
+    assert connection.is_closed()
 
 
 @holds("errors-400")

@@ -63,10 +63,11 @@ class Exchange:
             self._waiting.set_result(None)
 
     def break_off(self, broken: LedgerError | None = None) -> None:
-        """Report that no more data will come, with the error if the body caused that."""
-        self._is_gone = True
-        self._broken = broken
-        self.wake()
+        """Report that no more data will come, with the error that the body caused; the first call counts."""
+        if not self._is_gone:
+            self._is_gone = True
+            self._broken = broken
+            self.wake()
 
     def is_ahead(self) -> bool:
         """Return whether so much has arrived that the application should receive it first."""

@@ -12,7 +12,8 @@ LINE_MAX = 28 * 1024  # bytes of the line before a chunk, with its extensions
 TRAILER_MAX = 16 * 1024  # bytes; the content is ignored
 _INVALID = "its framing is not valid HTTP/1.1"
 # Some readers end a line at a lone CR or LF (RFC 9112, 7.1.1), so neither may occur in it.
-_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,20})(?:[ \t]*;[^\r\n]*)?[ \t]*")
+# No size has more than 16 digits: readers that count in 64 bits would see another one.
+_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[^\r\n]*)?[ \t]*")
 _TRAILER = re.compile(TOKEN + b":" + VALUE)
 
 
@@ -70,10 +71,10 @@ class Chunked:
                 if self._left:
                     return None
             end = data.find(b"\r\n", at)
+            if (len(data) - 1 if end < 0 else end) - at > LINE_MAX:  # the last byte may be the CR
+                raise BadFraming(_INVALID)
             if end < 0:
                 self._rest = data[at:]
-                if len(self._rest) > LINE_MAX:
-                    raise BadFraming(_INVALID)
                 return None
             line = data[at:end]
             if self._in_trailer:

@@ -37,6 +37,7 @@ from ledger_engine.http.protocol.request_body import ARRIVAL, LARGE, REFUSAL
 from ledger_engine.http.protocol.tcp import TcpConnection
 
 HEAD_MAX = 28 * 1024  # bytes of request line and headers that are read; the gate takes 8 + 16 KB
+_END = re.compile(rb"\n\r?\n")  # of a head, which is refused if one of its lines ends in LF alone
 _EMPTY_LINES = re.compile(rb"(?:\r\n)+")
 _VERSIONS = {"version": "3.0", "spec_version": "2.1"}
 
@@ -162,19 +163,19 @@ class Http1(TcpConnection):
             if unread in (b"", b"\r"):
                 return
         if unread[0] <= 32:
-            self._refuse(unread, illegal_start())
+            self._refuse(b"", illegal_start())
             return
-        end = unread.find(b"\n\r\n", self._looked_at)
-        bare = unread.find(b"\n\n", self._looked_at, len(unread) if end < 0 else end)
-        if bare >= 0:
-            end = bare - 1
-        if end < 0:
+        found = _END.search(unread, self._looked_at)
+        if (len(unread) if found is None else found.end()) > HEAD_MAX:
+            # Nothing beyond the limit is looked at: how much of it is here depends on the network.
+            most = unread[: HEAD_MAX + 1]
+            self._refuse(most, too_large(most))
+            return
+        if found is None:
             self._looked_at = max(0, len(unread) - 2)
-            if len(unread) > HEAD_MAX:
-                self._refuse(unread, too_large(unread))
             return
         self._looked_at = 0
-        text, self._unread = unread[: end + 3], unread[end + 3 :]
+        text, self._unread = unread[: found.end()], unread[found.end() :]
         try:
             head = read_head(text)
         except LedgerError as error:

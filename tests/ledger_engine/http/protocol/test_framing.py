@@ -92,7 +92,7 @@ def test_spaces_may_stand_before_an_extension() -> None:
         b"5;a\nb\r\n",
         b"5\r\nhello!",
         b"5\r\nhello\n",
-        b"1" * 21 + b"\r\n",
+        b"1" * 17 + b"\r\n",
         b"5;" + b"x" * 30_000,
         b"0\r\nbad trailer\r\n\r\n",
         b"0\r\n folded: 1\r\n\r\n",

@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 from cryptography import x509
+from hypercorn.config import Config
 
 from ledger_engine.http.protocol import connections, tls
 from ledger_engine.http.protocol.connections import Connections
 from ledger_engine.http.protocol.http1 import Http1, Service
+from ledger_engine.http.protocol.hypercorn_patch import make_strict
 from tests.certificates import make_certificate
 
 HALF = b"\x16\x03\x01\x02\x00\x01"  # of a client's first message
@@ -39,8 +41,12 @@ def trusting() -> ssl.SSLContext:
 @contextlib.asynccontextmanager
 async def listening(folder: Path) -> AsyncIterator[int]:
     """The port of a server that speaks TLS."""
-    own = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    own.load_cert_chain(*make_certificate(folder, x509.IPAddress(ipaddress.ip_address("127.0.0.1"))))
+    certificate = make_certificate(folder, x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
+    config = Config()
+    config.certfile, config.keyfile = map(str, certificate)
+    make_strict(config)
+    own = config.create_ssl_context()
+    assert own is not None
     room = Connections(NEVER_S)
     service = Service(app, room, "https", {})
     bound = socket.create_server(("127.0.0.1", 0))
@@ -118,3 +124,18 @@ async def test_a_handshake_has_a_limit_of_time(tmp_path: Path, monkeypatch: pyte
     async with listening(tmp_path) as port:
         (half,) = await halves(port, 1)
         assert await half.read() == b""
+
+
+@pytest.mark.parametrize(
+    ("offered", "selected"), [(["http/1.1"], "http/1.1"), (["h2", "http/1.1"], "http/1.1"), (["h2"], None)]
+)
+async def test_who_offers_http_2_alone_is_answered_in_http_1_1(
+    tmp_path: Path, trusting: ssl.SSLContext, offered: list[str], selected: str | None
+) -> None:
+    trusting.set_alpn_protocols(offered)
+    async with listening(tmp_path) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
+        assert writer.get_extra_info("ssl_object").selected_alpn_protocol() == selected
+        writer.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+        assert (await reader.readuntil(b"\r\n\r\nok")).startswith(b"HTTP/1.1 200")
+        writer.close()
