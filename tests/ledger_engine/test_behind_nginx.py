@@ -93,17 +93,20 @@ def test_the_recipe_keeps_the_port_the_bodies_and_the_event_stream(server: Serve
         assert answer.status_code == 201
 
 
-def test_the_second_use_of_a_batchs_key_arrives_and_names_all(server: Server, proxied: str) -> None:
+@pytest.mark.parametrize("count", [100, 1000])
+def test_the_second_use_of_a_batchs_key_arrives_and_names_all(
+    server: Server, proxied: str, count: int
+) -> None:
     headers = {"Authorization": f"Bearer {server.make_key()}"}
     with httpx.Client(base_url=proxied, headers=headers, trust_env=False, timeout=30) as client:
         account = client.post("/v1/accounts", json={"name": "Till", "currency": "EUR"}).json()["id"]
-        batch = {"transactions": [{"account": account, "amount": 1, "type": "credit"}] * 1000}
-        key = {"Idempotency-Key": "the longest batch"}
+        batch = {"transactions": [{"account": account, "amount": 1, "type": "credit"}] * count}
+        key = {"Idempotency-Key": "a batch"}
         first = client.post("/v1/transactions/batch", json=batch, headers=key).raise_for_status()
         made = [each["id"] for each in first.json()["data"]]
         again = client.post("/v1/transactions/batch", json=batch, headers=key)
         assert (again.status_code, again.json()["error"]["originals"]) == (409, made)
-        assert again.headers["Idempotency-Originals"] == ",".join(made)
+        assert again.headers.get("Idempotency-Originals") == (",".join(made) if count <= 100 else None)
 
 
 def test_the_contract_is_kept_behind_nginx(server: Server, proxied: str) -> None:

@@ -25,9 +25,8 @@ HEADERS: dict[str, Any] = {
     },
     "Idempotency-Originals": {
         "description": "The ids of all that a batch created, in its order, or of an action's object and of"
-        " what the action made; separated by commas. Those of a batch of 1,000 take 31 KB, which Node.js"
-        " (`--max-http-header-size`) and nginx (`proxy_buffer_size`) must be set to take."
-        " *Beyond the contract.*",
+        " what the action made; separated by commas. It is absent where they are more than 100: then"
+        " `originals` in the body has them. *Beyond the contract.*",
         "schema": {"type": "string"},
     },
 }
