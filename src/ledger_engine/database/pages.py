@@ -17,6 +17,7 @@ from ledger_engine.database.books import OF_TENANT
 
 LIMIT_MAX = 100
 LIMIT_DEFAULT = 20
+LOOKED_AT_MAX = 2000  # rows that a search without an index reads for one page: some milliseconds
 
 R = TypeVar("R")
 
@@ -37,7 +38,7 @@ class PageRequest:
 @dataclass(frozen=True, slots=True)
 class Page(Generic[R]):
     """A page of items, newest first. `has_more` and `next_cursor` refer to older items, or to newer ones when
-    the page was requested with `before`."""
+    the page was requested with `before`. A page of a bounded search may have no items and more to come."""
 
     items: list[R]
     has_more: bool
@@ -84,11 +85,14 @@ class Listing(Generic[R]):
         where: str | None = None,
         among: str | None = None,
         given: Mapping[str, Value] = MappingProxyType({}),
+        bounded: bool = False,
     ) -> Page[R]:
         """Return the page of objects whose columns have the values in `equal`, where None does not filter.
 
         Listed ids are greater than `since`. `where` is one more condition, `among` one in place of
-        `of_tenant`, and `given` are their parameters. Raises InvalidRequest `invalid_cursor` for a cursor
+        `of_tenant`, and `given` are their parameters. Of the tenant's rows a `bounded` page looks at the first
+        LOOKED_AT_MAX after its cursor, for a filter that no index has; where it ends there, the last of them is
+        its next cursor. Raises InvalidRequest `invalid_cursor` for a cursor
         that is not an object of this project and mode.
         """
         parameters: dict[str, Value] = tenant.bind(rows=wanted.limit + 1, **given)
@@ -105,6 +109,9 @@ class Listing(Generic[R]):
             parameters["after"] = wanted.after
         if wanted.before is not None:
             self._require(unit, tenant, wanted.before, "ending_before")
+        last = None
+        if bounded:
+            last, since = self._bound(unit, tenant, wanted.after)
         # One bound, not two: SQLite checks one of two bounds row by row, and may then choose a worse index.
         floor = max(filter(None, (since, wanted.before)), default=None)
         if floor is not None:
@@ -118,10 +125,21 @@ class Listing(Generic[R]):
         )
         has_more = len(rows) > wanted.limit
         items = [self.read(row) for row in rows[: wanted.limit]]
-        next_cursor = self.id_of(items[-1]) if has_more else None
+        next_cursor = self.id_of(items[-1]) if has_more else last
+        has_more = next_cursor is not None
         if wanted.before is not None:
             items.reverse()
         return Page(items, has_more, next_cursor)
+
+    def _bound(self, unit: Unit, tenant: Tenant, after: str | None) -> tuple[str | None, str | None]:
+        """Return the ids of the last row that a bounded page looks at and of the next one; None without a next."""
+        older = "" if after is None else f" AND {self.id} < :after"
+        rows = unit.execute(
+            f"SELECT {self.id} AS id FROM {self.table} WHERE {self.of_tenant}{older}"
+            f" ORDER BY {self.id} DESC LIMIT 2 OFFSET :skipped",
+            tenant.bind(skipped=LOOKED_AT_MAX - 1) | ({} if after is None else {"after": after}),
+        )
+        return (rows[0]["id"], rows[1]["id"]) if len(rows) == 2 else (None, None)
 
     def _require(self, unit: Unit, tenant: Tenant, cursor: str, param: str) -> None:
         if self._find(unit, tenant, cursor, "1") is None:

@@ -335,6 +335,8 @@ class Window:
 
     def _take_news(self, page: Page) -> None:
         head = self.slots[0] if self.slots else None
+        if head is not None and not page.rows and page.older is not None:
+            return  # a search found nothing among the newest; the rows that are known are older
         if head is None or not head.rows or not page.rows:
             self._begin_with(page)
             return

@@ -396,3 +396,24 @@ def test_the_page_at_the_end_is_wanted_with_the_cursors_before_it(window: Window
     assert want is not None
     assert want.met == {slot.cursor for slot in window.slots}
     assert want.cursor not in want.met
+
+
+def test_a_page_may_be_empty_though_more_follow() -> None:
+    window = Window()
+    pages = {
+        None: Page([], "90"),
+        "90": Page([], "80"),
+        "80": Page(records([75]), "70"),
+        "70": Page([], None),
+    }
+    while (want := window.want(0, HEIGHT)) is not None:
+        window.apply(want, pages[want.cursor])
+    assert (len(window), window.complete, window.row(0)) == (1, True, {"id": 75})
+    news = window.want_news()
+    assert news is not None
+    window.apply(news, Page([], "91"))
+    assert (len(window), window.complete, window.want(0, HEIGHT)) == (1, True, None)
+    news = window.want_news()
+    assert news is not None
+    window.apply(news, Page(records([95]), "92"))
+    assert window.row(0) == {"id": 95}

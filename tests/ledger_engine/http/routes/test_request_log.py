@@ -10,6 +10,7 @@ import pytest
 
 from ledger_engine.access import api_keys, projects
 from ledger_engine.core.tenant import Tenant
+from ledger_engine.database import pages
 from ledger_engine.database.engine import Engine
 from ledger_engine.events.request_recorder import MASK, RequestRecorder
 from ledger_engine.http.app import create_app
@@ -158,6 +159,29 @@ async def test_the_log_is_filtered(recorded: Recorded) -> None:
     assert [entry["status"] for entry in await recorded.log(status="201")] == [201]
     assert [entry["status"] for entry in await recorded.log(path="/v1/accounts", method="GET")] == [200]
     assert await recorded.log(path="/v1/accounts/") == []
+
+
+async def test_a_search_looks_at_so_many_entries_for_a_page_and_then_goes_on(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "LOOKED_AT_MAX", 4)
+    for number in range(11):
+        await recorded.client.get("/v1/accounts" if number % 5 == 0 else "/v1/whoami")
+    everything = [entry["id"] for entry in await recorded.log()]
+    wanted: list[str] = []
+    looked_at: list[tuple[int, str | None]] = []
+    query = {"path": "/v1/accounts", "limit": "1"}
+    while True:
+        page = (await recorded.client.get("/v1/requests", params=query)).json()
+        wanted += [entry["id"] for entry in page["data"]]
+        looked_at.append((len(page["data"]), page["next_cursor"]))
+        assert page["has_more"] == (page["next_cursor"] is not None)
+        if not page["has_more"]:
+            break
+        query["cursor"] = page["next_cursor"]
+    assert wanted == [everything[0], everything[5], everything[10]]
+    assert looked_at == [(1, everything[3]), (1, everything[7]), (1, None)]
+    assert [entry["id"] for entry in await recorded.log(status="404")] == []
 
 
 async def test_a_path_finds_itself_and_what_is_below_it(recorded: Recorded) -> None:
