@@ -18,6 +18,17 @@ from click.core import ParameterSource
 _LINES = "ledger_engine.lines_of_file"  # in a context's meta: from the name of a parameter to its line
 
 
+class TrueOrFalse(click.types.BoolParamType):
+    """The value of a flag where a variable sets it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return whether the flag is set."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{str(value)!r} must be true or false.", param, ctx)
+
+
 class Configured(click.Command):
     """A command whose options can be set in all three ways.
 
@@ -30,6 +41,8 @@ class Configured(click.Command):
         for option in self.params:
             if isinstance(option, click.Option) and not option.hidden and option.envvar is None:
                 option.envvar = f"LEDGER_{line_name(option).replace('-', '_').upper()}"
+                if option.is_flag:
+                    option.type = TrueOrFalse()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read all options. Raises UsageError that names where a bad value was set."""

@@ -48,6 +48,18 @@ class Url(click.ParamType[str]):
         return not (self._server and (url.userinfo or url.query or url.fragment))
 
 
+class Number(click.IntRange):
+    """A whole number within bounds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            bounds = f"{self.min} or more" if self.max is None else f"{self.min}–{self.max}"
+            self.fail(f"{str(value)!r} must be a number, {bounds}.", param, ctx)
+
+
 class Bearer(click.ParamType[str]):
     """A bearer value: one word of printable ASCII.
 
@@ -106,7 +118,7 @@ project = click.option(
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for a program to read.")
 limit = click.option(
     "--limit",
-    type=click.IntRange(1, LIMIT_MAX),
+    type=Number(1, LIMIT_MAX),
     default=LIMIT_DEFAULT,
     show_default=True,
     metavar="N",

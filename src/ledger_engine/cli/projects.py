@@ -15,10 +15,10 @@ from ledger_engine.cli.running import print_json, print_table, read, say, shown,
 from ledger_engine.core.settings import Location
 
 _rate_limit = click.option(
-    "--rate-limit", type=click.IntRange(1), metavar="N", help="Requests a minute per key (enterprise)."
+    "--rate-limit", type=options.Number(1), metavar="N", help="Requests a minute per key (enterprise)."
 )
 _burst = click.option(
-    "--burst", type=click.IntRange(1), metavar="N", help="Requests in one second per key (enterprise)."
+    "--burst", type=options.Number(1), metavar="N", help="Requests in one second per key (enterprise)."
 )
 
 

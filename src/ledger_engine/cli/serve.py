@@ -114,7 +114,7 @@ class Address(click.ParamType[tuple[str, int]]):
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=options.Number(0, 65535),
     default=PORT,
     show_default=True,
     help="The port; 0 takes a free one.",
@@ -130,7 +130,7 @@ class Address(click.ParamType[tuple[str, int]]):
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine without TLS.")
 @click.option(
     "--trusted-proxies",
-    type=click.IntRange(0, 100),
+    type=options.Number(0, 100),
     default=0,
     show_default=True,
     metavar="N",

@@ -108,6 +108,8 @@ class ServeSettings:
                 f"--metrics {self.metrics[0]} can be reached from other machines, by anybody and without TLS."
                 " Give --insecure if you accept that."
             )
+        if self.metrics is not None and self.port and self.metrics[1] == self.port:
+            self._check_metrics(*self.metrics)
         for origin in self.cors_origins:
             _check_origin(origin)
         if self.workers > 1 and sys.platform == "win32":
@@ -127,6 +129,15 @@ class ServeSettings:
             )
         if self.issuer is not None:
             self._check_issuer(self.issuer)
+
+    def _check_metrics(self, host: str, port: int) -> None:
+        """Raise BadSettings unless this host can have a listener on the server's own port too."""
+        theirs, ours = _addresses(host), _addresses(self.host)
+        if theirs & ours or any(each.is_unspecified for each in theirs | ours):
+            raise BadSettings(
+                f"--metrics {host}:{port} is where the server itself listens, with --host {self.host} and"
+                f" --port {port}. Give the metrics another port."
+            )
 
     def _check_limits(self, limits: str) -> None:
         if not limits.startswith(_REDIS):
@@ -184,9 +195,14 @@ def _check_origin(origin: str) -> None:
 
 
 def _is_loopback(host: str) -> bool:
+    return all(address.is_loopback for address in _addresses(host))
+
+
+def _addresses(host: str) -> set[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+    """Return the addresses of a host. Raises BadSettings if it has none."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not a host name"
         raise BadSettings(f"{host!r} is not an address of this machine: {reason}.") from error
-    return all(ipaddress.ip_address(str(each[4][0]).partition("%")[0]).is_loopback for each in found)
+    return {ipaddress.ip_address(str(each[4][0]).partition("%")[0]) for each in found}

@@ -90,9 +90,9 @@ class Listing(Generic[R]):
         """Return the page of objects whose columns have the values in `equal`, where None does not filter.
 
         Listed ids are greater than `since`. `where` is one more condition, `among` one in place of
-        `of_tenant`, and `given` are their parameters. Of the tenant's rows a `bounded` page looks at the first
-        LOOKED_AT_MAX after its cursor, for a filter that no index has; where it ends there, the last of them is
-        its next cursor. Raises InvalidRequest `invalid_cursor` for a cursor
+        `of_tenant`, and `given` are their parameters. Of the tenant's rows a `bounded` page looks at the
+        first LOOKED_AT_MAX after its cursor, for a filter that no index has; where it ends there, the last of
+        them is its next cursor. Raises InvalidRequest `invalid_cursor` for a cursor
         that is not an object of this project and mode.
         """
         parameters: dict[str, Value] = tenant.bind(rows=wanted.limit + 1, **given)
@@ -132,7 +132,7 @@ class Listing(Generic[R]):
         return Page(items, has_more, next_cursor)
 
     def _bound(self, unit: Unit, tenant: Tenant, after: str | None) -> tuple[str | None, str | None]:
-        """Return the ids of the last row that a bounded page looks at and of the next one; None without a next."""
+        """Return the ids of the last row that a bounded page looks at and of the one after it, if any."""
         older = "" if after is None else f" AND {self.id} < :after"
         rows = unit.execute(
             f"SELECT {self.id} AS id FROM {self.table} WHERE {self.of_tenant}{older}"

@@ -6,6 +6,7 @@ It answers the requests itself, or with `--workers` has other processes do so (`
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from ledger_engine.core import logs
 from ledger_engine.core.settings import Location, ServeSettings
 from ledger_engine.database.lock import ServingLock
 from ledger_engine.server import ledger
-from ledger_engine.server.listening import configure, listen, url_of
+from ledger_engine.server.listening import cannot_listen, configure, listen, url_of
 from ledger_engine.server.serving import make_app, serve_until
 from ledger_engine.server.stopping import Stop, loop_factory
 from ledger_engine.server.workers import Workers
@@ -90,10 +91,16 @@ async def _serve(
             if demo is not None:
                 demo.start(url, settings.certfile)
 
-        if settings.workers > 1 and isinstance(database, Path):
-            workers = Workers(settings, database, engine, meter)
-            await workers.serve(listener, stop, note_ready)
-        else:
-            config.bind = [f"fd://{listener.detach()}"]  # Hypercorn owns and closes it from here
-            app = make_app(settings, engine, background.recorder, meter)
-            await serve_until(stop, app, config, note_ready, background.begin_stop)
+        try:
+            if settings.workers > 1 and isinstance(database, Path):
+                workers = Workers(settings, database, engine, meter)
+                await workers.serve(listener, stop, note_ready)
+            else:
+                config.bind = [f"fd://{listener.detach()}"]  # Hypercorn owns and closes it from here
+                app = make_app(settings, engine, background.recorder, meter)
+                await serve_until(stop, app, config, note_ready, background.begin_stop)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            # Another program has bound the address too, and has begun to listen before us.
+            raise cannot_listen(settings.host, settings.port, error) from error

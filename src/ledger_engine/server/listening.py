@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+from pathlib import Path
 
 from hypercorn.config import Config
 
@@ -27,10 +28,13 @@ def configure(settings: ServeSettings) -> Config:
     if settings.certfile is not None:
         config.certfile = str(settings.certfile)
         config.keyfile = str(settings.keyfile)
+        _check_readable("--certfile", config.certfile)
+        if "ENCRYPTED" in _check_readable("--keyfile", config.keyfile):
+            raise BadSettings(f"--keyfile {config.keyfile} is encrypted: give the key without a password.")
         try:
             config.create_ssl_context()
-        except (ssl.SSLError, OSError) as error:
-            raise BadSettings(f"--certfile and --keyfile cannot be used: {error}.") from error
+        except ssl.SSLError as error:
+            raise BadSettings(_why_unusable(config.certfile, config.keyfile, error)) from error
     return config
 
 
@@ -51,10 +55,15 @@ def listen(host: str, port: int) -> socket.socket:
         listener.bind(address)
     except OSError as error:
         listener.close()
-        raise OSError(
-            f"Cannot listen on {host} port {port}: {error.strerror}. --port names another; 0 is any free one."
-        ) from error
+        raise cannot_listen(host, port, error) from error
     return listener
+
+
+def cannot_listen(host: str, port: int, error: OSError) -> OSError:
+    """Return an error with a sentence that names the address."""
+    return OSError(
+        f"Cannot listen on {host} port {port}: {error.strerror}. --port names another; 0 is any free one."
+    )
 
 
 def url_of(settings: ServeSettings, listener: socket.socket) -> str:
@@ -65,3 +74,24 @@ def url_of(settings: ServeSettings, listener: socket.socket) -> str:
 def in_url(host: str) -> str:
     """Return an address as it is written in a URL."""
     return f"[{host}]" if ":" in host else host
+
+
+def _check_readable(option: str, file: str) -> str:
+    """Return the text of a PEM file. Raises BadSettings."""
+    try:
+        return Path(file).read_text(encoding="latin-1")
+    except OSError as error:
+        raise BadSettings(f"{option} {file} cannot be read: {error.strerror}.") from error
+
+
+def _why_unusable(certfile: str, keyfile: str, error: ssl.SSLError) -> str:
+    """Return which of the two files is the reason of OpenSSL's error, and what it lacks."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(certfile)
+    except ssl.SSLError:
+        return f"--certfile {certfile} has no certificate that can be read; it must be a PEM file."
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return f"--keyfile {keyfile} has another key than that of the certificate in {certfile}."
+    if "PEM" in str(error):
+        return f"--keyfile {keyfile} has no private key that can be read; it must be a PEM file."
+    return f"--certfile {certfile} and --keyfile {keyfile} cannot be used: {error.reason or error}."

@@ -93,7 +93,7 @@ def test_a_path_in_the_file_is_relative_to_the_file(options: Options, file: Path
         ("port = true\n", 1, "port must be a number without quotes"),
         ("insecure = 1\n", 1, "insecure must be true or false"),
         ("# port\nhost = 5\n", 2, "host must be a text in quotes"),
-        ("host = 'a'\nport = 70000\n", 2, "70000 is not in the range"),
+        ("host = 'a'\nport = 70000\n", 2, "must be a number, 0–65535"),
         ("auth-rate-limit = 'fast'\n", 1, "'fast' must be like 20/5"),
     ],
 )
@@ -135,3 +135,14 @@ def test_a_known_key_is_a_well_formed_test_key_and_is_not_repeated(command: Comm
     line = only_line(command("serve", status=2, LEDGER_API_KEY_TEST=key).stderr)
     assert "--api-key" in line
     assert key[8:] not in line
+
+
+@pytest.mark.parametrize("port", ["tcp://10.0.0.1:8700", "70000", "1.5"])
+def test_a_number_that_is_none_or_out_of_bounds_is_told_the_bounds(options: Options, port: str) -> None:
+    said = refusal(options, LEDGER_PORT=port)
+    assert said == f"Invalid value for LEDGER_PORT: '{port}' must be a number, 0–65535."
+
+
+def test_a_flag_that_is_neither_true_nor_false_is_told_so(options: Options) -> None:
+    said = refusal(options, LEDGER_INSECURE="maybe")
+    assert said == "Invalid value for LEDGER_INSECURE: 'maybe' must be true or false."

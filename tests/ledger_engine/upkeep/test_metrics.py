@@ -154,6 +154,29 @@ def test_metrics_leave_the_machine_only_where_that_is_accepted() -> None:
     ServeSettings(None, metrics=("127.0.0.1", 9464)).check()
 
 
+@pytest.mark.parametrize(
+    ("host", "metrics"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("localhost", "127.0.0.1"),
+        ("0.0.0.0", "127.0.0.1"),
+        ("127.0.0.1", "0.0.0.0"),
+    ],
+)
+def test_metrics_are_not_served_where_the_server_listens(host: str, metrics: str) -> None:
+    with pytest.raises(BadSettings) as refused:
+        ServeSettings(None, host, 9715, metrics=(metrics, 9715), insecure=True).check()
+    assert str(refused.value) == (
+        f"--metrics {metrics}:9715 is where the server itself listens, with --host {host} and --port 9715."
+        " Give the metrics another port."
+    )
+
+
+def test_metrics_may_have_the_port_on_another_address() -> None:
+    ServeSettings(None, "127.0.0.1", 9715, metrics=("127.0.0.2", 9715)).check()
+    ServeSettings(None, "127.0.0.1", 0, metrics=("127.0.0.1", 0)).check()
+
+
 async def test_the_listener_has_nothing_but_the_metrics(metrics: Metrics) -> None:
     listener = metrics.serve("127.0.0.1", 0)
     try:
