@@ -214,7 +214,13 @@ def _of_posting(unit: Unit, tenant: Tenant, wanted: PageRequest, transaction: st
             end=first_at("evt", moment_of(transaction) + 1),
         ),
     )
-    return Page([_read(row) for row in rows if wanted.after is None or row["id"] < wanted.after], False, None)
+    after, before = wanted.after, wanted.before
+    found = [
+        _read(row)
+        for row in rows
+        if (after is None or row["id"] < after) and (before is None or row["id"] > before)
+    ]
+    return Page(found, False, None)
 
 
 def _shown_to(tenant: Tenant) -> str | None:

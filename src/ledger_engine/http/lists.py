@@ -38,11 +38,7 @@ class LedgerList(Query):
 
     def page(self) -> PageRequest:
         """Return the page that was asked for; raises InvalidRequest when both cursors are given."""
-        if self.starting_after is not None and self.ending_before is not None:
-            raise InvalidRequest(
-                "invalid_value", "Give starting_after or ending_before, not both.", "ending_before"
-            )
-        return PageRequest(self.limit, self.starting_after, self.ending_before)
+        return page_request(self.limit, "starting_after", self.starting_after, self.ending_before)
 
 
 class GenericList(Query):
@@ -54,3 +50,13 @@ class GenericList(Query):
     def page(self) -> PageRequest:
         """Return the page that was asked for."""
         return PageRequest(self.limit, self.cursor, cursor="cursor")
+
+
+def page_request(limit: int, name: str, after: str | None, before: str | None) -> PageRequest:
+    """Return the page after or before an id; `name` is that of the parameter with `after`.
+
+    Raises InvalidRequest when both are given.
+    """
+    if after is not None and before is not None:
+        raise InvalidRequest("invalid_value", f"Give {name} or ending_before, not both.", "ending_before")
+    return PageRequest(limit, after, before, name)

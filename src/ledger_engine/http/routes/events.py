@@ -13,14 +13,14 @@ from typing import Any
 from ledger_engine.access import credentials
 from ledger_engine.core.clock import parse_moment
 from ledger_engine.core.errors import LedgerError
-from ledger_engine.database.pages import Page
+from ledger_engine.database.pages import Page, PageRequest
 from ledger_engine.events import outbox
 from ledger_engine.events.following import Followers
 from ledger_engine.events.outbox import Event
 from ledger_engine.events.webhooks import deliveries, endpoints, resending, signatures
 from ledger_engine.events.webhooks.deliveries import Delivery
 from ledger_engine.http.bodies import Body, Query
-from ledger_engine.http.lists import GenericList
+from ledger_engine.http.lists import GenericList, page_request
 from ledger_engine.http.operations import Call, Routes, Streamed, shown
 
 routes = Routes("events", "/v1")
@@ -43,6 +43,11 @@ class OneEndpoint(Query):
 
 class ListEvents(GenericList):
     object: str | None = None
+    ending_before: str | None = None
+
+    def page(self) -> PageRequest:
+        """Return the page that was asked for; raises InvalidRequest when both cursors are given."""
+        return page_request(self.limit, "cursor", self.cursor, self.ending_before)
 
 
 @dataclass(slots=True)
@@ -70,7 +75,11 @@ class ResentFailed:
     "GET", "/events", needs="read:projects", query=ListEvents, answer=Event, paged=True, beyond_contract=True
 )
 async def list_events(call: Call, query: ListEvents) -> Page[Event]:
-    """List the events, newest first; with `object`, those about the object with this id."""
+    """List the events, newest first; with `object`, those about the object with this id.
+
+    A program that follows the events keeps the id of the last one it has handled, and asks with it in
+    `ending_before` for the page that is just newer.
+    """
     if query.object is not None:
         return await call.read(outbox.about, query.page(), query.object)
     return await call.read(outbox.page, query.page())

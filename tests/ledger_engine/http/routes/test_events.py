@@ -512,3 +512,35 @@ async def test_a_resent_event_is_received_once(
         await engine.write(partial(deliveries.resend, tenant=tenant, event=event))
         (later,) = await happen(engine, tenant)
         assert await stream.events(2) == [event, later]
+
+
+async def test_events_are_followed_by_the_id_of_the_last_one(api: httpx.AsyncClient) -> None:
+    async def newer(than: str, **more: str) -> dict[str, Any]:
+        answer = await api.get("/v1/events", params={"ending_before": than, "limit": "2", **more})
+        assert answer.status_code == 200, answer.text
+        page: dict[str, Any] = answer.json()
+        return page
+
+    async def create() -> str:
+        answer = await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})
+        return str(answer.json()["id"])
+
+    await create()
+    (first,) = (await api.get("/v1/events")).json()["data"]
+    assert (await newer(first["id"]))["data"] == []
+    made = [await create() for _ in range(3)]
+    page = await newer(first["id"])
+    assert [event["data"]["object"]["id"] for event in page["data"]] == made[1::-1]
+    assert (page["has_more"], page["next_cursor"]) == (True, page["data"][0]["id"])
+    page = await newer(page["next_cursor"])
+    assert [event["data"]["object"]["id"] for event in page["data"]] == [made[2]]
+    assert (page["has_more"], page["next_cursor"]) == (False, None)
+    assert len((await newer(first["id"], object=made[0]))["data"]) == 1
+    posting = {"account": made[0], "amount": 1, "type": "credit"}
+    posted = (await api.post("/v1/transactions", json=posting)).json()["id"]
+    (event,) = (await newer(first["id"], object=posted))["data"]
+    assert (await newer(event["id"], object=posted))["data"] == []
+    both = {"ending_before": first["id"], "cursor": first["id"]}
+    refused = await api.get("/v1/events", params=both)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "ending_before")
+    assert refused.json()["error"]["message"] == "Give cursor or ending_before, not both."
