@@ -54,6 +54,7 @@ class Note(NamedTuple):
     body: bytes
     status: int
     answer: bytes
+    error_code: str | None = None  # of an operation's error; any other is short, and read from the answer
 
 
 class RequestRecorder:
@@ -181,7 +182,7 @@ def _entry(note: Note) -> Entry:
         caller.id,
         _masked_credential(note.authorization),
         note.address,
-        _error_code(answer) if note.status >= 400 else None,
+        (note.error_code or _error_code(answer)) if note.status >= 400 else None,
         masked(key.decode("latin-1")) if key else None,
         request_body or None,
         response_body or None,

@@ -53,6 +53,7 @@ class Dispatcher:
             elif call.unread is not None and self._pages.test(path, method):
                 await call.receive_body()
         except LedgerError as error:
+            call.error_code = error.code
             await send.answer(*render(error, path))
             # The frames it came through hold the request, and that may hold the error. In such a circle the
             # bodies of thousands of refused requests would stay until the collector looks at everything.

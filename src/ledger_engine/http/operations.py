@@ -40,7 +40,8 @@ class Call:
 
     `caller` is the credential, or the error that refuses it; a public operation uses neither. `unread` reads
     the body, None once `body` holds it; `receive_body` calls it. `route` is the path that the
-    operation declares, once the dispatcher has found it.
+    operation declares, once the dispatcher has found it. `error_code` is the code of the error that an
+    operation has ended with.
     """
 
     engine: Engine
@@ -52,6 +53,7 @@ class Call:
     tenant: Tenant | None = None
     idempotency_key: str | None = None
     route: str = ""
+    error_code: str | None = None
 
     def authenticate(self) -> Tenant:
         """Return the caller's tenant. Raises AuthenticationError without a good credential."""

@@ -182,6 +182,7 @@ class Gate:
                     call.body,
                     reply.status,
                     reply.body,
+                    call.error_code,
                 )
             )
 

@@ -131,6 +131,20 @@ async def test_refusals_are_logged_with_their_code(recorded: Recorded, engine: E
     ]
 
 
+async def test_the_code_of_an_error_longer_than_what_is_kept_is_logged(recorded: Recorded) -> None:
+    account = (await recorded.client.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})).json()[
+        "id"
+    ]
+    batch = {"transactions": [{"account": account, "amount": 1, "type": "credit"}] * 1000}
+    for _ in range(2):
+        answer = await recorded.client.post(
+            "/v1/transactions/batch", json=batch, headers={"Idempotency-Key": "b"}
+        )
+    assert answer.status_code == 409
+    (entry,) = await recorded.log(status="409")
+    assert entry["error_code"] == "duplicate_idempotency_key"
+
+
 async def test_what_is_over_the_rate_is_logged(engine: Engine) -> None:
     new = projects.NewProject("Stall", "enterprise", rate_limit=2, burst=100)
     project = await engine.write(lambda unit: projects.create(unit, new))
