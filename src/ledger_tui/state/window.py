@@ -7,7 +7,6 @@ any server that has cursors. The first page needs no cursor and is always kept: 
 
 A window may also open in the middle (`open_at`): then row 0 is the newest row known, and the pages above it
 are fetched with `ending_before` until the newest row is met.
-
 Row numbers are absolute: 0 is the newest row shown. Pure: no clock, no network, no widget.
 """
 
@@ -310,9 +309,8 @@ class Window:
     def _prepend(self, page: Page) -> None:
         """Add rows above the first. The page below them can then be fetched after the last of them."""
         rows = self._without_known(page.rows)
-        self.newer = page.older  # here "older" is the cursor for more in the direction asked for
+        self.newer = page.older if rows else None  # in this direction "older" leads to newer rows
         if not rows:
-            self.newer = None
             return
         self.slots[0].cursor = str(rows[-1].get("id"))
         self.slots.insert(0, Slot(None, len(rows), rows))
