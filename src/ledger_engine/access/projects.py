@@ -12,10 +12,10 @@ from typing import Annotated, ClassVar
 from ledger_engine.access import api_keys, idempotency
 from ledger_engine.access.api_keys import ApiKey, NewApiKey
 from ledger_engine.access.limits import PLANS, Plan
-from ledger_engine.core.errors import InvalidRequest, NotFound, PermissionDenied
+from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit, Value
+from ledger_engine.database import Row, Unit, Value, books
 from ledger_engine.database.pages import Page, PageRequest
 
 NAME_MAX = 255
@@ -142,7 +142,11 @@ def every(unit: Unit) -> list[Project]:
 
 
 def update(unit: Unit, id: str, changes: Changes) -> Project:
-    """Change a project. One that leaves the enterprise plan loses its own rate and burst."""
+    """Change a project. One that leaves the enterprise plan loses its own rate and burst.
+
+    Raises NotFound, and PermissionDenied in a copy of another server.
+    """
+    books.require_own(unit)
     project = get(unit, id)
     if changes.plan not in (None, "enterprise"):
         project = replace(project, rate_limit=None, burst=None)
@@ -249,8 +253,10 @@ def archive(unit: Unit, tenant: Tenant, id: str) -> Project:
     """Archive a project that the caller sees: everything is kept, and its credentials stop working at once.
 
     Archiving it again changes nothing. Raises NotFound, and PermissionDenied for a key of the test mode once
-    the project has keys of the live mode, because a test must not stop the live mode.
+    the project has keys of the live mode, because a test must not stop the live mode, and in a copy of
+    another server.
     """
+    books.require_own(unit)
     project = visible(unit, tenant, id)
     if project.archived_at is not None:
         return project
@@ -261,12 +267,13 @@ def archive(unit: Unit, tenant: Tenant, id: str) -> Project:
 
 
 def restore(unit: Unit, id: str) -> Project:
-    """Restore an archived project: its credentials work again. Raises NotFound.
+    """Restore an archived project: its credentials work again.
 
     For the local administrator, because the project's own keys, which would ask for it over HTTP, do not
-    work.
+    work. Raises NotFound, and Conflict for one that is not archived.
     """
-    get(unit, id)
+    if get(unit, id).archived_at is None:
+        raise Conflict("not_recoverable", f"The project {id} is not archived.")
     unit.execute("UPDATE projects SET archived_at = NULL WHERE id = :id", {"id": id})
     unit.announce(api_keys.TOPIC)
     return get(unit, id)
@@ -287,6 +294,7 @@ def _require_live_key_in_live_use(unit: Unit, tenant: Tenant, id: str) -> None:
 
 
 def _insert(unit: Unit, project: Project) -> Project:
+    books.require_own(unit)
     unit.execute(
         "INSERT INTO projects (id, name, plan, rate_limit, burst, overdraft, parent, created)"
         " VALUES (:id, :name, :plan, :rate_limit, :burst, :overdraft, :parent, :created)",

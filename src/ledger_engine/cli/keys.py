@@ -61,7 +61,7 @@ def create(
         owner = project_or_first(unit, project)
         return api_keys.create(unit, Tenant(owner.id, mode == "live"), new, value), owner.id
 
-    key, owner = write(database, make, make=True)
+    key, owner = write(database, make, make=True, in_copy=True)
     _print(key, value, owner, as_json)
 
 
@@ -105,7 +105,11 @@ def list_keys(project: str | None, revoked_too: bool, database: Location, as_jso
 @options.as_json
 def revoke(id: str, database: Location, as_json: bool) -> None:
     """Revoke the key ID and its tokens for ever. A running server refuses them within a second."""
-    key = write(database, lambda unit: api_keys.revoke(unit, api_keys.tenant_of(unit, id), id))
+
+    def end(unit: Unit) -> ApiKey:
+        return api_keys.revoke(unit, api_keys.tenant_of(unit, id), id)
+
+    key = write(database, end, in_copy=True)
     if as_json:
         print_json(shown(key))
     else:
@@ -120,7 +124,7 @@ def roll(id: str, database: Location, as_json: bool) -> None:
     """Revoke the key ID and create one with the same rights, whose value is printed only this once."""
     tenant = read(database, partial(api_keys.tenant_of, id=id))
     value = api_keys.new_value(tenant.livemode)
-    key = write(database, partial(api_keys.roll, tenant=tenant, id=id, value=value))
+    key = write(database, partial(api_keys.roll, tenant=tenant, id=id, value=value), in_copy=True)
     _print(key, value, tenant.project, as_json)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -26,7 +27,12 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Make the copy a ledger of its own, which can be changed and not pulled into again.",
 )
-@options.database
+@click.option(
+    "--database",
+    type=options.OfLedger(dir_okay=False, path_type=Path),
+    required=True,
+    help="A SQLite file for the copy alone, or postgresql://….",
+)
 @options.as_json
 def pull(url: str, key: str, writable: bool, database: Location, as_json: bool) -> None:
     """Copy what the server at URL shows into a database of its own, or bring what is new.
@@ -71,9 +77,9 @@ async def _pull(url: str, key: str, writable: bool, database: Location) -> Pulle
                 bar.label = printable(what)
                 bar.update(records)
 
-            pulled = await using(database, lambda engine: pull(remote, engine, origin, report))
+            pulled = await using(database, lambda engine: pull(remote, engine, origin, report), in_copy=True)
         if writable:
-            await using(database, lambda engine: release(engine, origin))
+            await using(database, lambda engine: release(engine, origin), in_copy=True)
     return pulled
 
 

@@ -17,7 +17,7 @@ from ledger_engine.core.errors import Conflict
 from ledger_engine.core.printable import printable, printable_json
 from ledger_engine.core.records import Record, as_json
 from ledger_engine.core.settings import Location, make_folder
-from ledger_engine.database import T, Unit, Work
+from ledger_engine.database import T, Unit, Work, books
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.database.log import require_file_of_log
 
@@ -25,21 +25,29 @@ from ledger_engine.database.log import require_file_of_log
 def read(database: Location, work: Work[T]) -> T:
     """Run a work that only reads, on a database that must exist."""
     require(database)
-    return asyncio.run(using(database, lambda engine: engine.read(work)))
+    return asyncio.run(using(database, lambda engine: engine.read(work), in_copy=True))
 
 
-def write(database: Location, work: Work[T], *, make: bool = False) -> T:
-    """Run a work as one transaction; with `make` the database is created if it is missing."""
+def write(database: Location, work: Work[T], *, make: bool = False, in_copy: bool = False) -> T:
+    """Run a work as one transaction; with `make` the database is created if it is missing.
+
+    Raises PermissionDenied for a copy of another server, unless `in_copy`.
+    """
     if not make:
         require(database)
-    return asyncio.run(using(database, lambda engine: engine.write(work)))
+    return asyncio.run(using(database, lambda engine: engine.write(work), in_copy=in_copy))
 
 
-async def using(database: Location, use: Callable[[Engine], Awaitable[T]]) -> T:
-    """Open the database for the duration of `use`, creating it if it is missing."""
+async def using(database: Location, use: Callable[[Engine], Awaitable[T]], *, in_copy: bool = False) -> T:
+    """Open the database for the duration of `use`, creating it if it is missing.
+
+    Raises PermissionDenied for a copy of another server, unless `in_copy`.
+    """
     make_folder(database)
     engine = open_engine(database)
     try:
+        if not in_copy:
+            await engine.read(books.require_own)
         return await use(engine)
     finally:
         await engine.close()

@@ -19,6 +19,8 @@ BOOK = "(SELECT book FROM books WHERE project = :project AND livemode = :livemod
 OF_TENANT = "project = :project AND livemode = :livemode"
 OF_BOOK = f"book = {BOOK}"
 TABLES = frozenset({"books"})  # what the number of a book is held from
+# A copy has one book that is copied, and no other book of it may be written to either.
+_COPY_OF = "SELECT copy_of FROM books WHERE copy_of > '' LIMIT 1"
 _WITH_BOOK = ("transactions", "events")
 
 
@@ -39,13 +41,15 @@ class Source:
 
 
 class _Number:
-    """The number of a book and what the book is a copy of, which no work of its own changes."""
+    """The number of a book and what the ledger is a copy of, which no work of its own changes."""
 
     tables: ClassVar = TABLES
     __slots__ = ("copy_of", "number")
 
     def __init__(self, holder: Holder, tenant: Tenant) -> None:
-        (row,) = holder.execute(f"SELECT book, copy_of FROM books WHERE {OF_TENANT}", tenant.bind())
+        (row,) = holder.execute(
+            f"SELECT book, ({_COPY_OF}) AS copy_of FROM books WHERE {OF_TENANT}", tenant.bind()
+        )
         self.number: int = row["book"]
         self.copy_of: str | None = row["copy_of"]
 
@@ -56,17 +60,22 @@ class _Number:
 def number_of(unit: Unit | Holder, tenant: Tenant) -> int:
     """Return the number of the tenant's book, to be written to. Raises PermissionDenied for a copy."""
     book = unit.held(_Number, tenant)
-    if book.copy_of is not None:
-        raise PermissionDenied(
-            "read_only",
-            f"This ledger is a copy of {book.copy_of} and cannot be changed: change it there, and pull.",
-        )
+    _require_own(book.copy_of)
     return book.number
 
 
-def require_own(unit: Unit, tenant: Tenant) -> None:
-    """Raise PermissionDenied when the tenant's book is a copy, for works that record no event."""
-    number_of(unit, tenant)
+def require_own(unit: Unit) -> None:
+    """Raise PermissionDenied when the ledger is a copy, for works that record no event."""
+    row = unit.first(_COPY_OF)
+    _require_own(None if row is None else row["copy_of"])
+
+
+def _require_own(copy_of: str | None) -> None:
+    if copy_of is not None:
+        raise PermissionDenied(
+            "read_only",
+            f"This ledger is a copy of {copy_of} and cannot be changed: change it there, and pull.",
+        )
 
 
 def source(unit: Unit) -> Source | None:

@@ -162,7 +162,7 @@ def look(unit: Unit, find_project: FindProject, data_set: DataSet, steps: int) -
     """
     project = find_project(unit)
     tenant = loading.tenant_of(project)
-    books.require_own(unit, tenant)
+    books.require_own(unit)
     row = unit.first(
         "SELECT * FROM seeds WHERE project = :project AND name = :name",
         {"project": project.id, "name": data_set.name},

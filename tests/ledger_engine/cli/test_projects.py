@@ -58,6 +58,8 @@ def test_an_archived_project_is_restored(run_json: RunJson, command: Command, da
     assert run_json("projects", "restore", made["id"])["archived_at"] is None
     assert "(archived)" not in command("projects", "list").stdout
     assert "No such project" in only_line(command("projects", "restore", "prj_x", status=1).stderr)
+    again = command("projects", "restore", made["id"], status=1)
+    assert only_line(again.stderr) == f"ledger-engine: The project {made['id']} is not archived."
 
 
 def test_an_unknown_project_cannot_be_changed(run_json: RunJson, command: Command) -> None:

@@ -2,17 +2,66 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+from click.testing import Result
 
+from ledger_engine.cli import main
+from ledger_engine.core.errors import PermissionDenied
 from ledger_engine.core.settings import Location
-from tests.ledger_engine.cli.conftest import Command
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.database.engine import open_engine
+from ledger_engine.ledger import accounts
+from ledger_engine.ledger.accounts import NewAccount
+from tests.ledger_engine.cli.conftest import Command, only_line
 from tests.ledger_tui.contract_server import KEY, ContractServer
 
 RunJson = Callable[..., Any]
+
+# What changes a ledger, with what each command needs besides.
+CHANGES: dict[str, tuple[str, ...]] = {
+    "projects create": ("Shop",),
+    "projects update": ("prj_x", "--name", "Shop"),
+    "projects restore": ("prj_x",),
+    "users set-password": ("ada@example.com", "--password-stdin"),
+    "apps create": ("Shop", "--redirect-uri", "https://shop.example/back"),
+    "apps delete": ("app_x",),
+    "apps restore": ("app_x",),
+    "webhooks create": ("http://127.0.0.1:9/",),
+    "webhooks delete": ("whe_x",),
+    "webhooks restore": ("whe_x",),
+    "webhooks disable": ("whe_x",),
+    "webhooks enable": ("whe_x",),
+    "webhooks roll": ("whe_x",),
+    "events resend": ("evt_x",),
+    "seed": ("roastery",),
+}
+# What only reads, handles whole files, serves, or manages the keys that a copy is read with.
+NO_CHANGES = {
+    *("projects list", "apps list", "webhooks list", "webhooks deliveries", "events list"),
+    *("keys create", "keys list", "keys revoke", "keys roll", "listen", "serve", "pull"),
+    *("verify", "backup", "restore", "recover", "migrate", "conform", "completion"),
+}
+
+
+def pull(command: Command, server: ContractServer, database: Location, *more: str, status: int = 0) -> Result:
+    return command("pull", server.url, "--key", KEY, "--database", str(database), *more, status=status)
+
+
+def _commands(command: click.Command, name: str) -> Iterator[str]:
+    """Yield the names of all commands."""
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            yield from _commands(each, f"{name} {each.name}".strip())
+    else:
+        yield name
 
 
 @pytest.fixture
@@ -26,40 +75,79 @@ def server() -> Iterator[ContractServer]:
 
 @pytest.mark.slow
 def test_pull_copies_and_verify_says_of_what(
-    server: ContractServer, command: Command, run_json: RunJson
+    server: ContractServer, command: Command, run_json: RunJson, database: Location
 ) -> None:
-    answer = run_json("pull", server.url, LEDGER_API_KEY=KEY)
+    answer = run_json("pull", server.url + "/v1/", "--database", str(database), LEDGER_API_KEY=KEY)
     assert answer["new"] == {"accounts": 1, "transactions": 3}
     assert (answer["mode"], answer["not_shown"]) == ("test", ["events", "invoices"])
     verified = run_json("verify")
     assert verified["ok"]
     assert server.url in verified["copy_of"]
     assert f"a copy of {server.url} as of" in command("verify").stdout
-    assert "nothing new" in command("pull", server.url + "/v1/", "--key", KEY).stdout
+    assert "nothing new" in pull(command, server, database).stdout
     server.add_account("Safe")
-    assert ": 1 account new from " in command("pull", server.url, "--key", KEY).stdout
+    assert ": 1 account new from " in pull(command, server, database).stdout
 
 
 @pytest.mark.slow
-def test_a_copy_refuses_what_would_change_it(server: ContractServer, command: Command) -> None:
-    command("pull", server.url, "--key", KEY)
-    assert "a copy of" in command("seed", "roastery", status=1).stderr
-    words = ("users", "set-password", "ada@example.com", "--password-stdin")
-    assert "a copy of" in command(*words, stdin="correct horse\n", status=1).stderr
+def test_a_copy_refuses_every_command_that_would_change_it(
+    server: ContractServer, command: Command, run_json: RunJson, database: Location
+) -> None:
+    pull(command, server, database)
+    for words, more in CHANGES.items():
+        refused = command(*words.split(), *more, stdin="correct horse\n", status=1)
+        assert only_line(refused.stderr) == (
+            f"ledger-engine: This ledger is a copy of {server.url} and cannot be changed:"
+            " change it there, and pull."
+        ), words
+    for mode in ("test", "live"):
+        key = run_json("keys", "create", "--mode", mode)  # to read with
+        rolled = run_json("keys", "roll", key["id"])
+        assert run_json("keys", "revoke", rolled["id"])["revoked_at"] is not None
+    assert [each["archived_at"] for each in run_json("projects", "list")] == [None]
+    assert "nothing new" in pull(command, server, database).stdout
+
+
+def test_each_command_is_one_that_a_copy_refuses_or_that_does_not_change_it() -> None:
+    assert set(_commands(main, "")) == CHANGES.keys() | NO_CHANGES
+    assert not CHANGES.keys() & NO_CHANGES
+
+
+@pytest.mark.slow
+def test_a_copy_of_one_mode_takes_nothing_in_the_other(
+    server: ContractServer, command: Command, run_json: RunJson, database: Location
+) -> None:
+    pull(command, server, database)
+    tenant = Tenant(run_json("projects", "list")[0]["id"], livemode=True)
+
+    async def post() -> None:
+        engine = open_engine(database)
+        try:
+            await engine.write(partial(accounts.create, tenant=tenant, new=NewAccount("Till", "EUR", {})))
+        finally:
+            await engine.close()
+
+    with pytest.raises(PermissionDenied, match=re.escape(f"a copy of {server.url} and cannot be changed")):
+        asyncio.run(post())
+
+
+def test_pull_needs_a_database_that_is_named(server: ContractServer, command: Command) -> None:
+    refused = command("pull", server.url, "--key", KEY, status=2)
+    assert only_line(refused.stderr) == "ledger-engine: Missing option '--database'."
 
 
 @pytest.mark.slow
 def test_a_writable_copy_is_an_own_ledger(
-    server: ContractServer, command: Command, run_json: RunJson
+    server: ContractServer, command: Command, run_json: RunJson, database: Location
 ) -> None:
-    command("pull", server.url, "--key", KEY, "--writable")
+    pull(command, server, database, "--writable")
     assert run_json("verify")["copy_of"] is None
-    assert "ledger of its own" in command("pull", server.url, "--key", KEY, status=1).stderr
+    assert "ledger of its own" in pull(command, server, database, status=1).stderr
 
 
 def test_a_server_that_refuses_leaves_no_file(
     server: ContractServer, command: Command, database: Location
 ) -> None:
-    assert "401" in command("pull", server.url, "--key", "sk_test_other", status=1).stderr
+    assert "401" in pull(command, server, database, "--key", "sk_test_other", status=1).stderr
     assert not isinstance(database, Path) or not database.exists()
-    assert "--key" in command("pull", server.url, status=2).stderr
+    assert "--key" in command("pull", server.url, "--database", "copy.db", status=2).stderr

@@ -201,6 +201,10 @@ async def test_a_copy_is_read_only_and_says_what_it_is_a_copy_of(
                 ("POST", "/api/orders", {"user_id": before["/api/users"][-1]["id"], "items": [{}]}),
                 ("POST", f"/api/orders/{before['/api/orders'][-1]['id']}/pay", None),
                 ("POST", "/v1/webhook_endpoints", {"url": "http://127.0.0.1:9/", "events": ["*"]}),
+                ("POST", "/v1/projects", {"name": "Shop"}),
+                ("PATCH", f"/v1/projects/{pulled.project}", {"name": "Shop"}),
+                ("DELETE", f"/v1/projects/{pulled.project}", None),
+                ("PATCH", "/v1/billing", {"plan": "pro"}),
             ):
                 answer = await client.request(method, path, json=body)
                 assert answer.status_code == 403, (method, path, answer.text)

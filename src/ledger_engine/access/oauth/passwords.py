@@ -73,7 +73,7 @@ def set_password(unit: Unit, tenant: Tenant, email: str, hashed: str) -> str:
     Someone who knew the former password may have used it, so the user is signed out everywhere and all the
     user's grants end.
     """
-    books.require_own(unit, tenant)
+    books.require_own(unit)
     row = unit.first(
         "UPDATE users SET password_hash = :hashed WHERE project = :project AND livemode = :livemode"
         " AND status = 'active' AND email_folded = :email RETURNING id",

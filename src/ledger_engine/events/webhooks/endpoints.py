@@ -90,7 +90,7 @@ def create(
     Raises InvalidRequest for an invalid URL or kind, PermissionDenied when the plan allows no more endpoints
     for kinds that the credential may not read, and in a copy of another server.
     """
-    books.require_own(unit, tenant)
+    books.require_own(unit)
     parse_url(new.url, livemode=tenant.livemode)
     wanted = _shown_to(tenant, _check_kinds(new.events))
     endpoint = WebhookEndpoint(
