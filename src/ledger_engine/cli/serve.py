@@ -8,7 +8,7 @@ import os
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -25,6 +25,7 @@ from ledger_engine.core.settings import (
     Location,
     ServeSettings,
 )
+from ledger_engine.database.private_files import write_private
 
 if TYPE_CHECKING:
     from ledger_engine.server import Ready
@@ -254,7 +255,8 @@ def serve(
         from ledger_engine.server.serving import collect_rarely
 
         collect_rarely()
-        announce = _announce_embedded if embedded else partial(_announce, issuer=settings.issuer)
+        shown = partial(_announce, issuer=settings.issuer, database=settings.database)
+        announce = _announce_embedded if embedded else shown
         server.run(settings, announce, _report_embedded if embedded else _report_to_nobody)
     except BadSettings as error:
         raise click.UsageError(str(error)) from error
@@ -264,17 +266,45 @@ def _usable_processors() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
-def _announce(ready: Ready, issuer: str | None) -> None:
+def _announce(ready: Ready, issuer: str | None, database: Location | None) -> None:
     pinned = "" if issuer is None else f" (OAuth issuer {issuer.rstrip('/')})"
     _say(f"Listening on {ready.url}{pinned}")
     if ready.key is not None:
-        _say(f"A test key for the new project, shown this once: {ready.key}")
-        here = ready.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-        _say(f'Try it: curl {here}/v1/accounts -H "Authorization: Bearer {ready.key}"')
+        if database is not None and _is_journal(sys.stdout):
+            _say(_hide_key(ready.key, database))
+        else:
+            _say(f"A test key for the new project, shown this once: {ready.key}")
+            here = ready.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+            _say(f'Try it: curl {here}/v1/accounts -H "Authorization: Bearer {ready.key}"')
     if ready.metrics_url is not None:
         _say(f"Metrics on {ready.metrics_url}")
     if ready.notice is not None:
         _say(ready.notice)
+
+
+def _is_journal(output: TextIO) -> bool:
+    """Return whether the output goes to systemd's journal, which keeps it and which others may read.
+
+    systemd names the device and inode of the stream that it has opened for this.
+    """
+    try:
+        stream = os.fstat(output.fileno())
+    except (OSError, ValueError):
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{stream.st_dev}:{stream.st_ino}"
+
+
+def _hide_key(key: str, database: Location) -> str:
+    """Write the key to a file beside the database that only its owner can read; return what to print."""
+    another = "`ledger-engine keys create --mode test` creates one."
+    if isinstance(database, str):
+        return f"The test key of the new project is not shown in a journal; {another}"
+    file = database.with_name(f"{database.name}.key")
+    try:
+        write_private(file, f"{key}\n")
+    except OSError as error:
+        return f"The test key of the new project cannot be written to {file}: {error.strerror}; {another}"
+    return f"A test key for the new project is in {file}; delete the file when you have it."
 
 
 def _announce_embedded(ready: Ready) -> None:

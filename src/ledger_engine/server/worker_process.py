@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ledger_engine.core.environment import without_settings
 from ledger_engine.core.errors import LedgerError, StorageUnavailable
 from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.core.settings import ServeSettings
 from ledger_engine.database.engine import Engine
+from ledger_engine.events.webhooks.sealing import VARIABLE
 from ledger_engine.sharing import Full, Place
 from ledger_engine.sharing.channel import Channel, Message
 from ledger_engine.sharing.parent import ANSWER, REFUSAL
@@ -104,7 +106,7 @@ class WorkerProcess:
             [sys.executable, "-P", "-c", _PROGRAM.format(self._program), *map(str, files)],
             stdin=subprocess.DEVNULL,
             pass_fds=[*files, self._begin.memory],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env=without_settings(VARIABLE) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
 
     @property

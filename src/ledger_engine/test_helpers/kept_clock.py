@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.database.private_files import write_private
 from ledger_engine.test_helpers.clock import MovableClock
 
 
@@ -33,10 +33,8 @@ def clock_of(database: Path) -> MovableClock:
 def keep(database: Path, clock: MovableClock) -> None:
     """Store where the clock stands. Raises StorageUnavailable."""
     file = _file(database)
-    new = file.with_name(f"{file.name}.new")
     try:
-        new.write_text(json.dumps(clock.kept()), encoding="utf-8")
-        os.replace(new, file)
+        write_private(file, json.dumps(clock.kept()))
     except OSError as error:
         raise StorageUnavailable(f"{file} cannot be written: {error.strerror}") from error
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from ledger_engine.core.errors import InvalidRequest, NotFound, StorageUnavailab
 from ledger_engine.core.ids import IdMark, IdSource
 from ledger_engine.core.records import Moment
 from ledger_engine.database.engine import Engine
+from ledger_engine.database.private_files import write_private
 from ledger_engine.test_helpers.clock import ClockState, MovableClock
 from ledger_engine.test_helpers.pages import listed
 
@@ -85,9 +85,7 @@ class Snapshots:
             mark, state = await engine.copy_to(file, clock.state)
             snapshot = Snapshot(id, name, file.stat().st_size, Moment(state.now), livemode=False)
             kept = _Kept(snapshot, state, mark)
-            new = file.with_suffix(".new")
-            new.write_text(json.dumps(asdict(kept)), encoding="utf-8")
-            os.replace(new, file.with_suffix(".json"))
+            write_private(file.with_suffix(".json"), json.dumps(asdict(kept)))
         except OSError as error:
             file.unlink(missing_ok=True)
             raise StorageUnavailable(f"the snapshot cannot be written: {error.strerror}") from error

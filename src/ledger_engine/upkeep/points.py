@@ -7,8 +7,6 @@ able to say that it was proven.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any
 from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import Conflict
 from ledger_engine.database import Unit
+from ledger_engine.database.private_files import write_private
 
 _FORM = 1  # of the file
 _SIZE_MAX = 100_000_000  # bytes
@@ -99,16 +98,7 @@ def save(point: Point, file: Path) -> None:
         for (project, livemode), proven in point.books.items()
     ]
     text = json.dumps({"form": _FORM, "at": point.at, "books": books}, indent=2) + "\n"
-    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # mode 0600
-    try:
-        with open(descriptor, "w", encoding="utf-8") as written:
-            written.write(text)
-            written.flush()
-            os.fsync(written.fileno())
-        os.replace(name, file)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_private(file, text)
 
 
 def require_replaceable(file: Path) -> None:

@@ -34,6 +34,9 @@ def test_a_clock_goes_on_after_a_restart_as_it_was_left(tmp_path: Path) -> None:
         own.helper("clock", advance=30 * DAY_S)
         moved = own.api.get(f"{ROOT}/clock").json()
         own.api.post(f"{ROOT}/snapshots", json={"name": "running"}).raise_for_status()
+    modes = {file.name: oct(file.stat().st_mode & 0o777) for file in tmp_path.rglob("*") if file.is_file()}
+    assert {name.rpartition(".")[2] for name in modes} >= {"db", "clock", "json"}
+    assert set(modes.values()) == {"0o600"}, modes
     again = clock_after_a_restart(database, own.key)
     assert again["offset_ms"] - moved["offset_ms"] in range(10), "it runs on, and is ahead by as much"
     with HelpedServer(database) as server:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from ledger_engine.core.environment import without_settings
 from ledger_engine.core.errors import Conflict, StorageUnavailable
 from ledger_engine.core.settings import named
 from ledger_engine.database.postgres.connection import CONNECT_S, Connection
@@ -119,12 +119,19 @@ def _without_password(url: str) -> tuple[str, dict[str, str]]:
     """
     parts = conninfo_to_dict(url)
     password = parts.pop("password", None)
-    return make_conninfo("", **parts), {**os.environ, **({"PGPASSWORD": str(password)} if password else {})}
+    return make_conninfo("", **parts), without_settings() | (
+        {"PGPASSWORD": str(password)} if password else {}
+    )
 
 
 def _run(words: list[str], environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
+        words,
+        env=environment or without_settings(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
     )
 
 

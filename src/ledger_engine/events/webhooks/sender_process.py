@@ -28,7 +28,6 @@ from typing import Any, Protocol
 
 from ledger_engine.core.pickling import Messages, UnreadableMessage, framed
 from ledger_engine.core.records import dumps
-from ledger_engine.events.webhooks.sealing import VARIABLE
 from ledger_engine.events.webhooks.sending import Job, Sender, SendResult
 from ledger_engine.sharing.program import OTHER_PROGRAM
 
@@ -44,6 +43,12 @@ FORM = f"1 {' '.join(Job._fields)} -> {' '.join(SendResult._fields)}"
 # of its own: Linux may share the processors by session, and niceness then counts only within one.
 _PROGRAM = (
     f"import os; os.setpgrp(); from ledger_engine.events.webhooks.sender_process import main; main({FORM!r})"
+)
+# The variables that the process gets begin with these: for the loaders of libraries, of Python and of the
+# one-file binary, for certificates, name servers, languages and times.
+_VARIABLES = (
+    *("PATH", "LD_", "DYLD_", "PYTHON", "_PYI_", "TMPDIR", "SSL_CERT_", "OPENSSL_CONF"),
+    *("RES_OPTIONS", "LOCALDOMAIN", "LANG", "LC_", "TZ"),
 )
 
 log = logging.getLogger("ledger_engine.events.webhooks.deliver")
@@ -268,7 +273,9 @@ async def _serve() -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Return our environment without secrets, and with our sys.path, which an archive sets at its start."""
-    secrets = (VARIABLE, "LEDGER_API_KEY", "LEDGER_API_KEY_TEST")
-    kept = {name: value for name, value in os.environ.items() if name not in secrets}
+    """Return what the sender needs of our environment, and our sys.path, which an archive sets at its start.
+
+    Everything else may be a secret, whatever its name.
+    """
+    kept = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
     return kept | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

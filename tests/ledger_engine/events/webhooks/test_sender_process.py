@@ -254,12 +254,21 @@ asyncio.run(main())
 
 
 def test_it_gets_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LEDGER_SECRET_KEY", "hunter2")
-    monkeypatch.setenv("LEDGER_API_KEY", "sk_test_x")
+    secrets = (
+        "LEDGER_SECRET_KEY",
+        "LEDGER_API_KEY",
+        "LEDGER_DATABASE",
+        "LEDGER_LIMITS",
+        "PGPASSWORD",
+        "AWS_TOKEN",
+    )
+    for name in secrets:
+        monkeypatch.setenv(name, "hunter2")
     monkeypatch.setenv("LANG", "C.UTF-8")
+    monkeypatch.setenv("SSL_CERT_FILE", "own.pem")
     given = sender_process._environment()
-    assert not {"LEDGER_SECRET_KEY", "LEDGER_API_KEY"} & set(given)
-    assert given["LANG"] == "C.UTF-8"
+    assert "hunter2" not in given.values()
+    assert (given["LANG"], given["SSL_CERT_FILE"]) == ("C.UTF-8", "own.pem")
 
 
 def test_lines_come_whole_however_they_are_cut() -> None:
