@@ -93,7 +93,11 @@ def resend(
             return await resending.resend_failed(engine, tenant, since, endpoint)
 
         require(database)
-        _print(asyncio.run(using(database, resend_failed)), as_json)
+        count = asyncio.run(using(database, resend_failed))
+        if count or as_json:
+            _print(count, as_json)
+        else:
+            say(f"Nothing failed since {iso(since)}.")
         return
 
     def resend_one(unit: Unit) -> list[Delivery]:

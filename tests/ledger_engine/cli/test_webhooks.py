@@ -192,11 +192,15 @@ def test_an_event_is_sent_again(
     assert command("events", "resend", event, "--endpoint", endpoint).stdout == "1 delivery is sent again.\n"
 
 
-def test_all_that_failed_is_sent_again(run_json: RunJson, database: Location, project: str) -> None:
+def test_all_that_failed_is_sent_again(
+    command: Command, run_json: RunJson, database: Location, project: str
+) -> None:
     endpoint = run_json("webhooks", "create", URL)["id"]
     happen(database, project)
     fail_first(database, endpoint)
     assert run_json("events", "resend", "--failed-since", "2100-01-01") == {"deliveries": 0}
+    nothing = command("events", "resend", "--failed-since", "2100-01-01").stdout
+    assert nothing == "Nothing failed since 2100-01-01T00:00:00.000Z.\n"
     assert run_json("events", "resend", "--failed-since", "2026-01-01") == {"deliveries": 1}
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.settings import named
 from ledger_engine.sharing.leases import Leases
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def open_database(url: str, clock: Clock, *, serving: bool) -> PostgresDatabase:
 
     Raises StorageUnavailable when psycopg is missing, and when the database cannot be used.
     """
-    _require_driver()
+    _require_driver(url)
     from ledger_engine.database.postgres import database
 
     return database.open_database(url, clock, serving=serving)
@@ -51,7 +52,7 @@ def leases_of(database: PostgresDatabase) -> Leases:
 
 def open_snapshot(url: str, readers: int, report: ReportRows) -> AbstractContextManager[Snapshot]:
     """Open the database for threads that see one state of it. Raises StorageUnavailable."""
-    _require_driver()
+    _require_driver(url)
     from ledger_engine.database.postgres import snapshot
 
     return snapshot.open_snapshot(url, readers, report)
@@ -59,7 +60,7 @@ def open_snapshot(url: str, readers: int, report: ReportRows) -> AbstractContext
 
 def open_source(url: str) -> AbstractContextManager[Source]:
     """Open the database to copy it to another engine, as `moving.open_source` does."""
-    _require_driver()
+    _require_driver(url)
     from ledger_engine.database.postgres import moving
 
     return moving.open_source(url)
@@ -67,7 +68,7 @@ def open_source(url: str) -> AbstractContextManager[Source]:
 
 def open_target(url: str, first_project: str | None) -> AbstractContextManager[Target]:
     """Open the database to be filled from another engine, as `moving.open_target` does."""
-    _require_driver()
+    _require_driver(url)
     from ledger_engine.database.postgres import moving
 
     return moving.open_target(url, first_project)
@@ -75,7 +76,7 @@ def open_target(url: str, first_project: str | None) -> AbstractContextManager[T
 
 def dump(url: str, snapshot: str, target: Path) -> AbstractContextManager[None]:
     """Dump a snapshot to a file while a block runs, as `dumping.dump` does."""
-    _require_driver()
+    _require_driver(url)
     from ledger_engine.database.postgres import dumping
 
     return dumping.dump(url, snapshot, target)
@@ -83,12 +84,14 @@ def dump(url: str, snapshot: str, target: Path) -> AbstractContextManager[None]:
 
 def load(source: Path, url: str) -> None:
     """Restore a dump into an empty database, as `dumping.load` does."""
-    _require_driver()
+    _require_driver(url)
     from ledger_engine.database.postgres import dumping
 
     dumping.load(source, url)
 
 
-def _require_driver() -> None:
+def _require_driver(url: str) -> None:
     if importlib.util.find_spec("psycopg") is None:
-        raise StorageUnavailable(MISSING)
+        missing = StorageUnavailable(MISSING)
+        missing.args = (f"Cannot open {named(url)}: {MISSING}.",)  # nothing was to be changed yet
+        raise missing

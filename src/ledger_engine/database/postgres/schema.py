@@ -51,7 +51,7 @@ MOVING = "ledger_moving"  # a table that is there until `moving` has filled all 
 UNFINISHED = (
     "it has the unfinished copy of another ledger; `ledger-engine migrate`, run again as it was, completes it"
 )
-OLDER = "it has the tables of an older version, or none; a server on it makes those of this one"
+OLDER = "the database is not up to date; run `ledger-engine serve` on it once"
 _OWN = (
     """CREATE TABLE IF NOT EXISTS ledger_migrations (
     name TEXT COLLATE "C" PRIMARY KEY,

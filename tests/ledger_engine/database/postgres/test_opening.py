@@ -116,9 +116,26 @@ def test_a_database_of_an_older_version_is_not_read_and_stays_as_it_is() -> None
         newest = beside.execute(
             "DELETE FROM ledger_migrations WHERE name = (SELECT max(name) FROM ledger_migrations) RETURNING *"
         ).fetchall()
-        with pytest.raises(StorageUnavailable, match="older version"), open_snapshot(address, 2):
+        with (
+            pytest.raises(
+                StorageUnavailable,
+                match="the database is not up to date; run `ledger-engine serve` on it once",
+            ),
+            open_snapshot(address, 2),
+        ):
             pass
         assert beside.execute(
             "SELECT count(*) FROM ledger_migrations WHERE name = %s", (newest[0][0],)
         ).fetchone() == (0,)
         beside.execute("INSERT INTO ledger_migrations VALUES (%s, %s)", newest[0])
+
+
+def test_without_the_driver_the_database_that_cannot_be_opened_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(StorageUnavailable) as refused:
+        open_engine("postgresql://ada:secret@127.0.0.1/ledger")
+    assert str(refused.value).startswith(
+        "Cannot open postgresql://ada@127.0.0.1/ledger: PostgreSQL needs psycopg"
+    )
