@@ -81,6 +81,8 @@ class OfLedger(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a path, or the address as text."""
+        if not str(value):
+            self.fail("must not be empty.", param, ctx)
         return value if isinstance(value, str) and is_url(value) else super().convert(value, param, ctx)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import moment_of
 from ledger_engine.database import ReportRows, backup, kept_time, migrations
-from ledger_engine.database.connection import companions, make_private
+from ledger_engine.database.connection import companions, make_private, part_of
 from ledger_engine.database.lock import ServingLock
 from ledger_engine.database.log import require_own_log
 from ledger_engine.database.moving import (
@@ -179,11 +179,6 @@ def open_target(file: Path, first_project: str | None) -> Iterator[FileTarget]:
             yield target
         except sqlite3.Error as error:
             raise StorageUnavailable(f"{part}: {error}") from error
-
-
-def part_of(file: Path) -> Path:
-    """Return the name that a file has until it is complete."""
-    return file.with_name(f"{file.name}.migrating")
 
 
 @contextmanager

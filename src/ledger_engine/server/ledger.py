@@ -18,6 +18,7 @@ from ledger_engine.core.errors import Conflict
 from ledger_engine.core.settings import BadSettings, Location, ServeSettings, make_folder
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit, books
+from ledger_engine.database.connection import part_of
 from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.server.listening import in_url
@@ -38,6 +39,8 @@ def location(settings: ServeSettings) -> Iterator[Location]:
     """Yield what to serve; for a demo, a file in a private folder that is removed at the end."""
     if settings.database is not None:
         make_folder(settings.database)
+        if isinstance(settings.database, Path):
+            _require_no_unfinished_copy(settings.database)
         yield settings.database
         return
     folder = tempfile.mkdtemp(prefix="ledger-demo-")  # its mode is 0700
@@ -45,6 +48,17 @@ def location(settings: ServeSettings) -> Iterator[Location]:
         yield Path(folder, "demo.db")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _require_no_unfinished_copy(database: Path) -> None:
+    """Raise Conflict where `migrate` has not completed the ledger: it could not be put in place later."""
+    part = part_of(database)
+    if part.exists():
+        raise Conflict(
+            "not_recoverable",
+            f"{part} is the unfinished copy of another ledger; `ledger-engine migrate`, run again as it was,"
+            " completes it.",
+        )
 
 
 @contextlib.asynccontextmanager

@@ -87,3 +87,8 @@ def test_json_keeps_such_a_name_and_does_not_steer_either(command: Command, run_
     assert run_json("projects", "list")[0]["name"] == STEERING
     text = command("projects", "list", "--json").stdout
     assert text.replace("\n", "").isprintable()
+
+
+def test_an_empty_name_of_a_database_is_refused(command: Command) -> None:
+    refused = command("projects", "list", "--database", "", status=2)
+    assert only_line(refused.stderr) == "ledger-engine: Invalid value for '--database': must not be empty."

@@ -10,7 +10,8 @@ import pytest
 
 from ledger_engine.core.errors import Conflict, StorageUnavailable
 from ledger_engine.database import moving
-from ledger_engine.database.file_moving import ledger_tables, open_target, part_of
+from ledger_engine.database.connection import part_of
+from ledger_engine.database.file_moving import ledger_tables, open_target
 from ledger_engine.database.moving import fingerprint
 from tests.made_once import put_empty_ledger
 

@@ -21,8 +21,9 @@ from ledger_engine.core.errors import Conflict, StorageUnavailable
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.database import Unit, file_moving
+from ledger_engine.database.connection import part_of
 from ledger_engine.database.engine import open_engine, open_snapshot
-from ledger_engine.database.file_moving import FileTarget, part_of
+from ledger_engine.database.file_moving import FileTarget
 from ledger_engine.database.lock import ServingLock
 from ledger_engine.database.postgres.moving import PostgresTarget
 from ledger_engine.ledger import accounts, transactions
@@ -527,7 +528,7 @@ def test_a_database_of_another_version_is_refused(ledger: Path, tmp_path: Path, 
     back = tmp_path / "back.db"
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute("DELETE FROM ledger_migrations WHERE name LIKE 'm018%'")
-        with pytest.raises(StorageUnavailable, match="older version"):
+        with pytest.raises(StorageUnavailable, match="the database is not up to date"):
             moved(address, back)
         connection.execute("INSERT INTO ledger_migrations VALUES ('m999_later', '')")
         with pytest.raises(StorageUnavailable, match="newer version"):
