@@ -20,7 +20,13 @@ from psycopg.pq.abc import PGconn, PGresult
 
 from ledger_engine.database import Parameters, Value
 from ledger_engine.database.postgres import values
-from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, failure
+from ledger_engine.database.postgres.errors import (
+    UNCONFIRMED,
+    ConnectionLost,
+    DatabaseFailed,
+    failure,
+    refused,
+)
 from ledger_engine.database.postgres.rendering import Statement, rendered
 from ledger_engine.database.postgres.values import Row
 
@@ -57,12 +63,14 @@ class Connection:
         # For each statement sent: how it was being prepared, if it was; False for a synchronisation.
         self._sent: list[_Prepared | bool] = []
         self._broken = False
+        self._warning = ""  # that came with the statement whose result is awaited
         self._pg = _connected(url, min(CONNECT_S, answer_s))
         self._poll = select.poll()
         try:
             self._poll.register(self._pg.socket, _READABLE)
             self._pg.nonblocking = 1
             self._pg.enter_pipeline_mode()
+            self._pg.notice_handler = self._note_warning
         except Error as error:  # it has ended already
             raise self._lost(error) from error
         for setting in settings:
@@ -226,6 +234,8 @@ class Connection:
             result = self._next()
             while result is not None:
                 status = result.status
+                if self._warning:
+                    self._require_confirmed(result)
                 if status in _GOOD:
                     last = result
                 elif status != pq.ExecStatus.PIPELINE_ABORTED and failed is None:
@@ -240,6 +250,21 @@ class Connection:
         if failed is not None:
             raise failed
         return last
+
+    def _note_warning(self, notice: PGresult) -> None:
+        # Its other field for the severity, and its text, are in the language of the server.
+        if notice.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) == b"WARNING":
+            self._warning = str(failure(notice))
+
+    def _require_confirmed(self, result: PGresult) -> None:
+        """Raise ConnectionLost if there was a warning with the result of a COMMIT.
+
+        Where commits wait for a standby and the wait is cancelled, PostgreSQL says so with a warning alone.
+        """
+        warning, self._warning = self._warning, ""
+        if result.command_status == b"COMMIT":
+            self.close()
+            raise ConnectionLost(warning, UNCONFIRMED)
 
     def _take_synchronisation(self) -> None:
         result = self._next()
@@ -302,7 +327,8 @@ class Connection:
             return error
         said = reason or (str(error) if error is not None else self._pg.get_error_message())
         self.close()
-        return ConnectionLost(_in_one_line(said) or "the connection was closed")
+        state = error.state if isinstance(error, DatabaseFailed) else ""
+        return ConnectionLost(_in_one_line(said) or "the connection was closed", state)
 
 
 def _in_one_line(said: str) -> str:
@@ -321,7 +347,7 @@ def _connected(url: str, limit_s: float) -> PGconn:
             said.append(str(lost))
         except Error as error:
             said.append(str(error).strip())
-    raise ConnectionLost("; ".join(said))
+    raise refused("; ".join(said))
 
 
 def _one_host_each(url: str) -> list[str]:

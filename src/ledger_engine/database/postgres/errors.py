@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from psycopg import pq
 from psycopg.pq.abc import PGresult
 
@@ -14,6 +16,8 @@ _LOCK_NOT_AVAILABLE, _CANCELED = "55P03", "57014"
 _OF_STORAGE = ("08", "53", "57", "58", "F0", "XX", "25P03", "25P04", "25006", "55P03", "28", "3D", "42501")
 _ENDS_CONNECTION = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "08")
 _READ_ONLY = "25006"  # it is a standby now: another one is to be found at the same address
+_TOO_MANY, _STARTING, _NOT_LET_IN = "53300", "57P03", "28"
+UNCONFIRMED = "01"  # a warning, with which a commit may be lost by a failover
 # What clients are told, by the beginning of the code; the first that fits counts.
 _REASONS = (
     (_LOCK_NOT_AVAILABLE, "another server has held the lock of this book for too long"),
@@ -21,17 +25,50 @@ _REASONS = (
     (_PASSING, "other servers kept changing the same rows"),
     (_READ_ONLY, "it takes no changes now"),
     ("53100", "its disk is full"),
-    ("53300", "it has too many connections"),
+    (_TOO_MANY, "it has too many connections"),
+    (("57P05", "25P03", "25P04"), "it has ended a connection that was silent for too long"),
     ("57P", "it is being started or stopped"),
+    (UNCONFIRMED, "no standby has confirmed the change"),
     ("08", "it cannot be reached"),
-    (("28", "3D"), "it does not let this server in"),
+    ((_NOT_LET_IN, "3D"), "it does not let this server in"),
     ("42501", "it does not let this server do that"),
 )
 _FAILED = "it has failed"
+# What libpq says when it cannot connect, as it gives no code: the first that is found counts.
+_REFUSALS = (
+    (re.compile("session is read-only|server is in hot standby mode"), _READ_ONLY),
+    (re.compile("the database system is "), _STARTING),
+    (
+        re.compile(
+            "too many clients already|connection slots are reserved|too many connections for"
+            "|no more connections allowed"  # of PgBouncer
+        ),
+        _TOO_MANY,
+    ),
+    (
+        re.compile(
+            "authentication failed|no pg_hba.conf entry|is not permitted to log in"
+            r'|(?:role|database) ".*" does not exist'
+        ),
+        _NOT_LET_IN,
+    ),
+)
 
 
 class ConnectionLost(Exception):
-    """The connection has ended, or was closed because it did not answer."""
+    """The connection has ended, could not be made, or was closed because it did not answer.
+
+    `state` is PostgreSQL's code for the reason, as far as it is known.
+    """
+
+    def __init__(self, message: str, state: str = "") -> None:
+        super().__init__(message)
+        self.state = state
+
+
+def refused(said: str) -> ConnectionLost:
+    """Return the error for what libpq says when it cannot connect."""
+    return ConnectionLost(said, next((state for words, state in _REFUSALS if words.search(said)), ""))
 
 
 class DatabaseFailed(Exception):
@@ -85,8 +122,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    if isinstance(error, ConnectionLost):
-        return "it cannot be reached"
-    if isinstance(error, DatabaseFailed):
-        return next((reason for state, reason in _REASONS if error.state.startswith(state)), _FAILED)
-    return _FAILED
+    if not isinstance(error, (ConnectionLost, DatabaseFailed)):
+        return _FAILED
+    unnamed = "it cannot be reached" if isinstance(error, ConnectionLost) else _FAILED
+    return next((reason for state, reason in _REASONS if error.state.startswith(state)), unnamed)

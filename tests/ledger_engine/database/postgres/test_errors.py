@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, public_error, unavailable
+from ledger_engine.database.postgres.errors import (
+    ConnectionLost,
+    DatabaseFailed,
+    public_error,
+    refused,
+    unavailable,
+)
 
 DISK_FULL = DatabaseFailed("53100", "could not extend file")
 CONFLICT = DatabaseFailed("40001", "could not serialize access")
@@ -42,3 +48,24 @@ def test_a_mistake_is_not_called_a_failure_of_the_storage(error: Exception) -> N
 def test_an_error_that_no_future_takes_is_wrapped() -> None:
     told = public_error(StopIteration("x"))
     assert (type(told), str(told)) == (RuntimeError, "StopIteration('x')")
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("FATAL:  the database system is starting up", "it is being started or stopped"),
+        ("FATAL:  the database system is shutting down", "it is being started or stopped"),
+        ("FATAL:  sorry, too many clients already", "it has too many connections"),
+        (
+            "FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute",
+            "it has too many connections",
+        ),
+        ("Connection refused; session is read-only", "it takes no changes now"),
+        ('FATAL:  password authentication failed for user "ledger"', "it does not let this server in"),
+        ('FATAL:  database "ledger" does not exist', "it does not let this server in"),
+        ('could not open file "/nowhere/root.crt": it does not exist', "it cannot be reached"),
+        ("Connection refused", "it cannot be reached"),
+    ],
+)
+def test_a_connection_that_is_refused_is_told_with_its_reason(said: str, reason: str) -> None:
+    assert unavailable(refused(said)).reason == reason

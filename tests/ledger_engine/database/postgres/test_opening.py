@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -15,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import BadSettings, ServeSettings, named
+from ledger_engine.database import kept_time
 from ledger_engine.database.engine import open_engine, open_snapshot
 from ledger_engine.database.postgres import connection
 from ledger_engine.database.postgres.database import open_database
@@ -139,3 +141,34 @@ def test_without_the_driver_the_database_that_cannot_be_opened_is_named(
     assert str(refused.value).startswith(
         "Cannot open postgresql://ada@127.0.0.1/ledger: PostgreSQL needs psycopg"
     )
+
+
+@pytest.mark.process
+async def test_a_database_that_takes_no_changes_says_so_in_answers_and_in_the_check() -> None:
+    address = await asyncio.to_thread(emptied_database)
+    database = open_database(
+        f"{address}&options=-cdefault_transaction_read_only%3Don",
+        ManualClock(1_800_000_000_000),
+        serving=False,
+    )
+    try:
+        for asked in (lambda: database.write(kept_time.reach), database.check):
+            with pytest.raises(StorageUnavailable, match="it takes no changes now") as refused:
+                await asked()
+            assert refused.value.reason == "it takes no changes now"
+    finally:
+        await database.close()
+
+
+@pytest.mark.process
+def test_a_role_without_a_free_connection_is_not_told_that_the_database_cannot_be_reached() -> None:
+    address = emptied_database()
+    role = f"few_{os.getpid()}"
+    with psycopg.connect(address, autocommit=True) as beside:
+        beside.execute(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 0")
+        try:
+            with pytest.raises(StorageUnavailable) as refused:
+                open_engine(address.replace("//postgres@", f"//{role}@"))
+        finally:
+            beside.execute(f"DROP ROLE {role}")
+    assert refused.value.reason == "it has too many connections"
