@@ -7,7 +7,7 @@ is in the database, so that the next process continues where the last one stoppe
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -140,8 +140,12 @@ def pending(unit: Unit, endpoint: str, limit: int, held_before: int = 0) -> list
 
 
 def record(unit: Unit, outcomes: Sequence[Outcome], now: int) -> None:
-    """Record attempts, and when the next ones are due, counted from `now` in milliseconds."""
+    """Record attempts, and when the next ones are due, counted from `now` in milliseconds.
+
+    Those of events that do not exist are left out: a failover of the database may have lost the events.
+    """
     put_off = kept_time.get(unit).put_off
+    outcomes = _of_events(unit, outcomes)
     known = _known(unit, outcomes)
     new: list[tuple[Value, ...]] = []
     again: list[dict[str, Value]] = []
@@ -239,6 +243,22 @@ def postpone(unit: Unit, by: int) -> None:
     )
 
 
+def _of_events(unit: Unit, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return the outcomes whose events exist."""
+    of_book: defaultdict[tuple[str, bool], list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        of_book[outcome.project, outcome.livemode].append(outcome)
+    found: list[Outcome] = []
+    for (project, livemode), asked in of_book.items():
+        for first in range(0, len(asked), _READ_TOGETHER):
+            part = asked[first : first + _READ_TOGETHER]
+            parameters: dict[str, Value] = dict.fromkeys(_EVENTS) | {"project": project, "livemode": livemode}
+            parameters |= {name: outcome.event for name, outcome in zip(_EVENTS, part, strict=False)}
+            there = {row["id"] for row in unit.execute(_THERE, parameters)}
+            found += [outcome for outcome in part if outcome.event in there]
+    return found
+
+
 def _known(unit: Unit, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], tuple[str, int]]:
     """Return the deliveries that are stored, by endpoint and event: id, and number of attempts."""
     # Most outcomes are of events later than all that are stored. Where an endpoint has many, it is asked for
@@ -278,6 +298,7 @@ _ENDPOINTS = [f"endpoint_{number}" for number in range(_READ_TOGETHER)]
 _EVENTS = [f"event_{number}" for number in range(_READ_TOGETHER)]
 _NOTHING: dict[str, Value] = dict.fromkeys(_ENDPOINTS + _EVENTS)
 _PAIRS = ", ".join(f"(:{endpoint}, :{event})" for endpoint, event in zip(_ENDPOINTS, _EVENTS, strict=True))
+_THERE = f"SELECT id FROM events WHERE {OF_BOOK} AND id IN ({', '.join(f':{event}' for event in _EVENTS)})"
 _READ = (
     f"WITH wanted (endpoint, event) AS (VALUES {_PAIRS})"
     " SELECT d.id, d.endpoint, d.event, d.attempts FROM wanted AS w CROSS JOIN deliveries AS d"

@@ -228,9 +228,14 @@ def subscriptions(unit: Unit) -> list[Subscription]:
 
 
 def advance(unit: Unit, id: str, cursor: str) -> None:
-    """Move the cursor forward: every event up to and including it was attempted or is not wanted."""
+    """Move the cursor forward: every event up to and including it was attempted or is not wanted.
+
+    It stays where it is if there is no such event, as a failover of the database may have lost it.
+    """
     unit.execute(
-        "UPDATE webhook_endpoints SET cursor = :cursor WHERE id = :id AND cursor < :cursor",
+        "UPDATE webhook_endpoints SET cursor = :cursor WHERE id = :id AND cursor < :cursor AND EXISTS"
+        " (SELECT 1 FROM books AS b JOIN events AS e ON e.book = b.book AND e.id = :cursor"
+        " WHERE b.project = webhook_endpoints.project AND b.livemode = webhook_endpoints.livemode)",
         {"id": id, "cursor": cursor},
     )
 

@@ -262,3 +262,14 @@ async def test_postponing_puts_off_what_is_pending_and_nothing_else(sending: Sen
     row = await sending.engine.read(lambda unit: unit.first("SELECT failing_since FROM webhook_endpoints"))
     assert row is not None
     assert row["failing_since"] == START + 1_000_000
+
+
+async def test_nothing_is_recorded_of_an_event_that_a_failover_has_lost(sending: Sending) -> None:
+    (event,) = await sending.happen()
+    lost = event[:-1] + ("0" if event[-1] != "0" else "1")
+    endpoint = sending.subscription.endpoint
+    await sending.record(sending.outcome(lost), sending.failure(event))
+    assert [each.event for each in await sending.deliveries()] == [event]
+    await sending.engine.write(lambda unit: endpoints.advance(unit, endpoint, event[:4] + "z" * 20))
+    (found,) = await sending.engine.read(endpoints.subscriptions)
+    assert found.cursor == sending.subscription.cursor
