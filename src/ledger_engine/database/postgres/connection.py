@@ -35,6 +35,12 @@ _UNREADABLE = (
     "its address cannot be read; it is postgresql://USER:PASSWORD@HOST/DATABASE, in which characters such as"
     " % and / are percent-encoded"
 )
+# A role or a database may have limits of its own, which would end the long statements of a command.
+UNLIMITED = (
+    "SET statement_timeout TO 0",
+    "SET lock_timeout TO 0",
+    "SET idle_in_transaction_session_timeout TO 0",
+)
 PREPARED_MAX = 400  # statements; what is used least gives way
 _BEFORE_PREPARED = 2  # uses of a statement
 _GOOD = {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.EMPTY_QUERY}

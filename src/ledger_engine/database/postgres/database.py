@@ -22,7 +22,7 @@ from ledger_engine.database import Everything, Unit, kept_time
 from ledger_engine.database.jobs import Job, call_soon
 from ledger_engine.database.postgres import abilities, schema
 from ledger_engine.database.postgres.committer import Committer, Counts, OutcomeUnknown
-from ledger_engine.database.postgres.connection import Connection
+from ledger_engine.database.postgres.connection import UNLIMITED, Connection
 from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, public_error, unavailable
 from ledger_engine.database.postgres.locks import Locks
 from ledger_engine.database.postgres.notifications import Follower, Notifier
@@ -62,7 +62,7 @@ class PostgresDatabase(ThreadedDatabase):
         connection = self._connect()
         try:
             can = abilities.ask(connection, plain=plain)
-            schema.apply(connection, clock.now(), can, partial(Connection, url, math.inf))
+            schema.apply(connection, clock.now(), can, partial(Connection, url, math.inf, UNLIMITED))
             self._follow_clocks(connection)
         finally:
             connection.close()
@@ -110,6 +110,8 @@ class PostgresDatabase(ThreadedDatabase):
                 f"SET lock_timeout TO {_LOCK_S * 1000}",
                 f"SET idle_in_transaction_session_timeout TO {_IDLE_S * 1000}",
             ]
+        else:
+            settings += UNLIMITED
         return Connection(self._url, self._answer_s, settings)
 
     def _follow_clocks(self, connection: Connection) -> None:

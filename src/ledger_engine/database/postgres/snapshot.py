@@ -11,7 +11,7 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource
 from ledger_engine.database import ReportRows
 from ledger_engine.database.postgres import inspection, schema
-from ledger_engine.database.postgres.connection import Connection
+from ledger_engine.database.postgres.connection import UNLIMITED, Connection
 from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, unavailable
 from ledger_engine.database.postgres.rendering import rendered
 from ledger_engine.database.postgres.unit import PostgresUnit
@@ -33,7 +33,9 @@ def open_snapshot(
     """
     try:
         with ExitStack() as stack:
-            connections = [stack.enter_context(closing(Connection(url, math.inf))) for _ in range(readers)]
+            connections = [
+                stack.enter_context(closing(Connection(url, math.inf, UNLIMITED))) for _ in range(readers)
+            ]
             if not schema.is_up_to_date(connections[0], unfinished=unfinished):
                 raise StorageUnavailable(schema.OLDER)
             name = _begin(connections[0], None)

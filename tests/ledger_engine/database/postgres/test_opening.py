@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import BadSettings, ServeSettings, named
-from ledger_engine.database import kept_time
+from ledger_engine.database import Unit, kept_time
 from ledger_engine.database.engine import open_engine, open_snapshot
 from ledger_engine.database.postgres import connection
 from ledger_engine.database.postgres.database import open_database
@@ -172,3 +172,20 @@ def test_a_role_without_a_free_connection_is_not_told_that_the_database_cannot_b
         finally:
             beside.execute(f"DROP ROLE {role}")
     assert refused.value.reason == "it has too many connections"
+
+
+@pytest.mark.process
+async def test_a_time_limit_of_the_role_does_not_end_the_statements_of_a_command() -> None:
+    address = await asyncio.to_thread(emptied_database)
+    limited = f"{address}&options=-cstatement_timeout%3D20"
+
+    def rest(unit: Unit) -> None:
+        unit.execute("SELECT pg_sleep(0.1)")
+
+    with open_snapshot(limited, 1) as snapshot:
+        await asyncio.wrap_future(snapshot.start(rest))
+    database = open_database(limited, ManualClock(1_800_000_000_000), serving=False)
+    try:
+        await database.read(rest)
+    finally:
+        await database.close()
