@@ -82,6 +82,8 @@ async def test_a_command_gets_no_key_and_no_database_of_the_dashboard(
 async def test_a_command_that_cannot_get_the_record_is_not_run_and_says_why(text: str, reason: str) -> None:
     variables = environment({"id": "acc_1", "name": text}, "accounts", "http://h")
     assert await run(OwnCommand("show", "f6", "true"), variables) == f"show was not run: {reason}"
+
+
 @pytest.mark.parametrize(
     ("table", "reason"),
     [

@@ -13,9 +13,15 @@ import yaml
 
 from ledger_engine.cli.serve import serve
 from tests.helped_server import HelpedServer, Owned, own, server
-from tests.ledger_engine.testing.test_plugin import PAGE, ROOT, examples
+from tests.house.pages import ROOT, blocks
 
 __all__ = ["own", "server"]
+
+PAGE = ROOT / "docs" / "testing.md"
+
+
+def examples(language: str) -> list[str]:
+    return [each.text for each in blocks(PAGE) if each.language == language]
 
 
 @pytest.mark.process
@@ -53,5 +59,5 @@ def test_the_compose_file_builds_what_is_here_and_sets_options_that_there_are(
     options = serve.make_context("serve", []).params
     assert options["test_helpers"] is True
     assert options["api_key"] == job["steps"][-1]["env"]["LEDGER_API_KEY_TEST"]
-    (line,) = re.findall(r"export LEDGER_API_KEY_TEST=(\S+)", PAGE)
+    (line,) = re.findall(r"export LEDGER_API_KEY_TEST=(\S+)", PAGE.read_text(encoding="utf-8"))
     assert line == options["api_key"]
