@@ -136,7 +136,7 @@ def set_forward(seconds: int) -> None:
     time.time_ns = lambda: nanoseconds() + seconds * 1_000_000_000
 
 
-def set_constants(constants: dict[str, float]) -> None:
+def set_constants(constants: dict[str, float | str]) -> None:
     """Set constants, named with their modules; raise AttributeError for one that is not there."""
     for name, value in constants.items():
         module, _, constant = name.rpartition(".")

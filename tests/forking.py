@@ -45,7 +45,7 @@ class Process:
         new_session: bool = False,
         stopped: bool = False,
         clock_ahead_s: int = 0,
-        constants: Mapping[str, float] | None = None,
+        constants: Mapping[str, float | str] | None = None,
         open_files_max: int | None = None,
         forks_workers: bool = False,
         program: str | None = None,

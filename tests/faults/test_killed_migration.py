@@ -13,28 +13,35 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlite_utils import Database
 
-from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import migrations
-from ledger_engine.database.engine import open_engine
-from ledger_engine.ledger import transactions
+from ledger_engine.database import schema
+from ledger_engine.database.backup import read_copy
 from ledger_engine.upkeep import audit
-from tests.faults.test_every_call import CALLS, KILL
+from tests.faults.test_every_call import CALLS, KILL, killed_copy
 from tests.faults.tracing import Running, Tracer, can_trace
-from tests.ledger_engine.database.test_migrations import ALL, BEFORE_BOOKS, KEPT, first_migrations, schema
+from tests.ledger_engine.upkeep.test_backups import post
 from tests.ledger_engine.waiting import wait_until
+from tests.versions import LATER, put_later_schema
 
 POSTINGS = 20
-OLDER = BEFORE_BOOKS  # migrations that the older version had; the later ones make tables anew
-PROJECT, ACCOUNT = "prj_00000000000000000000000001", "acc_00000000000000000000000001"
 SHORT = 2  # kills
 OWN_FILES = ("ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db-journal", "ledger.db.lock")
 TABLES = "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT GLOB '*sqlite_*'"
+# A table that is made anew, with another column.
+ANEW = """
+DROP VIEW event_log;
+CREATE TABLE new_events (
+    book INTEGER NOT NULL REFERENCES books (book), id TEXT NOT NULL, type TEXT NOT NULL, object TEXT NOT NULL,
+    body TEXT, request TEXT, created INTEGER NOT NULL, later TEXT, PRIMARY KEY (book, id)
+) STRICT, WITHOUT ROWID;
+INSERT INTO new_events SELECT *, 'later' FROM events;
+DROP TABLE events;
+ALTER TABLE new_events RENAME TO events;
+CREATE INDEX events_about ON events (object) WHERE body IS NOT NULL;
+"""
 
 Rows = dict[str, list[tuple[object, ...]]]  # of each table
 Place = tuple[str, int]  # the name of a call, and which one it is among those of its thread
@@ -44,36 +51,10 @@ def tables(connection: sqlite3.Connection) -> list[str]:
     return [name for (name,) in connection.execute(TABLES)]
 
 
-def fill(connection: sqlite3.Connection) -> None:
-    """Insert a project with an account and its postings, as the older version stored them."""
-    numbers = range(1, POSTINGS + 1)
-    connection.executescript(
-        f"""
-INSERT INTO projects (id, name, plan, created) VALUES ('{PROJECT}', 'Roastery', 'pro', 1);
-INSERT INTO accounts (id, project, livemode, name, currency, balance, created)
-    VALUES ('{ACCOUNT}', '{PROJECT}', 0, 'Till', 'EUR', {POSTINGS}, 1);
-INSERT INTO settlements (project, livemode, currency, balance) VALUES ('{PROJECT}', 0, 'EUR', -{POSTINGS});
-INSERT INTO counters (project, livemode, stored_objects) VALUES ('{PROJECT}', 0, {POSTINGS + 1})
-"""
-    )
-    connection.executemany(
-        "INSERT INTO transactions (id, project, livemode, account, amount, type, balance_after, created)"
-        " VALUES (?, ?, 0, ?, 1, 'credit', ?, ?)",
-        [(f"txn_{number:026}", PROJECT, ACCOUNT, number, number) for number in numbers],
-    )
-    connection.executemany(
-        "INSERT INTO events (id, project, livemode, type, object, body, created)"
-        " VALUES (?, ?, 0, 'transaction.created', ?, ?, ?)",
-        [(f"evt_{n:026}", PROJECT, f"txn_{n:026}", '{"x": "%s"}' % ("x" * 500), n) for n in numbers],
-    )
-
-
 def rows_of(connection: sqlite3.Connection, table: str) -> list[tuple[object, ...]]:
-    """The rows of a table, with project and mode also where the newer version has a book in their place."""
-    columns = ", ".join(KEPT.get(table, ("*",)))
-    names = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
-    joined = f"{table} JOIN books USING (book)" if "book" in names else table
-    return connection.execute(f"SELECT {columns} FROM {joined} ORDER BY 1").fetchall()
+    """The rows of a table, in the columns that the older version has."""
+    columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[1] != "later"]
+    return connection.execute(f"SELECT {', '.join(columns)} FROM {table} ORDER BY 1, 2").fetchall()
 
 
 @pytest.fixture(scope="module")
@@ -81,19 +62,18 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the ledger of an older version as a kill left it: its rows are in its log alone."""
     source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("older")
     ledger = source / "ledger.db"
-    with (
-        closing(sqlite3.connect(ledger, isolation_level=None)) as connection,
-        pytest.MonkeyPatch.context() as p,
-    ):
-        connection.execute("PRAGMA journal_mode=WAL")
-        p.setattr(migrations, "ledger", first_migrations(OLDER))
-        migrations.apply(connection)
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        fill(connection)
-        for file in (ledger, source / "ledger.db-wal"):
-            shutil.copy(file, folder)
+    asyncio.run(post(ledger, 0))
+    with closing(sqlite3.connect(ledger)) as kept_open:
+        kept_open.execute("SELECT 1 FROM projects").fetchall()
+        asyncio.run(post(ledger, POSTINGS))
+        killed_copy(ledger, folder)
     assert (folder / "ledger.db-wal").stat().st_size > 10_000
     return folder
+
+
+@pytest.fixture(autouse=True)
+def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "FOLDER", put_later_schema(tmp_path, sqlite=ANEW))
 
 
 @contextmanager
@@ -101,7 +81,8 @@ def starting(tracer: Tracer, ledger: Path, *strace: str) -> Iterator[Running]:
     """A server that is being started; strace sees its calls that have to do with the ledger's files."""
     paths = [each for name in OWN_FILES for each in ("-P", str(ledger.with_name(name)))]
     words = ("serve", "--port", "0", "--database", str(ledger))
-    with tracer.running(words, *paths, "-e", "signal=none", *strace) as server:
+    later = {"ledger_engine.database.schema.FOLDER": str(schema.FOLDER)}
+    with tracer.running(words, *paths, "-e", "signal=none", *strace, constants=later) as server:
         wait_until(lambda: "Listening on" in server.out.read_text() or server.has_ended())
         yield server
         server.kill()
@@ -131,32 +112,24 @@ def was_killed(tracer: Tracer, ledger: Path, place: Place) -> bool:
 
 
 def check(ledger: Path, before: Rows) -> str:
-    """Assert that the file is wholly of one version with the books it had; say of which."""
+    """Assert that the file is wholly of one version with the rows it had; say of which."""
     with closing(sqlite3.connect(ledger, isolation_level=None)) as connection:
         for table, rows in before.items():
             assert rows_of(connection, table) == rows, table
-        applied = [migration.name for migration in migrations.ledger.applied(Database(connection))]
-        assert applied in ([each.name for each in ALL[:OLDER]], [each.name for each in ALL])
-        with (
-            closing(sqlite3.connect(":memory:", isolation_level=None)) as new,
-            pytest.MonkeyPatch.context() as p,
-        ):
-            p.setattr(migrations, "ledger", first_migrations(len(applied)))
-            migrations.apply(new)
-            assert schema(connection) == schema(new)
-    return "older" if len(applied) == OLDER else "newer"
+        applied = [name for (name,) in connection.execute("SELECT name FROM _sqlite_migrations ORDER BY id")]
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(events)")]
+        views = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'view'").fetchall()
+    is_newer = applied == [schema.BASELINE, LATER]
+    assert is_newer or applied == [schema.BASELINE]
+    assert ("later" in columns, ("event_log",) in views) == (is_newer, not is_newer)
+    return "newer" if is_newer else "older"
 
 
 async def go_on(ledger: Path) -> None:
-    """Open the ledger as the next server does, and post to an account that it had."""
-    engine = open_engine(ledger, serving=True)
-    try:
-        new = transactions.NewTransaction(ACCOUNT, 5, "credit")
-        await engine.write(partial(transactions.post, tenant=Tenant(PROJECT, livemode=False), new=new))
-        report = await engine.read(audit.verify)
-        assert (report.fault, report.transactions) == (None, POSTINGS + 1)
-    finally:
-        await engine.close()
+    """Open the ledger as the next server does, and post to it."""
+    await post(ledger, 1)
+    report = read_copy(ledger, audit.verify)
+    assert (report.fault, report.transactions) == (None, POSTINGS + 1)
 
 
 @pytest.mark.timeout(600)

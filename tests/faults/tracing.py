@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,14 +93,23 @@ class Tracer:
         )
 
     @contextmanager
-    def running(self, words: Sequence[str], *strace: str) -> Iterator[Running]:
-        """Start a command, and wait for its end afterwards.
+    def running(
+        self, words: Sequence[str], *strace: str, constants: Mapping[str, float | str] | None = None
+    ) -> Iterator[Running]:
+        """Start a command, with other `constants` as `Process` has them, and wait for its end afterwards.
 
         Where something goes wrong meanwhile it is killed.
         """
         out, err = self._folder / "out", self._folder / "err"
         with out.open("wb") as to_out, err.open("wb") as to_err:
-            process = Process(words, stdout=to_out, stderr=to_err, new_session=True, stopped=bool(strace))
+            process = Process(
+                words,
+                stdout=to_out,
+                stderr=to_err,
+                new_session=True,
+                stopped=bool(strace),
+                constants=constants,
+            )
         command = Running(process, out, err)
         with ExitStack() as tracing:
             try:

@@ -23,10 +23,6 @@ _CACHE_KB = 65_536  # with less, an audit of a large file reads the same pages r
 _CACHE_OF_COPY_KB = 2_000  # a copy reads each page once; filling a larger one takes a fifth of its time
 _MAPPED_MAX = 2**31 - 1  # bytes
 _SMALLEST_PAGE = 512
-OLDER = (
-    "the ledger was written by an older version, and lacks what this one checks;"
-    " `ledger-engine projects list` brings it up to date, as `serve` does"
-)
 _HERE, _NO_REPLACE = -100, 1  # AT_FDCWD and RENAME_NOREPLACE of renameat2(2)
 
 
@@ -105,12 +101,7 @@ def read_copy(file: Path, work: Work[T]) -> T:
         with closing(open_to_read(file)) as connection:
             connection.row_factory = sqlite3.Row
             connection.execute("BEGIN")
-            try:
-                return work(SqliteUnit(connection, SystemClock(), IdSource()))
-            except sqlite3.OperationalError:
-                if migrations.is_up_to_date(connection):
-                    raise
-                raise StorageUnavailable(OLDER) from None
+            return work(SqliteUnit(connection, SystemClock(), IdSource()))
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{file}: {error}") from error
 
@@ -140,7 +131,7 @@ def replace(database: Path, new: Path, aside: Path, folder: Path) -> None:
     Call it while holding the serving lock; `folder` is for intermediate files. At each moment the name leads
     to the whole former database or to the whole new one, and no file has two names: what is kept is a copy. A
     database that cannot be opened is kept as it is with its log; so is a log whose file is missing. Raises
-    StorageUnavailable while anyone else uses the database.
+    StorageUnavailable for a database of another program, and while anyone else uses the database.
     """
     if not (database.exists() and _replace_sound(database, new, aside, folder)):
         _keep_as_it_is(database, aside, folder)
@@ -160,6 +151,7 @@ def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool
         _copy_bytes(log, folder / f"{aside.name}-wal")
     try:
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+            migrations.require_no_others(connection)
             _give_up_log(connection, database)
             # Nobody may open it before the new file is in its place: what they wrote would be lost.
             connection.execute("PRAGMA locking_mode=EXCLUSIVE")
@@ -248,10 +240,11 @@ def _give_up_log(connection: sqlite3.Connection, file: Path) -> None:
         raise StorageUnavailable(f"{file}: its log could not be moved into it")
 
 
-def open_to_read(file: Path, *, cache_kb: int = _CACHE_KB) -> sqlite3.Connection:
-    """Open a connection that only reads and never checkpoints. Raises StorageUnavailable.
+def open_to_read(file: Path, *, cache_kb: int = _CACHE_KB, up_to_date: bool = True) -> sqlite3.Connection:
+    """Open a connection that only reads and never checkpoints. Call `require_own_log` before a process's first.
 
-    Call `require_own_log` before the first one of a process.
+    Raises StorageUnavailable for a file that is not a ledger of this version, or with `up_to_date` false, of
+    this one or an older one.
     """
     if not file.is_file():
         raise StorageUnavailable(f"there is no file {file}")
@@ -261,12 +254,8 @@ def open_to_read(file: Path, *, cache_kb: int = _CACHE_KB) -> sqlite3.Connection
     connection.execute("PRAGMA query_only=ON")
     connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute(f"PRAGMA cache_size=-{cache_kb}")
-    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'projects'").fetchone() is None:
-        connection.close()
-        raise StorageUnavailable(f"{file} is not a ledger")
     try:
-        # A newer version may store what this one cannot check.
-        migrations.require_known(connection)
+        migrations.require_ledger(connection, up_to_date=up_to_date)
     except StorageUnavailable as error:
         connection.close()
         raise StorageUnavailable(f"{file}: {error.reason}") from error

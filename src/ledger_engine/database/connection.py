@@ -48,7 +48,10 @@ Identity = tuple[int, int]  # device and inode
 
 
 def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlite3.Connection:
-    """Open a connection with the settings of this project to an existing file."""
+    """Open a connection with the settings of this project to an existing file.
+
+    Raises StorageUnavailable for a file that has no write-ahead log and is not a ledger.
+    """
     require_file_of_log(path)
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=rw",
@@ -73,7 +76,7 @@ def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlit
 
 
 def _log_ahead(connection: sqlite3.Connection) -> None:
-    """Switch the file to a write-ahead log, which is a persistent setting.
+    """Switch the file to a write-ahead log, which is a persistent setting, and so not for another program's.
 
     While another connection does the same to a new file, SQLite does not wait by itself, as two that both
     read and want to write would wait for ever.
@@ -81,7 +84,11 @@ def _log_ahead(connection: sqlite3.Connection) -> None:
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     while True:
         try:
-            connection.execute("PRAGMA journal_mode=WAL")
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                from ledger_engine.database import migrations  # a worker loads nothing of them
+
+                migrations.require_usable(connection)
+                connection.execute("PRAGMA journal_mode=WAL")
             return
         except sqlite3.OperationalError as error:
             if code_of(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:

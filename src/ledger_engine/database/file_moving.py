@@ -93,7 +93,7 @@ class FileTarget(_File):
         migrations.apply(connection)
         for name, _ in connection.execute(_INDEXES).fetchall():
             connection.execute(f"DROP INDEX {name}")
-        connection.execute("DELETE FROM kept_time")  # a migration made its row
+        connection.execute("DELETE FROM kept_time")  # the baseline has its row
 
     def last(self, table: Table) -> Key | None:
         found: Key | None = self._connection.execute(table.select_last()).fetchone()
@@ -145,8 +145,6 @@ def open_source(file: Path) -> Iterator[FileSource]:
         require_own_log(file)
         try:
             connection, watch = (stack.enter_context(closing(backup.open_to_read(file))) for _ in range(2))
-            if not migrations.is_up_to_date(connection):
-                raise StorageUnavailable(f"{file}: {backup.OLDER}")
             yield FileSource(connection, watch, file)
         except sqlite3.Error as error:
             raise StorageUnavailable(f"{file}: {error}") from error

@@ -1,44 +1,45 @@
-"""Migrations: bringing a file of an older version up to date."""
+"""The tables of a SQLite file: made in a new one, and brought up to date in an older one."""
 
 from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Callable, Collection
-from functools import cache
-from typing import Any, cast
 
 from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.database.later_tables import ledger
+from ledger_engine.database import schema
 
-Migration = Callable[[Any], None]  # what it is given executes statements
+_SET = "ledger"
+_RECORDED = f"SELECT name FROM {Migrations.migrations_table} WHERE migration_set = '{_SET}'"
+_TABLES = (
+    "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+)
+_TAKE_AS_BASELINE = (
+    f"INSERT INTO {Migrations.migrations_table} (migration_set, name, applied_at)"
+    f" SELECT migration_set, '{schema.BASELINE}', applied_at FROM {Migrations.migrations_table}"
+    f" WHERE migration_set = '{_SET}' AND name = '{schema.LAST_BEFORE_BASELINE}'"
+)
 
 log = logging.getLogger("ledger_engine.database.migrations")
 
 
 def apply(connection: sqlite3.Connection) -> None:
-    """Bring the file up to date in one transaction.
-
-    Raises StorageUnavailable for a file of a newer version, or one that is not a ledger.
-    """
-    database = Database(connection, recursive_triggers=False)
+    """Bring the file up to date in one transaction. Raises StorageUnavailable as `require_usable` does."""
     # An index is sorted in files: among ten million transactions it would take 3 GB of memory.
     (kept_in,) = connection.execute("PRAGMA temp_store").fetchone()
     connection.execute("PRAGMA temp_store=FILE")
     connection.execute("BEGIN IMMEDIATE")
     try:
-        applied = _applied(connection)
-        _require_known(applied)
-        if not applied and database.table_names():
-            raise StorageUnavailable("it is not a ledger: it has the tables of another program")
-        if pending := [name for name in known() if name not in applied]:
-            if applied:
-                names = ", ".join(pending)
-                log.warning("bringing the ledger up to date, which takes minutes if it is large: %s", names)
-            ledger.apply(database)
+        applied, pending = _state(connection)
+        if applied and schema.BASELINE not in applied:
+            connection.execute(_TAKE_AS_BASELINE)
+        if applied and pending:
+            names = ", ".join(pending)
+            log.warning("bringing the ledger up to date, which takes minutes if it is large: %s", names)
+        if pending:
+            _migrations().apply(Database(connection, recursive_triggers=False))
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -48,32 +49,56 @@ def apply(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA temp_store={kept_in}")
 
 
-def require_known(connection: sqlite3.Connection) -> None:
-    """Raise StorageUnavailable for a file of a newer version; change nothing."""
-    _require_known(_applied(connection))
+def require_usable(connection: sqlite3.Connection) -> None:
+    """Raise StorageUnavailable for a file that `apply` would refuse; change nothing.
+
+    It refuses one with the tables of another program, of a newer version, or from before version 1.0.
+    """
+    _state(connection)
 
 
-def is_up_to_date(connection: sqlite3.Connection) -> bool:
-    """Return whether the file has the tables of this version; change nothing."""
-    return known().keys() <= set(_applied(connection))
+def require_ledger(connection: sqlite3.Connection, *, up_to_date: bool = True) -> None:
+    """Raise StorageUnavailable for a file that is no ledger, or unusable; change nothing.
+
+    With `up_to_date` also for one without the tables of this version.
+    """
+    applied, pending = _state(connection)
+    if applied is None:
+        raise StorageUnavailable("it is not a ledger")
+    if pending and up_to_date:
+        raise StorageUnavailable(schema.NOT_UP_TO_DATE)
 
 
-def known() -> dict[str, Migration]:
-    """Return the migrations of this version in their order, by name."""
-    return _known(ledger)
+def require_no_others(connection: sqlite3.Connection) -> None:
+    """Raise StorageUnavailable for a file with the tables of another program alone; change nothing."""
+    applied, tables = _found(connection)
+    if applied is None:
+        schema.require_no_others(tables)
 
 
-def _require_known(applied: Collection[str]) -> None:
-    if unknown := [name for name in applied if name not in known()]:
-        raise StorageUnavailable(f"it was written by a newer version of the ledger ({', '.join(unknown)})")
+def _state(connection: sqlite3.Connection) -> tuple[list[str] | None, list[str]]:
+    """Return the migrations that the file has a record of, None without a record, and those it lacks."""
+    applied, tables = _found(connection)
+    return applied, schema.pending("sqlite", applied, tables)
 
 
-def _applied(connection: sqlite3.Connection) -> list[str]:
-    """Return the names of the migrations that the file has."""
-    return [migration.name for migration in ledger.applied(Database(connection, recursive_triggers=False))]
+def _found(connection: sqlite3.Connection) -> tuple[list[str] | None, list[str]]:
+    """Return the migrations that the file has a record of, None without a record, and its tables."""
+    tables = [name for (name,) in connection.execute(_TABLES)]
+    applied = None
+    if Migrations.migrations_table in tables:
+        applied = [name for (name,) in connection.execute(_RECORDED)] or None
+    return applied, tables
 
 
-@cache
-def _known(migrations: Migrations) -> dict[str, Migration]:
-    with Database(memory=True) as empty:
-        return {each.name: cast(Migration, each.fn) for each in migrations.pending(empty)}
+def _migrations() -> Migrations:
+    """Return the migrations for sqlite-utils, which applies them and keeps the record."""
+    found = Migrations(_SET)
+    for each in schema.names("sqlite"):
+
+        def migrate(database: Database, name: str = each) -> None:
+            for statement in schema.statements("sqlite", name):
+                database.execute(statement)
+
+        found(name=each)(migrate)
+    return found

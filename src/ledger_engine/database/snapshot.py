@@ -12,8 +12,7 @@ from typing import Any
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.database import ReportRows, T, Work, unwatched
-from ledger_engine.database.backup import OLDER, open_to_read
-from ledger_engine.database.migrations import is_up_to_date
+from ledger_engine.database.backup import open_to_read
 from ledger_engine.database.snapshot_readers import (
     ConnectionReader,
     FileReader,
@@ -93,12 +92,7 @@ def open_snapshot(
             watch = stack.enter_context(closing(open_to_read(file)))
             snapshot = Snapshot(_on_one_state(watch, opened))
             stack.callback(snapshot.close)
-            try:
-                yield snapshot
-            except sqlite3.OperationalError:
-                if is_up_to_date(watch):
-                    raise
-                raise StorageUnavailable(OLDER) from None
+            yield snapshot
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{file}: {error}") from error
 

@@ -355,7 +355,7 @@ async def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> Non
     with closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE photos (id INTEGER PRIMARY KEY, name TEXT)")
         other.commit()
-    with pytest.raises(StorageUnavailable, match="not a ledger"):
+    with pytest.raises(StorageUnavailable, match=r"tables of another program \(photos\)"):
         open_engine(path)
     with closing(sqlite3.connect(path)) as other:
         assert other.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall() == [

@@ -1,11 +1,12 @@
 """The ledger on PostgreSQL: the second implementation of the database interface, behind the same rooms.
 
 From the network up: `connection.py` sends statements and takes their results, with `rendering.py`,
-`values.py` and `errors.py`; `schema.py` makes the tables; `locks.py` has one server at a time write a book;
-`unit.py` is what a work sees; `committer.py` commits a group of works, `readers.py` runs those that read,
-`notifications.py` tells servers of each other's commits, and `database.py` puts it together. On that stands
-`leases.py`: which server does what only one may do. Beside it stand `snapshot.py` for the audit, `moving.py`,
-by which a ledger comes here and leaves, and `dumping.py` for backups. psycopg is an extra of the package.
+`values.py` and `errors.py`; `migrations.py` makes the tables; `locks.py` has one server at a time write a
+book; `unit.py` is what a work sees; `committer.py` commits a group of works, `readers.py` runs those that
+read, `notifications.py` tells servers of each other's commits, and `database.py` puts it together. On that
+stands `leases.py`: which server does what only one may do. Beside it stand `snapshot.py` for the audit,
+`moving.py`, by which a ledger comes here and leaves, and `dumping.py` for backups. psycopg is an extra of
+the package.
 """
 
 from __future__ import annotations

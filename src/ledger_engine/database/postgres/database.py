@@ -20,7 +20,7 @@ from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.database import Everything, Unit, kept_time
 from ledger_engine.database.jobs import Job, call_soon
-from ledger_engine.database.postgres import abilities, schema
+from ledger_engine.database.postgres import abilities, migrations
 from ledger_engine.database.postgres.committer import Committer, Counts, OutcomeUnknown
 from ledger_engine.database.postgres.connection import UNLIMITED, Connection
 from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, public_error, unavailable
@@ -62,7 +62,7 @@ class PostgresDatabase(ThreadedDatabase):
         connection = self._connect()
         try:
             can = abilities.ask(connection, plain=plain)
-            schema.apply(connection, clock.now(), can, partial(Connection, url, math.inf, UNLIMITED))
+            migrations.apply(connection, clock.now(), can, partial(Connection, url, math.inf, UNLIMITED))
             self._follow_clocks(connection)
         finally:
             connection.close()

@@ -19,7 +19,7 @@ from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import moment_of
 from ledger_engine.core.settings import named
-from ledger_engine.database import ReportRows, kept_time
+from ledger_engine.database import ReportRows, kept_time, schema
 from ledger_engine.database.moving import (
     ROWS_AT_ONCE,
     Applied,
@@ -32,7 +32,7 @@ from ledger_engine.database.moving import (
     require_same_project,
 )
 from ledger_engine.database.nul import SUBSTITUTE, restored, substituted
-from ledger_engine.database.postgres import abilities, locks, schema
+from ledger_engine.database.postgres import abilities, locks, migrations
 from ledger_engine.database.postgres.connection import CONNECT_S, Connection
 from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, reason_of
 from ledger_engine.database.postgres.snapshot import open_snapshot
@@ -43,10 +43,6 @@ _ENDING_S = 3  # seconds that the end of another connection may take to be notic
 _SERVED = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     " AND application_name = 'ledger-engine' AND pid <> pg_backend_pid()"
-)
-_TABLES = (
-    "SELECT count(*) FROM information_schema.tables"
-    " WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'"
 )
 _HEADS = "SELECT lock, moment, server FROM heads ORDER BY lock"
 # Foreign keys and indexes that are no constraint: what drops each, and what makes it again.
@@ -159,7 +155,7 @@ class PostgresTarget(_Ledger):
         with self._connection.transaction():
             made = {statement for _, statement in self._connection.execute(_DEFINITIONS)}
             wanted = self._connection.execute(
-                f"SELECT statement FROM {schema.MOVING} ORDER BY number".encode()
+                f"SELECT statement FROM {migrations.MOVING} ORDER BY number".encode()
             )
             for (statement,) in wanted.fetchall():
                 if statement not in made:
@@ -185,7 +181,7 @@ class PostgresTarget(_Ledger):
     def complete(self) -> None:
         # With this everything before it is on the disk too.
         self._connection.execute("SET synchronous_commit TO on")
-        self._connection.execute(f"DROP TABLE {schema.MOVING}".encode())
+        self._connection.execute(f"DROP TABLE {migrations.MOVING}".encode())
 
 
 @contextmanager
@@ -194,8 +190,8 @@ def open_source(url: str) -> Iterator[PostgresSource]:
     with _errors(url), ExitStack() as stack:
         connection, watch = (stack.enter_context(_connected(url)) for _ in range(2))
         with closing(Connection(url, CONNECT_S)) as own:
-            if not schema.is_up_to_date(own):
-                raise StorageUnavailable(schema.OLDER)
+            if not migrations.is_up_to_date(own):
+                raise StorageUnavailable(schema.NOT_UP_TO_DATE)
         served = connection.execute(_SERVED).fetchone()
         if served is not None and served[0]:
             raise refusal(
@@ -208,8 +204,8 @@ def open_source(url: str) -> Iterator[PostgresSource]:
 def open_target(url: str, first_project: str | None) -> Iterator[PostgresTarget]:
     """Open a database to be filled with the ledger that has this first project.
 
-    Raises LedgerThere when it has a ledger, Conflict when it has tables of another program or the unfinished
-    copy of another ledger, and StorageUnavailable.
+    Raises LedgerThere when it has a ledger, Conflict when it has the unfinished copy of another ledger, and
+    StorageUnavailable, also when it has tables of another program.
     """
     with _errors(url), _connected(url) as connection:
         # PostgreSQL notices a moment later that an earlier run was interrupted.
@@ -219,12 +215,12 @@ def open_target(url: str, first_project: str | None) -> Iterator[PostgresTarget]
         except psycopg.errors.LockNotAvailable:
             raise refusal(f"Another `ledger-engine migrate` is filling {named(url)}.") from None
         connection.execute("SET lock_timeout TO DEFAULT")
-        begun = connection.execute("SELECT to_regclass(%s)", (schema.MOVING,)).fetchone()
+        begun = connection.execute("SELECT to_regclass(%s)", (migrations.MOVING,)).fetchone()
         if begun is None or begun[0] is None:
             _prepare(connection, url)
         else:
             with closing(Connection(url, CONNECT_S)) as own:
-                if not schema.is_up_to_date(own, unfinished=True):
+                if not migrations.is_up_to_date(own, unfinished=True):
                     raise refusal("The unfinished copy is of an older version; remove it and begin anew.")
         target = PostgresTarget(connection, url)
         require_same_project(first_project, target.first_project())
@@ -233,16 +229,12 @@ def open_target(url: str, first_project: str | None) -> Iterator[PostgresTarget]
 
 def _prepare(connection: psycopg.Connection, url: str) -> None:
     """Make the tables of a ledger without what is made at the end. Raises Conflict where there are rows."""
-    ledger = connection.execute("SELECT to_regclass('ledger_migrations')").fetchone()
-    tables = connection.execute(_TABLES).fetchone()
-    if ledger is not None and ledger[0] is None and tables is not None and tables[0]:
-        raise refusal(f"{named(url)} has the tables of another program; name an empty database.")
     with closing(Connection(url, CONNECT_S)) as own:
-        schema.apply(own, SystemClock().now(), abilities.ask(own), partial(Connection, url, CONNECT_S))
+        migrations.apply(own, SystemClock().now(), abilities.ask(own), partial(Connection, url, CONNECT_S))
     with connection.transaction():
         if connection.execute("SELECT 1 FROM projects LIMIT 1").fetchone() is not None:
             raise LedgerThere(f"{named(url)} has a ledger already; name an empty database.")
-        moving = sql.Identifier(schema.MOVING)
+        moving = sql.Identifier(migrations.MOVING)
         found = connection.execute(_DEFINITIONS).fetchall()
         connection.execute(
             sql.SQL("CREATE TABLE {} (number BIGINT PRIMARY KEY, statement TEXT)").format(moving)
@@ -256,7 +248,7 @@ def _prepare(connection: psycopg.Connection, url: str) -> None:
             )
         for drop, _ in found:
             connection.execute(drop)
-        connection.execute("DELETE FROM kept_time")  # a migration made its row
+        connection.execute("DELETE FROM kept_time")  # the baseline has its row
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from contextlib import ExitStack, closing, contextmanager
 from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource
-from ledger_engine.database import ReportRows
-from ledger_engine.database.postgres import inspection, schema
+from ledger_engine.database import ReportRows, schema
+from ledger_engine.database.postgres import inspection, migrations
 from ledger_engine.database.postgres.connection import UNLIMITED, Connection
 from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed, unavailable
 from ledger_engine.database.postgres.rendering import rendered
@@ -36,8 +36,8 @@ def open_snapshot(
             connections = [
                 stack.enter_context(closing(Connection(url, math.inf, UNLIMITED))) for _ in range(readers)
             ]
-            if not schema.is_up_to_date(connections[0], unfinished=unfinished):
-                raise StorageUnavailable(schema.OLDER)
+            if not migrations.is_up_to_date(connections[0], unfinished=unfinished):
+                raise StorageUnavailable(schema.NOT_UP_TO_DATE)
             name = _begin(connections[0], None)
             for connection in connections[1:]:
                 _begin(connection, name)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import psycopg
 import pytest
 
 from ledger_engine.database import Value
+from ledger_engine.database.engine import tables_of_ledger
 from ledger_engine.database.postgres import values
 from ledger_engine.database.postgres.connection import Connection
 from ledger_engine.database.postgres.errors import DatabaseFailed
 from ledger_engine.database.postgres.rendering import insertion, rendered
-from ledger_engine.database.postgres.schema import in_postgres
-from tests.made_once import tables
 
 pytestmark = pytest.mark.process
 TEXTS = ("", "é", 'a "b" \\c\\ {d}, NULL', "a\0b", "\0", "\ufdd0", "\ufdd00", "a\ufdd01\0", "😀\n\t")
@@ -92,13 +93,20 @@ def test_parameters_are_numbered_and_hints_left_out() -> None:
     ]
 
 
-def test_a_table_is_said_in_postgresqls_words() -> None:
-    said = in_postgres("CREATE TABLE t (id TEXT PRIMARY KEY, n INTEGER NOT NULL) STRICT, WITHOUT ROWID")
-    assert said == 'CREATE TABLE t (id TEXT COLLATE "C" PRIMARY KEY, n BIGINT NOT NULL)'
-
-
-def test_there_are_the_tables_of_a_file(address: str, beside: psycopg.Connection) -> None:
-    rows = beside.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+def test_there_are_the_tables_of_a_file_with_the_same_columns(
+    address: str, beside: psycopg.Connection
+) -> None:
+    rows = beside.execute(
+        "SELECT table_name, column_name, data_type FROM information_schema.columns"
+        " JOIN information_schema.tables USING (table_schema, table_name)"
+        " WHERE table_schema = 'public' AND table_type = 'BASE TABLE' ORDER BY table_name, ordinal_position"
+    ).fetchall()
     own = {"heads", "leases", "ledger_migrations", "rate_counts"}
-    assert {name for (name,) in rows} == {*tables(), *own}
+    assert own < {table for table, _, _ in rows}
+    found = [row for row in rows if row[0] not in own]
+    assert found == [
+        (table.name, column, "bigint" if column in table.numeric else "text")
+        for table in sorted(tables_of_ledger(), key=attrgetter("name"))
+        for column in table.columns
+    ]
     beside.execute("SELECT * FROM trial_balance, account_activity, event_log LIMIT 1")

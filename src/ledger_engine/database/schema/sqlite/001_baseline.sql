@@ -1,29 +1,8 @@
-"""The tables, as migrations: a released migration is never changed, new ones are added.
+-- The tables of a ledger in a SQLite file, as of version 1.0.
+--
+-- Times are integer milliseconds, amounts integers in the smallest currency unit, JSON is text. The views
+-- show the books to people with any SQLite tool.
 
-Times are integer milliseconds, amounts integers in the smallest currency unit, JSON is text. The views
-`trial_balance` and `account_activity` show the books to people with any SQLite tool.
-"""
-
-from __future__ import annotations
-
-from sqlite_utils import Database
-from sqlite_utils.migrations import Migrations
-
-ledger = Migrations("ledger")
-
-
-def run(database: Database, script: str) -> None:
-    """Run statements one by one, as `executescript` would commit the transaction first."""
-    for statement in script.split(";\n"):
-        if statement.strip():
-            database.execute(statement)
-
-
-@ledger()
-def m001_projects_and_credentials(database: Database) -> None:
-    run(
-        database,
-        """
 CREATE TABLE projects (
     id TEXT PRIMARY KEY,
     parent TEXT REFERENCES projects (id),
@@ -43,6 +22,19 @@ CREATE TABLE counters (
     invoice_numbers INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (project, livemode)
 ) STRICT, WITHOUT ROWID;
+
+-- A book is one mode of a project. Transactions and events have its small number in their keys. A book that
+-- `pull` fills is read-only and names its source in `copy_of`.
+CREATE TABLE books (
+    book INTEGER PRIMARY KEY,
+    project TEXT NOT NULL REFERENCES projects (id),
+    livemode INTEGER NOT NULL CHECK (livemode IN (0, 1)),
+    copy_of TEXT,
+    UNIQUE (project, livemode)
+) STRICT;
+CREATE UNIQUE INDEX books_copied ON books (copy_of) WHERE copy_of IS NOT NULL;
+
+-- A session's key names its server in `server`, and ends with it (`ledger_engine.access.sessions`).
 CREATE TABLE api_keys (
     id TEXT PRIMARY KEY,
     project TEXT NOT NULL REFERENCES projects (id),
@@ -54,7 +46,8 @@ CREATE TABLE api_keys (
     last4 TEXT NOT NULL,
     session INTEGER NOT NULL DEFAULT 0 CHECK (session IN (0, 1)),
     created INTEGER NOT NULL,
-    revoked_at INTEGER
+    revoked_at INTEGER,
+    server TEXT
 ) STRICT;
 CREATE INDEX api_keys_by_project ON api_keys (project, livemode, id);
 CREATE INDEX api_keys_of_sessions ON api_keys (id) WHERE session = 1 AND revoked_at IS NULL;
@@ -67,16 +60,12 @@ CREATE TABLE tokens (
     used_at INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tokens_by_api_key ON tokens (api_key);
-CREATE INDEX tokens_by_expiry ON tokens (expires)
-""",
-    )
+CREATE INDEX tokens_by_expiry ON tokens (expires);
+CREATE TABLE servers (
+    id TEXT PRIMARY KEY,
+    beats INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 
-
-@ledger()
-def m002_accounts_and_transactions(database: Database) -> None:
-    run(
-        database,
-        """
 CREATE TABLE accounts (
     id TEXT PRIMARY KEY,
     project TEXT NOT NULL REFERENCES projects (id),
@@ -95,10 +84,12 @@ CREATE TABLE settlements (
     balance INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (project, livemode, currency)
 ) STRICT, WITHOUT ROWID;
+
+-- The index by account has all columns but one, so that what is read of one account is read from neighbouring
+-- entries; long descriptions are in the other one (`ledger_engine.ledger.descriptions`).
 CREATE TABLE transactions (
-    id TEXT PRIMARY KEY,
-    project TEXT NOT NULL REFERENCES projects (id),
-    livemode INTEGER NOT NULL CHECK (livemode IN (0, 1)),
+    book INTEGER NOT NULL REFERENCES books (book),
+    id TEXT NOT NULL,
     account TEXT NOT NULL REFERENCES accounts (id),
     amount INTEGER NOT NULL CHECK (amount > 0),
     type TEXT NOT NULL CHECK (type IN ('credit', 'debit')),
@@ -106,43 +97,44 @@ CREATE TABLE transactions (
     balance_after INTEGER NOT NULL,
     destination TEXT REFERENCES accounts (id),
     transfer TEXT,
-    reverses TEXT REFERENCES transactions (id),
-    created INTEGER NOT NULL
+    reverses TEXT,
+    created INTEGER NOT NULL,
+    long_description TEXT,
+    PRIMARY KEY (book, id),
+    FOREIGN KEY (book, reverses) REFERENCES transactions (book, id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX transactions_by_project ON transactions (project, livemode, id);
-CREATE INDEX transactions_by_type ON transactions (project, livemode, type, id);
-CREATE INDEX transactions_by_account ON transactions (project, livemode, account, id);
-CREATE INDEX transactions_by_account_and_type ON transactions (project, livemode, account, type, id);
 CREATE INDEX transactions_by_transfer ON transactions (transfer) WHERE transfer IS NOT NULL;
 CREATE UNIQUE INDEX transactions_reversed_once ON transactions (reverses) WHERE reverses IS NOT NULL;
+CREATE INDEX transactions_by_type ON transactions (type, book, id);
+CREATE INDEX transactions_by_account_and_type ON transactions (account, type, id, amount, balance_after,
+    created, description, destination, transfer, reverses);
+
+-- `ledger_engine.access.idempotency` explains `fingerprint` and `originals`.
 CREATE TABLE idempotency_keys (
     project TEXT NOT NULL REFERENCES projects (id),
     livemode INTEGER NOT NULL CHECK (livemode IN (0, 1)),
     key TEXT NOT NULL,
     object TEXT NOT NULL,
     created INTEGER NOT NULL,
+    fingerprint INTEGER,
+    originals TEXT,
     PRIMARY KEY (project, livemode, key)
 ) STRICT, WITHOUT ROWID;
+
+-- The event of a posting has no body: it follows from the transaction (`ledger_engine.events.bodies`). It is
+-- found by the time in its transaction's id, so the index costs a posting nothing.
 CREATE TABLE events (
-    id TEXT PRIMARY KEY,
-    project TEXT NOT NULL REFERENCES projects (id),
-    livemode INTEGER NOT NULL CHECK (livemode IN (0, 1)),
+    book INTEGER NOT NULL REFERENCES books (book),
+    id TEXT NOT NULL,
     type TEXT NOT NULL,
     object TEXT NOT NULL,
-    body TEXT NOT NULL,
+    body TEXT CHECK (body IS NOT NULL OR type = 'transaction.created'),
     request TEXT,
-    created INTEGER NOT NULL
-) STRICT;
-CREATE INDEX events_by_project ON events (project, livemode, id)
-""",
-    )
+    created INTEGER NOT NULL,
+    PRIMARY KEY (book, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX events_about ON events (object) WHERE body IS NOT NULL;
 
-
-@ledger()
-def m003_invoices(database: Database) -> None:
-    run(
-        database,
-        """
 CREATE TABLE invoices (
     id TEXT PRIMARY KEY,
     project TEXT NOT NULL REFERENCES projects (id),
@@ -157,7 +149,7 @@ CREATE TABLE invoices (
     metadata TEXT NOT NULL DEFAULT '{}',
     status TEXT NOT NULL DEFAULT 'draft' CHECK (status IN ('draft', 'open', 'paid', 'void')),
     number TEXT,
-    payment TEXT REFERENCES transactions (id),
+    payment TEXT,
     opened_at INTEGER,
     paid_at INTEGER,
     voided_at INTEGER,
@@ -167,16 +159,8 @@ CREATE INDEX invoices_by_project ON invoices (project, livemode, id);
 CREATE INDEX invoices_by_status ON invoices (project, livemode, status, id);
 CREATE INDEX invoices_by_account ON invoices (project, livemode, account, id);
 CREATE INDEX invoices_by_account_and_status ON invoices (project, livemode, account, status, id);
-CREATE UNIQUE INDEX invoices_by_number ON invoices (project, livemode, number) WHERE number IS NOT NULL
-""",
-    )
+CREATE UNIQUE INDEX invoices_by_number ON invoices (project, livemode, number) WHERE number IS NOT NULL;
 
-
-@ledger()
-def m004_users_and_orders(database: Database) -> None:
-    run(
-        database,
-        """
 CREATE TABLE users (
     id TEXT PRIMARY KEY,
     project TEXT NOT NULL REFERENCES projects (id),
@@ -211,43 +195,9 @@ CREATE TABLE orders (
 ) STRICT;
 CREATE INDEX orders_by_project ON orders (project, livemode, id);
 CREATE INDEX orders_by_status ON orders (project, livemode, status, id);
-CREATE INDEX orders_by_user ON orders (user_id)
-""",
-    )
+CREATE INDEX orders_by_user ON orders (user_id, id);
 
-
-@ledger()
-def m005_views_for_people(database: Database) -> None:
-    run(
-        database,
-        """
-CREATE VIEW trial_balance AS
-SELECT project, CASE livemode WHEN 1 THEN 'live' ELSE 'test' END AS mode, currency, name, balance,
-       CASE WHEN balance < 0 THEN -balance ELSE 0 END AS debit,
-       CASE WHEN balance > 0 THEN balance ELSE 0 END AS credit
-FROM (
-    SELECT project, livemode, currency, name || ' (' || id || ')' AS name, balance FROM accounts
-    UNION ALL
-    SELECT project, livemode, currency, 'settlement', balance FROM settlements
-);
-CREATE VIEW account_activity AS
-SELECT t.id AS "transaction", a.id AS account, a.name AS account_name,
-       CASE t.livemode WHEN 1 THEN 'live' ELSE 'test' END AS mode,
-       strftime('%Y-%m-%dT%H:%M:%S', t.created / 1000, 'unixepoch')
-           || printf('.%03dZ', t.created % 1000) AS posted,
-       t.description, CASE t.type WHEN 'credit' THEN t.amount ELSE -t.amount END AS amount,
-       a.currency, t.balance_after
-FROM transactions AS t JOIN accounts AS a ON a.id = t.account
-""",
-    )
-
-
-@ledger()
-def m006_webhooks(database: Database) -> None:
-    # A delivery and its attempts may outlive their endpoint until they expire, so there is no foreign key.
-    run(
-        database,
-        """
+-- After a roll the secret before it signs too, until `previous_until` (docs/decisions.md#webhooks-roll).
 CREATE TABLE webhook_endpoints (
     id TEXT PRIMARY KEY,
     project TEXT NOT NULL REFERENCES projects (id),
@@ -260,16 +210,36 @@ CREATE TABLE webhook_endpoints (
     disabled_at INTEGER,
     failing_since INTEGER,
     cursor TEXT NOT NULL,
-    created INTEGER NOT NULL
+    created INTEGER NOT NULL,
+    previous_secret TEXT,
+    previous_until INTEGER
 ) STRICT;
 CREATE INDEX webhook_endpoints_by_project ON webhook_endpoints (project, livemode, id);
 CREATE INDEX webhook_endpoints_enabled ON webhook_endpoints (id) WHERE status = 'enabled';
+
+-- A deleted endpoint is moved here, so that no statement on endpoints has to exclude it.
+CREATE TABLE deleted_webhook_endpoints (
+    id TEXT PRIMARY KEY,
+    project TEXT NOT NULL REFERENCES projects (id),
+    livemode INTEGER NOT NULL CHECK (livemode IN (0, 1)),
+    url TEXT NOT NULL,
+    events TEXT NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('enabled', 'disabled')),
+    disabled_reason TEXT CHECK (disabled_reason IN ('asked', 'gone', 'failing')),
+    disabled_at INTEGER,
+    created INTEGER NOT NULL,
+    deleted_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX deleted_webhook_endpoints_by_project ON deleted_webhook_endpoints (project, id);
+CREATE INDEX deleted_webhook_endpoints_by_deletion ON deleted_webhook_endpoints (deleted_at);
+
+-- A delivery and its attempts may outlive their endpoint until they expire, so there is no foreign key.
 CREATE TABLE deliveries (
     id TEXT PRIMARY KEY,
     project TEXT NOT NULL,
     livemode INTEGER NOT NULL CHECK (livemode IN (0, 1)),
     endpoint TEXT NOT NULL,
-    event TEXT NOT NULL REFERENCES events (id),
+    event TEXT NOT NULL,
     status TEXT NOT NULL CHECK (status IN ('pending', 'succeeded', 'failed')),
     attempts INTEGER NOT NULL,
     retries INTEGER NOT NULL,
@@ -283,8 +253,6 @@ CREATE INDEX deliveries_by_endpoint ON deliveries (project, livemode, endpoint, 
 CREATE INDEX deliveries_pending ON deliveries (endpoint, due) WHERE status = 'pending';
 CREATE INDEX deliveries_unsuccessful ON deliveries (project, livemode, attempted_at)
     WHERE status <> 'succeeded';
-CREATE INDEX events_about_users ON events (object)
-    WHERE type IN ('user.created', 'user.deactivated', 'user.restored');
 CREATE TABLE delivery_attempts (
     delivery TEXT NOT NULL,
     number INTEGER NOT NULL,
@@ -296,18 +264,9 @@ CREATE TABLE delivery_attempts (
     response_headers TEXT,
     response_body TEXT,
     PRIMARY KEY (delivery, number)
-) STRICT, WITHOUT ROWID
-""",
-    )
+) STRICT, WITHOUT ROWID;
 
-
-@ledger()
-def m007_requests(database: Database) -> None:
-    # The primary key is the only index, as every request is written and few are ever searched for. A filter
-    # reads the newest entries one by one.
-    run(
-        database,
-        """
+-- The primary key is the only index, as every request is written and few are ever searched for.
 CREATE TABLE requests (
     project TEXT NOT NULL REFERENCES projects (id),
     livemode INTEGER NOT NULL CHECK (livemode IN (0, 1)),
@@ -326,18 +285,8 @@ CREATE TABLE requests (
     response_body TEXT,
     created INTEGER NOT NULL,
     PRIMARY KEY (project, livemode, id)
-) STRICT, WITHOUT ROWID
-""",
-    )
+) STRICT, WITHOUT ROWID;
 
-
-@ledger()
-def m008_oauth(database: Database) -> None:
-    # A grant is the permission of one user for one app: it starts as a code and owns all tokens issued from
-    # it.
-    run(
-        database,
-        """
 CREATE TABLE apps (
     id TEXT PRIMARY KEY,
     project TEXT NOT NULL REFERENCES projects (id),
@@ -345,9 +294,11 @@ CREATE TABLE apps (
     name TEXT NOT NULL,
     redirect_uris TEXT NOT NULL,
     created INTEGER NOT NULL,
-    deleted_at INTEGER
+    deleted_at INTEGER,
+    native INTEGER NOT NULL DEFAULT 0 CHECK (native IN (0, 1))
 ) STRICT;
 CREATE INDEX apps_by_project ON apps (project, livemode, id);
+CREATE INDEX apps_by_deletion ON apps (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE TABLE sign_ins (
     hash TEXT PRIMARY KEY,
     user_id TEXT NOT NULL REFERENCES users (id),
@@ -372,6 +323,7 @@ CREATE TABLE grants (
 ) STRICT;
 CREATE INDEX grants_by_user ON grants (user_id);
 CREATE INDEX grants_by_expiry ON grants (expires);
+CREATE INDEX grants_by_app ON grants (app);
 CREATE TABLE oauth_tokens (
     hash TEXT PRIMARY KEY,
     kind TEXT NOT NULL CHECK (kind IN ('access', 'refresh')),
@@ -382,6 +334,72 @@ CREATE TABLE oauth_tokens (
     used_at INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX oauth_tokens_by_grant ON oauth_tokens (grant_id);
-CREATE INDEX oauth_tokens_by_expiry ON oauth_tokens (expires)
-""",
-    )
+CREATE INDEX oauth_tokens_by_expiry ON oauth_tokens (expires);
+
+-- One row; `ledger_engine.database.kept_time` explains it.
+CREATE TABLE kept_time (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    reached INTEGER NOT NULL,
+    trusted INTEGER,
+    put_off INTEGER NOT NULL
+) STRICT;
+INSERT INTO kept_time (id, reached, trusted, put_off) VALUES (1, 0, NULL, 0);
+
+-- How much of a data set is loaded into a project (`ledger_engine.seeding.turns`).
+CREATE TABLE seeds (
+    project TEXT NOT NULL REFERENCES projects (id),
+    name TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    start INTEGER NOT NULL,
+    salt TEXT NOT NULL,
+    stored_before INTEGER NOT NULL,
+    done INTEGER NOT NULL,
+    PRIMARY KEY (project, name)
+) STRICT, WITHOUT ROWID;
+
+-- `pulled` has the records that were read from the source and not yet applied, so that an interrupted pull
+-- goes on where it was (`ledger_engine.pulling`).
+CREATE TABLE pulls (
+    book INTEGER PRIMARY KEY REFERENCES books (book),
+    source_project TEXT,
+    pulled_at INTEGER
+) STRICT;
+CREATE TABLE pull_lists (
+    book INTEGER NOT NULL REFERENCES books (book),
+    kind TEXT NOT NULL,
+    until TEXT NOT NULL,
+    cursor TEXT NOT NULL,
+    done INTEGER NOT NULL DEFAULT 0 CHECK (done IN (0, 1)),
+    PRIMARY KEY (book, kind)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE pulled (
+    book INTEGER NOT NULL REFERENCES books (book),
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL,
+    record TEXT NOT NULL,
+    PRIMARY KEY (book, kind, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW trial_balance AS
+SELECT project, CASE livemode WHEN 1 THEN 'live' ELSE 'test' END AS mode, currency, name, balance,
+       CASE WHEN balance < 0 THEN -balance ELSE 0 END AS debit,
+       CASE WHEN balance > 0 THEN balance ELSE 0 END AS credit
+FROM (
+    SELECT project, livemode, currency, name || ' (' || id || ')' AS name, balance FROM accounts
+    UNION ALL
+    SELECT project, livemode, currency, 'settlement', balance FROM settlements
+);
+CREATE VIEW account_activity AS
+SELECT t.id AS "transaction", a.id AS account, a.name AS account_name, a.project,
+       CASE a.livemode WHEN 1 THEN 'live' ELSE 'test' END AS mode,
+       strftime('%Y-%m-%dT%H:%M:%S', t.created / 1000, 'unixepoch')
+           || printf('.%03dZ', t.created % 1000) AS posted,
+       coalesce(t.long_description, t.description) AS description,
+       CASE t.type WHEN 'credit' THEN t.amount ELSE -t.amount END AS amount, a.currency, t.balance_after
+FROM transactions AS t JOIN accounts AS a ON a.id = t.account;
+CREATE VIEW event_log AS
+SELECT e.id AS event, b.project, CASE b.livemode WHEN 1 THEN 'live' ELSE 'test' END AS mode,
+       strftime('%Y-%m-%dT%H:%M:%S', e.created / 1000, 'unixepoch')
+           || printf('.%03dZ', e.created % 1000) AS happened,
+       e.type, e.object, e.request
+FROM events AS e JOIN books AS b ON b.book = e.book;

@@ -1,0 +1,72 @@
+"""The tables of a ledger: a folder of SQL for each engine, in which each file is one migration.
+
+The first one is the baseline, the tables of version 1.0. A released file is never changed: a change of the
+tables is a new file of the same name in both folders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Literal
+
+from ledger_engine.core.errors import StorageUnavailable
+
+Engine = Literal["sqlite", "postgres"]
+FOLDER = Path(__file__).parent
+BASELINE = "001_baseline"
+# The last of the migrations before the baseline, none of which was released: it leads to the same tables.
+LAST_BEFORE_BASELINE = "m021_all_of_an_account_together"
+_BEFORE_BASELINE = "m0"  # their names begin so
+NOT_UP_TO_DATE = "it is not up to date; run `ledger-engine projects list` on it once, or start a server on it"
+TOO_OLD = (
+    "it was written before version 1.0; check out commit d1d6d1b of this project and run"
+    " `ledger-engine projects list` on it once, which brings it up to date"
+)
+_NAMED_MAX = 3  # tables in a message
+
+
+def names(engine: Engine) -> list[str]:
+    """Return the names of the migrations in their order."""
+    return sorted(file.stem for file in Path(FOLDER, engine).glob("*.sql"))
+
+
+def statements(engine: Engine, name: str) -> list[str]:
+    """Return the statements of a migration.
+
+    In its file each statement ends with a semicolon at the end of a line, and a comment has lines of its own.
+    """
+    lines = Path(FOLDER, engine, f"{name}.sql").read_text(encoding="utf-8").splitlines()
+    script = "\n".join(line for line in lines if not line.startswith("--"))
+    return [statement.strip() for statement in f"{script}\n".split(";\n") if statement.strip()]
+
+
+def pending(engine: Engine, applied: Collection[str] | None, tables: Collection[str]) -> list[str]:
+    """Return the names of the migrations that a database lacks, in their order.
+
+    `applied` are those it has a record of, None where it has no record. Raises StorageUnavailable for a
+    database of another program or of a newer version, and for one that is older than the baseline.
+    """
+    if applied is None:
+        require_no_others(tables)
+        applied = ()
+    found = {name for name in applied if not name.startswith(_BEFORE_BASELINE)}
+    if LAST_BEFORE_BASELINE in applied:
+        found.add(BASELINE)
+    known = names(engine)
+    if unknown := sorted(found.difference(known)):
+        raise StorageUnavailable(f"it was written by a newer version of the ledger ({', '.join(unknown)})")
+    if applied and BASELINE not in found:
+        raise StorageUnavailable(TOO_OLD)
+    return [name for name in known if name not in found]
+
+
+def require_no_others(tables: Collection[str]) -> None:
+    """Raise StorageUnavailable where there are tables, in a database that is not a ledger."""
+    if tables:
+        named = sorted(tables)
+        if len(named) > _NAMED_MAX:
+            named[_NAMED_MAX:] = ["…"]
+        raise StorageUnavailable(
+            f"it holds tables of another program ({', '.join(named)}); give the ledger a database of its own"
+        )

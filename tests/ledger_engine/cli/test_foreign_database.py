@@ -1,0 +1,123 @@
+"""A database of another program is refused by every command, which says what is there, and is left alone."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import click
+import psycopg
+import pytest
+from click.testing import CliRunner
+
+from ledger_engine.cli import main
+from tests.made_once import put_empty_ledger
+from tests.postgres_server import bare_database
+
+ID = "apps_1"
+# Without a database, or with one that is opened after a server was asked.
+LEFT_OUT = {("completion",), ("conform",), ("pull",)}
+# These have no use for a database without a log, or without a server.
+IN_OTHER_WORDS = {("recover",): "holds nothing that could be recovered", ("listen",): "No server serves"}
+WORDS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("serve",): ("--port", "0"),
+    ("projects", "create"): ("Roastery",),
+    ("keys", "create"): ("--mode", "test"),
+    ("users", "set-password"): ("ada@example.com", "--password-stdin"),
+    ("apps", "create"): ("Till", "--redirect-uri", "https://example.com/"),
+    ("webhooks", "create"): ("https://example.com/",),
+    ("events", "resend"): ("evt_1",),
+    ("listen",): ("--forward-to", "localhost:1"),
+    ("seed",): ("minimal",),
+}
+TABLES = (
+    "CREATE TABLE users (name TEXT); CREATE TABLE accounts (name TEXT); CREATE TABLE projects (name TEXT)"
+)
+SAID = "it holds tables of another program (accounts, projects, users); give the ledger a database of its own"
+
+
+def leaves(
+    command: click.Command, name: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    if isinstance(command, click.Group):
+        for each, below in command.commands.items():
+            yield from leaves(below, (*name, each))
+    else:
+        yield name, command
+
+
+def commands(database: str, folder: Path) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    """Return each command that opens a database, with words that it accepts."""
+    backup = str(put_empty_ledger(folder / "backup.db"))
+    given = {**WORDS, ("backup",): (str(folder / "new.db"),), ("recover",): (str(folder / "new.db"),)}
+    given[("restore",)] = (backup,)
+    for name, command in leaves(main):
+        if name in LEFT_OUT:
+            continue
+        if name == ("migrate",):
+            other = str(folder / "other.db") if "://" in database else "postgresql://127.0.0.1:1/ledger"
+            yield name, [*name, database, other]
+            continue
+        needed = sum(each.required for each in command.params if isinstance(each, click.Argument))
+        words = given.get(name, (ID,) * needed)
+        yield name, [*name, *words, "--database", database]
+
+
+def refused(words: list[str]) -> str:
+    done = CliRunner().invoke(main, words, input="secret-enough\nsecret-enough\n", prog_name="ledger-engine")
+    assert done.exit_code == 1, (words, done.output, done.exception)
+    return done.stderr
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("journal", ["delete", "wal"])
+def test_a_file_with_tables_of_another_program_is_refused_by_every_command_and_stays(
+    tmp_path: Path, journal: str
+) -> None:
+    path = tmp_path / "theirs.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA journal_mode={journal}")
+        connection.executescript(TABLES)
+    before = path.read_bytes()
+    for name, words in commands(str(path), tmp_path):
+        assert IN_OTHER_WORDS.get(name, SAID) in refused(words), words
+        assert path.read_bytes() == before, words
+    assert not (tmp_path / "new.db").exists()
+
+
+@pytest.mark.process
+def test_a_database_with_tables_of_another_program_is_refused_by_every_command_and_stays(
+    tmp_path: Path,
+) -> None:
+    address = bare_database()
+    with psycopg.connect(address, autocommit=True) as connection:
+        for statement in TABLES.split(";"):
+            connection.execute(statement.encode())
+        for name, words in commands(address, tmp_path):
+            if name not in {
+                ("recover",),
+                ("listen",),
+                ("restore",),
+            }:  # which take no such address, or no dump
+                assert SAID in refused(words), words
+        found = connection.execute("SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace")
+        assert {name for (name,) in found} == {"users", "accounts", "projects"}
+
+
+@pytest.mark.process
+def test_tables_of_an_extension_are_no_other_programs() -> None:
+    address = bare_database()
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("CREATE TABLE spatial_ref_sys (id BIGINT)")
+        connection.execute("CREATE VIEW of_theirs AS SELECT 1 AS one")
+        connection.execute("CREATE EXTENSION IF NOT EXISTS plpgsql")
+        for kind, name in (("TABLE", "spatial_ref_sys"), ("VIEW", "of_theirs")):
+            connection.execute(f"ALTER EXTENSION plpgsql ADD {kind} {name}".encode())
+        try:
+            done = CliRunner().invoke(main, ["projects", "list", "--database", address])
+            assert done.exit_code == 0, done.output
+        finally:
+            for kind, name in (("TABLE", "spatial_ref_sys"), ("VIEW", "of_theirs")):
+                connection.execute(f"ALTER EXTENSION plpgsql DROP {kind} {name}".encode())

@@ -1,0 +1,38 @@
+"""Ledgers of other versions: one from before the baseline, and a program with one migration more."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from ledger_engine.database import schema
+from tests.made_once import put_empty_ledger
+
+LATER = "002_later"
+_TABLE = "CREATE TABLE later (id {} PRIMARY KEY){};\n"
+
+
+def put_ledger_before_baseline(path: Path, last: str = schema.LAST_BEFORE_BASELINE) -> Path:
+    """Write an empty ledger whose record says that this was its last migration before the baseline."""
+    put_empty_ledger(path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        first = [("m001_projects_and_credentials", "2026-01-01"), (last, "2026-02-02")]
+        connection.execute("DELETE FROM _sqlite_migrations")
+        connection.executemany(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('ledger', ?, ?)", first
+        )
+    return path
+
+
+def put_later_schema(
+    folder: Path,
+    sqlite: str = _TABLE.format("TEXT", " STRICT, WITHOUT ROWID"),
+    postgres: str = _TABLE.format('TEXT COLLATE "C"', ""),
+) -> Path:
+    """Copy the migrations to `folder` and add one; return what `schema.FOLDER` is in that version."""
+    later = Path(shutil.copytree(schema.FOLDER, folder / "schema"))
+    for engine, script in (("sqlite", sqlite), ("postgres", postgres)):
+        (later / engine / f"{LATER}.sql").write_text(script)
+    return later
