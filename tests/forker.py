@@ -29,6 +29,7 @@ from unittest.mock import Mock
 
 # Imported here so that no process has to. Two are beside this program.
 import platformdirs.unix  # noqa: F401
+import sqlite_utils.migrations  # noqa: F401
 import uvloop  # noqa: F401
 from forking import ForkedWorkers
 from made_once import compile_routes_once

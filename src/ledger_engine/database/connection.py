@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from ledger_engine.core.errors import LedgerError, StorageUnavailable
+from ledger_engine.database import migrations
 from ledger_engine.database.log import require_file_of_log
 
 BUSY_TIMEOUT_MS = 5000
@@ -85,8 +86,6 @@ def _log_ahead(connection: sqlite3.Connection) -> None:
     while True:
         try:
             if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                from ledger_engine.database import migrations  # a worker loads nothing of them
-
                 migrations.require_usable(connection)
                 connection.execute("PRAGMA journal_mode=WAL")
             return

@@ -28,7 +28,6 @@ from ledger_engine.database.moving import (
 from ledger_engine.database.snapshot import Snapshot, open_snapshot
 
 _CACHE_KB = 65_536
-_OWN = "_sqlite_migrations"
 _INDEXES = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
 
 
@@ -70,7 +69,9 @@ class FileSource(_File):
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
 
     def applied(self) -> Applied:
-        return self._connection.execute(f"SELECT name, applied_at FROM {_OWN} ORDER BY id").fetchall()
+        return self._connection.execute(
+            f"SELECT name, applied_at FROM {migrations.RECORD} ORDER BY id"
+        ).fetchall()
 
     def reached(self) -> int:
         (reached,) = self._connection.execute("SELECT reached FROM kept_time").fetchone()
@@ -117,7 +118,8 @@ class FileTarget(_File):
                 if name not in there:
                     self._connection.execute(sql)
         self._connection.executemany(
-            f"UPDATE {_OWN} SET applied_at = ? WHERE name = ?", [(at, name) for name, at in applied]
+            f"UPDATE {migrations.RECORD} SET applied_at = ? WHERE name = ?",
+            [(at, name) for name, at in applied],
         )
         # A server on PostgreSQL goes on after the times of its books, a server on a file after its newest
         # event and this.
@@ -198,7 +200,7 @@ def _tables(connection: sqlite3.Connection) -> list[Table]:
     names = connection.execute(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
         " AND name <> ? ORDER BY rowid",
-        (_OWN,),
+        (migrations.RECORD,),
     )
     tables = []
     for (name,) in names.fetchall():

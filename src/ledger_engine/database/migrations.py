@@ -5,20 +5,18 @@ from __future__ import annotations
 import logging
 import sqlite3
 
-from sqlite_utils import Database
-from sqlite_utils.migrations import Migrations
-
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.database import schema
 
+RECORD = "_sqlite_migrations"  # the table in which sqlite-utils notes what it has applied
 _SET = "ledger"
-_RECORDED = f"SELECT name FROM {Migrations.migrations_table} WHERE migration_set = '{_SET}'"
+_RECORDED = f"SELECT name FROM {RECORD} WHERE migration_set = '{_SET}'"
 _TABLES = (
     "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
 )
 _TAKE_AS_BASELINE = (
-    f"INSERT INTO {Migrations.migrations_table} (migration_set, name, applied_at)"
-    f" SELECT migration_set, '{schema.BASELINE}', applied_at FROM {Migrations.migrations_table}"
+    f"INSERT INTO {RECORD} (migration_set, name, applied_at)"
+    f" SELECT migration_set, '{schema.BASELINE}', applied_at FROM {RECORD}"
     f" WHERE migration_set = '{_SET}' AND name = '{schema.LAST_BEFORE_BASELINE}'"
 )
 
@@ -39,7 +37,7 @@ def apply(connection: sqlite3.Connection) -> None:
             names = ", ".join(pending)
             log.warning("bringing the ledger up to date, which takes minutes if it is large: %s", names)
         if pending:
-            _migrations().apply(Database(connection, recursive_triggers=False))
+            _apply(connection)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -86,19 +84,22 @@ def _found(connection: sqlite3.Connection) -> tuple[list[str] | None, list[str]]
     """Return the migrations that the file has a record of, None without a record, and its tables."""
     tables = [name for (name,) in connection.execute(_TABLES)]
     applied = None
-    if Migrations.migrations_table in tables:
+    if RECORD in tables:
         applied = [name for (name,) in connection.execute(_RECORDED)] or None
     return applied, tables
 
 
-def _migrations() -> Migrations:
-    """Return the migrations for sqlite-utils, which applies them and keeps the record."""
-    found = Migrations(_SET)
+def _apply(connection: sqlite3.Connection) -> None:
+    """Have sqlite-utils apply what the file lacks, and note it."""
+    from sqlite_utils import Database  # which takes 40 ms to load, and is seldom needed
+    from sqlite_utils.migrations import Migrations
+
+    migrations = Migrations(_SET)
     for each in schema.names("sqlite"):
 
         def migrate(database: Database, name: str = each) -> None:
             for statement in schema.statements("sqlite", name):
                 database.execute(statement)
 
-        found(name=each)(migrate)
-    return found
+        migrations(name=each)(migrate)
+    migrations.apply(Database(connection, recursive_triggers=False))
