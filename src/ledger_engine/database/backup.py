@@ -36,7 +36,7 @@ def copy(source: Path, target: Path) -> None:
     make_private(target)
     require_own_log(source)
     try:
-        with closing(open_to_read(source, cache_kb=_CACHE_OF_COPY_KB)) as connection:
+        with closing(open_to_read(source, cache_kb=_CACHE_OF_COPY_KB, up_to_date=False)) as connection:
             _copy(connection, target)
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{_at_fault(code_of(error), source, target)}: {error}") from error
@@ -241,10 +241,10 @@ def _give_up_log(connection: sqlite3.Connection, file: Path) -> None:
 
 
 def open_to_read(file: Path, *, cache_kb: int = _CACHE_KB, up_to_date: bool = True) -> sqlite3.Connection:
-    """Open a connection that only reads and never checkpoints. Call `require_own_log` before a process's first.
+    """Open a connection that only reads and never checkpoints.
 
-    Raises StorageUnavailable for a file that is not a ledger of this version, or with `up_to_date` false, of
-    this one or an older one.
+    Call `require_own_log` before a process's first one. Raises StorageUnavailable for a file that is not a
+    ledger of this version, or with `up_to_date` false, of this one or an older one.
     """
     if not file.is_file():
         raise StorageUnavailable(f"there is no file {file}")

@@ -227,7 +227,7 @@ def test_of_a_file_of_an_older_version_it_is_said_what_brings_it_up_to_date(
     backups.back_up(ledger, tmp_path / "before.db")
     monkeypatch.setattr(schema, "FOLDER", put_later_schema(tmp_path))
     whole = ledger.read_bytes()
-    with pytest.raises(StorageUnavailable, match="`ledger-engine projects list`"):
+    with pytest.raises(StorageUnavailable, match="`ledger-engine serve`"):
         backups.back_up(ledger, tmp_path / "copy.db")
     assert ledger.read_bytes() == whole
     assert run_command(ledger, "projects", "list").exit_code == 0

@@ -18,7 +18,7 @@ BASELINE = "001_baseline"
 # The last of the migrations before the baseline, none of which was released: it leads to the same tables.
 LAST_BEFORE_BASELINE = "m021_all_of_an_account_together"
 _BEFORE_BASELINE = "m0"  # their names begin so
-NOT_UP_TO_DATE = "it is not up to date; run `ledger-engine projects list` on it once, or start a server on it"
+NOT_UP_TO_DATE = "the database is not up to date; run `ledger-engine serve` on it once"
 TOO_OLD = (
     "it was written before version 1.0; check out commit d1d6d1b of this project and run"
     " `ledger-engine projects list` on it once, which brings it up to date"
