@@ -21,10 +21,10 @@ from pathlib import Path
 
 from picture_history import paid_invoice
 
-from ledger_tui.app import LedgerApp
-from ledger_tui.config import Config
-from ledger_tui.embedded import EmbeddedServer
-from ledger_tui.options import Options
+from ledger_tui.app.application import LedgerApp
+from ledger_tui.server.embedded import EmbeddedServer
+from ledger_tui.settings.config import Config
+from ledger_tui.settings.options import Options
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 DATA_SET = "roastery"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 from bench.terminal import Terminal
-from ledger_tui.tour import STEPS
+from ledger_tui.features.tour import STEPS
 from tools.terminal_grid import TerminalGrid
 
 FILE = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "tour.cast"

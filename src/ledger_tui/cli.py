@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ledger_tui.app.profile_commands import keys, profiles
 from ledger_tui.client.transport import is_address, is_key
-from ledger_tui.profile_commands import keys, profiles
 
 if TYPE_CHECKING:
-    from ledger_tui.app import LedgerApp
-    from ledger_tui.options import Options
+    from ledger_tui.app.application import LedgerApp
+    from ledger_tui.settings.options import Options
 
 KEY_VARIABLE = "LEDGER_API_KEY"
 _RESUME_FILE = "resume.json"
@@ -122,8 +122,8 @@ def _options(
     url: str | None, key: str | None, profile: str | None, database: str | None, demo: bool, read_only: bool
 ) -> Options:
     """Return the checked options. Raises UsageError, also for a bad config file."""
-    from ledger_tui.config import BadConfig, config_file, read_config
-    from ledger_tui.options import Options
+    from ledger_tui.settings.config import BadConfig, config_file, read_config
+    from ledger_tui.settings.options import Options
 
     if url is not None and profile is not None:
         raise click.UsageError("Give --url or --profile, not both.")
@@ -151,7 +151,7 @@ def _resumed(options: Options) -> Options:
     from dataclasses import replace
     from pathlib import Path
 
-    from ledger_tui.resuming import read_left
+    from ledger_tui.settings.resuming import read_left
 
     file = Path(options.config_file).with_name(_RESUME_FILE)
     return replace(options, resume=read_left(file, options.connection))
@@ -161,7 +161,7 @@ def _keep_left(options: Options, app: LedgerApp) -> None:
     """Keep where the user was, except of a demo, whose data is gone."""
     from pathlib import Path
 
-    from ledger_tui.resuming import keep_left
+    from ledger_tui.settings.resuming import keep_left
 
     if app.left is not None and not options.shows_demo and "TEXTUAL_DRIVER" not in os.environ:
         keep_left(Path(options.config_file).with_name(_RESUME_FILE), options.connection, app.left)
@@ -184,8 +184,8 @@ def _draw(options: Options, *, resume: bool) -> int:
     # Imported here, so that --help, --version and wrong options answer without loading the dashboard.
     import asyncio
 
-    from ledger_tui.app import LedgerApp
-    from ledger_tui.config import BadConfig
+    from ledger_tui.app.application import LedgerApp
+    from ledger_tui.settings.config import BadConfig
 
     following: Options | None = options
     while following is not None:  # the user may go on to another server
@@ -217,7 +217,7 @@ async def _run(app: LedgerApp) -> None:
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, app.exit)
         if "TEXTUAL_DRIVER" not in os.environ:  # in a browser stdin is a pipe from the server
-            from ledger_tui.terminal import TerminalDriver
+            from ledger_tui.app.terminal import TerminalDriver
 
             app.driver_class = TerminalDriver
             quit_app = partial(loop.call_soon_threadsafe, app.exit)
@@ -231,7 +231,7 @@ def _end_without_terminal(quit_app: Callable[[], object]) -> None:
     Textual would read on at the end of the terminal for ever, with all of a processor. The event loop may
     also wait for ever to write to a terminal that takes nothing, so this runs in another thread.
     """
-    from ledger_tui.terminal import wait_until_it_is_gone
+    from ledger_tui.app.terminal import wait_until_it_is_gone
 
     wait_until_it_is_gone()
     with contextlib.suppress(RuntimeError):  # the event loop has ended already
@@ -248,7 +248,7 @@ def _collect_rarely() -> None:
 
 
 def _serve(options: Options, port: int) -> int:
-    from ledger_tui.web import CannotServe, serve
+    from ledger_tui.server.web import CannotServe, serve
 
     try:
         serve(options, port, lambda link: click.echo(f"Open {link}\nIt works once. Press Ctrl-C to stop."))
@@ -267,7 +267,7 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        from ledger_tui.state.text import literal
+        from ledger_tui.formats.text import literal
 
         # The message may quote what was given: it stays one line and cannot control the terminal.
         click.echo(f"Error: {literal(' '.join(error.format_message().split()))}", err=True)

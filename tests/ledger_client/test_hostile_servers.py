@@ -26,11 +26,11 @@ from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ClientError, Unreadable
 from ledger_tui.client.figures import read_deliveries
 from ledger_tui.client.lists import fetch_page, learn_account
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Want
+from ledger_tui.client.session import Session
 from ledger_tui.client.stream import EventLine
-from ledger_tui.state.names import AccountNames
-from ledger_tui.state.session import Session
-from ledger_tui.state.traffic import Traffic as Exchanges
-from ledger_tui.state.window import Want
+from ledger_tui.client.traffic import Traffic as Exchanges
 from tests.ledger_client.hostile_server import BROKEN, SLOW, hostile
 
 KEY = "sk_test_0123456789abcdef0123456789abcdef"

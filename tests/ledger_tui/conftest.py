@@ -8,12 +8,11 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from ledger_tui.app import LedgerApp
-from ledger_tui.client import api
-from ledger_tui.embedded import Address
-from ledger_tui.options import Options
-from ledger_tui.screens import dashboard
-from ledger_tui.state import session
+from ledger_tui.app import dashboard
+from ledger_tui.app.application import LedgerApp
+from ledger_tui.client import api, session
+from ledger_tui.server.embedded import Address
+from ledger_tui.settings.options import Options
 from tests.ledger_tui.cheap_textual import make_textual_cheap
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until

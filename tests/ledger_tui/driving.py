@@ -13,9 +13,9 @@ from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ledger_tui.app import LedgerApp
-from ledger_tui.state.session import Mode
-from ledger_tui.widgets.resource_view import ResourceView
+from ledger_tui.app.application import LedgerApp
+from ledger_tui.client.session import Mode
+from ledger_tui.lists.resource_view import ResourceView
 from tests.ledger_tui.cheap_textual import PATIENCE_SECONDS, is_changing, strips_on_screen
 
 LASTING = {"listen", "connect", "server"}  # workers that live as long as the dashboard

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger_tui import embedded
-from ledger_tui.embedded import Address, EmbeddedServer
+from ledger_tui.server import embedded
+from ledger_tui.server.embedded import Address, EmbeddedServer
 from tests.forking import Process
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ledger_tui.config import Profile
-from ledger_tui.keymap import BY_ID
-from ledger_tui.styles import ABOUT, THEMES
+from ledger_tui.app.keymap import BY_ID
+from ledger_tui.settings.config import Profile
+from ledger_tui.ui.styles import ABOUT, THEMES
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "dashboard.md").read_text(encoding="utf-8")
 SCREENS = {"show.accounts", "show.overview"}

@@ -29,9 +29,9 @@ from ledger_tui.client.errors import (
     is_problem,
     refusal,
 )
+from ledger_tui.client.session import Session
+from ledger_tui.client.traffic import Exchange, Traffic, masked
 from ledger_tui.client.transport import decoded, is_address, make_client, transport_errors
-from ledger_tui.state.session import Session
-from ledger_tui.state.traffic import Exchange, Traffic, masked
 
 if TYPE_CHECKING:
     import httpx

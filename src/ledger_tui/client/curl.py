@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from ledger_tui.state.traffic import Exchange
+from ledger_tui.client.traffic import Exchange
 
 KEY_VARIABLE = "LEDGER_API_KEY"
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from ledger_tui.client.api import Api
+from ledger_tui.client.endpoint_health import EndpointHealth, health_of
 from ledger_tui.client.lists import Paging, fetch_page
-from ledger_tui.state.endpoint_health import EndpointHealth, health_of
-from ledger_tui.state.figures import Balances, Stage, Stages, overdue_by_age, sums_of
-from ledger_tui.state.window import PAGE_SIZE, Page, Record, Want
+from ledger_tui.client.records import PAGE_SIZE, Page, Record, Want
+from ledger_tui.client.totals import Balances, Stage, Stages, overdue_by_age, sums_of
 
 ENDPOINTS_READ = 5
 DELIVERIES_DRAWN = 50  # of each endpoint; each brings the bodies of its attempts

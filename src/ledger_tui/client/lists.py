@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 from ledger_tui.client.api import Api, ApiResponse
 from ledger_tui.client.errors import NO_LEDGER, ClientError, NotFound
-from ledger_tui.state.names import AccountNames
-from ledger_tui.state.window import Page, Record, Want
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Page, Record, Want
 
 _PAGES_SEARCHED = 10
 Paging = Literal["starting_after", "cursor", "page", "statement"]

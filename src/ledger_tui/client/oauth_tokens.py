@@ -12,10 +12,10 @@ from typing import Protocol
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ClientError
 from ledger_tui.client.oauth import OAuthApp, Refused, ask_for_tokens
+from ledger_tui.client.records import Record
+from ledger_tui.client.token_pair import EARLY_SECONDS, Tokens
 from ledger_tui.client.tokens import NoTokens, TokenManager
 from ledger_tui.client.transport import is_key
-from ledger_tui.state.tokens import EARLY_SECONDS, Tokens
-from ledger_tui.state.window import Record
 
 
 class StoredPair(Protocol):

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from ledger_tui.client.api import Api
+from ledger_tui.client.records import Record
 from ledger_tui.client.transport import decoded
 from ledger_tui.client.webhooks import verify
-from ledger_tui.state.window import Record
 
 PATH = "/v1/events/stream"
 PART = "events.stream"

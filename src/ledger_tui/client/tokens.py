@@ -6,8 +6,8 @@ import asyncio
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ClientError, NotFound, Refusal, Unauthorized
-from ledger_tui.state.tokens import Tokens
-from ledger_tui.state.window import Record
+from ledger_tui.client.records import Record
+from ledger_tui.client.token_pair import Tokens
 
 PATH = "/v1/auth/token"
 _AGAIN_SECONDS = 15.0  # after a refresh that failed for a reason that may pass

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record
+from ledger_tui.formats.money import format_amount
+from ledger_tui.formats.text import literal
 from ledger_tui.resources.balance_plot import balance_sections, read_balance_points
 from ledger_tui.resources.base import (
     Cell,
@@ -21,10 +25,6 @@ from ledger_tui.resources.base import (
 )
 from ledger_tui.resources.links import to_events
 from ledger_tui.resources.statements import TO_STATEMENT
-from ledger_tui.state.money import format_amount
-from ledger_tui.state.names import AccountNames
-from ledger_tui.state.text import literal
-from ledger_tui.state.window import Record
 
 
 def _balance(record: Record, _names: AccountNames) -> Cell:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record
+from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
     Action,
     Cell,
@@ -22,9 +25,6 @@ from ledger_tui.resources.base import (
     text_of,
     time_of,
 )
-from ledger_tui.state.names import AccountNames
-from ledger_tui.state.text import literal
-from ledger_tui.state.window import Record
 
 SCOPES = ("read:projects", "write:projects", "read:users", "admin:billing")
 _ROLES = ("admin", "member", "owner")

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ClientError
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record
+from ledger_tui.client.totals import moment
+from ledger_tui.formats import plot
+from ledger_tui.formats.money import format_amount
+from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Cell, Fact, Section, time_of
-from ledger_tui.state import plot
-from ledger_tui.state.figures import moment
-from ledger_tui.state.money import format_amount
-from ledger_tui.state.names import AccountNames
-from ledger_tui.state.text import literal
-from ledger_tui.state.window import Record
 
 _HEIGHT = 5
 _POSTINGS = 100

@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.lists import Paging
-from ledger_tui.state import times
-from ledger_tui.state.names import AccountNames
-from ledger_tui.state.text import literal
-from ledger_tui.state.window import Record
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record
+from ledger_tui.formats import times
+from ledger_tui.formats.text import literal
 
 Tone = Literal["plain", "dim", "strong", "plus", "minus", "warn", "bad", "accent"]
 Filters = Mapping[str, str]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from rich.cells import chop_cells
 
+from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Cell, Section
-from ledger_tui.state.text import literal
 
 _INDENT = 2
 _LINES_MAX = 400

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record
+from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
     Action,
     Cell,
@@ -23,9 +26,6 @@ from ledger_tui.resources.base import (
     time_of,
 )
 from ledger_tui.resources.bodies import body_section, header_section
-from ledger_tui.state.names import AccountNames
-from ledger_tui.state.text import literal
-from ledger_tui.state.window import Record
 
 LOOKS: Mapping[str, tuple[str, Tone]] = {
     "pending": ("◔", "accent"),

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record
+from ledger_tui.formats.money import MINUS, format_amount
+from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
     Action,
     Cell,
@@ -25,12 +30,15 @@ from ledger_tui.resources.bodies import body_section
 from ledger_tui.resources.deliveries import LOOKS, attempt_facts, attempts_of, body_sections
 from ledger_tui.resources.filtering import one_of
 from ledger_tui.resources.links import to_delivery
-from ledger_tui.state.money import MINUS, format_amount
-from ledger_tui.state.names import AccountNames
-from ledger_tui.state.text import literal
-from ledger_tui.state.trace import subject
-from ledger_tui.state.webhook_log import WebhookLog
-from ledger_tui.state.window import Record
+from ledger_tui.resources.webhook_log import WebhookLog
+
+
+def subject(event: Mapping[str, Any]) -> Record:
+    """Return the object of an event, as it was then."""
+    data = event.get("data")
+    inner = data.get("object") if isinstance(data, dict) else None
+    return inner if isinstance(inner, dict) else {}
+
 
 # The part of an event's type before the dot is the kind of object; the ids of each link to its screen.
 _SCREENS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ledger_tui.client.names import AccountName, AccountNames, UserName
 from ledger_tui.resources.base import Filter
-from ledger_tui.state.names import AccountName, AccountNames, UserName
 
 _NAMES_SAID = 3
 _WORD = re.compile(r'(?:[^\s"]|"[^"]*")+')

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ledger_tui.state.money import LARGEST_AMOUNT, BadAmount, editable_amount, format_amount, parse_amount
+from ledger_tui.formats.money import LARGEST_AMOUNT, BadAmount, editable_amount, format_amount, parse_amount
 
 LINES_MAX = 100
 

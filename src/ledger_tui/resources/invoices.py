@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote
 
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record
+from ledger_tui.formats.money import editable_amount, format_amount
+from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
     Action,
     Cell,
@@ -29,10 +33,6 @@ from ledger_tui.resources.filtering import one_of
 from ledger_tui.resources.invoice_lines import lines_as_typed
 from ledger_tui.resources.lifecycle import lifecycle
 from ledger_tui.resources.links import to_events
-from ledger_tui.state.money import editable_amount, format_amount
-from ledger_tui.state.names import AccountNames
-from ledger_tui.state.text import literal
-from ledger_tui.state.window import Record
 
 _LOOKS: Mapping[str, tuple[str, Tone]] = {
     "draft": ("○", "dim"),

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ledger_tui.client.records import Record
 from ledger_tui.resources.base import Cell, Fact, Section, Tone, part_of_time, text_of
-from ledger_tui.state.window import Record
 
 Looks = Mapping[str, tuple[str, Tone]]
 _STEP = 15  # cells from one state to the next, so that a time fits in between

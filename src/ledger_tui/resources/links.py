@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
+from ledger_tui.client.records import Record
+from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import Link, Via
-from ledger_tui.state.text import literal
-from ledger_tui.state.window import Record
 
 _IN_PATH = re.compile(r"/((acc|txn|inv|usr|ord|evt|whe)_[0-9a-z]+)(?=/|$)")
 _KINDS = {

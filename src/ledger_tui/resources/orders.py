@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record
+from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
     Action,
     Cell,
@@ -25,9 +28,6 @@ from ledger_tui.resources.base import (
 from ledger_tui.resources.filtering import one_of
 from ledger_tui.resources.lifecycle import lifecycle
 from ledger_tui.resources.links import to_events
-from ledger_tui.state.names import AccountNames
-from ledger_tui.state.text import literal
-from ledger_tui.state.window import Record
 
 _LOOKS: Mapping[str, tuple[str, Tone]] = {
     "open": ("○", "accent"),

@@ -14,10 +14,22 @@ from ledger_tui.resources.invoices import INVOICES
 from ledger_tui.resources.orders import ORDERS
 from ledger_tui.resources.requests import REQUESTS
 from ledger_tui.resources.statements import STATEMENT
-from ledger_tui.resources.test_helpers import TEST_HELPERS
-from ledger_tui.resources.trace import KIND_OF_OBJECT, TRACE
 from ledger_tui.resources.transactions import TRANSACTIONS
 from ledger_tui.resources.users import USERS
+
+TEST_HELPERS = Place("test_helpers", "H", "Test helpers", "Helpers")
+
+
+TRACE = Place("trace", "", "Trace", "Trace")
+
+
+KIND_OF_OBJECT = {
+    "account": "accounts",
+    "transaction": "transactions",
+    "invoice": "invoices",
+    "user": "users",
+    "order": "orders",
+}
 
 TOKEN = Place("token", "6", "Token", "Token")
 OVERVIEW = Place("overview", "0", "Overview", "Home")

@@ -12,6 +12,10 @@ from typing import Any
 from urllib.parse import quote
 
 from ledger_tui.client.api import Api
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record
+from ledger_tui.client.traffic import OWN_PREFIX, Exchange
+from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
     Cell,
     Column,
@@ -30,10 +34,6 @@ from ledger_tui.resources.base import (
 from ledger_tui.resources.bodies import body_section
 from ledger_tui.resources.filtering import one_of
 from ledger_tui.resources.links import to_objects_in
-from ledger_tui.state.names import AccountNames
-from ledger_tui.state.text import literal
-from ledger_tui.state.traffic import OWN_PREFIX, Exchange
-from ledger_tui.state.window import Record
 
 _EVENTS_SHOWN = 10
 _MASKED = re.compile(r"_(test|live)_•+")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record
+from ledger_tui.formats.money import format_amount
 from ledger_tui.resources.base import (
     Cell,
     Column,
@@ -21,9 +24,6 @@ from ledger_tui.resources.base import (
 )
 from ledger_tui.resources.filtering import check_date
 from ledger_tui.resources.transactions import TRANSACTIONS
-from ledger_tui.state.money import format_amount
-from ledger_tui.state.names import AccountNames
-from ledger_tui.state.window import Record
 
 _DAYS = 30
 _ENDS = {"opening_balance": "Opening balance", "closing_balance": "Closing balance"}

@@ -9,6 +9,10 @@ from typing import Any
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ClientError, NotOffered
 from ledger_tui.client.lists import fetch_page
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record, Want
+from ledger_tui.formats.money import MINUS, format_amount
+from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
     Action,
     Cell,
@@ -31,10 +35,6 @@ from ledger_tui.resources.base import (
 )
 from ledger_tui.resources.filtering import check_date, one_of
 from ledger_tui.resources.links import to_events, to_other_side
-from ledger_tui.state.money import MINUS, format_amount
-from ledger_tui.state.names import AccountNames
-from ledger_tui.state.text import literal
-from ledger_tui.state.window import Record, Want
 
 _PAYMENT = re.compile(r"Invoice (\S+): ")
 _PAGES_OF_INVOICES = 5

@@ -9,6 +9,9 @@ from urllib.parse import quote
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ClientError, NotOffered
 from ledger_tui.client.lists import fetch_page
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record, Want
+from ledger_tui.formats.text import literal
 from ledger_tui.resources.base import (
     Action,
     Cell,
@@ -31,9 +34,6 @@ from ledger_tui.resources.base import (
 )
 from ledger_tui.resources.filtering import one_of
 from ledger_tui.resources.links import to_events
-from ledger_tui.state.names import AccountNames
-from ledger_tui.state.text import literal
-from ledger_tui.state.window import Record, Want
 
 _LOOKS: Mapping[str, tuple[str, Tone]] = {"active": ("●", "plus"), "deactivated": ("✕", "minus")}
 _ORDERS_READ, _ORDERS_SHOWN = 100, 10

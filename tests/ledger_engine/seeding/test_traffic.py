@@ -13,7 +13,7 @@ import pytest
 from ledger_engine.seeding import traffic
 from ledger_engine.seeding.acts import Past
 from ledger_engine.seeding.traffic import Traffic
-from ledger_tui.embedded import Address, EmbeddedServer
+from ledger_tui.server.embedded import Address, EmbeddedServer
 
 pytestmark = pytest.mark.process
 

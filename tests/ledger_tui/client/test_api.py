@@ -8,9 +8,9 @@ from ledger_tui.client import api as client_api
 from ledger_tui.client.api import Api, server_root
 from ledger_tui.client.errors import Invalid, NotFound, NotOffered, Unauthorized, Unreachable
 from ledger_tui.client.lists import NotAList, fetch_page
-from ledger_tui.state.session import ConnectionState, Mode, Session
-from ledger_tui.state.traffic import Traffic
-from ledger_tui.state.window import Want
+from ledger_tui.client.records import Want
+from ledger_tui.client.session import ConnectionState, Mode, Session
+from ledger_tui.client.traffic import Traffic
 from tests.ledger_tui.contract_server import KEY, ContractServer
 from tests.ledger_tui.driving import until
 from tests.ledger_tui.line import Line

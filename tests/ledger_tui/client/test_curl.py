@@ -1,7 +1,7 @@
 import shlex
 
 from ledger_tui.client.curl import as_curl
-from ledger_tui.state.traffic import Exchange
+from ledger_tui.client.traffic import Exchange
 
 
 def exchange(method: str, url: str, body: str | None = None, key: str | None = None) -> Exchange:

@@ -7,9 +7,9 @@ import pytest
 
 from ledger_tui.client import figures
 from ledger_tui.client.api import Api
-from ledger_tui.state.figures import Sum
-from ledger_tui.state.session import Session
-from ledger_tui.state.traffic import Traffic
+from ledger_tui.client.session import Session
+from ledger_tui.client.totals import Sum
+from ledger_tui.client.traffic import Traffic
 from tests.ledger_tui.contract_server import KEY, ContractServer
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from ledger_tui.client import lists
 from ledger_tui.client.lists import NotAList, fetch_page, learn_accounts_until, learn_users_until
-from ledger_tui.state.names import AccountNames
-from ledger_tui.state.session import ConnectionState
-from ledger_tui.state.window import Want
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Want
+from ledger_tui.client.session import ConnectionState
 from tests.ledger_tui.client.test_api import client
 from tests.ledger_tui.contract_server import ContractServer
 

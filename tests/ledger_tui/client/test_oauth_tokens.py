@@ -11,11 +11,11 @@ from ledger_tui.client import oauth_tokens
 from ledger_tui.client.api import Api
 from ledger_tui.client.oauth import OAuthApp, Refused
 from ledger_tui.client.oauth_tokens import OAuthTokenManager, TokenStoreFailed
+from ledger_tui.client.session import Session
+from ledger_tui.client.token_pair import Tokens
 from ledger_tui.client.tokens import NoTokens
-from ledger_tui.secret_store import Secrets
-from ledger_tui.state.session import Session
-from ledger_tui.state.tokens import Tokens
-from ledger_tui.state.traffic import Traffic
+from ledger_tui.client.traffic import Traffic
+from ledger_tui.settings.secret_store import Secrets
 
 
 class TokenStore:

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from ledger_tui.client.errors import ClientError, Unauthorized
+from ledger_tui.client.token_pair import Tokens
 from ledger_tui.client.tokens import NoTokens, TokenManager, refusal_of
-from ledger_tui.state.tokens import Tokens
 from tests.ledger_tui.client.test_api import client
 from tests.ledger_tui.contract_server import KEY, ContractServer
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.base import Cell
 from ledger_tui.resources.deliveries import DELIVERIES, attempt_facts, body_sections
-from ledger_tui.state.names import AccountNames
 
 
 def attempt(number: int, **more: Any) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.base import Cell
 from ledger_tui.resources.events import events_resource, known_by
-from ledger_tui.state.names import AccountNames
-from ledger_tui.state.webhook_log import WebhookLog
+from ledger_tui.resources.webhook_log import WebhookLog
 
 ATTEMPT = {"number": 1, "status": 200, "attempted_at": "2026-11-20T06:37:26.000Z", "latency_ms": 3}
 

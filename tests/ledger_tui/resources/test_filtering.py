@@ -1,8 +1,8 @@
 import pytest
 
+from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.filtering import BadFilter, filter_line, is_filter_line, parse_filters
 from ledger_tui.resources.transactions import TRANSACTIONS
-from ledger_tui.state.names import AccountNames
 
 FILTERS = TRANSACTIONS.filters
 NAMES = AccountNames()

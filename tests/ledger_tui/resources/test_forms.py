@@ -1,11 +1,11 @@
 import pytest
 
+from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.forms import FieldErrors, body_of, changes_of
 from ledger_tui.resources.invoices import INVOICES
 from ledger_tui.resources.orders import ORDERS
 from ledger_tui.resources.transactions import TRANSACTIONS
-from ledger_tui.state.names import AccountNames
 
 assert ACCOUNTS.form
 assert TRANSACTIONS.form

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.forms import FieldErrors, body_of, changes_of
 from ledger_tui.resources.invoice_lines import TypedLine, dump_lines, parse_lines, sum_as_typed
 from ledger_tui.resources.invoices import INVOICES
-from ledger_tui.state.names import AccountNames
 
 assert INVOICES.form
 INVOICE = INVOICES.form

@@ -2,8 +2,8 @@
 
 import pytest
 
+from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.invoices import INVOICES
-from ledger_tui.state.names import AccountNames
 
 INVOICE = {
     "id": "inv_1",

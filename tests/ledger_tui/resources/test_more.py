@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from ledger_tui.client.errors import ClientError, Unreachable
+from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.accounts import ACCOUNTS
 from ledger_tui.resources.base import Resource
 from ledger_tui.resources.endpoints import ENDPOINTS
 from ledger_tui.resources.requests import REQUESTS
 from ledger_tui.resources.users import USERS, Orders
-from ledger_tui.state.names import AccountNames
 
 
 def facts(resource: Resource, found: Any) -> list[str]:

@@ -1,7 +1,7 @@
 """Orders: an item a line, and the user by name where it was seen."""
 
+from ledger_tui.client.names import AccountNames
 from ledger_tui.resources.orders import ORDERS
-from ledger_tui.state.names import AccountNames
 
 
 def test_an_item_has_a_line_of_its_own_whatever_its_name_holds() -> None:

@@ -7,10 +7,10 @@ import pytest
 
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import NotOffered, Problem
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.session import Session
+from ledger_tui.client.traffic import Traffic
 from ledger_tui.resources.transactions import TRANSACTIONS
-from ledger_tui.state.names import AccountNames
-from ledger_tui.state.session import Session
-from ledger_tui.state.traffic import Traffic
 from tests.ledger_tui.contract_server import KEY, ContractServer
 
 PAYMENT = {"id": "txn_1", "type": "credit", "account": "acc_1", "description": "Invoice INV-7: Rent"}

@@ -2,11 +2,11 @@
 
 import pytest
 
-from ledger_tui.app import LedgerApp
-from ledger_tui.embedded import Address
-from ledger_tui.options import Options
-from ledger_tui.screens.confirm import ConfirmScreen
-from ledger_tui.state.session import Mode
+from ledger_tui.app.application import LedgerApp
+from ledger_tui.client.session import Mode
+from ledger_tui.server.embedded import Address
+from ledger_tui.settings.options import Options
+from ledger_tui.ui.dialogs import ConfirmScreen
 from tests.ledger_tui.conftest import Dashboards, dashboard_on
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until

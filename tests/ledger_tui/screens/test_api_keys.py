@@ -1,7 +1,6 @@
 """API keys: created, rolled, revoked; a value is on the screen once and nowhere after."""
 
-from ledger_tui.screens.confirm import ConfirmScreen
-from ledger_tui.screens.shown_once import ShownOnceScreen
+from ledger_tui.ui.dialogs import ConfirmScreen, ShownOnceScreen
 from tests.ledger_tui.driving import Driver, until
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ledger_tui.embedded import Address
-from ledger_tui.state.window import Record
+from ledger_tui.client.records import Record
+from ledger_tui.server.embedded import Address
 from tests.ledger_tui.conftest import Dashboards, dashboard_on
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ledger_tui.app import LedgerApp
-from ledger_tui.messages import ReconnectRequested, SaveProfileRequested
-from ledger_tui.options import Options
-from ledger_tui.widgets.overview import Overview
+from ledger_tui.app.application import LedgerApp
+from ledger_tui.app.commanding import ReconnectRequested, SaveProfileRequested
+from ledger_tui.features.overview.view import Overview
+from ledger_tui.settings.options import Options
 from tests.ledger_tui.driving import Driver, until
 
 pytestmark = [pytest.mark.dashboard, pytest.mark.process, pytest.mark.slow]

@@ -3,7 +3,7 @@
 import pytest
 from textual.widgets import OptionList
 
-from ledger_tui.widgets.detail_pane import DetailPane
+from ledger_tui.lists.detail_pane import DetailPane
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until

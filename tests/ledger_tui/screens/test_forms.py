@@ -3,9 +3,9 @@
 from textual import events
 from textual.widgets import Input
 
-from ledger_tui.app import LedgerApp
-from ledger_tui.options import Options
-from ledger_tui.screens.form import FormScreen
+from ledger_tui.app.application import LedgerApp
+from ledger_tui.forms.form_screen import FormScreen
+from ledger_tui.settings.options import Options
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until

@@ -3,7 +3,7 @@
 import pytest
 from textual.widgets import OptionList
 
-from ledger_tui.widgets.resource_view import ResourceView
+from ledger_tui.lists.resource_view import ResourceView
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until

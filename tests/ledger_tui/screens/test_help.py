@@ -2,9 +2,9 @@
 
 import pytest
 
-from ledger_tui.app import LedgerApp
-from ledger_tui.config import Config
-from ledger_tui.options import Options
+from ledger_tui.app.application import LedgerApp
+from ledger_tui.settings.config import Config
+from ledger_tui.settings.options import Options
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
 

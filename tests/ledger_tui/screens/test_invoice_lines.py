@@ -2,7 +2,7 @@
 
 from textual.widgets import Input
 
-from ledger_tui.embedded import Address
+from ledger_tui.server.embedded import Address
 from tests.ledger_tui.conftest import dashboard_on
 from tests.ledger_tui.driving import until
 

@@ -9,13 +9,13 @@ from textual.color import Color
 from textual.geometry import Offset
 from textual.widgets import OptionList
 
-from ledger_tui.app import LedgerApp
-from ledger_tui.config import Config, read_config
-from ledger_tui.options import Options
-from ledger_tui.screens.form import FormScreen
-from ledger_tui.styles import ABOUT
-from ledger_tui.widgets.key_bar import KeyBar
-from ledger_tui.widgets.paged_table import TableHeader
+from ledger_tui.app.application import LedgerApp
+from ledger_tui.forms.form_screen import FormScreen
+from ledger_tui.lists.paged_table import TableHeader
+from ledger_tui.settings.config import Config, read_config
+from ledger_tui.settings.options import Options
+from ledger_tui.ui.key_bar import KeyBar
+from ledger_tui.ui.styles import ABOUT
 from tests.ledger_tui.cheap_textual import strips_on_screen
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer

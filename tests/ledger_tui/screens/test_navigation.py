@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from ledger_tui.app import LedgerApp
-from ledger_tui.commands import Palette
-from ledger_tui.config import Config, read_config
-from ledger_tui.embedded import Address
-from ledger_tui.options import Options
-from ledger_tui.screens.raw import JsonLines, RawScreen
-from ledger_tui.styles import ABOUT, THEMES
+from ledger_tui.app.application import LedgerApp
+from ledger_tui.app.commands import Palette
+from ledger_tui.features.raw.screen import JsonLines, RawScreen
+from ledger_tui.server.embedded import Address
+from ledger_tui.settings.config import Config, read_config
+from ledger_tui.settings.options import Options
+from ledger_tui.ui.styles import ABOUT, THEMES
 from tests.ledger_tui.conftest import Dashboards, dashboard_on
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until

@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 
-from ledger_tui.embedded import Address
-from ledger_tui.state.figures import PostingRate
-from ledger_tui.widgets.overview import Overview
-from ledger_tui.widgets.tile import Tile
+from ledger_tui.client.totals import PostingRate
+from ledger_tui.features.overview.view import Overview
+from ledger_tui.server.embedded import Address
+from ledger_tui.ui.tiles import Tile
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until

@@ -1,6 +1,6 @@
 """Accounts and users are chosen by part of their name, also those that were not read yet."""
 
-from ledger_tui.widgets.picker_field import PickerField
+from ledger_tui.forms.fields import PickerField
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import until

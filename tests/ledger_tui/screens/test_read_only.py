@@ -2,13 +2,13 @@
 
 import pytest
 
-from ledger_tui.app import LedgerApp
+from ledger_tui.app.application import LedgerApp
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ReadOnly
-from ledger_tui.options import Options
+from ledger_tui.client.session import Session
+from ledger_tui.client.traffic import Traffic
 from ledger_tui.resources.registry import RESOURCES
-from ledger_tui.state.session import Session
-from ledger_tui.state.traffic import Traffic
+from ledger_tui.settings.options import Options
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver

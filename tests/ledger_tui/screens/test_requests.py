@@ -5,7 +5,7 @@ import shlex
 
 import httpx
 
-from ledger_tui.embedded import Address
+from ledger_tui.server.embedded import Address
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until

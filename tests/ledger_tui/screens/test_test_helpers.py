@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger_tui.embedded import Address
-from ledger_tui.screens.command_line import CommandScreen
+from ledger_tui.app.command_line import CommandScreen
+from ledger_tui.server.embedded import Address
 from tests.helped_server import HelpedServer
 from tests.ledger_tui.conftest import Dashboards, dashboard_on
 from tests.ledger_tui.contract_server import ContractServer

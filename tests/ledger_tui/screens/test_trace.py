@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ledger_tui.client.trace import REQUESTS_MAX, most_requests
-from ledger_tui.resources.trace import Node
-from ledger_tui.widgets.trace_view import TraceView
+from ledger_tui.features.trace.nodes import Node
+from ledger_tui.features.trace.reading import REQUESTS_MAX, most_requests
+from ledger_tui.features.trace.view import TraceView
 from tests.ledger_tui.conftest import Dashboards
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until

@@ -10,11 +10,11 @@ from typing import ClassVar
 import pytest
 from textual.widgets import Static
 
+from ledger_tui.app.views import ScreenTabs
 from ledger_tui.client.webhooks import verify
-from ledger_tui.state.webhook_log import Listening
-from ledger_tui.widgets import events_view
-from ledger_tui.widgets.events_view import EventsView
-from ledger_tui.widgets.tabs import ScreenTabs
+from ledger_tui.features.events import view as events_view
+from ledger_tui.features.events.view import EventsView
+from ledger_tui.resources.webhook_log import Listening
 from tests.ledger_tui.driving import Driver, until
 
 

@@ -1,0 +1,355 @@
+"""The dashboard's Textual application, which connects its parts and owns what lives as long as it does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+from textual import events
+from textual.app import App, SystemCommand
+from textual.binding import Binding
+from textual.color import Color
+from textual.notifications import SeverityLevel
+from textual.screen import Screen
+from textual.worker import Worker, WorkerFailed, WorkerState
+
+from ledger_tui.app.commanding import ReconnectRequested, SaveProfileRequested
+from ledger_tui.app.commands import DashboardCommands, Palette
+from ledger_tui.app.connecting import Connecting, ServerEnded, ServerFailed, SessionChanged, SignInRequested
+from ledger_tui.app.crash import crash_report
+from ledger_tui.app.dashboard import Begun, Dashboard
+from ledger_tui.app.keymap import command_bindings, keymap, spelled
+from ledger_tui.client.api import Api
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.session import ConnectionState, Session
+from ledger_tui.client.traffic import Traffic, masked
+from ledger_tui.features.test_helpers.requests import PART
+from ledger_tui.formats import times
+from ledger_tui.formats.text import literal
+from ledger_tui.lists.arranging import check_lists
+from ledger_tui.lists.resource_view import ResourceView
+from ledger_tui.resources.registry import OVERVIEW, PLACES
+from ledger_tui.server.connection import ServerConnection
+from ledger_tui.settings.kept import Kept
+from ledger_tui.settings.options import Options
+from ledger_tui.settings.resuming import Left
+from ledger_tui.ui.handlers import handles
+from ledger_tui.ui.key_order import KeyOrder
+from ledger_tui.ui.keys import APP_KEYS
+from ledger_tui.ui.styles import ABOUT, DEFAULT_THEME, THEMES, theme_named
+from ledger_tui.ui.styles.custom import custom_themes
+from ledger_tui.ui.view import Context, NamesLoaded
+
+if TYPE_CHECKING:
+    from ledger_tui.features.tour import Tour
+
+
+_OF_A_KEY = frozenset({"act", "jump", "repair"})  # the workers that a key starts and whose answer it awaits
+
+
+class LedgerApp(App[int]):
+    """The dashboard of one ledger server. Raises BadConfig for an unknown theme or key in the config."""
+
+    TITLE = "Ledger"
+    CSS_PATH = "../ui/styles/app.tcss"
+    COMMANDS = {DashboardCommands}
+    BINDINGS = APP_KEYS
+    ENABLE_COMMAND_PALETTE = True
+
+    def __init__(self, options: Options) -> None:
+        self.profile = options.profile
+        self.options = options
+        super().__init__()
+        profile = options.profile
+        self.session = Session(read_only=options.read_only or bool(profile and profile.read_only))
+        self.traffic = Traffic()
+        self.names = AccountNames()
+        self.api = Api(self.session, self.traffic)
+        self.connection = ServerConnection(
+            self.api,
+            self.session,
+            url=options.url,
+            key=options.key,
+            profile=profile,
+            database=options.database,
+            demo=options.demo,
+        )
+        if self.connection.own_server:
+            self.session.missing_parts.add(PART)
+        self.tokens = self.connection.token_manager
+        self._connecting = Connecting(
+            self, self.connection, self.api, self.session, self.names, options.config.notify
+        )
+        self._begun = False
+        self._exit_when_begun: Callable[[], None] | None = None
+        self.failure = ""
+        self.left: Left | None = None  # where it was when it ended
+        self.next_options: Options | None = None  # what to connect to after this dashboard has ended
+        self.keys = KeyOrder(self, super().on_event)
+        self._tour: Tour | None = None
+        own_themes = custom_themes(options.config.themes, options.config_file)
+        for theme in (*THEMES, *own_themes):
+            self.register_theme(theme)
+        self._themes = ABOUT | {theme.name: "your own, from the config file" for theme in own_themes}
+        self.theme = theme_named(options.config.theme or DEFAULT_THEME, options.config_file, self._themes)
+        check_lists(options.config.lists, options.config_file)
+        kept_for = "" if options.shows_demo or self.is_web else options.connection
+        if options.shows_demo:  # its tour presses keys that expect the lists as they are by default
+            self.kept = Kept(saves=False)
+        else:
+            self.kept = Kept(options.config.lists, options.config.panes, kept_for)
+        times.chosen.style = options.config.times or times.TimeStyle.UTC
+        self.set_keymap(keymap(options.config.keys, options.config_file))
+        self._command_keys = command_bindings(
+            options.config.commands, options.config.keys, options.config_file
+        )
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """Show a notification in place of the one before, so that no row of the view is covered."""
+        self.clear_notifications()
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Handle keys and pasted text from the terminal in the order typed, and all else as Textual does."""
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            if self._tour is not None and self._tour.playing:
+                self._tour.stop()
+            else:
+                await self.keys.take(event)
+        else:
+            await super().on_event(event)
+
+    def get_default_screen(self) -> Dashboard:
+        config = self.options.config
+        context = Context(
+            self.api,
+            self.session,
+            self.names,
+            self.traffic,
+            self.tokens,
+            kept=self.kept,
+            profiles=[*config.profiles],
+            themes=self._themes,
+            commands=config.commands,
+            key_variables=config.key_variables,
+        )
+        first = OVERVIEW if self.options.shows_demo else PLACES[0]
+        return Dashboard(context, first, self._command_keys, self.options.resume)
+
+    @property
+    def dashboard(self) -> Dashboard:
+        """The screen below any open dialogs."""
+        screen = self.screen_stack[0]
+        assert isinstance(screen, Dashboard)
+        return screen
+
+    def action_command_palette(self) -> None:
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Return no commands: the palette is built from the bindings instead of Textual's own list."""
+        return ()
+
+    def get_key_display(self, binding: Binding) -> str:
+        """Return the key as it is written in the help, the key bar and the palette."""
+        return spelled(binding.key)
+
+    def get_css_variables(self) -> dict[str, str]:
+        """Return the theme's variables, with the profile's colour for the mode label."""
+        variables = super().get_css_variables()
+        if self.profile is not None and self.profile.mode_color is not None:
+            color = self.profile.mode_color
+            text = Color.parse(color).get_contrast_text(1.0).hex
+            for mode in ("mode-test", "mode-live"):
+                variables |= {mode: color, f"{mode}-text": text}
+            self.theme_variables = variables
+        return variables
+
+    # ------------------------------------------------------------------ the server
+
+    def on_mount(self) -> None:
+        self.session.on_change = self._post_session_changed
+        # Draw first: the user sees the screen before the server is reached.
+        self.call_after_refresh(self._connecting.connect)
+        if self.options.tour_pace is not None and self.options.shows_demo:  # it presses keys that change data
+            self._tour = self._make_tour(self.options.tour_pace)
+            self.call_after_refresh(self._tour.start)
+
+    def _make_tour(self, pace: float) -> Tour:
+        from ledger_tui.features.tour import Tour
+
+        return Tour(self, self.keys, self.session, self._is_reading, pace)
+
+    def _is_reading(self) -> bool:
+        """Return whether an answer for the screen is awaited."""
+        asking = any(worker.is_running and worker.group in _OF_A_KEY for worker in self.workers)
+        match self.dashboard.view:
+            case ResourceView() as view:
+                return asking or not (view.window.loaded or view.record_list.problem)
+            case view:
+                return asking or view.unread
+
+    def _post_session_changed(self) -> None:
+        self.post_message(SessionChanged())
+
+    @handles(ServerFailed)
+    def server_failed(self, message: ServerFailed) -> None:
+        self.failure = literal(message.sentence)
+        self.exit(1, return_code=1)
+
+    @handles(ServerEnded)
+    def server_ended(self, message: ServerEnded) -> None:
+        """Restart the server, or show how to restart it."""
+        again = self.connection.may_restart_unasked
+        self.session.ended(literal(message.sentence))
+        if again:
+            self.notify("The server ended and is being restarted.", severity="warning")
+            self._connecting.connect()
+        self.refresh_bindings()
+
+    def action_repair(self) -> None:
+        """Restart the server that ended, or have the demo's selected receiver work again."""
+        if self.session.state is ConnectionState.ENDED:
+            self._connecting.connect()
+        elif (endpoint := self.dashboard.broken_endpoint) is not None:
+            self._connecting.repair(endpoint)
+
+    @handles(SessionChanged)
+    def session_changed(self) -> None:
+        self.dashboard.session_changed()
+
+    @handles(NamesLoaded)
+    def names_loaded(self) -> None:
+        self.dashboard.names_loaded()
+
+    # ------------------------------------------------------------------ other connections
+
+    @handles(ReconnectRequested)
+    def reconnect(self, message: ReconnectRequested) -> None:
+        """End this dashboard for another one: nothing of a server is left beside the next one's."""
+        if self.is_web:
+            self.notify("In a browser, start another --web with that profile.", severity="warning")
+            return
+        config = replace(self.kept.in_config(self.options.config), theme=self.theme)
+        if message.profile is not None:
+            options = Options(
+                profile=config.profiles[message.profile],
+                read_only=self.options.read_only,
+                config=config,
+                config_file=self.options.config_file,
+            )
+        elif self.connection.own_server:
+            self.notify("The own server needs no other key.", severity="warning")
+            return
+        else:
+            options = replace(self.options, key=message.key, config=config, tour_pace=None)
+        self.next_options = options
+        self.exit()
+
+    @handles(SaveProfileRequested)
+    def ask_to_save(self, message: SaveProfileRequested) -> None:
+        if self.connection.own_server:
+            self.notify("The own server is there without a profile.", severity="warning")
+        else:
+            self._connecting.save(message.name, self.options.profile)
+
+    # ------------------------------------------------------------------ signing in
+
+    @handles(SignInRequested)
+    def ask_to_sign_in(self) -> None:
+        self.session.signed_out()
+        self.action_sign_in()
+
+    def action_sign_in(self) -> None:
+        if self.connection.signs_in is not None:
+            self._connecting.sign_in(self.connection.signs_in)
+
+    @handles(Worker.StateChanged)
+    def worker_ended(self, event: Worker.StateChanged) -> None:
+        """Show an unexpected error of a worker instead of swallowing it."""
+        if event.state is WorkerState.ERROR:
+            fault = literal(masked(repr(event.worker.error)))
+            self.notify(f"unexpected {fault}", severity="error", markup=False)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "repair":
+            ended = self.session.state is ConnectionState.ENDED
+            return ended or (self.options.shows_demo and self.dashboard.broken_endpoint is not None)
+        if action == "sign_in":
+            return self.connection.signs_in is not None
+        if action == "suspend_process":
+            return self._can_suspend
+        return True
+
+    # ------------------------------------------------------------------ the terminal
+
+    @property
+    def _can_suspend(self) -> bool:
+        """Whether a shell would take over the terminal; in a browser there is none."""
+        return sys.platform != "win32" and self._driver is not None and self._driver.can_suspend
+
+    def action_suspend_process(self) -> None:
+        """Restore the terminal and stop the process group, as ctrl+z does elsewhere; `fg` redraws the screen.
+
+        Textual's own action stops this process alone: a `make run` around it would keep running, and the
+        shell would wait for it. Without a shell's job control the signal stops nothing, so that nobody is
+        left with a process that cannot be resumed.
+        """
+        if sys.platform != "win32" and self._can_suspend:
+            with self.suspend():
+                textuals = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+                os.kill(0, signal.SIGTSTP)
+                signal.signal(signal.SIGTSTP, textuals)
+
+    # ------------------------------------------------------------------ the end
+
+    def exit(self, result: int | None = None, return_code: int = 0, message: Any = None) -> None:
+        """End, and note where the user was, for the next start.
+
+        While the dashboard begins, this waits until it has: what Textual has not mounted yet it fails to end.
+        """
+        if self.is_running and not self._begun:
+            self._exit_when_begun = partial(self.exit, result, return_code, message)
+            return
+        if self.is_running and self.screen_stack:
+            self.left = self.dashboard.navigation.left_at
+        super().exit(result, return_code, message)
+
+    @handles(Begun)
+    def _note_begin(self) -> None:
+        self._begun = True
+        if self._exit_when_begun is not None:
+            self._exit_when_begun()
+
+    def _handle_exception(self, error: Exception) -> None:
+        # Quitting removes the command palette's widgets while its worker runs, which then fails.
+        if self.is_running or not isinstance(error, WorkerFailed):
+            super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        # As Textual's own method, but without its report, which prints the variables of every frame.
+        error = sys.exc_info()[1] or self._exception
+        self.bell()
+        if error is not None:
+            self._exit_renderables.append(Text(crash_report(error, self.connection.secrets), end=""))
+        self._close_messages_no_wait()
+
+    async def on_unmount(self) -> None:
+        self.session.on_change = lambda: None
+        self.kept.save_panes()
+        await self.connection.close()

@@ -1,0 +1,369 @@
+"""The command line at the bottom of the screen, with what completes it above; and the question for a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.transport import is_key
+from ledger_tui.features.test_helpers.requests import (
+    HELPER_WORDS,
+    BadHelper,
+    HelperRequest,
+    helper_completions,
+    parse_helper,
+)
+from ledger_tui.formats.text import fit, literal
+from ledger_tui.resources.base import Filter, Resource
+from ledger_tui.resources.filtering import BadFilter, parse_filters, split_words, usage
+from ledger_tui.resources.registry import BY_KIND, PLACES, TEST_HELPERS, is_id, resource_of_id
+from ledger_tui.ui.dialogs import Dialog
+
+Kind = Literal["screen", "object", "profile", "key", "save", "theme", "helper", "help", "quit"]
+
+
+class BadCommand(ValueError):
+    """The line is no command; the message says why."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a line asks for: `argument` is a screen, an id, a profile or a theme; `filters` are a screen's."""
+
+    kind: Kind
+    argument: str = ""
+    filters: Mapping[str, str] = field(default_factory=dict)
+    helper: HelperRequest | None = None
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What can be named besides screens: the profiles and themes there are, and the accounts known.
+
+    `snapshots` has the names of those that were read; None on a server without test helpers.
+    """
+
+    profiles: Sequence[str]
+    themes: Sequence[str]
+    names: AccountNames
+    snapshots: Sequence[str] | None = ()
+
+
+_SHORT = {"txn": "transactions", "webhooks": "events", "keys": "api_keys", "home": "overview", "q": "quit"}
+
+
+_ABOUT: dict[str, tuple[Kind, str]] = {
+    "profile": ("profile", "connect to another server"),
+    "key": ("key", "use another API key for this server"),
+    "save": ("save", "save this connection as a profile"),
+    "theme": ("theme", "change the colours"),
+    "help": ("help", "the keys"),
+    "quit": ("quit", "quit"),
+}
+
+
+_HELPERS = (*HELPER_WORDS, TEST_HELPERS.kind)
+
+
+_LETTERS_OF_A_VALUE = 2  # so many are enough where only one value begins so
+
+
+# Words that a filter may accept alone: `paid` for `status:paid`.
+_WORDS = ("draft", "open", "paid", "void", "shipped", "credit", "debit", "member", "admin", "owner")
+
+
+def parse_command(line: str, choices: Choices) -> Command:
+    """Return what a line asks for. Raises BadCommand."""
+    first, _, rest = line.strip().lstrip(":").partition(" ")
+    rest = rest.strip()
+    if not first:
+        raise BadCommand("Type a screen, an id, or a command; tab completes it.")
+    if is_id(first):
+        return _object(first)
+    word = _meant(first)
+    if word not in _ABOUT and word not in HELPER_WORDS:
+        return _screen(word, rest, choices)
+    if word in HELPER_WORDS:
+        return _helper(word, rest)
+    kind = _ABOUT[word][0]
+    known = {"profile": choices.profiles, "theme": choices.themes}.get(kind)
+    begun = [name for name in known or () if rest and name.startswith(rest)]
+    if len(begun) == 1 and rest not in (known or ()):
+        rest = begun[0]
+    if known is not None and rest not in known:
+        there = f"{kind.capitalize()}s: {', '.join(known) or 'none yet; `:save NAME` makes one'}."
+        raise BadCommand(f"There is no {kind} “{rest}”. {there}" if rest else f"Which {kind}? {there}")
+    if kind == "save" and not rest:
+        raise BadCommand("Under which name? :save NAME")
+    return Command(kind, rest)
+
+
+def completions(line: str, choices: Choices) -> list[tuple[str, str]]:
+    """Return what the line may become, each with a few words on it."""
+    first, space, rest = line.lstrip(":").partition(" ")
+    if not space:
+        words = [*_commands(), *(_HELPERS if choices.snapshots is not None else ())]
+        commands = ((word, _about(word)) for word in words)
+        return [(word, about) for word, about in commands if word.startswith(first.lower())]
+    try:
+        word = _meant(first)
+    except BadCommand:
+        return []
+    before, _, last = rest.rpartition(" ")
+    head = f"{first} {before} ".replace("  ", " ")
+    return [(head + text, about) for text, about in _arguments(word, last, choices)]
+
+
+def _arguments(word: str, typed: str, choices: Choices) -> Iterator[tuple[str, str]]:
+    named = {"profile": choices.profiles, "theme": choices.themes}.get(word)
+    if named is not None:
+        yield from ((name, "") for name in named if name.startswith(typed))
+        return
+    if word in HELPER_WORDS:
+        yield from helper_completions(word, typed, choices.snapshots or ())
+        return
+    resource = BY_KIND.get(word)
+    for filter_ in resource.filters if resource is not None else ():
+        yield from (
+            (text, filter_.name) for text in _WORDS if text.startswith(typed) and _takes(filter_, text)
+        )
+        if f"{filter_.name}:".startswith(typed):
+            yield f"{filter_.name}:", f"like {filter_.name}:{filter_.example}"
+        if filter_.account and typed:
+            name = typed.removeprefix(f"{filter_.name}:")
+            yield from ((f"{filter_.name}:{one.id}", one.name) for one in choices.names.search(name))
+
+
+def _commands() -> list[str]:
+    return [*(place.kind for place in PLACES), *_SHORT, *_ABOUT]
+
+
+def _about(word: str) -> str:
+    meant = _SHORT.get(word, word)
+    if meant in _ABOUT:
+        return _ABOUT[meant][1]
+    if meant in HELPER_WORDS:
+        return HELPER_WORDS[meant]
+    return next((place.title for place in (*PLACES, TEST_HELPERS) if place.kind == meant), "")
+
+
+def _meant(word: str) -> str:
+    """Return the screen or command that a word or the beginning of one names. Raises BadCommand."""
+    word = word.lower()
+    words = _commands()
+    exact = word in words or word in _HELPERS
+    found = [word] if exact else [each for each in words if each.startswith(word)]
+    if not found:  # only few servers have helpers, so they make no other word ambiguous
+        found = [each for each in _HELPERS if each.startswith(word)]
+    meant = list(dict.fromkeys(_SHORT.get(each, each) for each in found))
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        raise BadCommand(f"“{word}” may be {', '.join(meant)}; write more of it.")
+    raise BadCommand(f"There is no command “{word}”; tab shows what there is.")
+
+
+def _object(record_id: str) -> Command:
+    resource = resource_of_id(record_id)
+    if resource is None or not resource.has_object_path:
+        raise BadCommand(f"No screen shows {record_id}.")
+    return Command("object", record_id)
+
+
+def _helper(word: str, rest: str) -> Command:
+    """Return what a line asks of a test helper. Raises BadCommand."""
+    if word == "clock" and not rest:
+        return Command("screen", TEST_HELPERS.kind)
+    try:
+        return Command("helper", word, helper=parse_helper(word, rest))
+    except BadHelper as error:
+        raise BadCommand(str(error)) from None
+
+
+def _screen(kind: str, rest: str, choices: Choices) -> Command:
+    resource = BY_KIND.get(kind)
+    if not rest:
+        return Command("screen", kind)
+    if resource is None or not (resource.filters or is_id(rest)):
+        raise BadCommand(f"{kind} has no filters.")
+    if is_id(rest) and resource_of_id(rest) is resource:
+        return _object(rest)
+    line = " ".join(_as_filter(word, resource) for word in _words(rest, resource))
+    try:
+        return Command("screen", kind, parse_filters(line, resource.filters, choices.names))
+    except BadFilter as error:
+        raise BadCommand(str(error)) from None
+
+
+def _words(rest: str, resource: Resource) -> list[str]:
+    """Return the words of a line; those of one name, which stand together, as one in quotes."""
+    words: list[str] = []
+    name: list[str] = []
+    for word in [*split_words(rest), ""]:
+        if word and ":" not in word and _value(word, resource) is None:
+            name.append(word.replace('"', ""))
+            continue
+        if name:
+            words.append(f'"{" ".join(name)}"')
+            name = []
+        words.extend([word] if word else [])
+    return words
+
+
+def _as_filter(word: str, resource: Resource) -> str:
+    """Return a word as a filter: `paid` as `status:paid`, an account's id or name as `account:…`."""
+    if ":" in word:
+        return word
+    value = _value(word, resource)
+    if value is not None:
+        return value
+    if account := next((each for each in resource.filters if each.account), None):
+        return f"{account.name}:{word}"
+    plain = word.replace('"', "")
+    raise BadCommand(f"“{plain}” is not one of {usage(resource.filters)}.")
+
+
+def _value(word: str, resource: Resource) -> str | None:
+    """Return the filter that a word is a value of, or of one value the beginning; None for any other word."""
+    begun = [each for each in _WORDS if each == word] or [each for each in _WORDS if each.startswith(word)]
+    found = [f"{each.name}:{text}" for text in begun for each in resource.filters if _takes(each, text)]
+    if len(found) == 1 and len(word) >= _LETTERS_OF_A_VALUE:
+        return found[0]
+    return next((f"{each.name}:{word}" for each in resource.filters if _takes(each, word)), None)
+
+
+def _takes(filter_: Filter, word: str) -> bool:
+    """Return whether a filter accepts this word and not any."""
+    return filter_.check("?") is not None and filter_.check(word) is None
+
+
+_SHOWN = 8
+_WIDTH = 34
+
+
+class CommandScreen(Dialog[Command | None]):
+    """Returns the command that was typed. tab completes, `↑` and `↓` choose among the completions."""
+
+    BINDINGS = [
+        Binding("escape", "none", "close", show=True),
+        Binding("tab", "complete", "complete", show=True, priority=True),
+        Binding("down", "choose(1)", show=False, priority=True),
+        Binding("up", "choose(-1)", show=False, priority=True),
+    ]
+
+    def __init__(self, choices: Choices, begun: str = "") -> None:
+        super().__init__()
+        self._choices = choices
+        self._begun = begun  # a line to go on with
+        self._found: list[tuple[str, str]] = []
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="command-line"):
+            yield OptionList(markup=False, compact=True)
+            yield Static(id="command-problem")
+            yield Input(
+                self._begun,
+                compact=True,
+                select_on_focus=False,
+                placeholder="inv paid, txn acc_…, profile NAME, q",
+            )
+
+    def on_mount(self) -> None:
+        self.query_one(OptionList).can_focus = False
+        self.query_one(Input).focus()
+        self._show(self._begun)
+
+    @on(Input.Changed)
+    def typed(self, event: Input.Changed) -> None:
+        self._show(event.value)
+
+    def _show(self, line: str) -> None:
+        self._found = completions(line, self._choices)[:_SHOWN]
+        options = self.query_one(OptionList)
+        options.clear_options()
+        options.add_options(
+            Option(Content.assemble(fit(literal(text), _WIDTH), (f"  {literal(about)}", "$muted")))
+            for text, about in self._found
+        )
+        options.display = bool(self._found)
+        options.highlighted = None
+        self._say("")
+
+    def _say(self, problem: str) -> None:
+        line = self.query_one("#command-problem", Static)
+        line.display = bool(problem)
+        line.update(Content.styled(f"✕ {literal(problem)}" if problem else "", "bold $error"))
+
+    def action_choose(self, step: int) -> None:
+        options = self.query_one(OptionList)
+        if self._found:
+            at = (-1 if step > 0 else 0) if options.highlighted is None else options.highlighted
+            options.highlighted = (at + step) % len(self._found)
+
+    def action_complete(self) -> None:
+        """Take the chosen completion, or the first."""
+        if self._found:
+            self._take(self._found[self.query_one(OptionList).highlighted or 0][0])
+
+    def _take(self, text: str) -> None:
+        line = self.query_one(Input)
+        line.value = text if text.endswith(":") else f"{text} "
+        line.cursor_position = len(line.value)
+
+    @on(OptionList.OptionSelected)
+    def clicked(self, event: OptionList.OptionSelected) -> None:
+        self._take(self._found[event.option_index][0])
+        self.query_one(Input).focus()
+
+    @on(Input.Submitted)
+    def run_line(self, event: Input.Submitted) -> None:
+        event.stop()
+        chosen = self.query_one(OptionList).highlighted
+        line = event.value if chosen is None else self._found[chosen][0]
+        try:
+            command = parse_command(line, self._choices)
+        except BadCommand as error:
+            self._say(str(error))
+        else:
+            self.dismiss(command)
+
+    def action_none(self) -> None:
+        self.dismiss(None)
+
+
+class KeyScreen(Dialog[str | None]):
+    """Asks for an API key, which is not shown while it is typed; returns it."""
+
+    BINDINGS = [Binding("escape", "none", "cancel", show=True)]
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog", id="ask-key") as box:
+            box.border_title = "Another API key for this server"
+            yield Input(password=True, compact=True)
+            yield Static("It is used until you quit. :save NAME then keeps it in a profile.", id="key-note")
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+
+    @on(Input.Submitted)
+    def take(self, event: Input.Submitted) -> None:
+        event.stop()
+        key = event.value.strip()
+        if is_key(key):
+            self.dismiss(key)
+        else:
+            note = Content.styled("✕ It is empty or has characters that a key cannot have.", "bold $error")
+            self.query_one("#key-note", Static).update(note)
+
+    def action_none(self) -> None:
+        self.dismiss(None)

@@ -1,0 +1,180 @@
+"""What the main screen does for the command line, the themes and the user's own commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from textual.content import Content
+from textual.message import Message
+from textual.screen import Screen
+
+from ledger_tui.app.navigation import Navigation
+from ledger_tui.client.session import Mode
+from ledger_tui.features.test_helpers.requests import PART
+from ledger_tui.features.test_helpers.view import HelperRequested
+from ledger_tui.formats.text import literal
+from ledger_tui.lists.resource_view import ResourceView
+from ledger_tui.settings.config import BadConfig, config_file
+from ledger_tui.settings.own_commands import OwnCommand, environment, run
+from ledger_tui.ui.dialogs import ChooseScreen, ConfirmScreen
+from ledger_tui.ui.view import Context
+
+if TYPE_CHECKING:
+    from ledger_tui.app.command_line import Command
+
+
+@dataclass
+class ReconnectRequested(Message):
+    """The user asks for another server, by its profile, or for another key for this one."""
+
+    profile: str | None = field(default=None, kw_only=True)
+    key: str | None = field(default=None, kw_only=True)
+
+
+@dataclass
+class SaveProfileRequested(Message):
+    """The user asks to save the connection as a profile."""
+
+    name: str
+
+
+class OwnCommands:
+    """Runs the user's own commands with the selected record."""
+
+    def __init__(self, screen: Screen[Any], navigation: Navigation, context: Context) -> None:
+        self._screen = screen
+        self._navigation = navigation
+        self._context = context
+
+    def ask(self, name: str) -> None:
+        """Run a command of the config file with the selected record; where money is live, ask first."""
+        command, view = self._context.commands[name], self._navigation.view
+        record = view.selected
+        if record is None or (command.screens and view.place.kind not in command.screens):
+            self._screen.notify(
+                f"{name} is for {' and '.join(command.screens) or 'a record'}: select one first."
+            )
+            return
+        session = self._context.session
+        variables = environment(record, view.place.kind, session.url)
+        if session.mode is Mode.TEST:
+            self._start(command, variables)
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._start(command, variables)
+
+        text = f"Run {name} with {literal(record.get('id', ''))}?\n\n{literal(command.run)}"
+        self._screen.app.push_screen(ConfirmScreen(text, None, session.mode), answered)
+
+    def _start(self, command: OwnCommand, variables: Mapping[str, str]) -> None:
+        self._screen.run_worker(self._run(command, variables), group="own-command", exit_on_error=False)
+
+    async def _run(self, command: OwnCommand, variables: Mapping[str, str]) -> None:
+        self._screen.notify(await run(command, variables, self._context.key_variables), markup=False)
+
+
+class ThemeChoice:
+    """Chooses a theme and keeps it in the config file; `themes` has a few words on each."""
+
+    def __init__(self, screen: Screen[Any], themes: Mapping[str, str]) -> None:
+        self._screen = screen
+        self._themes = themes
+
+    def choose(self) -> None:
+        """Preview each highlighted theme; enter keeps it, and esc restores the old one."""
+        before = self._screen.app.theme
+        names = [*self._themes]
+        about = self._themes.items()
+        lines = [Content.assemble(f"{name:<17} ", (text, "$muted")) for name, text in about]
+
+        def preview(number: int) -> None:
+            self._screen.app.theme = names[number]
+
+        def chosen(number: int | None) -> None:
+            if number is None:
+                self._screen.app.theme = before
+            else:
+                self.keep(names[number])
+
+        at = names.index(before) if before in names else 0
+        self._screen.app.push_screen(ChooseScreen("Themes", lines, at, preview), chosen)
+
+    def keep(self, name: str) -> None:
+        """Use a theme, also at the next start."""
+        self._screen.app.theme = name
+        from ledger_tui.settings.config_edit import set_theme
+
+        try:
+            set_theme(config_file(), name)
+        except (BadConfig, OSError) as error:
+            self._screen.notify(
+                f"The theme could not be saved. It applies until you quit. ({literal(error)})",
+                severity="warning",
+                markup=False,
+            )
+
+
+class CommandLine:
+    """Opens the command line and runs what was typed; `show_help` shows the keys."""
+
+    def __init__(
+        self,
+        screen: Screen[Any],
+        navigation: Navigation,
+        context: Context,
+        themes: ThemeChoice,
+        show_help: Callable[[], None],
+    ) -> None:
+        self._screen = screen
+        self._navigation = navigation
+        self._context = context
+        self._themes = themes
+        self._show_help = show_help
+
+    def open(self, line: str = "") -> None:
+        """Ask for a command; `line` is the beginning of it."""
+        from ledger_tui.app.command_line import Choices, CommandScreen
+
+        context = self._context
+        helpers = None if PART in context.session.missing_parts else self._navigation.snapshot_names
+        choices = Choices(context.profiles, [*context.themes], context.names, helpers)
+        # They would cover what is typed. Textual removes them only from the screen on top: still this one.
+        self._screen.app.clear_notifications()
+        self._screen.app.push_screen(CommandScreen(choices, line), self._run)
+
+    async def _run(self, command: Command | None) -> None:
+        if command is None:
+            return
+        match command.kind:
+            case "screen":
+                await self._navigation.go(command.argument)
+                view = self._navigation.view
+                if isinstance(view, ResourceView):
+                    view.set_filters(dict(command.filters))
+            case "object":
+                await self._navigation.open_object(command.argument)
+            case "profile":
+                self._screen.post_message(ReconnectRequested(profile=command.argument))
+            case "key":
+                from ledger_tui.app.command_line import KeyScreen
+
+                self._screen.app.push_screen(KeyScreen(), self._use_key)
+            case "save":
+                self._screen.post_message(SaveProfileRequested(command.argument))
+            case "theme":
+                self._themes.keep(command.argument)
+            case "helper":
+                if command.helper is not None:
+                    self._screen.post_message(HelperRequested(command.helper))
+            case "help":
+                self._show_help()
+            case "quit":
+                await self._screen.app.action_quit()
+
+    def _use_key(self, key: str | None) -> None:
+        if key is not None:
+            self._screen.post_message(ReconnectRequested(key=key))

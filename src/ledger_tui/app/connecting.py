@@ -1,0 +1,181 @@
+"""Connecting the application to its server: opening, signing in, restarting, and what is read at first."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from textual.app import App
+from textual.message import Message
+
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import ClientError
+from ledger_tui.client.lists import fetch_page
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Want
+from ledger_tui.client.session import Session
+from ledger_tui.formats.text import literal
+from ledger_tui.server.connection import CannotConnect, ServerConnection, SignInNeeded
+from ledger_tui.settings.config import BadConfig, Profile
+from ledger_tui.settings.notify_config import Notify
+from ledger_tui.ui.view import NamesLoaded
+
+if TYPE_CHECKING:
+    from ledger_tui.client.oauth_tokens import OAuthTokenManager
+
+
+class SessionChanged(Message):
+    """The connection, the mode or the rate limit has changed."""
+
+
+@dataclass
+class ServerFailed(Message):
+    """The embedded server did not start, so there is nothing to show."""
+
+    sentence: str
+
+
+class SignInRequested(Message):
+    """There is no token to send: the user has to sign in."""
+
+
+@dataclass
+class ServerEnded(Message):
+    """The dashboard's own server has ended; `sentence` is its last line of output."""
+
+    sentence: str
+
+
+class Connecting:
+    """Connects in workers of the application, which gets what happens as messages."""
+
+    def __init__(
+        self,
+        app: App[Any],
+        connection: ServerConnection,
+        api: Api,
+        session: Session,
+        names: AccountNames,
+        notify: Notify,
+    ) -> None:
+        self._app = app
+        self._connection = connection
+        self._api = api
+        self._session = session
+        self._names = names
+        self._notify = notify
+
+    def _work(self, group: str, work: Coroutine[Any, Any, None]) -> None:
+        """Start a worker in place of the one of its group."""
+        self._app.run_worker(work, group=group, exclusive=True, exit_on_error=False)
+
+    # ------------------------------------------------------------------ the server
+
+    def connect(self) -> None:
+        """Connect, or ask to sign in, and read what the first screen needs."""
+        self._work("connect", self._connect())
+
+    async def _connect(self) -> None:
+        try:
+            await self._connection.open()
+        except SignInNeeded:
+            self._app.post_message(SignInRequested())
+            return
+        except CannotConnect as error:
+            self._app.post_message(ServerFailed(str(error)))
+            return
+        if self._connection.own_server:
+            self._work("server", self._watch_server())
+        await self._ready()
+
+    async def _ready(self) -> None:
+        """Read what the first screen needs, then look for what the user wants to be notified of."""
+        await self._learn_names()
+        await self._learn_scopes()
+        if self._notify.on:
+            from ledger_tui.app.notifying import Notifier
+
+            self._work("notify", Notifier(self._app, self._api, self._session, self._notify).watch())
+
+    async def _watch_server(self) -> None:
+        sentence = await self._connection.server_ended()
+        if sentence is not None:
+            self._app.post_message(ServerEnded(sentence))
+
+    async def _learn_names(self) -> None:
+        """Read the newest accounts, so that the first transactions show names and currencies at once."""
+        want = Want(0, "page", 0, None)
+        try:
+            page = await fetch_page(self._api, "/v1/accounts", "starting_after", {}, want)
+        except ClientError:
+            return
+        self._names.learn(page.rows)
+        self._app.post_message(NamesLoaded())
+
+    async def _learn_scopes(self) -> None:
+        """Read the credential's scopes, where the server reports them, to know if it may change anything."""
+        with suppress(ClientError):
+            whoami = await self._api.read("/v1/whoami", part="whoami")
+            self._session.saw_scopes(whoami.record.get("scopes"))
+
+    def repair(self, endpoint: str) -> None:
+        """Have a receiver of the demo work again."""
+        self._work("repair", self._repair(endpoint))
+
+    async def _repair(self, endpoint: str) -> None:
+        from ledger_tui.client.receivers import repair
+
+        try:
+            url = await repair(self._api, endpoint)
+        except ClientError as error:
+            self._app.notify(f"Could not repair it: {literal(error)}", severity="error", markup=False)
+        else:
+            self._app.notify(
+                f"Repaired {literal(url)}: what comes now arrives, and s sends again.", markup=False
+            )
+
+    # ------------------------------------------------------------------ signing in
+
+    def sign_in(self, manager: OAuthTokenManager) -> None:
+        """Open the dialog that signs in through the browser."""
+        from ledger_tui.features.token.sign_in import SignInScreen
+
+        self._app.push_screen(SignInScreen(manager.app), self._sign_in_closed)
+
+    def _sign_in_closed(self, answer: dict[str, Any] | None) -> None:
+        if answer is not None:
+            self._work("connect", self._use_sign_in(answer))
+
+    async def _use_sign_in(self, answer: dict[str, Any]) -> None:
+        try:
+            await self._connection.signed_in(answer)
+        except ClientError as error:
+            self._app.notify(f"Could not sign in: {literal(error)}", severity="error", markup=False)
+            return
+        await self._ready()
+
+    # ------------------------------------------------------------------ keeping it
+
+    def save(self, name: str, profile: Profile | None) -> None:
+        """Save the server and the key in use as a profile; `profile` is the one in use."""
+
+        def save_off_the_loop() -> None:
+            from ledger_tui.settings.connection_saving import save_connection
+
+            app = self._app
+            try:
+                sentence = save_connection(
+                    name, self._session.url, profile, self._connection.token_manager.key
+                )
+            except (BadConfig, OSError) as error:
+                app.call_from_thread(
+                    app.notify, f"Not saved: {literal(error)}", severity="error", markup=False
+                )
+            else:
+                app.call_from_thread(app.notify, sentence, markup=False)
+
+        self._app.run_worker(
+            save_off_the_loop, group="save", exclusive=True, thread=True, exit_on_error=False
+        )

@@ -1,0 +1,385 @@
+"""The main screen: the status bar, the tabs, one view, and the key bar at the bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from textual import events, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingsMap
+from textual.content import Content
+from textual.message import Message
+from textual.screen import Screen
+
+from ledger_tui.app.commanding import CommandLine, OwnCommands, ThemeChoice
+from ledger_tui.app.list_dialogs import ListDialogs
+from ledger_tui.app.navigation import Navigation
+from ledger_tui.app.object_actions import ActionDone, ActionFailed, ObjectActions
+from ledger_tui.app.test_helping import HelperDone, TestHelping
+from ledger_tui.app.views import ScreenTabs, load_rarer_views
+from ledger_tui.client.records import Record
+from ledger_tui.client.session import ConnectionState, Mode
+from ledger_tui.features.raw.text import FoundId, ids_in
+from ledger_tui.features.test_helpers.requests import PART
+from ledger_tui.features.test_helpers.view import HelperLineRequested, HelperRequested
+from ledger_tui.features.token.view import TokensChanged
+from ledger_tui.formats.text import literal
+from ledger_tui.forms.form_screen import Created
+from ledger_tui.lists.resource_view import (
+    BatchRequested,
+    BulkRequested,
+    ColumnsRequested,
+    CreateRequested,
+    EditRequested,
+    ProgramRequested,
+    ResourceView,
+    TimesChanged,
+)
+from ledger_tui.resources.base import Form, Place
+from ledger_tui.resources.registry import PLACES, TEST_HELPERS, TRACED, ids_within, is_id, resource_of_id
+from ledger_tui.settings.resuming import Left
+from ledger_tui.ui.dialogs import ChooseScreen
+from ledger_tui.ui.handlers import handles, while_running
+from ledger_tui.ui.key_bar import KeyBar
+from ledger_tui.ui.keys import GLOBAL_KEYS
+from ledger_tui.ui.status_bar import StatusBar
+from ledger_tui.ui.view import ActionRequested, Context, NamesLoaded, View
+
+
+class Begun(Message):
+    """The dashboard has its first view, and can be ended from now on."""
+
+
+_FIRST_DIALOGS = (
+    "forms.form_screen",
+    "forms.submission",
+    "ui.help",
+    "app.command_line",
+)  # imported in advance, off the event loop
+_CHANGES = (
+    "create",
+    "edit",
+    "batch",
+    "act(",
+    "send_again",
+    "helper(",
+    "delete_helper",
+)  # the actions that change data
+_TICK_SECONDS = 0.5
+_LOAD_SECONDS = 1.0  # after the start, when the first screen is drawn
+
+
+class Dashboard(Screen[None]):
+    """The main screen, below all dialogs: it holds the views, what they share, and opens the dialogs."""
+
+    # The last binding is for screens where `n` creates nothing; no list of keys contains it.
+    BINDINGS = [*GLOBAL_KEYS, Binding("n", "nothing_to_create", show=False)]
+    BLANK = True
+
+    def __init__(
+        self,
+        context: Context,
+        first: Place = PLACES[0],
+        own_keys: Sequence[Binding] = (),
+        resume: Left | None = None,
+    ) -> None:
+        super().__init__()
+        self._resume = resume
+        self._bindings = BindingsMap.merge([self._bindings, BindingsMap(own_keys)])
+        self._first = first
+        self._view_context = context
+        self._tabs = ScreenTabs()
+        self._api = context.api
+        self._session = context.session
+        self._status = StatusBar(context.session)
+        self.navigation = Navigation(first, self._tabs, self._status, context)
+        self._names = context.names
+        self._actions = ObjectActions(self, self.navigation, context)
+        self._lists = ListDialogs(self, self.navigation, context)
+        self._themes = ThemeChoice(self, context.themes)
+        self._own_commands = OwnCommands(self, self.navigation, context)
+        self._test_helping = TestHelping(self, self.navigation, context)
+        self._command_line = CommandLine(self, self.navigation, context, self._themes, self.action_help)
+
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        event.refresh_styles = False  # its widgets got their styles when they were mounted
+
+    def compose(self) -> ComposeResult:
+        yield self._status
+        yield self._tabs
+        yield self.navigation
+        yield KeyBar()
+
+    @property
+    def view(self) -> View:
+        """The view on screen."""
+        return self.navigation.view
+
+    @property
+    def broken_endpoint(self) -> str | None:
+        """The id of the webhook endpoint that is selected, or that the selected delivery is for."""
+        record = self.view.selected if self.navigation.is_mounted else None
+        kind = (record or {}).get("object")
+        named = {"webhook_endpoint": "id", "delivery": "endpoint"}.get(str(kind))
+        return str(record[named]) if record is not None and named is not None else None
+
+    def key_text(self, binding: Binding) -> str:
+        """Return the description of a key in the key bar."""
+        if binding.action != "app.repair":
+            return binding.description
+        ended = self._session.state is ConnectionState.ENDED
+        return "restart the server" if ended else "repair the receiver"
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if (action, parameters) == ("show", (TEST_HELPERS.kind,)):
+            return PART not in self._session.missing_parts
+        return super().check_action(action, parameters)
+
+    async def action_show(self, kind: str) -> None:
+        await self.navigation.go(kind)
+
+    async def action_travel(self, step: int) -> None:
+        await self.navigation.travel(step)
+
+    async def on_mount(self) -> None:
+        self.set_interval(_TICK_SECONDS, self._tick)
+        await self.navigation.go(self._first.kind)
+        if self._resume is not None:
+            await self.navigation.resume(self._resume)
+        self.set_timer(_LOAD_SECONDS, self._load_rarer_views)
+        self.post_message(Begun())
+
+    @work(group="load", thread=True, exit_on_error=False)
+    def _load_rarer_views(self) -> None:
+        load_rarer_views()
+        for name in _FIRST_DIALOGS:
+            import_module(f"ledger_tui.{name}")
+
+    @while_running
+    def _tick(self) -> None:
+        session = self._session
+        if session.waiting_seconds or session.unanswered_seconds or session.state is ConnectionState.LOST:
+            self._status.refresh()  # it shows the seconds
+            self.view.session_changed()
+        if session.state not in (ConnectionState.STARTING, ConnectionState.CONNECTING):
+            self.view.tick()
+        if self._view_context.tokens.tokens.due_in == 0:
+            self._refresh_tokens()
+
+    @work(group="tokens", exit_on_error=False)
+    async def _refresh_tokens(self) -> None:
+        if await self._view_context.tokens.refresh_when_due():
+            self.post_message(TokensChanged())
+
+    @handles(TokensChanged)
+    def tokens_changed(self) -> None:
+        self.view.changed()
+
+    def session_changed(self) -> None:
+        """Redraw the status bar, and the frame, which differs in live mode."""
+        self.set_class(self._session.mode is Mode.LIVE, "-live")
+        self._status.refresh()
+        self.view.session_changed()
+
+    @handles(NamesLoaded)
+    def names_loaded(self) -> None:
+        self.view.names_loaded()
+
+    # ------------------------------------------------------------------ dialogs
+
+    @handles(CreateRequested)
+    def open_form(self) -> None:
+        view = self.navigation.resource_view
+        if view.resource.form is not None:
+            self._open_form(view.resource.form, view.selected)
+
+    def on_key(self, event: events.Key) -> None:
+        """Say why a greyed key does nothing: of the credential's rights, or of the object's state."""
+        pressed = self.active_bindings.get(event.key)
+        if pressed is None or pressed.enabled:
+            return
+        changes = pressed.binding.action.startswith(_CHANGES)
+        why = (changes and self._session.forbids_changes) or self.view.why_not(pressed.binding)
+        if why:
+            self.notify(why, markup=False)
+
+    def action_nothing_to_create(self) -> None:
+        view = self.view
+        if not isinstance(view, ResourceView) or view.resource.form is None:
+            self.notify("There is nothing to create on this screen.")
+
+    @handles(EditRequested)
+    def open_edit_form(self, message: EditRequested) -> None:
+        form = self.navigation.resource_view.resource.edit(message.record, self._names)
+        if form is not None:
+            self._open_form(form, message.record)
+
+    def _open_form(self, form: Form, record: Record | None) -> None:
+        # Imported here, as most dialogs are: the first paint does not need them.
+        from ledger_tui.forms.form_screen import FormScreen
+        from ledger_tui.forms.submission import Submission
+
+        view = self.navigation.resource_view
+        prefill = dict(form.prefill(record, view.record_list.filters))
+        if form.method == "POST" and self._names.get(prefill.get("account")) is None:
+            prefill.pop("account", None)  # an account without a known name is not filled in
+        submission = Submission(view.resource, form, prefill, self._api, self._session, self._names)
+        self.app.push_screen(FormScreen(submission, self._session, self._names), self._form_closed)
+
+    def _form_closed(self, created: Created | None) -> None:
+        if created is None:
+            return
+        self.notify(created.sentence, markup=False)
+        view = self.navigation.resource_view
+        if created.edited and created.record is not None:
+            view.show_changed(created.record)
+        else:
+            view.show_created(created.record)
+        if created.secret is not None:
+            from ledger_tui.ui.dialogs import ShownOnceScreen
+
+            self.app.push_screen(ShownOnceScreen(created.sentence, created.secret))
+
+    @handles(ActionRequested)
+    def ask_before_acting(self, message: ActionRequested) -> None:
+        self._actions.ask(message)
+
+    @handles(ActionDone)
+    def acted(self, message: ActionDone) -> None:
+        self._actions.done(message)
+
+    @handles(ActionFailed)
+    def act_failed(self, message: ActionFailed) -> None:
+        self._actions.failed(message)
+
+    @handles(ColumnsRequested)
+    def choose_columns(self) -> None:
+        self._lists.choose_columns()
+
+    @handles(TimesChanged)
+    def change_times(self) -> None:
+        self._lists.change_times()
+
+    @handles(BulkRequested)
+    def act_on_all(self, message: BulkRequested) -> None:
+        self._lists.act_on_all(message)
+
+    @handles(BatchRequested)
+    def post_file(self) -> None:
+        self._lists.post_file()
+
+    @handles(ProgramRequested)
+    def show_in_program(self, message: ProgramRequested) -> None:
+        self._lists.show_in_program(message)
+
+    def action_export(self) -> None:
+        self._lists.export()
+
+    @handles(HelperRequested)
+    def ask_helper(self, message: HelperRequested) -> None:
+        self._test_helping.ask(message.request)
+
+    @handles(HelperDone)
+    async def helper_done(self, message: HelperDone) -> None:
+        await self._test_helping.done(message)
+
+    @handles(HelperLineRequested)
+    def begin_helper_line(self, message: HelperLineRequested) -> None:
+        self._command_line.open(message.line)
+
+    def action_command_line(self) -> None:
+        self._command_line.open()
+
+    def action_themes(self) -> None:
+        self._themes.choose()
+
+    def action_own_command(self, name: str) -> None:
+        self._own_commands.ask(name)
+
+    # ------------------------------------------------------------------ copying and looking
+
+    def action_copy_id(self) -> None:
+        record = self.view.selected
+        if record is not None:
+            record_id = literal(record.get("id", ""))
+            self.app.copy_to_clipboard(record_id)
+            self.notify(f"Copied {record_id}", markup=False)
+
+    def action_copy_curl(self) -> None:
+        """Copy the request that read what is shown, or, in the request log, the selected request itself."""
+        from ledger_tui.client.curl import KEY_VARIABLE, as_curl
+
+        self.app.copy_to_clipboard(as_curl(self.view.shown_exchange()))
+        self.notify(f"Copied as curl; it reads the key from {KEY_VARIABLE}", markup=False)
+
+    def action_help(self) -> None:
+        from ledger_tui.ui.help import HelpScreen
+
+        # They would cover the keys. Textual removes them only from the screen on top: still this one.
+        self.app.clear_notifications()
+        self.app.push_screen(HelpScreen(self.active_bindings))
+
+    def action_raw(self) -> None:
+        record = self.view.selected
+        if record is not None:
+            from ledger_tui.features.raw.screen import RawScreen
+
+            self.app.push_screen(RawScreen("JSON", record))
+
+    def action_ids(self) -> None:
+        """Choose an id in the selected object and go to it; an id without a screen is copied."""
+        found = self._ids()
+        if not found:
+            self.notify("There is no id in this record.")
+            return
+        lines = [
+            Content.assemble(
+                (literal(each.where), "$muted"),
+                "  ",
+                literal(each.record_id),
+                ("" if _has_screen(each.record_id) else "  no screen: ⏎ copies it", "$muted"),
+            )
+            for each in found
+        ]
+
+        async def chosen(number: int | None) -> None:
+            if number is None:
+                return
+            record_id = found[number].record_id
+            if _has_screen(record_id):
+                await self.navigation.open_object(record_id)
+            else:
+                self.app.copy_to_clipboard(record_id)
+                self.notify(f"Copied {literal(record_id)}", markup=False)
+
+        self.app.push_screen(ChooseScreen("Jump to", lines), chosen)
+
+    def _ids(self) -> list[FoundId]:
+        """Return each id in the selected record and its details, the record's own at the end."""
+        record = self.view.selected
+        found = {each.record_id: each for each in ids_in(record, _is_id)}
+        for label, text in self.view.shown_texts():
+            for record_id in ids_within(text):
+                found.setdefault(record_id, FoundId(label, record_id))
+        own = found.pop(str((record or {}).get("id")), None)
+        return [*found.values(), *([own] if own is not None else [])]
+
+    async def action_trace(self) -> None:
+        """Trace the selected object, event, delivery or request."""
+        record = self.view.selected or {}
+        resource = resource_of_id(str(record.get("id", "")))
+        kind = self.view.place.kind if record.get("method") else resource.kind if resource else ""
+        if kind in TRACED:
+            await self.navigation.open_trace(kind, record)
+        else:
+            self.notify("There is nothing here to trace: choose an object, an event or a request first.")
+
+
+def _is_id(text: str) -> bool:
+    return _has_screen(text) or is_id(text)
+
+
+def _has_screen(text: str) -> bool:
+    resource = resource_of_id(text)
+    return resource is not None and resource.has_object_path and " " not in text

@@ -1,0 +1,355 @@
+"""Navigation between screens and objects, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from textual import work
+from textual.message import Message
+
+from ledger_tui.app.views import ScreenTabs, make_view
+from ledger_tui.client.errors import ClientError
+from ledger_tui.client.lists import learn_accounts_until, learn_users_until
+from ledger_tui.client.names import AccountName, AccountNames, UserName
+from ledger_tui.client.records import Record
+from ledger_tui.formats.text import literal
+from ledger_tui.lists.resource_view import ResourceView
+from ledger_tui.resources.base import Link, Place, Resource, Via
+from ledger_tui.resources.filtering import filter_line
+from ledger_tui.resources.registry import BY_KIND, PLACE_OF_KIND, TRACE, is_id, resource_of_id
+from ledger_tui.settings.resuming import Left
+from ledger_tui.ui.blank import Switcher
+from ledger_tui.ui.handlers import handles
+from ledger_tui.ui.history import Location, Recent, RecentObjects, recent_of
+from ledger_tui.ui.status_bar import StatusBar
+from ledger_tui.ui.view import BackRequested, Context, LinkFollowed, LocationOpened, ObjectFound, View
+
+
+def breadcrumb(location: Location, names: AccountNames) -> str:
+    """Return a location in a few words: `Invoice INV-000001`, `Transactions account:Till`, `Overview`."""
+    place = PLACE_OF_KIND[location.kind]
+    if location.record is not None:
+        singular = place.singular.capitalize() if isinstance(place, Resource) else place.title
+        return f"{singular} {literal(_name(location.kind, location.record))}"
+    if isinstance(place, Resource) and location.filters:
+        shown = {param: _short(names.name(value)) for param, value in location.filters.items()}
+        return f"{place.title} {literal(filter_line(shown, place.filters))}".rstrip()
+    return place.title
+
+
+def _name(kind: str, record: Mapping[str, Any]) -> str:
+    """Return what people know an object by, else its request line, its type or the end of its id."""
+    if label := recent_of(kind, record).label:
+        return label
+    if isinstance(path := record.get("path"), str):
+        return f"{record.get('method', '')} {path}".strip()
+    kind_of = record.get("type") or record.get("event_type")
+    return kind_of if isinstance(kind_of, str) else _short(str(record.get("id", "")))
+
+
+def _short(text: str) -> str:
+    """Return the end of an id in place of all of it, and any other text as it is."""
+    return f"…{text[-6:]}" if is_id(text) else text
+
+
+@dataclass
+class RowFound(Message):
+    """The object whose row the cursor is to stand on was read."""
+
+    kind: str
+    record: Record
+
+
+@dataclass
+class ObjectNotFound(Message):
+    """The object to navigate to could not be read; `sentence` says why."""
+
+    sentence: str
+
+
+TRACED_FROM = "accounts"  # a trace itself is not resumed
+_JUMP = "jump"  # the group of workers that read the object to go to
+
+
+class Navigation(Switcher):
+    """Holds a view for each screen that was visited and shows one of them.
+
+    `tabs` highlights it, and `status` has the way back.
+    """
+
+    def __init__(self, first: Place, tabs: ScreenTabs, status: StatusBar, context: Context) -> None:
+        super().__init__(make_view(first, context), initial=first.kind)
+        self._tabs = tabs
+        self._status = status
+        self._view_context = context
+        self._trail: list[Location] = []  # the locations at which links were followed
+
+    @property
+    def view(self) -> View:
+        """The view on screen."""
+        shown = self.visible_content
+        assert isinstance(shown, View)
+        return shown
+
+    @property
+    def resource_view(self) -> ResourceView:
+        """The view on screen, which must be a resource's: only those open forms and dialogs of lists."""
+        view = self.view
+        assert isinstance(view, ResourceView)
+        return view
+
+    async def go(self, kind: str) -> None:
+        """Change to a screen by its key; esc does not lead back from it."""
+        if kind != self.view.place.kind:
+            self.leave()
+        self._trail.clear()
+        for view in self.query(ResourceView):
+            view.by_link = False
+        self.workers.cancel_group(self, _JUMP)
+        await self.show_place(kind)
+
+    async def show_place(self, kind: str) -> View:
+        """Change to a screen, creating its view when first shown: the first paint needs only one."""
+        if not self.query(f"#{kind}"):
+            await self.mount(make_view(PLACE_OF_KIND[kind], self._view_context))
+        self.current = kind
+        under = BY_KIND[kind].under if kind in BY_KIND else None
+        self._tabs.shown = under or kind
+        self._status.trail = tuple(breadcrumb(each, self._view_context.names) for each in self._trail)
+        view = self.view
+        view.enter()
+        return view
+
+    @handles(LinkFollowed)
+    async def follow_link(self, message: LinkFollowed) -> None:
+        link = message.link
+        if link.resource not in BY_KIND:
+            return
+        if link.via is not None:
+            self._find_via(link, link.via)
+            return
+        if link.record_id is not None:
+            self._go_to_object(BY_KIND[link.resource], link.record_id, by_link=True)
+            return
+        self._trail.append(self.location)
+        self.leave()
+        view = await self.show_place(link.resource)
+        assert isinstance(view, ResourceView)
+        view.set_filters(dict(link.filters))
+
+    @handles(LocationOpened)
+    async def open_location(self, message: LocationOpened) -> None:
+        """Go to a location as a link does."""
+        self._trail.append(self.location)
+        self.leave()
+        await self._go_to(message.location)
+
+    async def open_trace(self, kind: str, record: Record) -> None:
+        """Trace an object, event, delivery or request; esc leads back."""
+        self._trail.append(self.location)
+        self.leave()
+        view = await self.show_place(TRACE.kind)
+        view.show_traced(kind, record)
+
+    @handles(BackRequested)
+    async def go_back(self) -> None:
+        """Go back to where a link was followed, or else clear the filter."""
+        left = self.view
+        if self._trail:
+            await self._go_to(self._trail.pop())
+        elif left.place is TRACE:  # it was reached through the history
+            await self.travel(-1)
+        elif isinstance(left, ResourceView) and left.resource.under:
+            await self.show_place(left.resource.under)
+        elif isinstance(left, ResourceView) and left.record_list.filters:
+            left.set_filters({})
+        if left is not self.view and isinstance(left, ResourceView) and left.record_list.filters:
+            left.set_filters({})
+
+    # ------------------------------------------------------------------ back and forward
+
+    @property
+    def location(self) -> Location:
+        """The screen with its filter and open object, to return to."""
+        view = self.view
+        if not isinstance(view, ResourceView):
+            return view.location
+        filters = dict(view.record_list.filters)
+        if not view.opened or not view.selected:
+            return Location(view.place.kind, filters)
+        record = view.selected
+        return Location(view.place.kind, filters, str(record.get("id")), record, view.by_link)
+
+    @property
+    def left_at(self) -> Left:
+        """Where the user is now, to begin there another time."""
+        view = self.view
+        if not isinstance(view, ResourceView):
+            return Left(view.place.kind if view.place is not TRACE else TRACED_FROM)
+        record_id = (view.selected or {}).get("id")
+        at = str(record_id) if record_id is not None and not view.window.following else None
+        return Left(view.place.kind, dict(view.record_list.filters), at, view.opened)
+
+    async def resume(self, left: Left) -> None:
+        """Go to where the user was; what is not there any more is passed over."""
+        if left.kind not in PLACE_OF_KIND:
+            return
+        await self.go(left.kind)
+        view = self.view
+        if not isinstance(view, ResourceView):
+            return
+        known = {filter_.param for filter_ in view.resource.filters}
+        view.set_filters({name: value for name, value in left.filters.items() if name in known})
+        if left.record_id is not None and view.resource.has_object_path:
+            if left.opened or view.resource.paging != "starting_after":
+                await self.open_object(left.record_id, left.kind)
+            else:
+                self._find_row(view.resource, left.record_id)
+
+    @work(group=_JUMP, exclusive=True, exit_on_error=False)
+    async def _find_row(self, resource: Resource, record_id: str) -> None:
+        with suppress(ClientError):
+            path = resource.object_path(record_id)
+            answer = await self._view_context.api.read(path, part=resource.object_part)
+            self.post_message(RowFound(resource.kind, answer.record))
+
+    @handles(RowFound)
+    def show_row(self, message: RowFound) -> None:
+        view = self.query_one(f"#{message.kind}", ResourceView)
+        if view is self.view and not view.opened:
+            view.record_list.open_at(message.record)
+
+    def leave(self) -> None:
+        """Add the current location to the history, before going elsewhere."""
+        self._view_context.history.leave(self.location)
+
+    async def travel(self, step: int) -> None:
+        """Go one location back (-1) or forward (1) in the history."""
+        history = self._view_context.history
+        location = history.back(self.location) if step < 0 else history.forward(self.location)
+        if location is not None:
+            await self._go_to(location)
+
+    async def _go_to(self, location: Location) -> None:
+        view = await self.show_place(location.kind)
+        if not isinstance(view, ResourceView):
+            view.show_location(location)
+            return
+        if view.record_list.filters != location.filters:
+            view.set_filters(dict(location.filters))
+        if location.record is not None:
+            view.open_record(dict(location.record), by_link=location.by_link and bool(self._trail))
+        else:
+            view.close()
+
+    async def open_object(self, record_id: str, kind: str | None = None) -> None:
+        """Go to an object by its id; warn when no screen shows it."""
+        resource = BY_KIND.get(kind) if kind is not None else resource_of_id(record_id)
+        if resource is None or not resource.has_object_path:
+            self.notify(f"{literal(record_id)}: there is no screen for it.", severity="warning", markup=False)
+            return
+        self._go_to_object(resource, record_id)
+
+    def _go_to_object(self, resource: Resource, record_id: str, *, by_link: bool = False) -> None:
+        """Change to the object's screen once the object was read; on failure, stay and say why."""
+        views = self.query(f"#{resource.kind}").results(ResourceView)
+        at_hand = (row for view in views for _index, row in view.window.at_hand())
+        row = next((row for row in at_hand if row.get("id") == record_id), None)
+        if row is not None:
+            self.post_message(ObjectFound(resource.kind, row, by_link=by_link))
+        else:
+            self._find(resource, record_id, by_link)
+
+    @work(group=_JUMP, exclusive=True, exit_on_error=False)
+    async def _find(self, resource: Resource, record_id: str, by_link: bool) -> None:
+        try:
+            answer = await self._view_context.api.read(
+                resource.object_path(record_id), part=resource.object_part
+            )
+        except ClientError as error:
+            named, sentence = literal(record_id), literal(error)
+            self.post_message(ObjectNotFound(sentence if named in sentence else f"{named}: {sentence}"))
+        else:
+            self.post_message(ObjectFound(resource.kind, answer.record, by_link=by_link))
+
+    @work(group=_JUMP, exclusive=True, exit_on_error=False)
+    async def _find_via(self, link: Link, via: Via) -> None:
+        """Find the object of a link and go to it; where there is none, stay and say so."""
+        try:
+            found = (await self._view_context.api.read(via.path, dict(via.query))).record.get("data")
+        except ClientError as error:
+            self.post_message(ObjectNotFound(f"{link.label}: {literal(error)}"))
+            return
+        rows = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+        row = next((each for each in rows if not via.where or each.get(via.where) == via.equals), None)
+        if row is None:
+            self.post_message(ObjectNotFound(f"{link.label}: there is none."))
+        elif via.named:
+            if isinstance(target := row.get(via.named), str):
+                self.post_message(LinkFollowed(Link(link.label, link.resource, target)))
+            else:
+                self.post_message(ObjectNotFound(f"{link.label}: there is none, it was a command."))
+        elif BY_KIND[link.resource].has_object_path:
+            self.post_message(ObjectFound(link.resource, row, by_link=True))
+        else:  # a delivery, in the list of its endpoint
+            filters = {via.where: via.equals}
+            self.post_message(
+                LocationOpened(Location(link.resource, filters, str(row.get("id")), row, by_link=True))
+            )
+
+    @handles(ObjectFound)
+    async def show_object(self, message: ObjectFound) -> None:
+        if message.by_link:
+            self._trail.append(self.location)
+        self.leave()
+        view = await self.show_place(message.kind)
+        assert isinstance(view, ResourceView)
+        view.open_record(message.record, by_link=message.by_link)
+
+    @handles(ObjectNotFound)
+    def stay(self, message: ObjectNotFound) -> None:
+        self.notify(message.sentence, severity="warning", markup=False)
+
+    def named(self, text: str) -> list[AccountName | UserName]:
+        """Return the loaded accounts and users with this text in their name."""
+        return [*self._view_context.names.search(text), *self._view_context.names.users.search(text)]
+
+    async def look_up(self, text: str) -> None:
+        """Read accounts and users until one has this text in its name."""
+        api, names = self._view_context.api, self._view_context.names
+        for read in (learn_accounts_until, learn_users_until):
+            with suppress(ClientError):  # the credential may be allowed to read only one of them
+                await read(api, names, text)
+            if self.named(text):
+                return
+
+    @property
+    def recent(self) -> RecentObjects:
+        """The objects opened last."""
+        return self._view_context.recent
+
+    @property
+    def snapshot_names(self) -> list[str]:
+        """The snapshots that the screen of the test helpers has read."""
+        views = (view for view in self.children if isinstance(view, View))
+        return [name for view in views for name in view.snapshots]
+
+    async def forget(self) -> None:
+        """Drop all that was read, as the ledger is another one now, and read the screen anew."""
+        self.workers.cancel_group(self, _JUMP)
+        context = self._view_context
+        for known in (context.history, context.recent, context.names):
+            known.clear()
+        self._trail.clear()
+        if self.view.place is TRACE:  # of something that may not be there any more
+            await self.show_place(TRACED_FROM)
+        for view in self.children:
+            if isinstance(view, View):
+                view.forget()
+        self._status.trail = ()
+
+    async def open_recent(self, recent: Recent) -> None:
+        await self.open_object(recent.record_id, recent.kind)

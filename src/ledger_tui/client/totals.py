@@ -1,0 +1,169 @@
+"""The figures of the overview, computed from lists of records. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+from ledger_tui.client.records import Record
+
+BUCKET_SECONDS = 5
+_KEPT_BUCKETS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """The total of one currency: the amount in its smallest unit, and the number of objects."""
+
+    currency: str
+    amount: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Balances:
+    """Sums of `accounts` accounts by currency; `partial` when there are more accounts than were read."""
+
+    sums: Sequence[Sum]
+    accounts: int
+    partial: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The objects in one state; `partial` when there are more than were counted."""
+
+    status: str
+    count: int
+    partial: bool = False
+    sums: Sequence[Sum] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """How many objects are in each state, in the order of their life.
+
+    `overdue` counts the open invoices past their date by age, one number for each of `OVERDUE_AGES`.
+    """
+
+    stages: Sequence[Stage]
+    overdue: Sequence[int] = ()
+
+
+# The ages of overdue invoices: the most days past the date, and the name of the age.
+OVERDUE_AGES: Sequence[tuple[float, str]] = ((7, "≤ 7 d"), (30, "≤ 30 d"), (float("inf"), "> 30 d"))
+
+
+def sums_of(records: Iterable[Record], amount: str) -> list[Sum]:
+    """Return the sums by currency, the currency with the most objects first."""
+    amounts, counts = Counter[str](), Counter[str]()
+    for record in records:
+        value, currency = record.get(amount), record.get("currency")
+        if isinstance(value, int) and isinstance(currency, str):
+            amounts[currency] += value
+            counts[currency] += 1
+    return [Sum(currency, amounts[currency], count) for currency, count in counts.most_common()]
+
+
+def overdue_by_age(invoices: Iterable[Record], today: date) -> list[int]:
+    """Return how many invoices are past their due date, by `OVERDUE_AGES`."""
+    counts = [0] * len(OVERDUE_AGES)
+    for invoice in invoices:
+        try:
+            days = (today - date.fromisoformat(str(invoice.get("due_date")))).days
+        except ValueError:
+            continue
+        if days > 0:
+            counts[next(n for n, (most, _name) in enumerate(OVERDUE_AGES) if days <= most)] += 1
+    return counts
+
+
+class PostingRate:
+    """The number of transactions in each interval of `BUCKET_SECONDS`.
+
+    Times are the server's, in seconds. A transaction without a time counts when it was first seen. When more
+    were posted at once than were read there is a gap, and their number is an estimate.
+    """
+
+    def __init__(self) -> None:
+        self.newest: str | None = None
+        self._counts = Counter[int]()
+        self._guesses: dict[int, int] = {}  # the missing number in intervals that were not read completely
+        self._complete_from: float | None = None
+        self._newest_at: float | None = None
+
+    def take(self, rows: Sequence[Record], *, now: float, reached: bool) -> None:
+        """Count transactions, newest first; with `reached` none is missing before the last of them."""
+        first = self.newest is None
+        known = self.newest
+        new: list[Record] = []
+        for row in rows:
+            if row.get("id") == known:
+                reached = True
+                break
+            new.append(row)
+        times = [at for row in new if (at := moment(row.get("created"))) is not None]
+        if new and not times and first:
+            self._complete_from = now  # without times only transactions from now on can be counted
+        else:
+            times += [now] * (len(new) - len(times))
+            self._counts.update(int(at // BUCKET_SECONDS) for at in times)
+            self._note_reach(times, now, reached=reached, first=first)
+        if new:
+            self.newest = str(new[0].get("id"))
+            self._newest_at = max(times, default=now)
+        forgotten = int(now // BUCKET_SECONDS) - _KEPT_BUCKETS
+        for kept in (self._counts, self._guesses):
+            for bucket in [each for each in kept if each < forgotten]:
+                del kept[bucket]
+
+    def _note_reach(self, times: Sequence[float], now: float, *, reached: bool, first: bool) -> None:
+        if first:
+            self._complete_from = float("-inf") if reached else min(times, default=now)
+        elif not reached and times and self._newest_at is not None:
+            oldest, newest = min(times), max(times)
+            # Transactions all seen at one moment, as without times, give no rate.
+            rate = len(times) / max(1.0, newest - oldest) if newest > oldest else 0.0
+            for bucket in range(int(self._newest_at // BUCKET_SECONDS), int(oldest // BUCKET_SECONDS) + 1):
+                start, end = bucket * BUCKET_SECONDS, (bucket + 1) * BUCKET_SECONDS
+                seconds = max(0.0, min(end, oldest) - max(start, self._newest_at))
+                self._guesses[bucket] = self._guesses.get(bucket, 0) + round(seconds * rate)
+
+    def per_minute(self, now: float, buckets: int) -> list[float | None]:
+        """Return the rate in each of the last complete buckets, oldest first; None where not all was read."""
+        return [
+            self._counts[bucket] * 60 / BUCKET_SECONDS
+            if self._reaches(bucket) and bucket not in self._guesses
+            else None
+            for bucket in self._last(now, buckets)
+        ]
+
+    def last_minute(self, now: float) -> tuple[float, bool] | None:
+        """Return the rate over the last minute's complete buckets, and whether part of it is an estimate."""
+        buckets = [bucket for bucket in self._last(now, 60 // BUCKET_SECONDS) if self._reaches(bucket)]
+        if not buckets:
+            return None
+        came = sum(self._counts[bucket] + self._guesses.get(bucket, 0) for bucket in buckets)
+        return came * 60 / BUCKET_SECONDS / len(buckets), any(each in self._guesses for each in buckets)
+
+    @staticmethod
+    def _last(now: float, buckets: int) -> range:
+        last = int(now // BUCKET_SECONDS)
+        return range(last - buckets, last)
+
+    def _reaches(self, bucket: int) -> bool:
+        """Return whether the bucket is after the beginning of what was read."""
+        return self._complete_from is not None and bucket * BUCKET_SECONDS >= self._complete_from
+
+
+def moment(time: object) -> float | None:
+    """Return an ISO 8601 time as seconds since 1970; None when it is not a time."""
+    if not isinstance(time, str):
+        return None
+    try:
+        parsed = datetime.fromisoformat(time)
+    except ValueError:
+        return None
+    return parsed.replace(tzinfo=parsed.tzinfo or UTC).timestamp()

@@ -1,0 +1,253 @@
+"""A dialog that does the same with several objects, one after the other, and reports each failure."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, ProgressBar, Static
+from textual.worker import Worker, WorkerState
+
+from ledger_tui.client.api import Api, new_idempotency_key
+from ledger_tui.client.errors import ClientError, Unreachable
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record
+from ledger_tui.client.session import Mode, Session
+from ledger_tui.client.traffic import masked
+from ledger_tui.formats.money import format_amount
+from ledger_tui.formats.text import literal
+from ledger_tui.resources.base import Action, Resource, currency_of
+from ledger_tui.resources.events import known_by, subject
+from ledger_tui.ui.dialogs import Dialog
+from ledger_tui.ui.handlers import handles
+from ledger_tui.ui.key_bar import KeyBar
+
+_NAMED = 5
+
+
+def bulk_question(
+    resource: Resource, action: Action, records: Sequence[Record], left_out: int, names: AccountNames
+) -> str:
+    """Return `Void 3 invoices?`, their sums by currency, and the first of them.
+
+    `left_out` is how many more are marked, in whose state the action is not possible.
+    """
+    begins = action.asks or action.label.capitalize()
+    lines = [f"{begins} {_counted(len(records), resource)}?"]
+    sums: Counter[str] = Counter()
+    for record in records:
+        currency = currency_of(record, names)
+        if isinstance(record.get("amount"), int) and currency is not None:
+            sums[currency] += record["amount"]
+    if sums:
+        lines.append("in all " + ", ".join(f"{format_amount(s, c)} {literal(c)}" for c, s in sums.items()))
+    lines.append("")
+    for record in records[:_NAMED]:
+        facts = " · ".join(known_by(subject(record) or record, names))
+        lines.append(facts or literal(record.get("id")))
+    if len(records) > _NAMED:
+        lines.append(f"and {len(records) - _NAMED:,} more")
+    if left_out:
+        lines += ["", f"{left_out:,} more marked cannot be: their state does not allow it."]
+    return "\n".join(lines)
+
+
+def _counted(number: int, resource: Resource) -> str:
+    """Return `1 invoice`, `3 invoices`, `2 deliveries`."""
+    singular = resource.singular
+    plural = (
+        f"{singular[:-1]}ies" if singular.endswith("y") and singular[-2] not in "aeiou" else f"{singular}s"
+    )
+    return f"{number:,} {singular if number == 1 else plural}"
+
+
+@dataclass
+class BulkProgressed(Message):
+    """One object of several is done; `problem` says why it failed, "" when it did not."""
+
+    record: Record
+    changed: Record | None
+    problem: str
+
+
+class BulkEnded(Message):
+    """All objects were tried, or the user stopped it."""
+
+
+class BulkScreen(Dialog[list[Record]]):
+    """Asks once, then acts on each object; returns the objects as they are now.
+
+    `question` says what is done with how many. In live mode what cannot be undone asks for their number.
+    """
+
+    BINDINGS = [
+        Binding("enter", "typed", "begin", show=False, priority=True),
+        Binding("y", "yes", "yes", show=True),
+        Binding("escape,n", "close", "no", show=True),
+    ]
+
+    def __init__(
+        self,
+        resource: Resource,
+        action: Action,
+        records: Sequence[Record],
+        question: str,
+        api: Api,
+        session: Session,
+    ) -> None:
+        super().__init__()
+        self._resource = resource
+        self._action = action
+        self._records = records
+        self._text = question
+        self._api = api
+        self._session = session
+        self._asks_number = action.final and session.mode is not Mode.TEST
+        self._at_work: Worker[None] | None = None
+        self._ended = False
+        self._stopping = False
+        self._tried = 0
+        self._failures: list[str] = []
+        self._changed: list[Record] = []
+        # One for each object: `Api.write` sends again after a 429.
+        self._keys = {id(record): new_idempotency_key() for record in records}
+
+    @property
+    def began(self) -> bool:
+        """Whether anything was sent."""
+        return self._tried > 0
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog", id="bulk") as box:
+            live = self._session.mode is Mode.LIVE
+            box.border_title = "◆ LIVE · Are you sure?" if live else "Are you sure?"
+            yield Static(Content(self._text), id="bulk-question")
+            if self._asks_number:
+                number = str(len(self._records))
+                yield Static(
+                    Content.assemble("\nType their number, ", (number, "bold"), ", then press enter.")
+                )
+                yield Input(compact=True)
+            yield ProgressBar(total=len(self._records), show_eta=False)
+            yield Static(id="bulk-note")
+            with VerticalScroll(id="bulk-failures", can_focus=False):
+                yield Static(id="failures")
+            yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.set_class(self._session.mode is Mode.LIVE, "-live")
+        self.query_one(ProgressBar).display = False
+        self.query_one("#bulk-failures").display = False
+
+    def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
+        if action == "yes":
+            return not self._asks_number and self._at_work is None
+        return action != "typed" or (self._asks_number and self._at_work is None)
+
+    def key_text(self, binding: Binding) -> str:
+        """Return what esc does now."""
+        if binding.action != "close" or self._at_work is None:
+            return binding.description
+        return "close" if self._ended else "stop"
+
+    def _note(self, text: str, style: str = "$muted") -> None:
+        self.query_one("#bulk-note", Static).update(Content.styled(text, style))
+
+    # ------------------------------------------------------------------ running
+
+    def action_typed(self) -> None:
+        if self.query_one(Input).value.strip() == str(len(self._records)):
+            self.action_yes()
+        else:
+            self._note("✕ This is not their number.", "bold $error")
+
+    def action_yes(self) -> None:
+        for question in self.query(Input):
+            question.disabled = True
+        self.query_one(ProgressBar).display = True
+        self._note(f"0 of {len(self._records)}; esc stops after the one that was sent.")
+        self._at_work = self._act()
+        self.refresh_bindings()
+
+    def action_close(self) -> None:
+        """Answer no; stop between two objects; or close when all is done."""
+        if self._at_work is None:
+            self.dismiss([])
+        elif self._ended:
+            self.dismiss(self._changed)
+        else:
+            self._stopping = True
+            self._note("Stopping after the one that was sent…")
+
+    @work(group="act", exit_on_error=False)
+    async def _act(self) -> None:
+        for record in self._records:
+            if self._stopping:
+                break
+            self.post_message(await self._act_on(record))
+            await asyncio.sleep(self._session.look_pause)
+        self.post_message(BulkEnded())
+
+    async def _act_on(self, record: Record) -> BulkProgressed:
+        action = self._action
+        path = self._resource.object_path(record.get("id")) + action.suffix
+        if action.target is not None:
+            path = action.target(record)
+        key = self._keys[id(record)] if action.creates else None
+        try:
+            answer = await self._api.write(action.method, path, None, key, part=action.part)
+        except Unreachable as error:
+            return BulkProgressed(record, None, f"no answer ({literal(error)}): it may have succeeded")
+        except ClientError as error:
+            return BulkProgressed(record, None, literal(error))
+        same = answer.record.get("id") == record.get("id")
+        return BulkProgressed(record, dict(answer.record) if same else None, "")
+
+    @handles(BulkProgressed)
+    def show_progress(self, message: BulkProgressed) -> None:
+        self._tried += 1
+        if message.problem:
+            self._failures.append(f"✕ {literal(message.record.get('id'))}: {message.problem}")
+            failures = self.query_one("#bulk-failures")
+            failures.display = True
+            self.query_one("#failures", Static).update(Content("\n".join(self._failures)))
+            failures.scroll_end(animate=False)
+        elif message.changed is not None:
+            self._changed.append(message.changed)
+        self.query_one(ProgressBar).update(progress=self._tried)
+        if not self._stopping:
+            self._note(f"{self._tried} of {len(self._records)}; esc stops after the one that was sent.")
+
+    @handles(BulkEnded)
+    def end(self) -> None:
+        self._ended = True
+        done = self._tried - len(self._failures)
+        left = len(self._records) - self._tried
+        parts = [f"{self._action.done}: {done}"]
+        if self._failures:
+            parts.append(f"failed: {len(self._failures)}")
+        if left:
+            parts.append(f"not tried: {left}")
+        sentence = ", ".join(parts)
+        if self._failures:
+            self._note(f"✕ {sentence}. esc closes.", "bold $error")
+            self.refresh_bindings()
+        else:
+            self.notify(sentence, markup=False)
+            self.dismiss(self._changed)
+
+    @handles(Worker.StateChanged)
+    def worker_ended(self, event: Worker.StateChanged) -> None:
+        """Show an unexpected error instead of waiting for ever."""
+        if event.state is WorkerState.ERROR:
+            self._ended = True
+            self._note(f"✕ unexpected {literal(masked(repr(event.worker.error)))}", "bold $error")
+            self.refresh_bindings()

@@ -1,0 +1,213 @@
+"""The live webhook log: it receives events, checks each signature, and shows the deliveries."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual import work
+from textual.binding import Binding
+from textual.content import Content
+from textual.message import Message
+
+from ledger_tui.client.errors import ClientError, Invalid, NotOffered
+from ledger_tui.client.figures import ENDPOINTS_READ, read_deliveries
+from ledger_tui.client.records import Record
+from ledger_tui.client.stream import EventLine, ReceivedEvent
+from ledger_tui.formats.text import literal
+from ledger_tui.lists.resource_view import ResourceView
+from ledger_tui.resources.events import events_resource
+from ledger_tui.resources.webhook_log import Listening, WebhookLog
+from ledger_tui.ui.handlers import handles
+from ledger_tui.ui.keys import EVENTS_KEYS, RESOURCE_KEYS
+from ledger_tui.ui.view import Context
+
+
+@dataclass
+class EventsReceived(Message):
+    """Events arrived on the stream, in the order they happened."""
+
+    received: Sequence[ReceivedEvent]
+
+
+@dataclass
+class ListeningChanged(Message):
+    """The event stream was connected or disconnected."""
+
+    listening: Listening
+
+
+@dataclass
+class DeliveriesLoaded(Message):
+    """The endpoints and their newest deliveries were read; `problem` says why when they were not."""
+
+    endpoints: Sequence[Record]
+    deliveries: Sequence[Record]
+    problem: str = ""
+
+
+_AGAIN_SECONDS = (0.5, 1.0, 2.0, 5.0)
+_GATHER_SECONDS = 0.1  # events that arrive within this time are drawn together
+_QUIET_SECONDS = 30.0
+
+
+class EventsView(ResourceView):
+    """The screen of events. It subscribes when first shown, and stays subscribed while the dashboard runs."""
+
+    BINDINGS = [*EVENTS_KEYS, *RESOURCE_KEYS]
+
+    def __init__(self, context: Context) -> None:
+        self.webhooks = WebhookLog()
+        super().__init__(events_resource(self.webhooks), context)
+        self._received: list[ReceivedEvent] = []
+        self._delivery_problem = ""
+        self._paused = False
+
+    def enter(self) -> None:
+        super().enter()
+        if self.webhooks.listening is Listening.OFF:
+            self.webhooks.listening = Listening.CONNECTING
+            self._listen()
+
+    def forget(self) -> None:
+        self.webhooks.forget()
+        super().forget()
+
+    # ------------------------------------------------------------------ listening
+
+    @work(group="listen", exit_on_error=False)
+    async def _listen(self) -> None:
+        line = EventLine(self.context.api)
+        failures = 0
+        while True:
+            try:
+                async for received in line.listen():
+                    failures = 0
+                    self._gather(received)
+            except NotOffered:
+                self.post_message(ListeningChanged(Listening.NOT_OFFERED))
+                return
+            except Invalid:
+                line.forget()
+                self.post_message(ListeningChanged(Listening.LOST))
+            except ClientError:
+                self.post_message(ListeningChanged(Listening.LOST))
+            await asyncio.sleep(_AGAIN_SECONDS[min(failures, len(_AGAIN_SECONDS) - 1)])
+            failures += 1
+
+    def _gather(self, received: ReceivedEvent | None) -> None:
+        """Collect an event, to be posted together with others; None means that the stream is connected."""
+        if received is None:
+            self.post_message(ListeningChanged(Listening.ON))
+            return
+        self._received.append(received)
+        if len(self._received) == 1:
+            self.set_timer(_GATHER_SECONDS, self._post_received)
+
+    def _post_received(self) -> None:
+        received, self._received = self._received, []
+        self.post_message(EventsReceived(received))
+
+    @handles(ListeningChanged)
+    def listening_changed(self, message: ListeningChanged) -> None:
+        message.stop()
+        self.webhooks.listening = message.listening
+        self.changed()
+
+    @handles(EventsReceived)
+    def take_received(self, message: EventsReceived) -> None:
+        message.stop()
+        note = self.webhooks.note_signature
+        new = [each.event for each in message.received if note(str(each.event["id"]), each.valid)]
+        # Redraw rows that were already read from the list: their signature marks have changed.
+        self.table.redraw()
+        self.window.push(new[::-1])
+        self.record_list.show_rows()
+
+    # ------------------------------------------------------------------ deliveries
+
+    def poll(self) -> float:
+        super().poll()
+        self._read_deliveries()
+        # With the stream open and no deliveries, there is little to poll for.
+        quiet = self.webhooks.listening is Listening.ON and not self.webhooks.endpoints
+        return max(self._pause, _QUIET_SECONDS) if quiet else self._pause
+
+    @property
+    def _pause(self) -> float:
+        """The seconds from one poll to the next, of which each also reads the deliveries."""
+        return self.context.session.pause_after(2 + min(ENDPOINTS_READ, len(self.webhooks.endpoints)))
+
+    @work(group="deliveries", exclusive=True, exit_on_error=False)
+    async def _read_deliveries(self) -> None:
+        session = self.context.session
+        if "webhook_endpoints" in session.missing_parts:
+            return
+        try:
+            endpoints, found = await read_deliveries(self.context.api)
+        except ClientError as error:
+            self.post_message(DeliveriesLoaded([], [], literal(error)))
+        else:
+            self.post_message(DeliveriesLoaded(endpoints, found))
+
+    @handles(DeliveriesLoaded)
+    def take_deliveries(self, message: DeliveriesLoaded) -> None:
+        message.stop()
+        self._delivery_problem = message.problem
+        if not message.problem:
+            if message.endpoints and not self.webhooks.endpoints:  # the poll that read them was a quiet one
+                self.next_poll_at = min(self.next_poll_at, self.context.session.clock() + self._pause)
+            self.webhooks.endpoints = {str(each.get("id")): each for each in message.endpoints}
+            self.webhooks.note_deliveries(message.deliveries)
+            self.window.arrange_again()
+            self.table.repaint()
+            self.table.redraw()
+        self.changed()
+
+    # ------------------------------------------------------------------ keys
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "pause":
+            return True if self.paused or (self.window.following and len(self.window)) else None
+        return super().check_action(action, parameters)
+
+    @property
+    def paused(self) -> bool:
+        return self._paused and not self.window.following
+
+    def changed(self) -> None:
+        if self.window.following:  # resumed by `f`, or by going to the newest
+            self._paused = False
+        super().changed()
+
+    def key_text(self, binding: Binding) -> str:
+        if binding.action == "pause":
+            return "resume" if self.paused else "pause"
+        return super().key_text(binding)
+
+    def action_pause(self) -> None:
+        """Pause the list and count new events, or resume."""
+        if self.paused:
+            self.action_follow()
+        else:
+            self._paused = True
+            self.window.hold()
+            self.changed()
+        self.refresh_bindings()
+
+    def news(self) -> Content:
+        log = self.webhooks
+        if log.wrong:
+            wrong = f"✗ {log.wrong} with a wrong signature   "
+            return Content.styled(wrong, "bold $error")
+        match log.listening:
+            case Listening.ON:
+                received = f"{log.received:,} received   " if log.received else "listening   "
+                return Content.assemble(("◉ ", "$plus"), (received, "$muted"))
+            case Listening.LOST:
+                return Content.styled("✕ not listening, trying again   ", "bold $error")
+            case Listening.NOT_OFFERED:
+                return Content.styled("no live stream on this server; the list is polled   ", "$muted")
+            case _:
+                return Content.styled("◌ connecting…   ", "$muted")

@@ -1,0 +1,264 @@
+"""Exports of lists to files, page by page.
+
+Memory is used for one page, and the file gets its name only when it is complete.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import ClientError
+from ledger_tui.client.lists import Paging, fetch_page, learn_account
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record, Want
+from ledger_tui.client.traffic import masked
+
+Format = Literal["csv", "jsonl"]
+
+
+# A spreadsheet reads a cell that begins with one of these as a formula; some also with full-width signs.
+_FORMULA_STARTS = frozenset("=+-@\t\r\n＝＋－＠")
+
+
+def json_line(record: Record) -> str:
+    """Return one record as a line of JSONL, with its secrets masked."""
+    return masked(json.dumps(record)) + "\n"
+
+
+def csv_lines(rows: Iterable[Sequence[str]]) -> str:
+    """Return rows as CSV (RFC 4180: comma, CRLF, quotes doubled)."""
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue()
+
+
+def columns_of(records: Iterable[Record], known: Sequence[str] = ()) -> list[str]:
+    """Return the fields of the records, in the order they are met, after those already known."""
+    return list(dict.fromkeys([*known, *(name for record in records for name in record)]))
+
+
+def csv_row(record: Record, columns: Sequence[str]) -> list[str]:
+    """Return a record's cells; an absent or null field is empty, a nested value is JSON."""
+    return [cell(record.get(column)) for column in columns]
+
+
+def cell(value: Any) -> str:
+    """Return a value as the text of a cell.
+
+    Text that a spreadsheet would evaluate gets a `'` before it; numbers stay numbers.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = masked(text)
+    return "'" + text if text[:1] in _FORMULA_STARTS and text else text
+
+
+def format_of(file_name: str) -> Format | None:
+    """Return the format that a file's name asks for, None for another name."""
+    for suffix in ("csv", "jsonl"):
+        if file_name.lower().endswith(f".{suffix}"):
+            return "csv" if suffix == "csv" else "jsonl"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRequest:
+    """Which list to export, and to which file."""
+
+    path: str
+    paging: Paging
+    filters: Mapping[str, str]
+    part: str | None
+    file: Path
+    format: Format
+    replace: bool = False  # whether an existing file may be replaced
+    names: AccountNames = field(default_factory=AccountNames)  # the accounts known already
+    keep: Callable[[Record], bool] | None = None  # which rows of the list are written; None for all
+    rows: Sequence[Record] | None = None  # write these instead of the list
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    rows: int
+    total: int | None  # from the server; lists paged by cursor have none
+
+
+class CannotWrite(ClientError):
+    """The file cannot be written; the message is a sentence."""
+
+
+class FileIsThere(CannotWrite):
+    """The file exists, and it must not be replaced."""
+
+
+async def export(api: Api, wanted: ExportRequest, report: Callable[[Progress], None]) -> Progress:
+    """Write the list as it is now, calling `report` after each page. Raises ClientError.
+
+    The rows go to a file beside the wanted one (mode 0600), which takes its name at the end, and replaces an
+    existing file only with `replace`. When cancelled, it leaves no file.
+    """
+    try:
+        if wanted.file.is_dir():
+            raise CannotWrite(f"{wanted.file.name} is a folder.")
+        if not wanted.replace and wanted.file.exists():
+            raise FileIsThere(f"{wanted.file.name} already exists.")
+        draft = _Draft(wanted.file, wanted.format)
+    except OSError as error:
+        raise CannotWrite(f"Cannot write there: {error.strerror}.") from None
+    try:
+        progress = await _write_pages(api, wanted, draft, report)
+        await _in_thread(draft.seal)
+        draft.take_name(wanted.replace)
+        return progress
+    except FileExistsError:
+        raise FileIsThere(f"{wanted.file.name} already exists.") from None
+    except OSError as error:
+        raise CannotWrite(f"Cannot continue writing: {error.strerror}.") from None
+    finally:
+        draft.discard()
+
+
+async def _in_thread(step: Callable[..., None], *arguments: object) -> None:
+    """Run a blocking step in a thread.
+
+    A thread cannot be stopped, so when cancelled this waits for it: nothing is cleaned up while the step
+    still writes.
+    """
+    running = asyncio.ensure_future(asyncio.to_thread(step, *arguments))
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise
+
+
+async def _write_pages(
+    api: Api, wanted: ExportRequest, draft: _Draft, report: Callable[[Progress], None]
+) -> Progress:
+    if wanted.rows is not None:
+        await _in_thread(draft.add, await _with_currencies(api, wanted.names, wanted.rows))
+        return Progress(len(wanted.rows), len(wanted.rows))
+    rows, cursor, first = 0, None, True
+    met: set[str | None] = set()
+    while first or cursor is not None:
+        first = False
+        want = Want(0, "page", 0, cursor, met=met)
+        page = await fetch_page(api, wanted.path, wanted.paging, wanted.filters, want, wanted.part)
+        kept = page.rows if wanted.keep is None else [*filter(wanted.keep, page.rows)]
+        await _in_thread(draft.add, await _with_currencies(api, wanted.names, kept))
+        rows += len(kept)
+        report(Progress(rows, page.total))
+        met.add(cursor)
+        cursor = page.older
+    return Progress(rows, rows)
+
+
+async def _with_currencies(api: Api, names: AccountNames, rows: Sequence[Record]) -> list[Record]:
+    """Return the rows, adding their account's `currency` after an `amount` that has none."""
+    bare = [row for row in rows if "amount" in row and "account" in row and "currency" not in row]
+    for account_id in names.unknown(row["account"] for row in bare):
+        await learn_account(api, names, account_id)
+    without = {id(row) for row in bare}
+    return [_with_currency(row, names) if id(row) in without else row for row in rows]
+
+
+def _with_currency(row: Record, names: AccountNames) -> Record:
+    currency = names.currency(row["account"])
+    complete: Record = {}
+    for name, value in row.items():
+        complete[name] = value
+        if name == "amount":
+            complete["currency"] = currency
+    return complete
+
+
+class _Draft:
+    """The file while it is being written.
+
+    `add` and `seal` may take long; the other methods return at once, so they cannot be cancelled half way.
+    """
+
+    def __init__(self, file: Path, format_: Format) -> None:
+        self._file = file
+        self._format = format_
+        self._columns: list[str] = []
+        self._path, self._stream = self._new()
+
+    def _new(self) -> tuple[Path, TextIO]:
+        # its mode is 0600
+        descriptor, name = tempfile.mkstemp(dir=self._file.parent, prefix=f".{self._file.name}.")
+        return Path(name), os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="")
+
+    def add(self, rows: Sequence[Record]) -> None:
+        if self._format == "jsonl":
+            self._stream.writelines(json_line(record) for record in rows)
+            return
+        columns = columns_of(rows, self._columns)
+        if columns != self._columns:
+            self._widen(columns)
+        self._stream.write(csv_lines(csv_row(record, columns) for record in rows))
+
+    def _widen(self, columns: list[str]) -> None:
+        """Write the head, or start the file again with more columns when a later page has new fields."""
+        before, old_path, old_stream = self._columns, self._path, self._stream
+        self._columns = columns
+        if not before:
+            old_stream.write(csv_lines([columns]))
+            return
+        old_stream.close()
+        self._path, self._stream = self._new()
+        padding = [""] * (len(columns) - len(before))
+        try:
+            with old_path.open(encoding="utf-8", newline="") as old:
+                rows = csv.reader(old)
+                next(rows)
+                self._stream.write(csv_lines([columns]))
+                for row in rows:
+                    self._stream.write(csv_lines([[*row, *padding]]))
+        finally:
+            old_path.unlink(missing_ok=True)
+
+    def seal(self) -> None:
+        """Sync the file to the disk."""
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self._stream.close()
+
+    def take_name(self, replace: bool) -> None:
+        """Rename to the wanted name. Raises FileExistsError when it was taken meanwhile."""
+        if replace:
+            os.replace(self._path, self._file)
+            return
+        try:
+            os.link(self._path, self._file)  # a rename would replace an existing file
+        except FileExistsError:
+            raise
+        except OSError:  # no hard links here: an empty file takes the name, and is then replaced
+            os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            try:
+                os.replace(self._path, self._file)
+            except OSError:
+                self._file.unlink()
+                raise
+
+    def discard(self) -> None:
+        """Remove the file, unless it is complete."""
+        with suppress(OSError):  # a full disk: the buffered rest is not needed any more
+            self._stream.close()
+        self._path.unlink(missing_ok=True)

@@ -1,0 +1,344 @@
+"""What each tile of the overview shows, from its figure. Pure: every function fits a width and a height."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from math import floor
+
+from ledger_tui.client.endpoint_health import EndpointHealth, Mark
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record
+from ledger_tui.client.totals import BUCKET_SECONDS, OVERDUE_AGES, Balances, PostingRate, Stage, Stages
+from ledger_tui.features.overview.figures import RequestFigures
+from ledger_tui.formats import plot
+from ledger_tui.formats.money import format_amount
+from ledger_tui.formats.text import fit, literal
+from ledger_tui.resources.base import Cell, Column, Link, Resource, Tone
+from ledger_tui.resources.events import EVENTS
+from ledger_tui.resources.invoices import INVOICES
+from ledger_tui.resources.orders import ORDERS
+from ledger_tui.resources.transactions import TRANSACTIONS
+from ledger_tui.ui.tiles import TileContent, TileRow, sentence
+
+AXIS = 7  # cells left of the bars
+_LEAST_COURSE = 8  # cells for the course of a balance on the line of its amount
+_PLOT_ROWS = 3  # at most, for one currency
+_LOOKS: Mapping[str, Mapping[str, tuple[str, Tone]]] = {
+    INVOICES.kind: {"draft": ("○", "dim"), "open": ("◐", "accent"), "paid": ("●", "plus")},
+    ORDERS.kind: {"open": ("○", "accent"), "paid": ("◐", "plus"), "shipped": ("●", "dim")},
+}
+_MARKS: Mapping[Mark, Cell] = {
+    "sent": Cell("▪", "plus"),
+    "late": Cell("▫", "plus"),
+    "waiting": Cell("·", "dim"),
+    "retrying": Cell("◔", "warn"),
+    "failed": Cell("✕", "bad"),
+}
+_URL = re.compile(r"^https?://")
+
+
+# ---------------------------------------------------------------------- money
+
+
+def balances(
+    figure: Balances, earlier: Mapping[str, Sequence[int]], minutes: float, width: int, height: int
+) -> TileContent:
+    """Return the balance of each currency, with its course over the last minutes where that is known."""
+    if not figure.accounts:
+        return sentence("No accounts yet.", width)
+    text = f"{figure.accounts:,} account{'s' if figure.accounts != 1 else ''}"
+    fact = [Cell(f"the newest {text}" if figure.partial else text, "dim")]
+    sums = [*figure.sums]
+    if len(sums) > height:
+        sums = sums[: max(0, height - 1)]
+    each = height // max(1, len(sums))
+    amounts = [format_amount(one.amount, one.currency) for one in sums]
+    widest = max(map(len, amounts), default=0)
+    changes = [_change(earlier.get(one.currency, ()), one.currency) for one in sums]
+    widest_change = max((len(change.text) for change in changes), default=0)
+    if each < 3 and width - 7 - widest - widest_change < _LEAST_COURSE:  # the course rather than the amount
+        changes = [Cell(change.text[:1], change.tone) for change in changes]
+        widest_change = 1
+    rows: list[TileRow] = []
+    for one, amount, change in zip(sums, amounts, changes, strict=True):
+        values = earlier.get(one.currency, ())
+        tone: Tone = "minus" if one.amount < 0 else "strong"
+        line = [Cell(f"{literal(one.currency):<4} ", "dim"), Cell(amount.rjust(widest), tone)]
+        room = width - 5 - widest - 2 - widest_change
+        # An amount that is cut would mislead, so a change that does not fit is left out.
+        change = Cell("  " + change.text.rjust(widest_change) if room >= 0 else "", change.tone)
+        if each >= 3:
+            over = f"  in {minutes:.0f} min" if change.text.strip() else ""
+            rows.append(TileRow([*line, change, Cell(over if len(over) <= room else "", "dim")]))
+            drawn = plot.line(values, width, min(_PLOT_ROWS, each - 1)) if len(values) > 1 else []
+            rows += [TileRow([Cell(part, "accent")]) for part in drawn]
+            if each > len(drawn) + 1:
+                rows.append(TileRow([]))
+        else:
+            # A line of dots in the room that is left, before the change, which stands at the end.
+            if len(values) > 1 and room >= _LEAST_COURSE:
+                line += [Cell("  "), Cell(plot.line(values, room - 2, 1)[0], "accent")]
+            rows.append(TileRow([*line, change]))
+    if len(sums) < len(figure.sums):
+        rows.append(TileRow([Cell(f"and {len(figure.sums) - len(sums)} more currencies", "dim")]))
+    return TileContent(rows, fact)
+
+
+def _change(values: Sequence[int], currency: str) -> Cell:
+    change = values[-1] - values[0] if len(values) > 1 else 0
+    if not change:
+        return Cell("= 0" if len(values) > 1 else "", "dim")
+    glyph = "▲" if change > 0 else "▼"
+    tone: Tone = "plus" if change > 0 else "minus"
+    return Cell(f"{glyph} {format_amount(change, currency, sign=True)}", tone)
+
+
+def postings(rate: PostingRate, now: float, width: int, height: int) -> TileContent:
+    """Return a bar for each interval, the newest on the right."""
+    columns, rows = width - AXIS, max(1, height - 1)
+    values = rate.per_minute(now, max(1, columns))
+    top = plot.nice_top(max((value for value in values if value is not None), default=0.0))
+    labels = {0: top, rows - 1: 0.0}
+    if rows % 2 and rows > 4 and top % 2 == 0:
+        labels[rows // 2] = top / 2
+    lines = []
+    for number, bars in enumerate(plot.bars(values, rows, top)):
+        label = f"{labels[number]:,.0f}" if number in labels else ""
+        lines.append(TileRow([Cell(fit(label, AXIS - 2, "right") + " ┤", "dim"), *_bar_cells(bars)]))
+    span = f"{columns * BUCKET_SECONDS / 60:.0f} min, bars of {BUCKET_SECONDS} s"
+    if None in values:
+        span += f", {plot.UNKNOWN} not read"
+    lines.append(TileRow([Cell(" " * AXIS + span + "  now".rjust(columns - len(span)), "dim")]))
+    minute = rate.last_minute(now)
+    if minute is None:
+        return TileContent(lines, [Cell("counting…", "dim")])
+    mean, guessed = minute
+    return TileContent(lines, [Cell(f"{'≈ ' if guessed else ''}{mean:,.0f} in the last minute")])
+
+
+def _bar_cells(line: str) -> list[Cell]:
+    """Return the cells of a line of bars, with unknown values faint."""
+    parts = re.findall(f"{plot.UNKNOWN}+|[^{plot.UNKNOWN}]+", line)
+    return [Cell(part, "dim" if part.startswith(plot.UNKNOWN) else "accent") for part in parts]
+
+
+# ---------------------------------------------------------------------- states
+
+
+def invoices(figure: Stages, width: int, height: int) -> TileContent:
+    """Return the funnel of invoices, and the overdue ones by age."""
+    rows = _stages(figure, INVOICES, width)
+    overdue = [(name, count) for (_days, name), count in zip(OVERDUE_AGES, figure.overdue, strict=True)]
+    total = sum(figure.overdue)
+    tone: Tone = "warn" if total else "dim"
+    link = Link("Open invoices", INVOICES.kind, filters={"status": "open"})
+    fact = [Cell(f"{total} overdue" if total else "none overdue", tone)]
+    if height >= len(rows) + 1 + len(overdue):
+        most = max(1, *(stage.count for stage in figure.stages))
+        rows.append(TileRow([Cell("overdue, of the open ones" if total else "none overdue", "dim")]))
+        for name, count in overdue if total else ():
+            cells = [Cell(f"  {name:<8}", "dim"), Cell(f"{count:>5,} ", "warn" if count else "dim")]
+            rows.append(TileRow([*cells, _bar(count / most, width - 16, "warn")], link))
+    elif total:
+        ages = " · ".join(f"{name} {count}" for name, count in overdue if count)
+        late = Cell(f"✕ overdue {total:>5,} ", "warn")
+        rows.append(TileRow([late, Cell(ages if len(late.text + ages) <= width else "", "dim")], link))
+    return TileContent(rows, fact)
+
+
+def orders(figure: Stages, width: int, height: int) -> TileContent:
+    """Return the orders by state; where it is high, each bar has a line of its own."""
+    rows = _stages(figure, ORDERS, width, tall=height >= 2 * len(figure.stages))
+    waiting = sum(stage.count for stage in figure.stages[:2])
+    return TileContent(rows, [Cell(f"{waiting:,} to do" if waiting else "all shipped", "dim")])
+
+
+def _stages(figure: Stages, resource: Resource, width: int, *, tall: bool = False) -> list[TileRow]:
+    most = max(1, *(stage.count for stage in figure.stages))
+    rows = []
+    for stage in figure.stages:
+        glyph, tone = _LOOKS[resource.kind][stage.status]
+        link = Link(stage.status, resource.kind, filters={"status": stage.status})
+        head = [Cell(f"{glyph} {stage.status:<8}", tone), Cell(f"{_count(stage):>5} ", "strong")]
+        if tall:
+            rows.append(TileRow([*head, *_sums(stage, width - 16)], link))
+            rows.append(TileRow([_bar(stage.count / most, width, tone)]))
+            continue
+        left = width - sum(len(cell.text) for cell in head)
+        sums = _sums(stage, left - 12)
+        room = left - sum(len(cell.text) for cell in sums)
+        rows.append(TileRow([*head, _bar(stage.count / most, room, tone), *sums], link))
+    return rows
+
+
+def _count(stage: Stage) -> str:
+    return f"{stage.count:,}{'+' if stage.partial else ''}"
+
+
+def _sums(stage: Stage, room: int) -> list[Cell]:
+    """Return the sum of the commonest currency where it fits, and how many others there are."""
+    if not stage.sums:
+        return []
+    one = stage.sums[0]
+    text = f" {format_amount(one.amount, one.currency)} {literal(one.currency)}"
+    if len(stage.sums) > 1:
+        text += f" +{len(stage.sums) - 1}"
+    return [Cell(text, "dim")] if len(text) <= room else []
+
+
+def _bar(share: float, width: int, tone: Tone) -> Cell:
+    """Return a bar, padded to its width; a share above 0 is always visible."""
+    width = max(0, width)
+    filled = plot.meter(max(share, 1 / (8 * width)) if share and width else share, width)[0] if width else ""
+    return Cell(filled.ljust(width), tone)
+
+
+# ---------------------------------------------------------------------- requests and webhooks
+
+
+def requests(figure: RequestFigures, width: int, height: int) -> TileContent:
+    """Return the answers by status, and how long the slowest half and twentieth took."""
+    if not len(figure):
+        return sentence("No requests of other clients yet.", width)
+    counted = {str(status or "none"): count for status, count in figure.by_status()}
+    for merged in ("23", "45"):  # where not all have a row, first those that went well share one
+        if len(counted) > height - figure.own:  # whose requests these are is said in any case
+            counted = _by_class(counted, merged)
+    most = max(counted.values())
+    rows = []
+    for status, count in counted.items():
+        tone: Tone = "plus" if status < "4" else "minus" if status < "5" else "bad"
+        head = Cell(f"{'✓' if tone == 'plus' else '✕'} {status:<5}", tone)
+        link = _requests_of(status) if status.isdigit() and not figure.own else None
+        rows.append(TileRow([head, Cell(f"{count:>5,} "), _bar(count / most, width - 13, tone)], link))
+    note = "this dashboard's own" if figure.own else f"the last {len(figure):,} of other clients"
+    if len(note) > width:
+        note = f"the last {len(figure):,}"
+    rows.append(TileRow([Cell(note, "dim")]))
+    half, slowest = figure.percentile_ms(50), figure.percentile_ms(95)
+    if half is None or slowest is None:
+        return TileContent(rows)
+    fact = [Cell("p50 ", "dim"), Cell(_ms(half)), Cell("  p95 ", "dim"), Cell(f"{_ms(slowest)} ms")]
+    return TileContent(rows, fact)
+
+
+def _by_class(counted: Mapping[str, int], merged: str) -> dict[str, int]:
+    """Return the counts with the statuses that begin with one of these digits together: `2xx`."""
+    found: dict[str, int] = {}
+    for status, count in counted.items():
+        name = f"{status[0]}xx" if status[0] in merged else status
+        found[name] = found.get(name, 0) + count
+    return found
+
+
+def _requests_of(status: str) -> Link:
+    return Link(f"Requests answered {status}", "requests", filters={"status": status})
+
+
+def _ms(duration: float) -> str:
+    return f"{duration:,.1f}" if duration < 100 else f"{duration:,.0f}"
+
+
+def webhooks(figure: Sequence[EndpointHealth], width: int, height: int) -> TileContent:
+    """Return a strip of deliveries for each endpoint, the newest on the right."""
+    if not figure:
+        return sentence("No webhook endpoints.", width)
+    failing = sum(1 for each in figure if each.count("failed", "retrying"))
+    fact = [Cell(f"{failing} of {len(figure)} failing", "warn") if failing else Cell("all well", "dim")]
+    shown = figure if len(figure) <= height else figure[: height - 1]
+    each_has = height // max(1, len(shown))
+    names = _names(shown)
+    named = min(max(map(len, names), default=0), max(10, width // 3))
+    rows: list[TileRow] = []
+    for each, name in zip(shown, names, strict=True):
+        link = Link("Deliveries", "deliveries", filters={"endpoint": str(each.endpoint.get("id"))})
+        disabled = each.endpoint.get("status") == "disabled"
+        healthy: Tone = "warn" if each.count("failed", "retrying") else "plus"
+        dot = Cell("✕ ", "minus") if disabled else Cell("● ", healthy)
+        share = "" if each.success is None else f"{floor(each.success * 100)} %"
+        if each_has < 3:
+            name = name if len(name) <= named else "…" + name[-(named - 1) :]
+            strip = _strip(each, width - named - 10)
+            cells = [dot, Cell(fit(name, named)), Cell("  "), *strip]
+            rows.append(TileRow([*cells, Cell(share.rjust(6), "strong")], link, each.endpoint))
+            continue
+        head = [dot, Cell(fit(name, width - 8)), Cell(share.rjust(6), "strong")]
+        rows.append(TileRow(head, link, each.endpoint))
+        rows.append(TileRow([Cell("  "), *_strip(each, width - 2)]))
+        rows.append(TileRow([Cell("  "), _state(each, disabled=disabled)]))
+        if each_has > 3:
+            rows.append(TileRow([]))
+    if len(shown) < len(figure):
+        rows.append(TileRow([Cell(f"and {len(figure) - len(shown)} more endpoints", "dim")]))
+    return TileContent(rows, fact)
+
+
+def _names(shown: Sequence[EndpointHealth]) -> list[str]:
+    """Return the endpoints' URLs, or only their paths when all are of one host and differ."""
+    urls = [_URL.sub("", literal(each.endpoint.get("url", ""))) for each in shown]
+    hosts, paths = {url.partition("/")[0] for url in urls}, {url.partition("/")[2] for url in urls}
+    if len(hosts) > 1 or len(paths) < len(urls) or len(urls) == 1:
+        return urls
+    return ["/" + url.partition("/")[2] for url in urls]
+
+
+def _strip(health: EndpointHealth, width: int) -> list[Cell]:
+    width = max(0, width)
+    marks = health.marks[-width:] if width else ()
+    return [*(_MARKS[mark] for mark in marks), Cell(" " * (width - len(marks)))]
+
+
+def _state(health: EndpointHealth, *, disabled: bool) -> Cell:
+    """Return what is wrong with an endpoint, or that nothing is."""
+    if disabled:
+        return Cell("disabled", "warn")
+    retrying, failed, waiting = health.count("retrying"), health.count("failed"), health.count("waiting")
+    parts = [f"{failed} failed"] if failed else []
+    parts += [f"{retrying} to be tried again"] if retrying else []
+    if parts and health.last_error:
+        return Cell(f"{' · '.join(parts)} · {literal(health.last_error)}", "minus")
+    parts += [f"{waiting} waiting"] if waiting else []
+    well = "every delivery arrived" if health.marks else "nothing sent yet"
+    return Cell(" · ".join(parts) or well, "dim")
+
+
+# ---------------------------------------------------------------------- the ticker
+
+
+def events(rows: Sequence[Record], names: AccountNames, width: int, height: int) -> TileContent:
+    """Return the newest events, the newest first."""
+    if not rows:
+        return sentence("No events yet.", width)
+    return TileContent([_ticked(row, EVENTS, ("event", "about"), names, width) for row in rows[:height]])
+
+
+def newest_postings(rows: Sequence[Record], names: AccountNames, width: int, height: int) -> TileContent:
+    """Return the newest transactions, for a server that shows no events."""
+    if not rows:
+        return sentence("No postings yet.", width)
+    titles = ("amount", "account", "description")
+    lines = [_ticked(row, TRANSACTIONS, titles, names, width) for row in rows[: max(1, height - 1)]]
+    lines.append(TileRow([Cell("postings: this server shows no events", "dim")]))
+    return TileContent(lines)
+
+
+def _ticked(
+    record: Record, resource: Resource, titles: Sequence[str], names: AccountNames, width: int
+) -> TileRow:
+    columns = [column for title in titles for column in resource.columns if column.title == title]
+    created = record.get("created")
+    cells = [Cell(literal(created)[11:19].ljust(8), "dim")] if isinstance(created, str) else []
+    left = width - 8 * len(cells)
+    for number, column in enumerate(columns):
+        cell = column.cell(record, names)
+        room = left - 2 if number == len(columns) - 1 else _room(column, left)
+        left -= room + 2
+        gap = "  " if cells else ""
+        cells.append(Cell(gap + fit(cell.text, max(0, room), column.align), cell.tone))
+    link = Link("", resource.kind, record_id=str(record.get("id"))) if "id" in record else None
+    return TileRow(cells, link, record)
+
+
+def _room(column: Column, left: int) -> int:
+    return max(0, min(column.width, left - 2))

@@ -1,0 +1,292 @@
+"""The overview: the state of the ledger on one screen, as tiles that lead to the lists behind them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from textual import events, work
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static
+
+from ledger_tui.client import figures
+from ledger_tui.client.errors import ClientError, NotOffered
+from ledger_tui.client.records import Record
+from ledger_tui.client.session import ConnectionState
+from ledger_tui.client.totals import BUCKET_SECONDS, Balances, PostingRate
+from ledger_tui.features.overview import tiles
+from ledger_tui.features.overview.figures import Answered, BalanceHistory, RequestFigures
+from ledger_tui.formats import plot
+from ledger_tui.formats.text import literal
+from ledger_tui.resources.base import Link, Place
+from ledger_tui.ui.blank import Row
+from ledger_tui.ui.handlers import handles
+from ledger_tui.ui.status_bar import awaited
+from ledger_tui.ui.tiles import MARGIN, Tile, TileContent, TiledView, sentence
+from ledger_tui.ui.view import Context, LinkFollowed, NamesLoaded, ObjectFound
+
+
+@dataclass
+class FigureLoaded(Message):
+    """A figure of the overview was read; when `figure` is a text, it says why there is none."""
+
+    name: str
+    figure: Any
+
+
+_PAGES = 10  # read at most for one figure, on a server with a high rate limit
+_PAGES_OF_STAGE = 3
+_GENEROUS_LIMIT = 600
+_PACE_SECONDS = 0.15  # between figures on a server with a small burst
+_WIDE_COLUMNS = 100  # from this width on the webhooks are beside the events
+_TALL_ROWS = 30
+_EVENTS = 60
+_HISTORY_POINTS = 120
+_FIGURES = ("balances", "postings", "events", "invoices", "orders", "requests", "webhooks")
+_PARTS = {
+    "invoices": "invoices.list",
+    "requests": "requests",
+    "webhooks": "webhook_endpoints",
+    "events": "events",
+}
+_DRAWN_WITH = {"postings": ("tile-postings", "tile-balances", "tile-events"), "done": ()}
+_LACKS = {
+    "invoices": "This server has no list of invoices.",
+    "webhooks": "This server shows no webhook deliveries.",
+}
+
+
+class Overview(TiledView):
+    """Reads its figures one after the other, within the share of the rate limit that polling may use."""
+
+    def __init__(self, place: Place, context: Context) -> None:
+        super().__init__(place, context)
+        self._begin()
+        self.problem = ""
+        self._requests = 1
+        self._reading = False
+
+        def tile(name: str, title: str, draw: Callable[[Any, int, int], TileContent], kind: str) -> Tile:
+            def draw_figure(width: int, height: int) -> TileContent:
+                figure = self.figures.get(name)
+                if figure is None:
+                    return sentence(self._awaited(), width)
+                return sentence(figure, width) if isinstance(figure, str) else draw(figure, width, height)
+
+            return Tile(title, draw_figure, Link(title, kind), id=f"tile-{name}")
+
+        self.tiles = (
+            tile("balances", "balances", self._balances, "accounts"),
+            tile("postings", "postings / min", self._postings, "transactions"),
+            tile("invoices", "invoices ▸ paid", tiles.invoices, "invoices"),
+            tile("orders", "orders ▸ shipped", tiles.orders, "orders"),
+            tile("requests", "requests", tiles.requests, "requests"),
+            tile("webhooks", "webhooks", tiles.webhooks, "webhook_endpoints"),
+            tile("events", "newest events", self._events, "events"),
+        )
+
+    def _begin(self) -> None:
+        self.rate = PostingRate()
+        self.history = BalanceHistory()
+        self.requests = RequestFigures()
+        self.figures: dict[str, Any] = {}  # a text in place of a figure says why there is none
+        self.latest: list[Record] = []
+
+    def forget(self) -> None:
+        super().forget()
+        self._begin()
+
+    def _awaited(self) -> str:
+        """Return what stands in place of a figure; the caption shows how far a demo is loaded."""
+        session = self.context.session
+        loading = session.state is ConnectionState.STARTING and session.progress is not None
+        return "loading…" if loading else awaited(session).plain
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="overview-caption")
+        yield Row(*self.tiles[:2], classes="upper")
+        yield Row(*self.tiles[2:5], classes="middle")
+        yield Container(*self.tiles[5:], classes="lower")
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.width >= _WIDE_COLUMNS, "-wide")
+        self.set_class(event.size.height >= _TALL_ROWS, "-tall")
+        self._draw_caption()
+
+    # ------------------------------------------------------------------ the tiles
+
+    @property
+    def unread(self) -> bool:
+        return len(self.figures) < len(_FIGURES)
+
+    def action_open(self) -> None:
+        chosen, link = self.tile.chosen, self.tile.link
+        if chosen is not None and chosen.record is not None and link.record_id is not None:
+            self.post_message(ObjectFound(link.resource, chosen.record, by_link=True))
+        else:
+            self.post_message(LinkFollowed(link))
+
+    # ------------------------------------------------------------------ reading
+
+    def may_poll(self) -> bool:
+        return not self._reading
+
+    def poll(self) -> float:
+        self._reading = True
+        self._read()
+        return self.context.session.pause_after(self._requests)
+
+    @work(group="figures", exclusive=True, exit_on_error=False)
+    async def _read(self) -> None:
+        session, traffic = self.context.session, self.context.traffic
+        generous = session.limit is None or session.limit >= _GENEROUS_LIMIT
+        before = traffic.count
+        for name in _FIGURES:
+            if _PARTS.get(name) in session.missing_parts:
+                self.post_message(FigureLoaded(name, None))
+                continue
+            try:
+                figure = await self._read_figure(name, _PAGES if generous else 1)
+            except NotOffered:
+                figure = None
+            except ClientError as error:
+                figure = literal(error)
+            self.post_message(FigureLoaded(name, figure))
+            if not generous:
+                await asyncio.sleep(_PACE_SECONDS)
+        self.post_message(FigureLoaded("done", max(1, traffic.count - before)))
+
+    async def _read_figure(self, name: str, pages: int) -> Any:
+        api = self.context.api
+        match name:
+            case "postings":
+                return await figures.read_postings(api, self.rate.newest, pages)
+            case "balances":
+                return await figures.read_balances(api, pages)
+            case "events":
+                return await figures.read_events(api, _EVENTS)
+            case "invoices":
+                return await figures.read_invoices(api, min(pages, _PAGES_OF_STAGE))
+            case "orders":
+                return await figures.read_orders(api, min(pages, _PAGES_OF_STAGE))
+            case "requests":
+                return await figures.read_requests(api, self.requests.newest, min(pages, _PAGES_OF_STAGE))
+            case _:
+                return await figures.read_health(api)
+
+    @handles(FigureLoaded)
+    def take_figure(self, message: FigureLoaded) -> None:
+        """Show a figure; a text in its place says why there is none, and None that the server lacks it."""
+        message.stop()
+        name, figure = message.name, message.figure
+        if name == "done":
+            self._reading = False
+            self._requests = figure
+            session = self.context.session
+            self.next_poll_at = session.clock() + session.pause_after(figure)
+        elif figure is None:
+            self._take_lack(name)
+        elif isinstance(figure, str):
+            self.figures[name] = figure
+        elif name == "postings":
+            self.rate.take(figure.rows, now=figure.now, reached=figure.reached)
+            self.history.take(figure.rows, reached=figure.reached, currency=self.context.names.currency)
+            self.latest = figure.rows[:_EVENTS] if figure.rows else self.latest
+            self.figures[name] = self.rate
+        elif name == "balances":
+            self._take_balances(*figure)
+        elif name == "requests":
+            self.requests.take(figure, self.context.traffic.is_own)
+            self.figures[name] = self.requests
+        else:
+            self.figures[name] = figure
+        self._draw_caption()
+        for tile in self.tiles:
+            if tile.id in _DRAWN_WITH.get(name, (f"tile-{name}",)):
+                tile.show_changes()
+
+    def _take_balances(self, balances: Balances, accounts: list[Record]) -> None:
+        self.figures["balances"] = balances
+        if accounts:
+            self.context.session.saw_livemode(accounts[0].get("livemode"))
+        if self.context.names.learn(accounts):
+            self.post_message(NamesLoaded())
+
+    def _take_lack(self, name: str) -> None:
+        """Show what there is in place of a part that the server lacks."""
+        if name == "requests":
+            own = (Answered(each.status, each.duration_ms) for each in self.context.traffic)
+            self.requests.replace(own)
+            self.figures[name] = self.requests
+        elif name == "events":
+            self.figures[name] = self.latest
+        else:
+            self.figures[name] = _LACKS[name]
+
+    def failed(self, problem: str) -> None:
+        self.problem = problem
+        self._reading = False
+        self._draw()
+
+    # ------------------------------------------------------------------ drawing
+
+    def tick(self) -> None:
+        super().tick()
+        for tile in self.tiles[:2]:  # the bars and courses move without a request
+            tile.show_changes()
+
+    def session_changed(self) -> None:
+        if self.unread:
+            self._draw()
+        else:
+            self._draw_caption()
+
+    def _draw(self) -> None:
+        self._draw_caption()
+        for tile in self.tiles:
+            tile.show_changes()
+
+    def _draw_caption(self) -> None:
+        session = self.context.session
+        now = time.strftime("%H:%M:%S", time.gmtime(session.server_time))
+        right = f"✕ {self.problem} " if self.problem else f"{now} UTC "
+        left = Content.styled(" Overview", "bold")
+        if session.state is ConnectionState.STARTING and session.progress is not None:
+            filled, empty = plot.meter(session.progress, max(10, self.size.width // 3))
+            loaded = f" {session.progress:.0%} of the demo's data loaded"
+            left = Content.assemble(left, "  ", (filled, "$accent"), (empty, "$faint"), (loaded, "$muted"))
+            right = ""
+        width_left = max(1, self.size.width - left.cell_length - len(right))
+        style = "bold $error" if self.problem else "$muted"
+        self.query_one("#overview-caption", Static).update(
+            Content.assemble(left, " " * width_left, (right, style)),
+            layout=False,  # which would draw the whole screen
+        )
+
+    def names_loaded(self) -> None:
+        self._draw()
+
+    def shown_path(self) -> str:
+        return "/v1/accounts"
+
+    def _balances(self, figure: Balances, width: int, height: int) -> TileContent:
+        # The same minutes as the bars of the postings show.
+        columns = self.tiles[1].content_size.width - MARGIN - tiles.AXIS
+        seconds = max(1, columns) * BUCKET_SECONDS
+        now = self.context.session.server_time
+        earlier = self.history.earlier(figure.sums, now, seconds, _HISTORY_POINTS)
+        return tiles.balances(figure, earlier, seconds / 60, width, height)
+
+    def _postings(self, rate: PostingRate, width: int, height: int) -> TileContent:
+        return tiles.postings(rate, self.context.session.server_time, width, height)
+
+    def _events(self, rows: list[Record], width: int, height: int) -> TileContent:
+        lacks = _PARTS["events"] in self.context.session.missing_parts
+        draw = tiles.newest_postings if lacks else tiles.events
+        return draw(rows, self.context.names, width, height)

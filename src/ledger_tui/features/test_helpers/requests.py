@@ -1,0 +1,314 @@
+"""The server's test helpers: what `:clock +1d`, `:fault 503 /v1/orders*` and the like ask of it.
+
+docs/decisions.md#test-helpers has their shapes; only `serve --test-helpers` offers them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+from urllib.parse import quote
+
+from ledger_tui.client.api import Api
+from ledger_tui.client.records import Record
+from ledger_tui.formats.text import literal
+from ledger_tui.formats.times import written
+from ledger_tui.resources.base import Cell, text_of, time_of
+from ledger_tui.resources.events import EVENT_TYPES
+from ledger_tui.resources.filtering import check_date
+
+_PAGE = {"limit": "100"}
+
+
+class HelperState(NamedTuple):
+    """The ledger's time, and the newest snapshots and faults."""
+
+    clock: Record
+    snapshots: list[Record]
+    faults: list[Record]
+
+
+async def read_helpers(api: Api, root: str, part: str) -> HelperState:
+    """Read the clock, the snapshots and the faults. Raises NotOffered where there are none."""
+    clock = (await api.read(f"{root}/clock", part=part)).record
+    snapshots = (await api.read(f"{root}/snapshots", _PAGE)).record.get("data")
+    faults = (await api.read(f"{root}/faults", _PAGE)).record.get("data")
+    return HelperState(clock, _records(snapshots), _records(faults))
+
+
+def _records(found: Any) -> list[Record]:
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+PART = "test_helpers"
+ROOT = "/v1/test_helpers"
+MISSING = (
+    "This server has no test helpers for this key: they need `ledger-engine serve --test-helpers`"
+    " and a test key of role owner."
+)
+
+HELPER_WORDS: Mapping[str, str] = {
+    "clock": "test helpers: +1d, a time, freeze or run",
+    "snapshot": "test helpers: take a snapshot",
+    "restore": "test helpers: go back to a snapshot",
+    "reset": "test helpers: empty this project",
+    "fault": "test helpers: let requests or webhooks fail",
+    "trigger": "test helpers: make an event happen",
+}
+_UNIT_SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_SPAN = re.compile(r"(\d+)(s|min|m|h|d|w|)")
+_WORD = re.compile(r'(?:[^\s"]|"[^"]*")+')
+# The words of a fault: where the value belongs in the body, and how it is read.
+_FAULT_WORDS: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
+    "status": ("action", int, "status:503"),
+    "code": ("action", str, "code:internal_error"),
+    "cut": ("action", str, "cut:after_commit"),
+    "delay": ("action", int, "delay:500"),
+    "jitter": ("action", int, "jitter:100"),
+    "webhook": ("action", str, "webhook:drop"),
+    "method": ("match", str, "method:POST"),
+    "path": ("match", str, "path:/v1/orders*"),
+    "key": ("match", str, "key:key_…"),
+    "header": ("match", str, 'header:"X-Test: 1"'),
+    "endpoint": ("match", str, "endpoint:whe_…"),
+    "type": ("match", str, "type:invoice.paid"),
+    "times": ("", int, "times:3"),
+    "probability": ("", float, "probability:0.5"),
+    "seed": ("", int, "seed:7"),
+}
+_ON_THE_WIRE = {"delay": "delay_ms", "jitter": "jitter_ms"}
+_VALUES: Mapping[str, Sequence[str]] = {
+    "cut": ("before", "after_commit", "half"),
+    "webhook": ("drop", "delay", "duplicate", "reorder", "corrupt"),
+    "method": ("GET", "POST", "PATCH", "PUT", "DELETE"),
+    "type": EVENT_TYPES,
+}
+_METHODS = frozenset({"HEAD", "OPTIONS", *_VALUES["method"]})
+
+
+class BadHelper(ValueError):
+    """The line asks for nothing that a test helper does; the message says why."""
+
+
+@dataclass(frozen=True)
+class HelperRequest:
+    """A request to a helper. A `question` is asked first; after one that `rewinds` all is read anew."""
+
+    method: Literal["POST", "DELETE"]
+    path: str
+    body: Mapping[str, Any] | None = None
+    question: str = ""
+    rewinds: bool = False
+
+
+# ---------------------------------------------------------------------- what is typed
+
+
+def parse_helper(word: str, rest: str) -> HelperRequest:
+    """Return the request that a line asks for. Raises BadHelper."""
+    match word:
+        case "clock":
+            return HelperRequest("POST", f"{ROOT}/clock", _clock(rest))
+        case "snapshot":
+            return HelperRequest("POST", f"{ROOT}/snapshots", {"name": _named(rest, "snapshot")})
+        case "restore":
+            return restoring(_named(rest, "restore"))
+        case "reset":
+            if rest:
+                raise BadHelper("reset takes nothing: it empties the project of this key.")
+            return resetting()
+        case "trigger":
+            if not rest:
+                raise BadHelper("Which event? :trigger invoice.paid")
+            return HelperRequest("POST", f"{ROOT}/events", {"type": rest})
+        case _:
+            if rest == "none":
+                return HelperRequest("DELETE", f"{ROOT}/faults")
+            return HelperRequest("POST", f"{ROOT}/faults", _fault(rest))
+
+
+def restoring(name: str) -> HelperRequest:
+    """Return the request that goes back to a snapshot."""
+    text = f"Go back to the snapshot {literal(name)}?\n\nWhat happened since then is lost, in all projects."
+    return HelperRequest("POST", f"{ROOT}/snapshots/{quote(name, safe='')}/restore", None, text, rewinds=True)
+
+
+def resetting() -> HelperRequest:
+    """Return the request that empties the project."""
+    text = "Empty this project in test mode?\n\nAll of its objects and faults are deleted; its API keys stay."
+    return HelperRequest("POST", f"{ROOT}/reset", None, text, rewinds=True)
+
+
+def deleting(record: Record) -> HelperRequest:
+    """Return the request that deletes a snapshot, which is asked for, or ends a fault."""
+    if record.get("object") == "fault":
+        return HelperRequest("DELETE", f"{ROOT}/faults/{quote(str(record.get('id')), safe='')}")
+    name = str(record.get("name"))
+    text = f"Delete the snapshot {literal(name)}?\n\nThe ledger stays as it is."
+    return HelperRequest("DELETE", f"{ROOT}/snapshots/{quote(name, safe='')}", None, text)
+
+
+def _named(rest: str, word: str) -> str:
+    if not rest or " " in rest:
+        raise BadHelper(f"One name, without spaces: :{word} before-import")
+    return rest
+
+
+def _clock(rest: str) -> Mapping[str, Any]:
+    if rest in ("freeze", "run"):
+        return {"frozen": rest == "freeze"}
+    span = rest.removeprefix("+").replace(" ", "")
+    spans = _SPAN.findall(span)
+    if span and "".join(map("".join, spans)) == span:
+        return {"advance": sum(int(number) * _UNIT_SECONDS[unit] for number, unit in spans)}
+    if rest and check_date(rest) is None:
+        return {"now": rest.replace(" ", "T")}
+    raise BadHelper(
+        "Forward by +1d, +2h30m or +45 (seconds); to 2026-12-01 or 2026-12-01T07:18; freeze or run."
+    )
+
+
+def _fault(rest: str) -> Mapping[str, Any]:
+    """Return the body of a fault: `503 POST /v1/orders* times:3`."""
+    body: dict[str, Any] = {"match": {}, "action": {}}
+    if rest.count('"') % 2:
+        raise BadHelper("A quote is not closed.")
+    for word in _WORD.findall(rest):
+        name, colon, value = _whole(word.replace('"', "")).partition(":")
+        if name not in _FAULT_WORDS or not colon or not value.strip():
+            some = "  ".join(example for _where, _read, example in _FAULT_WORDS.values())
+            raise BadHelper(f"“{word}” is not one of {some}")
+        where, read, example = _FAULT_WORDS[name]
+        try:
+            read_value = read(value.strip())
+        except ValueError:
+            raise BadHelper(f"{name} needs a number, like {example}.") from None
+        part = body[where] if where else body
+        if part.setdefault(_ON_THE_WIRE.get(name, name), read_value) is not read_value:
+            raise BadHelper(f"{name} is given twice.")
+    if not body["action"]:
+        raise BadHelper(
+            "What is to happen? :fault 503 /v1/orders* times:3, or delay:500, cut:after_commit, webhook:drop"
+        )
+    return body
+
+
+def _whole(word: str) -> str:
+    """Return a short word of a fault in full: `503` as `status:503`, `/v1/orders*` as `path:…`."""
+    if word.isascii() and word.isdigit():
+        return f"status:{word}"
+    if word.startswith("/"):
+        return f"path:{word}"
+    return f"method:{word}" if word.upper() in _METHODS else word
+
+
+def helper_completions(word: str, typed: str, snapshots: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield what the last word of a helper's line may become, each with a few words on it."""
+    if word == "clock":
+        some = (("+1h", "an hour on"), ("+1d", "a day on"), ("+30d", "a month on"), ("freeze", "stand still"))
+        yield from ((text, about) for text, about in (*some, ("run", "go on")) if text.startswith(typed))
+    elif word == "restore":
+        yield from ((name, "") for name in snapshots if name.startswith(typed))
+    elif word == "trigger":
+        yield from ((name, "") for name in EVENT_TYPES if name.startswith(typed))
+    elif word == "fault":
+        name, colon, value = typed.partition(":")
+        if colon:
+            yield from ((f"{name}:{each}", "") for each in _VALUES.get(name, ()) if each.startswith(value))
+            return
+        for each, (_where, _read, example) in _FAULT_WORDS.items():
+            if each.startswith(typed):
+                yield f"{each}:", f"like {example}"
+        if "none".startswith(typed):
+            yield "none", "end all faults"
+
+
+# ---------------------------------------------------------------------- what came of it
+
+
+def outcome_of(request: HelperRequest, answer: Record) -> str:
+    """Return what a request has done, in one sentence."""
+    name = literal(answer.get("name", ""))
+    if request.path.endswith("/clock"):
+        state = "stands still at" if answer.get("frozen") else "is"
+        return f"The ledger's time {state} {time_of(answer, 'now').text}."
+    if request.path.endswith("/events"):
+        event = answer.get("event")
+        type_ = literal(event.get("type", "")) if isinstance(event, dict) else ""
+        made = answer.get("objects")
+        kinds = ", ".join(literal(each.get("object")) for each in made or () if isinstance(each, dict))
+        return f"{type_} happened, with {kinds}." if kinds else f"{type_} happened."
+    if request.path.endswith("/restore"):
+        return f"The ledger is as it was in {name}."
+    if request.path.endswith("/reset"):
+        return "This project is empty."
+    if request.path.endswith("/faults"):
+        if request.method == "DELETE":
+            return f"Faults ended: {answer.get('deleted', 0)}."
+        return f"From now on: {described(answer)}."
+    if "/faults/" in request.path:
+        return f"Ended: {described(answer)}."
+    return f"Deleted the snapshot {name}." if request.method == "DELETE" else f"Took the snapshot {name}."
+
+
+def described(fault: Record) -> str:
+    """Return what a fault does to what: `503 to POST /v1/orders*`."""
+    action, match = (fault.get(part) or {} for part in ("action", "match"))
+    found: dict[str, Any] = {name: value for name, value in action.items() if value is not None}
+    delay = f"{found.get('delay_ms', '')} ms" + (
+        f" ± {found['jitter_ms']} ms" if found.get("jitter_ms") else ""
+    )
+    if "webhook" in found:
+        what = f"{found['webhook']} webhooks" + (f" by {delay}" if "delay_ms" in found else "")
+    elif "status" in found:
+        what = f"{found['status']} {found.get('code', '')}".rstrip() + " to"
+    elif "cut" in found:
+        what = {
+            "before": "cut before the work",
+            "after_commit": "cut after the commit",
+            "half": "half an answer",
+        }.get(str(found["cut"]), f"cut {found['cut']}") + " to"
+    else:
+        what = f"{delay} more for"
+    given = [
+        str(match[name])
+        for name in ("method", "path", "key", "header", "type", "endpoint")
+        if match.get(name)
+    ]
+    whom = " ".join(given) or ("" if "webhook" in found else "all requests")
+    chance = fault.get("probability")
+    often = f", {chance:.0%} of them" if isinstance(chance, int | float) and chance < 1 else ""
+    return literal(f"{what} {whom}".strip() + often)
+
+
+def hits_of(fault: Record) -> Cell:
+    """Return how often a fault has happened, of how often it may."""
+    hits, times = fault.get("hits"), fault.get("times")
+    over = isinstance(hits, int) and isinstance(times, int) and hits >= times
+    return Cell(f"{hits} of {times}" if times is not None else f"{hits}", "dim" if over else "warn")
+
+
+def clock_lines(clock: Record) -> list[list[Cell]]:
+    """Return the lines about the ledger's time."""
+    now, frozen = clock.get("now"), clock.get("frozen") is True
+    text = written(now) if isinstance(now, str) else None
+    state = Cell("  ❚❚ stands still", "warn") if frozen else Cell("  ▶ runs", "plus")
+    offset = clock.get("offset_ms")
+    seconds = round(offset / 1000) if isinstance(offset, int) else 0
+    ahead = f"{_span(abs(seconds))} {'ahead of' if seconds > 0 else 'behind'} the machine's clock"
+    return [
+        [Cell(text, "strong") if text is not None else text_of(clock, "now"), state],
+        [Cell(ahead if seconds else "the machine's own time", "dim")],
+    ]
+
+
+def _span(seconds: int) -> str:
+    """Return seconds in the two largest units: `1 d 2 h`."""
+    parts = []
+    for size, name in ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        count, seconds = divmod(seconds, size)
+        if count:
+            parts.append(f"{count:,} {name}")
+    return " ".join(parts[:2])

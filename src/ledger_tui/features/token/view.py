@@ -1,0 +1,308 @@
+"""The token status: the credential in use, its rights, its limits, and when it expires."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from textual import work
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static
+
+from ledger_tui.client.errors import ClientError, Forbidden, NotOffered
+from ledger_tui.client.records import Record
+from ledger_tui.client.session import ConnectionState, Mode
+from ledger_tui.client.token_pair import EARLY_SECONDS
+from ledger_tui.client.tokens import refusal_of
+from ledger_tui.formats import plot
+from ledger_tui.formats.text import literal
+from ledger_tui.resources.api_keys import scopes_of
+from ledger_tui.resources.base import Cell, Place, Tone, text_of, time_of
+from ledger_tui.ui.handlers import handles
+from ledger_tui.ui.keys import TOKEN_KEYS, VIEW_KEYS
+from ledger_tui.ui.panel import Lines, Panel, fact
+from ledger_tui.ui.view import Context, View
+
+
+@dataclass
+class WhoamiLoaded(Message):
+    """The credential in use and its project's quotas were read; `problem` says why when they were not."""
+
+    whoami: Record | None
+    billing: Record | None
+    problem: str
+
+
+@dataclass
+class TokensRequested(Message):
+    """A request for tokens has ended; `problem` is empty when it succeeded."""
+
+    problem: str
+
+
+class TokensChanged(Message):
+    """The pair of tokens in use was replaced or removed."""
+
+
+_KINDS = {"api_key": "API key", "access_token": "access token", "oauth_token": "OAuth token"}
+_PLANS = {60: "free", 600: "pro", 6000: "enterprise"}  # docs/interface.md#rate-limits
+_METER = 24
+
+
+class TokenView(View, can_focus=True):
+    """Shows at most the last four characters of a secret."""
+
+    BINDINGS = [*TOKEN_KEYS, *VIEW_KEYS]
+
+    def __init__(self, place: Place, context: Context) -> None:
+        super().__init__(place, context)
+        self.whoami: Record | None = None
+        self.billing: Record | None = None
+        self.asking = False
+        self.problem = ""
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="token-caption")
+        with Horizontal(classes="upper"):
+            yield Panel("credential", self._draw_credential, id="credential")
+            yield Panel("limits", self._draw_limits, id="limits")
+        yield Panel("tokens", self._draw_tokens, id="tokens")
+
+    # ------------------------------------------------------------------ reading
+
+    def poll(self) -> float:
+        self._read()
+        return self.context.session.pause_after(2) * 5
+
+    @work(group="whoami", exclusive=True, exit_on_error=False)
+    async def _read(self) -> None:
+        api = self.context.api
+        try:
+            whoami = (await api.read("/v1/whoami", part="whoami")).record
+        except NotOffered:
+            sentence = "This server does not say whose credential this is."
+            self.post_message(WhoamiLoaded(None, None, sentence))
+            # Read something all the same: every answer has the limits in its headers.
+            return
+        except ClientError as error:
+            self.post_message(WhoamiLoaded(None, None, literal(error)))
+            return
+        try:
+            billing = (await api.read("/v1/billing", part="billing")).record
+        except (NotOffered, Forbidden):  # only an owner may read the usage
+            billing = None
+        except ClientError as error:
+            self.post_message(WhoamiLoaded(whoami, None, literal(error)))
+            return
+        self.post_message(WhoamiLoaded(whoami, billing, ""))
+
+    @handles(WhoamiLoaded)
+    def take_whoami(self, message: WhoamiLoaded) -> None:
+        message.stop()
+        self.problem = message.problem
+        self.whoami, self.billing = message.whoami, message.billing
+        if message.whoami is not None:
+            self.context.session.saw_livemode(message.whoami.get("livemode"))
+            self.context.session.saw_scopes(message.whoami.get("scopes"))
+        self.changed()
+
+    # ------------------------------------------------------------------ tokens
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        tokens = self.context.tokens
+        pair = tokens.tokens.pair
+        if action == "back":
+            return False
+        if action == "exchange":
+            if self.context.session.read_only:
+                return False
+            return True if tokens.key and not self.asking else None
+        if action == "rotate":
+            return True if pair is not None and pair.refresh and not self.asking else None
+        if action == "use_key":
+            return True if pair is not None and tokens.key else None
+        return True
+
+    def action_exchange(self) -> None:
+        self._ask("exchange")
+
+    def action_rotate(self) -> None:
+        self._ask("refresh")
+
+    def action_use_key(self) -> None:
+        self.context.tokens.use_key()
+        self.post_message(TokensChanged())
+        self.credential_changed()
+
+    def _ask(self, what: str) -> None:
+        self.asking = True
+        self.refresh_bindings()
+        self._ask_server(what)
+
+    @work(group="tokens", exit_on_error=False)
+    async def _ask_server(self, what: str) -> None:
+        tokens = self.context.tokens
+        try:
+            await (tokens.exchange() if what == "exchange" else tokens.refresh())
+        except ClientError as error:
+            self.post_message(TokensRequested(literal(refusal_of(error))))
+        else:
+            self.post_message(TokensRequested(""))
+
+    @handles(TokensRequested)
+    def tokens_requested(self, message: TokensRequested) -> None:
+        message.stop()
+        self.asking = False
+        if message.problem:
+            self.notify(message.problem, severity="error", markup=False)
+        else:
+            self.notify("Tokens are in use instead of the key")
+        self.post_message(TokensChanged())
+        self.credential_changed()
+
+    def credential_changed(self) -> None:
+        """Read again, as another credential may have other rights."""
+        self.next_poll_at = 0.0
+        self.tick()
+        self.changed()
+        self.refresh_bindings()
+
+    def failed(self, problem: str) -> None:
+        self.problem = problem
+        self.asking = False
+        self.changed()
+
+    # ------------------------------------------------------------------ drawing
+
+    def tick(self) -> None:
+        super().tick()
+        self.query_one("#limits").refresh()  # it shows the seconds
+        self.query_one("#tokens").refresh()
+
+    def changed(self) -> None:
+        self.query_one("#token-caption", Static).update(
+            Content.assemble(
+                (" Token status", "bold"), (f"  {self.problem}" if self.problem else "", "$muted")
+            )
+        )
+        for panel in self.query(Panel):
+            panel.refresh()
+        super().changed()
+
+    def shown_path(self) -> str:
+        return "/v1/whoami"
+
+    def shown_texts(self) -> Iterator[tuple[str, str]]:
+        """Yield the ids of the credential and of its project."""
+        for name in ("id", "project", "user"):
+            yield name, str((self.whoami or {}).get(name, ""))
+
+    def _value(self) -> Cell:
+        tokens = self.context.tokens
+        pair = tokens.tokens.pair
+        value = pair.access if pair is not None else tokens.key
+        if not value:
+            return Cell("none", "dim")
+        prefix = value[: value.rfind("_") + 1]
+        return Cell(f"{literal(prefix)}…{literal(value[-4:])}", "strong")
+
+    def _draw_credential(self, _width: int, _height: int) -> Lines:
+        whoami = self.whoami or {}
+        pair = self.context.tokens.tokens.pair
+        kind = str(whoami.get("kind") or ("access_token" if pair is not None else "api_key"))
+        mode = self.context.session.mode
+        modes: dict[Mode, Cell] = {
+            Mode.LIVE: Cell("◆ LIVE: real money", "warn"),
+            Mode.TEST: Cell("test", "plain"),
+            Mode.UNKNOWN: Cell("not known", "dim"),
+        }
+        lines = [
+            fact("in use", self._value()),
+            fact("kind", Cell(_KINDS.get(kind, literal(kind)))),
+            fact("mode", modes[mode]),
+            fact("role", text_of(whoami, "role")),
+            fact("scopes", scopes_of(whoami) if self.whoami else Cell("–", "dim")),
+            fact("project", text_of(whoami, "project", "dim")),
+            fact("id", text_of(whoami, "id", "dim")),
+            fact("since", time_of(whoami, "created")),
+        ]
+        if whoami.get("user") is not None:
+            lines.insert(5, fact("acts for", text_of(whoami, "user")))
+        return lines
+
+    def _plan(self) -> Cell:
+        plan = (self.whoami or {}).get("plan")
+        if plan is not None:
+            return Cell(literal(plan))
+        if (
+            self.context.session.state is ConnectionState.REFUSED
+        ):  # a refused credential has the limit of unknown callers
+            return Cell("unknown", "dim")
+        guess = _PLANS.get(self.context.session.limit or 0)
+        return Cell(f"{guess}, by its limit" if guess else "–", "dim")
+
+    def _draw_limits(self, width: int, _height: int) -> Lines:
+        session, whoami = self.context.session, self.whoami or {}
+        lines: list[list[Cell]] = [fact("plan", self._plan())]
+        if session.limit and session.remaining is not None:
+            share = session.remaining / session.limit
+            tone: Tone = "warn" if share < 0.1 else "accent"
+            filled, empty = plot.meter(share, max(4, min(_METER, width - 16)))
+            lines += [
+                fact("this minute", Cell(f"{session.remaining:,} of {session.limit:,} left")),
+                fact("", Cell(filled, tone), Cell(empty, "dim")),
+                fact("resets in", Cell(f"{session.reset_seconds} s")),
+            ]
+        else:
+            lines.append(fact("this minute", Cell("this server sends no rate limit", "dim")))
+        burst = whoami.get("burst")
+        if isinstance(burst, int):
+            lines.append(fact("burst", Cell(f"{burst:,} in a second")))
+        stored = (self.billing or {}).get("stored_objects")
+        most = whoami.get("stored_objects_max")
+        if isinstance(stored, int):
+            lines.append(
+                fact(
+                    "stored", Cell(f"{stored:,} of {f'{most:,}' if isinstance(most, int) else 'any number'}")
+                )
+            )
+        hooks = whoami.get("webhook_endpoints_max")
+        if self.whoami is not None:
+            lines.append(
+                fact("endpoints", Cell(f"up to {hooks}" if isinstance(hooks, int) else "any number"))
+            )
+        return lines
+
+    def _draw_tokens(self, width: int, _height: int) -> Lines:
+        token_manager = self.context.tokens
+        tokens = token_manager.tokens
+        if tokens.problem:
+            anew = [] if self.context.session.read_only else [[Cell("x exchanges the key again.", "dim")]]
+            return [[Cell(f"✕ {literal(tokens.problem)}", "bad")], *anew]
+        if self.asking:
+            return [[Cell("asking…", "dim")]]
+        if tokens.pair is None:
+            shown = [Cell("The API key itself is shown with every request.", "dim")]
+            may = "x exchanges it for an access token, which lasts an hour and is then renewed."
+            return [shown] if self.context.session.read_only else [shown, [Cell(may, "dim")]]
+        share = tokens.left / tokens.pair.lasts
+        filled, empty = plot.meter(share, max(4, min(2 * _METER, width - 16)))
+        tone: Tone = "accent" if tokens.left > EARLY_SECONDS else "warn"
+        due = tokens.due_in
+        renewed = "cannot be renewed" if due is None else f"renews itself in {_clock(due)}"
+        times = {0: "not yet", 1: "once"}.get(tokens.rotations, f"{tokens.rotations} times")
+        return [
+            fact("access token", Cell(f"expires in {_clock(tokens.left)}", "strong")),
+            fact("", Cell(filled, tone), Cell(empty, "dim")),
+            fact("refresh token", Cell(renewed), Cell("   t does it now", "dim")),
+            fact("rotated", Cell(times)),
+        ]
+
+
+def _clock(seconds: float) -> str:
+    """Return seconds as minutes and seconds, such as `59:08`."""
+    whole = int(seconds)
+    return f"{whole // 60}:{whole % 60:02d}"

@@ -1,0 +1,140 @@
+"""The tour: a minute through the screens of the demo that plays itself, with a caption for each step.
+
+It presses keys, as a person would, so what it shows is what they do. Any key of the user ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from typing import Any, NamedTuple
+
+from textual import events
+from textual.app import App
+from textual.content import Content
+from textual.css.query import NoMatches
+from textual.keys import key_to_character
+from textual.widget import Widget
+
+from ledger_tui.client.session import ConnectionState, Session
+from ledger_tui.formats import plot
+from ledger_tui.ui.key_order import KeyOrder
+
+_KEY_SECONDS = 0.3  # between two keys of a step
+_PATIENCE_SECONDS = 20.0  # for what a key has asked the server for
+_LOOK_SECONDS = 0.02
+_LONGER = {"/": "slash", ":": "colon"}
+
+
+class Step(NamedTuple):
+    """A caption, the keys pressed under it, and how long what they lead to is shown, in seconds."""
+
+    caption: str
+    keys: tuple[str, ...]
+    seconds: float
+
+
+# A caption fits a line of 80 columns.
+STEPS = (
+    Step("A ledger at work: money, invoices, orders, requests and webhooks, live", (), 6),
+    Step("tab walks the tiles …", ("tab", "tab", "down"), 1.5),
+    Step("… and enter opens the list behind one: the open invoices", ("enter",), 3),
+    Step("enter again: an invoice, its states, its lines and what it leads to", ("enter",), 4),
+    Step("Transactions: new ones arrive on top, and millions scroll as one list", ("2",), 3),
+    Step("/ filters on the server, here the debits", ("/", *"type:debit", "enter"), 3),
+    Step("An account, with its balance over time …", ("1", *["down"] * 6, "enter"), 3.5),
+    Step("… and its statement, with the running balance", ("s",), 3),
+    Step("The request log: who asked for what, how long it took, why it was refused", ("8",), 3.5),
+    Step("Events as they happen, each signature checked", ("7",), 3.5),
+    Step("One receiver fails. Its strip says so …", ("0", "tab", "tab", "tab", "down", "down"), 2.5),
+    Step("… and its deliveries say why: each attempt is kept", ("enter", "enter"), 3.5),
+    Step("T traces one: who asked, what that changed, the event, each attempt", ("T",), 4.5),
+    Step("R repairs it, as this is the demo, and s sends the event again", ("escape", "R", "s"), 4),
+    Step("ctrl+p finds screens, actions and objects by name", ("ctrl+p", *"till"), 3),
+    Step("The rest is yours: press any key, then ? for all keys", ("escape", "0"), 5),
+)
+
+
+class TourCaption(Widget):
+    """The caption of the present step, above the key bar."""
+
+    DEFAULT_CSS = "TourCaption { height: 2; padding: 0 1; background: $panel; }"
+
+    def __init__(self) -> None:
+        super().__init__(id="tour")
+        self.number = 0
+
+    def render(self) -> Content:
+        width = max(1, self.content_size.width)
+        filled, empty = plot.meter((self.number + 1) / len(STEPS), min(30, width // 3))
+        caption = Content.styled(STEPS[self.number].caption, "bold $accent").truncate(width, ellipsis=True)
+        hint = "  any key ends the tour"
+        return Content.assemble(caption, "\n", (filled, "$accent"), (empty, "$faint"), (hint, "$muted"))
+
+
+class Tour:
+    """Plays the steps `pace` times as fast as a person can read them.
+
+    `is_reading` says whether an answer for the screen is awaited.
+    """
+
+    def __init__(
+        self, app: App[Any], keys: KeyOrder, session: Session, is_reading: Callable[[], bool], pace: float
+    ) -> None:
+        self._app = app
+        self._keys = keys
+        self._session = session
+        self._is_reading = is_reading
+        self._pace = pace
+        self._caption = TourCaption()
+        self.playing = False
+
+    def start(self) -> None:
+        """Play it in a worker of the application."""
+        self._app.run_worker(self.play(), group="tour", exit_on_error=False)
+
+    def stop(self) -> None:
+        """End it at once, as a key was pressed."""
+        self.playing = False
+        self._app.workers.cancel_group(self._app, "tour")
+        self._app.run_worker(self.end(), group="tour", exit_on_error=False)
+
+    async def play(self) -> None:
+        """Play all steps once the demo is loaded; the last caption stays until a key is pressed."""
+        self.playing = True
+        dashboard = self._app.screen_stack[0]
+        await self._until(lambda: self._session.state is ConnectionState.ONLINE, for_ever=True)
+        await dashboard.mount(self._caption, before=dashboard.query_one("KeyBar"))
+        await self._settle()
+        for number, step in enumerate(STEPS):
+            self._caption.number = number
+            self._caption.refresh()
+            for key in step.keys:
+                if not self.playing:
+                    return
+                await self._press(key)
+                await asyncio.sleep(_KEY_SECONDS / self._pace / (4 if len(step.keys) > 6 else 1))
+            await asyncio.sleep(step.seconds / self._pace)
+
+    async def end(self) -> None:
+        """Remove its caption and leave the user where it was."""
+        with suppress(NoMatches):
+            await self._app.screen_stack[0].query_one("#tour").remove()
+
+    async def _press(self, key: str) -> None:
+        name = _LONGER.get(key, key)
+        await self._keys.take(events.Key(name, key if len(key) == 1 else key_to_character(key)))
+        await self._until(lambda: self._keys.all_done)
+        await self._settle()
+
+    async def _settle(self) -> None:
+        """Wait until what is on the screen has been read."""
+        await self._until(lambda: not self._is_reading())
+
+    async def _until(self, condition: Callable[[], bool], *, for_ever: bool = False) -> None:
+        for _ in count() if for_ever else range(int(_PATIENCE_SECONDS / _LOOK_SECONDS)):
+            if condition():
+                return
+            await asyncio.sleep(_LOOK_SECONDS)

@@ -1,0 +1,362 @@
+"""A trace as a tree: each request with what it changed, the events, the deliveries and their attempts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record
+from ledger_tui.features.trace.model import Change, Step, Trace, balance_before, changes, later, moment
+from ledger_tui.formats.money import format_amount
+from ledger_tui.formats.text import fit, literal
+from ledger_tui.resources.base import Cell, Link, Tone, text_of, time_of
+from ledger_tui.resources.deliveries import LOOKS, attempts_of
+from ledger_tui.resources.events import known_by, subject
+from ledger_tui.resources.registry import KIND_OF_OBJECT
+
+_ID = re.compile(r"\b([a-z]{3}_)[0-9a-z]{14,}([0-9a-z]{6})\b")
+_CHANGES_SHOWN = 12
+_MONEY = ("amount", "total", "balance", "balance_after")
+_WORDS = ("failed", "pending", "succeeded")
+_ENDS: dict[str, Tone] = {"paid": "plus", "voided": "minus", "deactivated": "minus", "shipped": "accent"}
+
+NodeKind = Literal["request", "object", "event", "delivery", "attempt", "note"]
+Line = tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One entry of the tree: `line` is its text, `below` the lines under it, `time` what stands beside it.
+
+    `kind` and `record` are what it shows, `place` the screen of it; a note has none and is passed over.
+    """
+
+    kind: NodeKind
+    depth: int
+    line: Line
+    time: str = ""
+    below: tuple[Line, ...] = ()
+    place: str = ""
+    record: Record | None = None
+    gap: str = ""  # on a line of its own above it: how long after the one before
+
+    @property
+    def record_id(self) -> str:
+        return str((self.record or {}).get("id", ""))
+
+    @property
+    def link(self) -> Link | None:
+        """Return the link to the node's own screen, None where there is none."""
+        if self.record is None or self.kind == "note":
+            return None
+        return Link("", self.place, record_id=self.record_id)
+
+
+def nodes_of(trace: Trace, names: AccountNames) -> list[Node]:
+    """Return the tree, in the order it is drawn."""
+    nodes: list[Node] = []
+    if not trace.steps:
+        nodes += _without_steps(trace, names)
+    if trace.more_steps:
+        nodes.append(_note(0, f"{_count(trace.more_steps, 'earlier request')} not shown"))
+    before: str | None = None
+    for step in trace.steps:
+        started = _started(step)
+        nodes.append(_request(step, started, before))
+        nodes += _caused(trace, step, moment(started), names)
+        before = started
+    return nodes
+
+
+def summary(trace: Trace) -> Line:
+    """Return what the trace holds in one line: requests, objects, events, deliveries by their state."""
+    if not trace.steps:
+        return ()
+    events = [event for step in trace.steps for event in step.events]
+    objects = {str(subject(event).get("id")) for event in events}
+    states = [str(delivery.get("status")) for delivery in trace.deliveries()]
+    arrow = Cell(" ─▶ ", "dim")
+    commands = sum(step.request_id is None for step in trace.steps)
+    requests = len(trace.steps) - commands
+    line = [
+        *([Cell(f"● {_count(requests, 'request')}", "accent")] if requests else []),
+        *([Cell(" ")] if requests and commands else []),
+        *([Cell(f"○ {_count(commands, 'command')}", "dim")] if commands else []),
+        arrow,
+        Cell(f"◆ {_count(len(objects), 'object')}", "strong"),
+        arrow,
+        Cell(f"◇ {_count(len(events) + sum(step.more_events for step in trace.steps), 'event')}"),
+    ]
+    if states:
+        line.append(arrow)
+        line += [
+            Cell(f"{LOOKS[word][0]} {states.count(word)} {word} ", LOOKS[word][1])
+            for word in reversed(_WORDS)
+            if word in states
+        ]
+    return tuple(line)
+
+
+def title(trace: Trace, names: AccountNames) -> str:
+    """Return what is traced, in the words people know it by."""
+    record, kind = trace.record, trace.kind
+    if kind == "requests":
+        return f"{literal(record.get('method', ''))} {literal(record.get('path', ''))}"
+    if kind in ("events", "deliveries"):
+        name = "type" if kind == "events" else "event_type"
+        what = {"events": "event", "deliveries": "delivery of"}[kind]
+        return f"{what} {literal(record.get(name, ''))}"
+    singular = next((word for word, place in KIND_OF_OBJECT.items() if place == kind), "object")
+    return "  ".join([singular, *known_by(record, names)])
+
+
+def can_send_again(node: Node | None) -> bool:
+    """Return whether the node is a delivery that has failed, or waits for another attempt."""
+    if node is None or node.kind not in ("delivery", "attempt") or node.record is None:
+        return False
+    failed = any(attempt.get("error") is not None for attempt in attempts_of(node.record))
+    return node.record.get("status") == "failed" or (node.record.get("status") == "pending" and failed)
+
+
+# ---------------------------------------------------------------------- requests
+
+
+def _started(step: Step) -> str | None:
+    request = step.request
+    created = request.get("created") if request else next(iter(step.events), {}).get("created")
+    return created if isinstance(created, str) else None
+
+
+def _request(step: Step, started: str | None, before: str | None) -> Node:
+    """Return the node of a step; `before` is when the one above it started."""
+    time = time_of({"at": started}, "at").text
+    gap = ""
+    if before is not None:
+        gap = f"⋮ {later((moment(started) or 0) - (moment(before) or 0)).lstrip('+')}"
+    day = "" if started is None or started[:10] == str(before)[:10] else time[:10]
+    request = step.request
+    if step.request_id is None:
+        text = "a command of the administrator, not a request"
+        none = (Cell("○ ", "dim"), Cell(f"{text} · {day}" if day else text, "dim"))
+        return Node("note", 0, none, time[11:], gap=gap)
+    if request is None:
+        said = Cell(f"  {step.no_request or '…'}", "dim")
+        unread = (Cell("● ", "accent"), Cell(literal(step.request_id)), said)
+        return Node("request", 0, unread, time[11:], (), "requests", {"id": step.request_id}, gap)
+    path = _shortened(literal(request.get("path", "–")))
+    if request.get("query"):
+        path += f"?{literal(request['query'])}"
+    line = (
+        Cell("● ", "accent"),
+        Cell(f"{literal(request.get('method', ''))} ", "accent"),
+        Cell(path, "strong"),
+        Cell("  "),
+        _status(request),
+        Cell(f"  {_milliseconds(request.get('duration_ms'))}", "dim"),
+    )
+    return Node("request", 0, line, time[11:], _asked_by(request, day), "requests", request, gap)
+
+
+def _shortened(path: str) -> str:
+    """Return a path with its ids shortened: `/v1/invoices/inv_…yqmsew/pay`."""
+    return _ID.sub(r"\1…\2", path)
+
+
+def _status(request: Record) -> Cell:
+    status, code = request.get("status"), request.get("error_code")
+    if not isinstance(status, int):
+        return Cell("✕ no answer", "bad")
+    said = f" {literal(code)}" if code else ""
+    return Cell(f"✓ {status}", "plus") if status < 400 else Cell(f"✕ {status}{said}", "bad")
+
+
+def _milliseconds(value: object) -> str:
+    return f"{value:,.1f} ms" if isinstance(value, int | float) else "– ms"
+
+
+def _asked_by(request: Record, day: str) -> tuple[Line, ...]:
+    asker = text_of(request, "credential") if request.get("credential") else Cell("this dashboard")
+    parts: list[Cell] = [Cell("by ", "dim"), asker]
+    for word, name in (("from", "address"), ("key", "idempotency_key")):
+        if request.get(name):
+            parts += [Cell(f" · {word} ", "dim"), text_of(request, name, "dim")]
+    if day:
+        parts.append(Cell(f" · {day}", "dim"))
+    return (tuple(parts),)
+
+
+# ---------------------------------------------------------------------- objects and events
+
+
+def _caused(trace: Trace, step: Step, start: float | None, names: AccountNames) -> Iterator[Node]:
+    """Yield what a request changed, with the events and the deliveries of each change."""
+    if step.no_events:
+        yield _note(1, step.no_events)
+    elif not step.events and isinstance((step.request or {}).get("events"), list):
+        yield _note(1, "it changed nothing")
+    for event in step.events:
+        about = subject(event)
+        yield _object(event, about, step, names)
+        yield _event(event, start)
+        yield from _deliveries(trace, step, str(event.get("id")), start)
+    if step.more_events:
+        yield _note(1, f"and {step.more_events:,} more events of this request")
+
+
+def _event(event: Record, start: float | None) -> Node:
+    kind = str(event.get("type", "–"))
+    tone = _ENDS.get(kind.rpartition(".")[2], "plain")
+    line = (Cell("◇ ", "dim"), Cell(literal(kind), tone), Cell("  "), text_of(event, "id", "dim"))
+    return Node("event", 2, line, _later(event, "created", start), place="events", record=event)
+
+
+def _object(event: Record, about: Record, step: Step, names: AccountNames) -> Node:
+    noun = literal(about.get("object", "object"))
+    label = "  ".join(known_by(about, names)) or literal(about.get("id", "–"))
+    below = _difference(event, about, step, names)
+    line = (Cell("◆ ", "strong"), Cell(f"{noun} ", "strong"), Cell(label))
+    place = KIND_OF_OBJECT.get(str(about.get("object")), "")
+    return Node("object", 1, line, "", below, place, about)
+
+
+def _difference(event: Record, about: Record, step: Step, names: AccountNames) -> tuple[Line, ...]:
+    """Return the fields that the event's change has changed; of a posting, its account's balance."""
+    currency = about.get("currency") or names.currency(about.get("account"))
+    if str(event.get("type")).endswith(".created"):
+        before = balance_before(about)
+        if before is None:
+            return ((Cell("new", "plus"),),)
+        known = names.get(about.get("account"))
+        name = literal(known.name) if known else "balance"
+        return (
+            _compared(Change("balance", before, about["balance_after"]), currency, name, max(12, len(name))),
+        )
+    old = step.before.get(str(event.get("id")))
+    if old is None:
+        return ((Cell("what it was before is not known here", "dim"),),)
+    found = changes(old, about)
+    width = max([12, *(len(change.name) for change in found)])
+    lines = [_compared(change, currency, change.name, width) for change in found[:_CHANGES_SHOWN]]
+    if len(found) > _CHANGES_SHOWN:
+        lines.append((Cell(f"and {len(found) - _CHANGES_SHOWN} more fields", "dim"),))
+    return tuple(lines)
+
+
+def _compared(change: Change, currency: object, name: str, width: int) -> Line:
+    return (
+        Cell(f"{fit(literal(name), min(width, 24))} ", "dim"),
+        Cell(_value(change.name, change.before, currency), "dim" if change.before is None else "minus"),
+        Cell(" → ", "dim"),
+        Cell(_value(change.name, change.after, currency), "dim" if change.after is None else "plus"),
+    )
+
+
+def _value(name: str, value: Any, currency: object) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, int) and not isinstance(value, bool) and name in _MONEY:
+        known = currency if isinstance(currency, str) else None
+        return format_amount(value, known) + (f" {literal(known)}" if known else "")
+    if isinstance(value, str):
+        return time_of({"at": value}, "at").text
+    if isinstance(value, list):
+        return _count(len(value), "line" if name == "lines" else "item")
+    return literal(json.dumps(value, ensure_ascii=False))
+
+
+# ---------------------------------------------------------------------- deliveries
+
+
+def _deliveries(trace: Trace, step: Step, event: str, start: float | None) -> Iterator[Node]:
+    if event not in step.deliveries:
+        if step.no_deliveries:
+            yield _note(3, step.no_deliveries)
+        return
+    if not step.deliveries[event]:
+        yield _note(3, "not sent: no endpoint wants it, or its turn is still to come")
+    for delivery in step.deliveries[event]:
+        endpoint = str(delivery.get("endpoint"))
+        url = str(trace.endpoints.get(endpoint, {}).get("url", endpoint))
+        state = str(delivery.get("status"))
+        glyph, tone = LOOKS.get(state, ("·", "plain"))
+        made = attempts_of(delivery)
+        line = (
+            Cell(f"{glyph} ", tone),
+            Cell(literal(url.partition("://")[2] or url)),
+            Cell(f"  {literal(state)}", tone),
+            Cell(f" after {_count(len(made), 'attempt')}" if len(made) > 1 else "", "dim"),
+        )
+        yield Node("delivery", 3, line, place="deliveries", record=delivery)
+        for attempt in made:
+            made_at = _later(attempt, "attempted_at", start)
+            yield Node("attempt", 4, _attempt(attempt), made_at, place="deliveries", record=delivery)
+        if state == "pending":
+            due = time_of(delivery, "next_attempt_at").text[11:] or "now"
+            yield _note(4, f"next attempt at {due}")
+
+
+def _attempt(attempt: Record) -> Line:
+    error, status = attempt.get("error"), attempt.get("status")
+    number = Cell(f"{literal(attempt.get('number', '–'))}  ", "dim")
+    took = Cell(f"  {literal(attempt.get('latency_ms', '–'))} ms", "dim")
+    if error is None:
+        return (number, Cell(f"✓ {literal(status)}", "plus"), took)
+    said = literal(error)
+    if status is not None and literal(status) not in said:
+        said = f"{literal(status)} {said}"
+    return (number, Cell(f"✕ {said}", "bad"), took)
+
+
+def _later(record: Record, name: str, start: float | None) -> str:
+    at = moment(record.get(name))
+    return "" if at is None or start is None else later(at - start)
+
+
+# ---------------------------------------------------------------------- the rest
+
+
+def _without_steps(trace: Trace, names: AccountNames) -> Iterator[Node]:
+    """Yield the object and its own times, where no event says more."""
+    record = trace.record
+    if trace.problem:
+        yield _note(0, trace.problem)
+    elif trace.complete:
+        yield _note(0, "no event is known of it: events are kept where they were recorded")
+    else:
+        return
+    below = [
+        (Cell(f"{name.removesuffix('_at'):<12} ", "dim"), time_of(record, name))
+        for name in ("created", "opened_at", "paid_at", "voided_at", "shipped_at", "deactivated_at")
+        if record.get(name)
+    ]
+    line = (Cell("◆ ", "strong"), Cell(title(trace, names), "strong"))
+    yield Node("object", 0, line, "", tuple(below), trace.kind, record)
+
+
+def _note(depth: int, text: str) -> Node:
+    return Node("note", depth, (Cell(text, "dim"),))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def guides(nodes: Sequence[Node]) -> list[tuple[str, str]]:
+    """Return the lines of the tree left of each node: on its own line, and on those below it."""
+    drawn: list[tuple[str, str]] = []
+    open_after: list[set[int]] = []
+    still: set[int] = set()
+    for node in reversed(nodes):  # a branch goes on where a later node of its depth follows
+        open_after.append(set(still))
+        still = {depth for depth in still if depth <= node.depth} | {node.depth}
+    for node, follows in zip(nodes, reversed(open_after), strict=True):
+        before = "".join("│  " if depth in follows else "   " for depth in range(1, node.depth))
+        own = ("├─ " if node.depth in follows else "└─ ") if node.depth else ""
+        under = ("│  " if node.depth in follows else "   ") if node.depth else ""
+        child = "│  " if node.depth + 1 in follows else "   "
+        drawn.append((before + own, before + under + child))
+    return drawn

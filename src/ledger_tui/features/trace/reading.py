@@ -1,0 +1,232 @@
+"""Reads a trace in a bounded number of requests, one after the other, and yields it as it grows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+from urllib.parse import quote
+
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import ClientError, Forbidden, Invalid, NotFound, NotOffered
+from ledger_tui.client.records import Record
+from ledger_tui.client.traffic import OWN_PREFIX
+from ledger_tui.features.trace.model import NOT_LOGGED, Step, Trace
+from ledger_tui.formats.text import literal
+from ledger_tui.resources.events import subject
+
+REQUESTS_MAX = 15  # of one trace; fewer where that is more than a quarter of the rate limit
+_SHARE = 4
+_FEWEST = 4
+_EVENTS_SHOWN = 8  # of one request
+_STEPS_SHOWN = 5  # requests of one object
+_GENEROUS_LIMIT = 600
+_PAUSE_SECONDS = 0.15  # between requests where the limit is smaller, which stays below its burst
+
+NO_EVENTS = "this server shows no events"
+_NO_LOG = "this server keeps no request log"
+_NO_DELIVERIES = "this server does not show the deliveries of an event"
+_NO_ENDPOINTS = "no webhook endpoint is registered"
+_NO_OBJECT_FILTER = "this server does not list the events of one object"
+_TOO_MANY = "not read: a trace takes {} requests at most here"
+
+
+class _UsedUp(Exception):
+    """The trace has taken as many requests as it may."""
+
+
+@dataclass
+class _Reader:
+    """Reads for one trace and counts the requests."""
+
+    api: Api
+    most: int
+    count: int = 0
+    of_object: dict[str, list[Record]] = field(default_factory=dict)
+
+    async def get(self, path: str, part: str | None = None, **params: str) -> Record:
+        if self.count >= self.most:
+            raise _UsedUp
+        limit = self.api.session.limit
+        if self.count and (limit is None or limit < _GENEROUS_LIMIT):
+            await asyncio.sleep(_PAUSE_SECONDS)
+        self.count += 1
+        return (await self.api.read(path, params, part=part)).record
+
+    async def listed(self, path: str, part: str, **params: str) -> list[Record]:
+        data = (await self.get(path, part, **params)).get("data")
+        return [each for each in data if isinstance(each, dict)] if isinstance(data, list) else []
+
+    async def events_of_object(self, object_id: str) -> list[Record]:
+        """Return the newest events about an object, newest first."""
+        if object_id not in self.of_object:
+            try:
+                found = await self.listed("/v1/events", "events", object=object_id, limit="100")
+            except Invalid:  # it knows no such parameter
+                raise _Without(_NO_OBJECT_FILTER) from None
+            # A server that passes over an unknown parameter lists all events.
+            self.of_object[object_id] = [each for each in found if subject(each).get("id") == object_id]
+        return self.of_object[object_id]
+
+    @property
+    def too_many(self) -> str:
+        return _TOO_MANY.format(self.most)
+
+
+class _Without(Exception):
+    """A part of the trace is not there; the message says why."""
+
+
+def most_requests(limit: int | None) -> int:
+    """Return how many requests a trace may take with a rate limit of so many a minute."""
+    return REQUESTS_MAX if not limit else max(_FEWEST, min(REQUESTS_MAX, limit // _SHARE))
+
+
+async def read_trace(api: Api, kind: str, record: Record) -> AsyncIterator[Trace]:
+    """Yield the trace of an object, event, delivery or request, each time with more of it.
+
+    Takes at most `most_requests`. Raises ClientError only for what a lost credential or server would.
+    """
+    reader = _Reader(api, most_requests(api.session.limit))
+    trace = Trace(kind, record)
+    yield trace
+    try:
+        steps, more = await _first_steps(reader, kind, record)
+    except _UsedUp:
+        steps, more, trace = [], 0, replace(trace, problem=reader.too_many)
+    except (_Without, ClientError) as error:
+        steps, more, trace = [], 0, replace(trace, problem=_why(error, NO_EVENTS))
+    trace = replace(trace, steps=tuple(steps), more_steps=more, requests=reader.count)
+    yield trace
+    no_deliveries: str | None = None  # not known yet
+    for number in reversed(range(len(steps))):  # the newest has the first claim to the requests
+        for part in (_with_request, _with_events, _with_before):
+            steps[number] = await part(reader, steps[number])
+        yield replace(trace, steps=tuple(steps), requests=reader.count)
+        if no_deliveries is None and steps[number].events:
+            endpoints, no_deliveries = await _endpoints(reader)
+            trace = replace(trace, endpoints={str(each.get("id")): each for each in endpoints})
+        steps[number] = await _with_deliveries(reader, steps[number], no_deliveries or "", record)
+        trace = replace(trace, steps=tuple(steps), requests=reader.count)
+        yield trace
+    yield replace(trace, complete=True, requests=reader.count)
+
+
+async def _first_steps(reader: _Reader, kind: str, record: Record) -> tuple[list[Step], int]:
+    """Return a step for each request that concerns the record, oldest first, and how many more there are."""
+    record_id = str(record.get("id", ""))
+    if kind == "requests":
+        own = record_id.startswith(OWN_PREFIX)
+        return [Step(record_id, record, _NO_LOG if own else "", no_events=NO_EVENTS if own else "")], 0
+    if kind == "events":
+        events = [record]
+    elif kind == "deliveries":
+        events = [await reader.get(f"/v1/events/{quote(str(record.get('event')), safe='')}")]
+    else:
+        events = (await reader.events_of_object(record_id))[::-1]
+    by_request: dict[str, list[Record]] = {}
+    for event in events:
+        by_request.setdefault(str(event.get("request") or event.get("id")), []).append(event)
+    steps = [Step(_request_of(caused), events=tuple(caused)) for caused in by_request.values()]
+    return steps[-_STEPS_SHOWN:], max(0, len(steps) - _STEPS_SHOWN)
+
+
+def _request_of(events: Sequence[Record]) -> str | None:
+    request = events[0].get("request")
+    return request if isinstance(request, str) else None
+
+
+async def _endpoints(reader: _Reader) -> tuple[list[Record], str]:
+    """Return the endpoints, and why there are no deliveries where that is known already."""
+    try:
+        found = await reader.listed("/v1/webhook_endpoints", "webhook_endpoints", limit="100")
+    except _UsedUp:
+        return [], ""
+    except ClientError as error:
+        return [], _why(error, _NO_DELIVERIES)
+    return found, "" if found else _NO_ENDPOINTS
+
+
+async def _with_request(reader: _Reader, step: Step) -> Step:
+    """Return the step with its request, which names the events it caused."""
+    if step.request_id is None or step.no_request or isinstance((step.request or {}).get("events"), list):
+        return step
+    try:
+        request = await reader.get(f"/v1/requests/{quote(step.request_id, safe='')}")
+    except _UsedUp:
+        return replace(step, no_request=reader.too_many)
+    except NotFound as error:
+        # A log that has no such entry says so in a ledger's words; a server without a log does not.
+        return replace(step, no_request=NOT_LOGGED if error.code else _NO_LOG)
+    except ClientError as error:
+        return replace(step, no_request=_why(error, _NO_LOG))
+    return replace(step, request=request)
+
+
+async def _with_events(reader: _Reader, step: Step) -> Step:
+    """Return the step with all the events of its request, up to a maximum."""
+    named = (step.request or {}).get("events")
+    if not isinstance(named, list) or step.no_events:
+        return step
+    known = {str(event.get("id")): event for event in step.events}
+    if set(map(str, named)) - known.keys():
+        path = f"/v1/requests/{quote(str(step.request_id), safe='')}/events"
+        try:
+            found = await reader.listed(path, "requests.events", limit=str(_EVENTS_SHOWN))
+        except _UsedUp:
+            return replace(step, no_events=reader.too_many)
+        except ClientError as error:
+            return replace(step, no_events=_why(error, "this server does not list the events of a request"))
+        for event in found:
+            if len(known) < _EVENTS_SHOWN:
+                known.setdefault(str(event.get("id")), event)
+    events = tuple(known[event_id] for event_id in sorted(known))
+    return replace(step, events=events, more_events=max(0, len(named) - len(events)))
+
+
+async def _with_before(reader: _Reader, step: Step) -> Step:
+    """Return the step with each object as it was before, read from the event before."""
+    before = dict(step.before)
+    for event in step.events:
+        if str(event.get("type")).endswith(".created"):
+            continue
+        event_id = str(event.get("id"))
+        try:
+            about = await reader.events_of_object(str(subject(event).get("id")))
+        except (_UsedUp, _Without, ClientError):
+            continue
+        older = next((each for each in about if str(each.get("id")) < event_id), None)
+        if older is not None:
+            before[event_id] = subject(older)
+    return replace(step, before=before)
+
+
+async def _with_deliveries(reader: _Reader, step: Step, none: str, record: Record) -> Step:
+    """Return the step with the deliveries of its events; those of the traced event are read first."""
+    if none or not step.events:
+        return replace(step, no_deliveries=none)
+    wanted = (record.get("id"), record.get("event"))
+    found = dict(step.deliveries)
+    first = [e for e in step.events if e.get("id") in wanted or subject(e).get("id") in wanted]
+    for event_id in dict.fromkeys(str(e.get("id")) for e in (*first, *step.events)):
+        try:
+            path = f"/v1/events/{quote(event_id, safe='')}/deliveries"
+            found[event_id] = tuple(await reader.listed(path, "events.deliveries"))
+        except _UsedUp:
+            return replace(step, deliveries=found, no_deliveries=reader.too_many)
+        except ClientError as error:
+            if isinstance(record.get("attempts"), list):  # the traced delivery itself is known
+                found.setdefault(str(record.get("event")), (record,))
+            return replace(step, deliveries=found, no_deliveries=_why(error, _NO_DELIVERIES))
+    return replace(step, deliveries=found)
+
+
+def _why(error: Exception, not_offered: str) -> str:
+    """Return why a part is not there."""
+    if isinstance(error, NotOffered):
+        return not_offered
+    if isinstance(error, Forbidden):
+        return f"not shown to this credential: {literal(error)}"
+    if isinstance(error, NotFound):
+        return f"not there any more: {literal(error)}"
+    return literal(error)

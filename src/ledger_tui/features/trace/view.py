@@ -1,0 +1,294 @@
+"""The screen of a trace: one tree from the request to the last attempt, and the selected node in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from textual import events, work
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static
+
+from ledger_tui.client.errors import ClientError
+from ledger_tui.client.records import Record
+from ledger_tui.features.trace.model import Trace
+from ledger_tui.features.trace.nodes import Node, can_send_again, nodes_of, summary, title
+from ledger_tui.features.trace.reading import read_trace
+from ledger_tui.features.trace.tree import TraceTree
+from ledger_tui.formats.text import literal
+from ledger_tui.lists.detail_pane import drawn
+from ledger_tui.lists.panes import WIDER_COLUMNS
+from ledger_tui.resources.base import Detail, Place
+from ledger_tui.resources.registry import BY_KIND
+from ledger_tui.ui.blank import Row
+from ledger_tui.ui.handlers import handles
+from ledger_tui.ui.history import Location
+from ledger_tui.ui.keys import TRACE_KEYS, VIEW_KEYS
+from ledger_tui.ui.status_bar import awaited
+from ledger_tui.ui.toned import toned_line
+from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, LocationOpened, View
+
+
+@dataclass
+class TraceLoaded(Message):
+    """A trace, or a part of it so far, was read; None when it could not be, for the reason in `problem`."""
+
+    trace: Trace | None
+    problem: str = ""
+
+
+WIDE_COLUMNS = 110
+# Who watches a delivery wants to see it arrive; a trace that is open for longer is read again with `r`.
+_WATCHED_SECONDS = 120.0
+_RESEND = "resend_delivery"
+
+
+class TraceView(View):
+    """The trace of one object, event, delivery or request."""
+
+    BINDINGS = [*TRACE_KEYS, *VIEW_KEYS]
+
+    def __init__(self, place: Place, context: Context) -> None:
+        super().__init__(place, context)
+        self.trace: Trace | None = None
+        self._tree = TraceTree()
+        self._problem = ""
+        self._reading = False
+        self._watched_until = 0.0
+        self._wide = False
+        self._moved = False  # whether the user has moved the cursor, which then stays where it is
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="trace-caption")
+        yield Static(id="trace-summary")
+        with Row():
+            yield self._tree
+            with VerticalScroll(id="trace-node", can_focus=False):
+                yield Static(id="trace-node-text")
+
+    # ------------------------------------------------------------------ what is traced
+
+    def show_traced(self, kind: str, record: Record) -> None:
+        """Trace this object, event, delivery or request."""
+        if self.trace is None or (self.trace.kind, self.trace.record_id) != (kind, str(record.get("id"))):
+            self.trace, self._problem, self._moved = Trace(kind, record), "", False
+            self._draw()
+        self._watched_until = self.context.session.clock() + _WATCHED_SECONDS
+        self.action_refresh()
+
+    @property
+    def location(self) -> Location:
+        if self.trace is None:
+            return super().location
+        kind, record = self.trace.kind, self.trace.record
+        return Location(self.place.kind, {"of": kind}, self.trace.record_id, record)
+
+    def show_location(self, location: Location) -> None:
+        trace = self.trace
+        known = trace is not None and trace.complete and trace.record_id == location.record_id
+        if location.record is not None and not known:
+            self.show_traced(location.filters["of"], dict(location.record))
+
+    def forget(self) -> None:
+        super().forget()
+        self.trace = None
+
+    def poll_soon(self) -> None:
+        self._watched_until = self.context.session.clock() + _WATCHED_SECONDS
+        self.action_refresh()
+
+    # ------------------------------------------------------------------ reading
+
+    def may_poll(self) -> bool:
+        return self.trace is not None and not self._reading
+
+    def poll(self) -> float:
+        assert self.trace is not None
+        session = self.context.session
+        watched = session.clock() <= self._watched_until
+        if self.trace.complete and (not watched or self.trace.settled(session.server_time)):
+            return session.poll_seconds
+        self._reading = True
+        self._read(self.trace.kind, self.trace.record)
+        return session.pause_after(max(1, self.trace.requests))
+
+    def action_refresh(self) -> None:
+        """Read the trace again."""
+        if self.trace is not None and not self._reading:
+            self._reading = True
+            self._read(self.trace.kind, self.trace.record)
+            self.next_poll_at = self.context.session.clock() + self.context.session.pause_after(
+                max(1, self.trace.requests)
+            )
+
+    @work(group="trace", exclusive=True, exit_on_error=False)
+    async def _read(self, kind: str, record: Record) -> None:
+        try:
+            async for trace in read_trace(self.context.api, kind, record):
+                self.post_message(TraceLoaded(trace))
+        except ClientError as error:
+            self.post_message(TraceLoaded(None, literal(error)))
+
+    @handles(TraceLoaded)
+    def take_trace(self, message: TraceLoaded) -> None:
+        message.stop()
+        self._problem = message.problem
+        found, shown = message.trace, self.trace
+        if found is None:
+            self._reading = False
+        elif shown is not None and (found.kind, found.record_id) == (shown.kind, shown.record_id):
+            self._reading = not found.complete
+            # While it is read again the whole one stays.
+            if found.complete or not shown.complete:
+                self.trace = found
+        self._draw()
+
+    def failed(self, problem: str) -> None:
+        self._reading, self._problem = False, problem
+        self._draw()
+
+    # ------------------------------------------------------------------ drawing
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._wide = event.size.width >= WIDE_COLUMNS
+        pane = self.query_one("#trace-node")
+        pane.display = self._wide
+        pane.set_class(event.size.width >= WIDER_COLUMNS, "-wider")
+        self._draw()
+
+    def session_changed(self) -> None:
+        self._draw_caption()
+
+    def names_loaded(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        if self.trace is None:
+            return
+        nodes = nodes_of(self.trace, self.context.names)
+        self._tree.show(nodes, self._cursor_in(nodes), from_top=not self._moved)
+        self.query_one("#trace-summary", Static).update(toned_line(summary(self.trace)))
+        self._draw_caption()
+        self._draw_node()
+        self.refresh_bindings()
+
+    def _cursor_in(self, nodes: list[Node]) -> int:
+        """Return the node to stand on: the one the user chose, else the newest that shows what is traced."""
+        assert self.trace is not None
+        before = self._tree.node
+        if self._moved and before is not None:
+            at = self._tree.cursor  # an object has a node for each request that changed it
+            same = [n for n, node in enumerate(nodes) if _same(node, before)]
+            return min(same, key=lambda n: abs(n - at), default=at)
+        wanted = self.trace.record_id
+        return max((n for n, node in enumerate(nodes) if node.record_id == wanted), default=0)
+
+    def _draw_caption(self) -> None:
+        trace = self.trace
+        if trace is None:
+            return
+        text = Content.assemble(" ", ("Trace", "bold"), "  ", title(trace, self.context.names))
+        if self._problem:
+            text = Content.assemble(text, (f"  ✕ {self._problem}", "bold $error"))
+        elif not self.context.session.answers:
+            text = Content.assemble(text, "  ", awaited(self.context.session))
+        elif self._reading and not trace.complete:
+            text = Content.assemble(text, ("  reading…", "$muted"))
+        else:
+            said = f"  {trace.requests} request{'' if trace.requests == 1 else 's'} read"
+            text = Content.assemble(text, (said, "$muted"))
+        self.query_one("#trace-caption", Static).update(text)
+
+    def _draw_node(self) -> None:
+        if not self._wide:
+            return
+        pane = self.query_one("#trace-node", VerticalScroll)
+        detail = self._detail()
+        width = max(20, pane.scrollable_content_region.width)
+        self.query_one("#trace-node-text", Static).update(drawn(detail, width) if detail else "")
+        pane.scroll_home(animate=False)
+
+    def _detail(self) -> Detail | None:
+        node = self._tree.node
+        resource = BY_KIND.get(node.place) if node is not None else None
+        if node is None or resource is None or node.record is None or len(node.record) < 2:
+            return None
+        return resource.detail(node.record, self.context.names)
+
+    @property
+    def selected(self) -> Record | None:
+        node = self._tree.node
+        return node.record if node is not None else None
+
+    def shown_texts(self) -> Iterator[tuple[str, str]]:
+        """Yield the ids of all nodes, and the texts that show the selected one."""
+        for node in self._tree.nodes:
+            for line in (node.line, *node.below):
+                yield node.kind, f"{node.record_id} {''.join(cell.text for cell in line)}"
+
+    def shown_path(self) -> str:
+        node = self._tree.node
+        resource = BY_KIND.get(node.place) if node is not None else None
+        if node is None or resource is None:
+            return ""
+        if node.kind in ("delivery", "attempt"):
+            return f"/v1/events/{(node.record or {}).get('event')}/deliveries"
+        return resource.object_path(node.record_id)
+
+    # ------------------------------------------------------------------ keys
+
+    def focus_content(self) -> None:
+        self._tree.focus()
+
+    @handles(TraceTree.Moved)
+    def cursor_moved(self, message: TraceTree.Moved) -> None:
+        message.stop()
+        self._moved = True
+        self.changed()
+
+    def at_rest(self) -> None:
+        self._draw_node()
+        self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "open":
+            node = self._tree.node
+            return True if node is not None and node.link is not None else None
+        if action == "send_again":
+            allowed = can_send_again(self._tree.node) and not self.context.session.forbids_changes
+            return True if allowed else None
+        return True
+
+    @handles(TraceTree.Opened)
+    def action_open(self) -> None:
+        """Show the node on its own screen; esc leads back."""
+        node = self._tree.node
+        if node is None or node.link is None:
+            return
+        if node.place == "deliveries" and node.record is not None:  # a delivery is in its endpoint's list
+            filters = {"endpoint": str(node.record.get("endpoint"))}
+            self.post_message(
+                LocationOpened(Location(node.place, filters, node.record_id, node.record, by_link=True))
+            )
+        else:
+            self.post_message(LinkFollowed(node.link))
+
+    def action_send_again(self) -> None:
+        node = self._tree.node
+        resource = BY_KIND["deliveries"]
+        action = resource.action(_RESEND)
+        if can_send_again(node) and node is not None and node.record is not None and action is not None:
+            self._watched_until = self.context.session.clock() + _WATCHED_SECONDS
+            self.post_message(ActionRequested(resource, action, node.record))
+
+
+def _same(node: Node, other: Node) -> bool:
+    return (node.kind, node.depth, node.record_id, node.line[:1]) == (
+        other.kind,
+        other.depth,
+        other.record_id,
+        other.line[:1],
+    )

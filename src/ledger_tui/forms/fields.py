@@ -1,0 +1,342 @@
+"""The fields of a form beyond a line of text: a choice, a picker of names, the lines of an invoice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widget import Widget
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from ledger_tui.client.names import AccountName, Directory, UserName
+from ledger_tui.formats.text import fit, literal
+from ledger_tui.resources.invoice_lines import (
+    TypedLine,
+    column_at_fault,
+    dump_lines,
+    load_lines,
+    sum_as_typed,
+)
+
+
+@dataclass
+class FieldChanged(Message):
+    """The value of a form's field has changed; `entry` is its widget's id."""
+
+    entry: str | None
+
+
+class ChoiceField(Widget, can_focus=True):
+    BINDINGS = [
+        Binding("left,up", "step(-1)", "previous", show=False),
+        Binding("right,down,space", "step(1)", "next", show=False),
+    ]
+
+    index: reactive[int] = reactive(0)
+
+    def __init__(self, choices: tuple[tuple[str, str], ...], value: str, *, id: str) -> None:
+        super().__init__(id=id)
+        self._choices = choices
+        values = [choice for choice, _text in choices]
+        self.set_reactive(ChoiceField.index, values.index(value) if value in values else 0)
+
+    @property
+    def value(self) -> str:
+        return self._choices[self.index][0]
+
+    def render(self) -> Content:
+        parts = []
+        for number, (_value, text) in enumerate(self._choices):
+            chosen = number == self.index
+            parts.append(Content.styled(f"{'●' if chosen else '○'} {text}", "bold" if chosen else "$muted"))
+        if self.has_focus:
+            letters = " ".join(value[0] for value, _text in self._choices)
+            parts.append(Content.styled(f"{letters} or ← →", "$muted"))
+        return Content("    ").join(parts)
+
+    def watch_index(self) -> None:
+        self.post_message(FieldChanged(self.id))
+
+    def on_key(self, event: events.Key) -> None:
+        first = [value[:1] for value, _text in self._choices]
+        if event.character and event.character in first:
+            event.stop()
+            self.index = first.index(event.character)
+
+    def action_step(self, step: int) -> None:
+        self.index = (self.index + step) % len(self._choices)
+
+    def on_click(self, _event: events.Click) -> None:
+        self.focus()
+        self.action_step(1)
+
+
+_MOST_SHOWN = 5
+
+
+_LEAST_LOOKED_FOR = 2  # characters
+
+
+class PickerField(Vertical):
+    """An input that lists the matching objects while it is typed in, and otherwise the chosen one."""
+
+    BINDINGS = [
+        Binding("down", "pick(1)", "next match", show=False),
+        Binding("up", "pick(-1)", "previous match", show=False),
+    ]
+
+    def __init__(self, directory: Directory[Any], value: str, hint: str, *, id: str) -> None:
+        super().__init__(id=id)
+        self._directory = directory
+        self._value = value
+        self._hint = hint
+        self._matches: list[AccountName | UserName] = []
+        self._chosen: AccountName | UserName | None = None  # while its name stands in the input
+
+    def compose(self) -> ComposeResult:
+        chosen = self._directory.get(self._value)
+        self._chosen = chosen
+        text = self._value if chosen is None else literal(chosen.name)
+        yield Input(text, placeholder=self._hint, compact=True, select_on_focus=True)
+        matches = OptionList(markup=False, compact=True)
+        matches.can_focus = False
+        matches.display = False
+        yield matches
+        yield Static(classes="chosen")
+
+    def on_mount(self) -> None:
+        self._say_chosen()
+
+    def _say_chosen(self) -> None:
+        chosen = self._directory.get(self.value)
+        line = self.query_one(".chosen", Static)
+        line.display = chosen is not None
+        if chosen is not None:
+            beside = f"{literal(chosen.name)} · {literal(_beside(chosen))} · {literal(chosen.id)}"
+            line.update(Content.styled(beside, "$muted"))
+
+    @property
+    def looks_for(self) -> str:
+        """The typed part of a name that no known object has; "" when there is nothing to look for."""
+        text = self.value
+        known = self._directory.get(text) or self._matches
+        return "" if known or len(text) < _LEAST_LOOKED_FOR or not self.has_focus_within else text
+
+    def directory_changed(self) -> None:
+        """Search again, as more objects are known now."""
+        self._offer(self.value if self.has_focus_within else "")
+        self._say_chosen()
+
+    @property
+    def offers(self) -> bool:
+        """Whether a listed object can be chosen."""
+        return bool(self._matches)
+
+    @property
+    def value(self) -> str:
+        """The chosen object's id, or the typed text."""
+        text = self.query_one(Input).value.strip()
+        chosen = self._chosen
+        return chosen.id if chosen is not None and text == literal(chosen.name).strip() else text
+
+    @on(Input.Changed)
+    def search(self, event: Input.Changed) -> None:
+        event.stop()
+        self.directory_changed()
+        self.post_message(FieldChanged(self.id))
+
+    def _offer(self, text: str) -> None:
+        known = self._directory.get(text)
+        matches = self._directory.search(text, _MOST_SHOWN) if text and not known else []
+        if matches == self._matches:
+            return  # keep the highlight
+        self._matches = matches
+        options = self.query_one(OptionList)
+        options.clear_options()
+        options.add_options(Option(_line(match)) for match in matches)
+        options.display = bool(matches)
+        if matches:
+            options.highlighted = 0
+
+    def take_offered(self) -> bool:
+        """Choose the highlighted object; return False if none is listed."""
+        self._offer(self.value)  # the list may lag behind the input
+        highlighted = self.query_one(OptionList).highlighted
+        if not self._matches or highlighted is None:
+            return False
+        self._choose(highlighted)
+        return True
+
+    def take_only(self) -> bool:
+        """Choose the object whose whole name was typed, or the only one that matches.
+
+        Return whether only a part of its name was typed, so that the user has not seen which one it is.
+        """
+        typed = self.value
+        found = self._directory.resolve(typed)
+        if found is None or self._directory.get(typed) is not None:
+            return False
+        self._take(found)
+        return bool(found.name.casefold() != typed.casefold())
+
+    def action_pick(self, step: int) -> None:
+        options = self.query_one(OptionList)
+        if self._matches and options.highlighted is not None:
+            options.highlighted = (options.highlighted + step) % len(self._matches)
+
+    @on(OptionList.OptionSelected)
+    def clicked(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self._choose(event.option_index)
+        self.query_one(Input).focus()
+
+    def _choose(self, index: int) -> None:
+        self._take(self._matches[index])
+
+    def _take(self, chosen: AccountName | UserName) -> None:
+        self._chosen = chosen
+        self.query_one(Input).value = literal(chosen.name)
+        self._offer("")
+        self._say_chosen()
+
+
+def _beside(named: AccountName | UserName) -> str:
+    """Return what distinguishes objects of the same name: an account's currency, a user's email."""
+    return named.currency if isinstance(named, AccountName) else named.email
+
+
+def _line(match: AccountName | UserName) -> Content:
+    return Content.assemble(
+        fit(literal(match.name), 24), " ", literal(_beside(match)), "  ", (literal(match.id), "$muted")
+    )
+
+
+_HEADINGS = (("description", "description"), ("quantity", "quantity"), ("unit-amount", "unit amount"))
+
+
+class _Row(Horizontal):
+    """One line; the order of its inputs is that of `TypedLine`."""
+
+    def __init__(self, line: TypedLine) -> None:
+        super().__init__(classes="line")
+        self._line = line
+
+    def compose(self) -> ComposeResult:
+        for (name, _text), value in zip(_HEADINGS, self._line, strict=True):
+            yield Input(value, compact=True, classes=name)
+
+    @property
+    def line(self) -> TypedLine:
+        inputs = [*self.query(Input)]
+        return TypedLine(*(each.value for each in inputs)) if inputs else self._line
+
+
+class LinesField(Vertical):
+    """Starts without rows, as an amount may be given instead. `currency` is called at each drawing."""
+
+    BINDINGS = [
+        Binding("down", "step(1)", "the line below", show=False),
+        Binding("up", "step(-1)", "the line above", show=False),
+    ]
+
+    def __init__(self, value: str, hint: str, currency: Callable[[], str | None], *, id: str) -> None:
+        super().__init__(id=id)
+        self._lines = load_lines(value)
+        self._hint = hint
+        self._currency = currency
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(classes="line", id="line-headings"):
+            for name, text in _HEADINGS:
+                yield Static(text, classes=name)
+        yield from map(_Row, self._lines)
+        yield Static(id="lines-sum")
+
+    def on_mount(self) -> None:
+        self.show_sum()
+
+    @property
+    def rows(self) -> Iterable[_Row]:
+        return self.query(_Row)
+
+    @property
+    def value(self) -> str:
+        """The rows as the form sends them; "" when all are empty."""
+        return dump_lines(row.line for row in self.rows)
+
+    @property
+    def has_rows(self) -> bool:
+        return any(True for _row in self.rows)
+
+    def show_sum(self) -> None:
+        """Show the sum of the rows, in the currency of the account chosen now."""
+        self.query_one("#line-headings").display = self.has_rows
+        text = (
+            sum_as_typed((row.line for row in self.rows), self._currency()) if self.has_rows else self._hint
+        )
+        self.query_one("#lines-sum", Static).update(Content.styled(text, "$muted"))
+
+    @on(Input.Changed)
+    def row_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._changed()
+
+    def _changed(self) -> None:
+        self.show_sum()
+        self.post_message(FieldChanged(self.id))
+
+    # ------------------------------------------------------------------ rows
+
+    async def add_row(self) -> None:
+        """Add a row below the focused one, or at the end, and focus it."""
+        here = self._focused_row()
+        row = _Row(TypedLine())
+        await self.mount(row, **({"after": here} if here is not None else {"before": "#lines-sum"}))
+        self._changed()
+        row.query(Input).first().focus()
+
+    async def remove_row(self) -> None:
+        """Remove the focused row and focus the one beside it; after the last, the next field."""
+        here, rows = self._focused_row(), [*self.rows]
+        if here is None:
+            return
+        at = rows.index(here)
+        beside = next(iter([*rows[at + 1 :], *rows[:at][::-1]]), None)
+        if beside is not None:
+            beside.query(Input).first().focus()
+        else:
+            self.screen.focus_previous()
+        await here.remove()
+        self._changed()
+
+    def _focused_row(self) -> _Row | None:
+        return next((row for row in self.rows if row.has_focus_within), None)
+
+    def focus_fault(self) -> bool:
+        """Focus the first input with an invalid value; return False if there is none."""
+        currency = self._currency()
+        for row in self.rows:
+            if row.line.blank or currency is None:
+                continue
+            column = column_at_fault(row.line, currency)
+            if column is not None:
+                [*row.query(Input)][column].focus()
+                return True
+        return False
+
+    def action_step(self, step: int) -> None:
+        """Focus the same column of another row."""
+        here, rows = self._focused_row(), [*self.rows]
+        if here is None or not 0 <= rows.index(here) + step < len(rows):
+            return
+        column = [each.has_focus for each in here.query(Input)].index(True)
+        [*rows[rows.index(here) + step].query(Input)][column].focus()

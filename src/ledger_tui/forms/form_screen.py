@@ -1,0 +1,467 @@
+"""The form for a new or changed object. An error about a field is shown below that field."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input, Static
+from textual.widgets.input import Selection
+
+from ledger_tui.client.errors import ClientError
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record
+from ledger_tui.client.session import Mode, Session
+from ledger_tui.formats.text import literal
+from ledger_tui.forms.confirmations import question_of_form, what_moves
+from ledger_tui.forms.fields import ChoiceField, FieldChanged, LinesField, PickerField
+from ledger_tui.forms.submission import (
+    FormAlreadySent,
+    FormInFlight,
+    FormRefused,
+    FormSent,
+    FormUnanswered,
+    Submission,
+)
+from ledger_tui.resources.base import Field
+from ledger_tui.ui.dialogs import ConfirmScreen, Dialog
+from ledger_tui.ui.handlers import handles, while_running
+from ledger_tui.ui.key_bar import KeyBar
+from ledger_tui.ui.view import NamesLoaded
+
+
+class DiscardScreen(Dialog[bool]):
+    """Returns True on a second esc, False on any other key."""
+
+    def __init__(self, question: str) -> None:
+        super().__init__()
+        self._question = question
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog", id="discard"):
+            yield Static(Content(f"{self._question}  esc again / any other key to go on"))
+
+    def on_key(self, event: events.Key) -> None:
+        event.stop()
+        self.dismiss(event.key == "escape")
+
+
+@dataclass
+class Created(Message):
+    """A form has created or changed an object."""
+
+    record: Record | None  # None when unknown: an earlier request created it
+    sentence: str
+    secret: str | None = None  # shown once
+    edited: bool = dataclasses.field(default=False, kw_only=True)  # changed, not created
+
+
+_TYPING_SECONDS = 0.3  # after the last key, a name that is not known is looked for
+
+
+class FormHeldBack(Message):
+    """The user did not confirm that the form is to be sent."""
+
+
+_ROOMY_ROWS, _FEW_FIELDS = 30, 4
+_DISCARD = "Discard what you typed?"
+_LEAVE_UNANSWERED = "No answer came: it may have succeeded. Leave the form?"
+_LEAVE_IN_FLIGHT = "It was sent and may still succeed. Leave without the answer?"
+_LOOK_FIRST = "It may have succeeded: check before you send it again."
+
+
+class FormScreen(Dialog[Created | None]):
+    """A form, which sends one request: sending again cannot create a second object.
+
+    While it is being sent no field can be changed, so that the screen shows what was sent.
+    """
+
+    _looked_for: frozenset[str] = frozenset()  # parts of names for which the server was asked
+
+    BINDINGS = [
+        Binding("enter", "next", "next", show=True, priority=True),
+        Binding("tab", "go(1)", "next field", show=False, priority=True),
+        Binding("shift+tab", "go(-1)", "previous field", show=False, priority=True),
+        Binding("ctrl+s", "send", "send", show=True, priority=True),
+        Binding("ctrl+n", "add_line", "add a line", show=True, priority=True),
+        Binding("ctrl+r", "remove_line", "remove it", show=True, priority=True),
+        Binding("escape", "cancel", "cancel", show=True),
+    ]
+
+    def __init__(self, submission: Submission, session: Session, names: AccountNames) -> None:
+        super().__init__()
+        self.submission = submission
+        self._form = submission.form
+        self._prefill = submission.prefill
+        self._session = session
+        self._names = names
+        self.sending = False
+        self._done: Created | None = None  # returned when the form is left: an earlier try succeeded
+        self._typed_at_first: dict[str, str] = {}
+        self._guessed: dict[str, str] = {}  # the values when the user was asked whom they mean
+        self._typed_as_sent: dict[str, str] = {}
+        self._focus_as_sent: Widget | None = None
+        self._selection_as_sent = Selection.cursor(0)
+        self._question: DiscardScreen | None = None
+
+    # ------------------------------------------------------------------ look
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog", id="form") as box:
+            box.border_title = self._title()
+            # On a small screen a picker's matches would push the keys out of view.
+            small = self.app.size.height < _ROOMY_ROWS
+            box.set_class(self._has_lines or (small and len(self._form.fields) > _FEW_FIELDS), "-dense")
+            with VerticalScroll(id="fields", can_focus=False):
+                for field in self._form.fields:
+                    with Horizontal(classes="field", id=f"row-{field.name}"):
+                        yield Static(id=f"label-{field.name}", classes="label")
+                        with Vertical(classes="entry"):
+                            yield self._entry(field)
+                            yield Static(id=f"error-{field.name}", classes="error")
+            yield Static(id="form-note")
+            yield KeyBar()
+
+    def _title(self) -> str:
+        # Never data: Textual reads markup in a border title.
+        mode = {Mode.LIVE: " · ◆ LIVE", Mode.TEST: " · test mode"}.get(self._session.mode, "")
+        return self._form.title + mode
+
+    def _entry(self, field: Field) -> Widget:
+        value = self._prefill.get(field.name, "")
+        if field.kind == "choice":
+            return ChoiceField(field.choices, value, id=f"field-{field.name}")
+        if field.kind == "account":
+            return PickerField(self._names, value, field.hint, id=f"field-{field.name}")
+        if field.kind == "user":
+            return PickerField(self._names.users, value, field.hint, id=f"field-{field.name}")
+        if field.kind == "lines":
+            return LinesField(value, field.hint, self._currency, id=f"field-{field.name}")
+        return Input(value, placeholder=field.hint, compact=True, id=f"field-{field.name}")
+
+    def on_mount(self) -> None:
+        self.set_class(self._session.mode is Mode.LIVE, "-live")
+        self._typed_at_first = self.typed()
+        edits = self._form.method == "PATCH"  # an edit starts in the first field, though it has a value
+        empty = next((f for f in self._form.fields if edits or not self._prefill.get(f.name)), None)
+        self._show_amount_or_lines()
+        self._show_labels()
+        if empty is not None:
+            self._focus_field(empty.name)
+        self.read_names()
+
+    def typed(self) -> dict[str, str]:
+        """Return the value of each field."""
+        return {field.name: self._value(field) for field in self._form.fields}
+
+    def _value(self, field: Field) -> str:
+        entry = self.query_one(f"#field-{field.name}")
+        assert isinstance(entry, Input | ChoiceField | PickerField | LinesField)
+        if field.kind == "amount" and self._lines_are_given:
+            return ""  # the sum of the lines is shown instead
+        return entry.value
+
+    def _focus_field(self, name: str) -> None:
+        entry = self.query_one(f"#field-{name}")
+        if isinstance(entry, LinesField) and entry.focus_fault():
+            return
+        inputs = entry.query(Input)
+        (inputs.first() if inputs else entry).focus()
+
+    def _currency(self) -> str | None:
+        """Return the currency of the chosen account, or None."""
+        return self._names.currency(self.query_one("#field-account", PickerField).value)
+
+    # ------------------------------------------------------------------ lines
+
+    @property
+    def _has_lines(self) -> bool:
+        return any(field.kind == "lines" for field in self._form.fields)
+
+    @property
+    def _lines_are_given(self) -> bool:
+        return any(lines.has_rows for lines in self.query(LinesField))
+
+    def _show_amount_or_lines(self) -> None:
+        """Enable either the amount or the lines, as exactly one of them is sent."""
+        if self._has_lines:
+            self.query_one("#row-amount").display = not self._lines_are_given
+
+    async def action_add_line(self) -> None:
+        await self.query_one(LinesField).add_row()
+        self._show_amount_or_lines()
+
+    async def action_remove_line(self) -> None:
+        await self.query_one(LinesField).remove_row()
+        self._show_amount_or_lines()
+        if not self._lines_are_given:
+            self._focus_field("amount")
+
+    def _note(self, text: str, style: str = "$muted") -> None:
+        self.query_one("#form-note", Static).update(Content.styled(text, style))
+
+    # ------------------------------------------------------------------ sending
+
+    def action_next(self) -> None:
+        """Take the picker's choice or move to the next field; in the last field, send the form."""
+        picker, last = self.focused_picker(), self._in_last_field()
+        if picker is not None and picker.take_offered():
+            if not last:  # in the last field the user sees the choice before it is sent
+                self.focus_next()
+        elif last:
+            self.action_send()
+        else:
+            self.focus_next()
+
+    def key_text(self, binding: Binding) -> str:
+        """Return the label of a key in the key bar; that of enter depends on the field."""
+        if binding.action != "next":
+            return binding.description
+        picker = self.focused_picker()
+        if picker is not None and picker.offers:
+            return "choose"
+        return "send" if self._in_last_field() else "next"
+
+    def action_go(self, step: int) -> None:
+        if step > 0:
+            self.focus_next()
+        else:
+            self.focus_previous()
+
+    def _in_last_field(self) -> bool:
+        return self.focused is not None and self.focused is self.focus_chain[-1]
+
+    def action_send(self) -> None:
+        guessed = [entry for entry in self.query(PickerField) if entry.take_only()]
+        if guessed:  # whom it is about is seen before it is sent
+            guessed[0].query_one(Input).focus()
+            self._guessed = self.typed()
+            self._note("Is this the one that is meant? Then send it once more.", "bold $warning")
+            return
+        self._show_errors({})
+        self._note("Sending…")
+        self._typed_as_sent = self.typed()
+        self._focus_as_sent = self.focused
+        if isinstance(self.focused, Input):
+            self._selection_as_sent = self.focused.selection
+        self._lock(sending=True)
+        self._send(self._typed_as_sent)
+
+    def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
+        locked = self.sending or self._done is not None
+        if action in ("add_line", "remove_line") and not self._has_lines:
+            return False
+        if action == "remove_line":
+            in_a_line = any(lines.has_focus_within for lines in self.query(LinesField))
+            return True if in_a_line and not locked else None
+        return None if locked and action in ("next", "go", "send", "add_line") else True
+
+    def _lock(self, *, sending: bool) -> None:
+        """Disable all fields, while the form is being sent or when it is done."""
+        self.sending = sending
+        self.query_one("#fields").disabled = True
+        self.refresh_bindings()
+
+    def _unlock(self) -> None:
+        self.sending = False
+        self.query_one("#fields").disabled = False
+        if self._focus_as_sent is not None:
+            self.set_focus(self._focus_as_sent)
+        if isinstance(self._focus_as_sent, Input):  # focus selects all its text: restore the selection
+            self._focus_as_sent.call_later(setattr, self._focus_as_sent, "selection", self._selection_as_sent)
+        self.refresh_bindings()
+
+    @work(group="form", exclusive=True, exit_on_error=False)
+    async def _send(self, typed: Mapping[str, str]) -> None:
+        prepared = await self.submission.prepare(typed)
+        if isinstance(prepared, FormRefused):
+            self.post_message(prepared)
+            return
+        mode = self._session.mode
+        question = question_of_form(self._form, typed, prepared.body, prepared.currency, self._names, mode)
+        if question is not None:
+            confirm = ConfirmScreen(*question, mode, what="amount")
+            if not await self.app.push_screen_wait(confirm):
+                self.post_message(FormHeldBack())
+                return
+        self.post_message(await self.submission.send(prepared, self.post_message))
+
+    @handles(FormHeldBack)
+    def held_back(self) -> None:
+        self._unlock()
+        self._note("Nothing was sent.")
+
+    # ------------------------------------------------------------------ leaving
+
+    def action_cancel(self) -> None:
+        if self.sending and not self.submission.in_flight:
+            self.workers.cancel_group(self, "form")
+            self._unlock()
+            self._note("Nothing was sent.")
+        elif self.sending:
+            self._ask_to_leave(_LEAVE_IN_FLIGHT)
+        elif self._done is not None:
+            self.dismiss(self._done)
+        elif self.submission.unanswered:
+            self._ask_to_leave(_LEAVE_UNANSWERED)
+        elif self.typed() != self._typed_at_first:
+            self._ask_to_leave(_DISCARD)
+        else:
+            self.dismiss(None)
+
+    def _ask_to_leave(self, question: str) -> None:
+        self._question = DiscardScreen(question)
+        self.app.push_screen(self._question, self._leave_answered)
+
+    def _leave_answered(self, leave: bool | None) -> None:
+        self._question = None
+        if leave:
+            if self.submission.unanswered or (self.sending and self.submission.in_flight):
+                self.notify(_LOOK_FIRST, severity="warning")
+            self.dismiss(None)
+
+    def _answered(self) -> None:
+        """Close the question whether to leave without an answer."""
+        if self._question is not None:
+            self._question.dismiss(False)
+
+    # ------------------------------------------------------------------ the answer
+
+    @handles(FormSent)
+    def sent(self, message: FormSent) -> None:
+        # The secret is removed from the record at once: it is shown in one dialog and stored nowhere.
+        record = dict(message.record)
+        secret = record.pop(self._form.shows_once, None) if self._form.shows_once else None
+        self.dismiss(
+            Created(
+                record,
+                f"{self._form.done} {literal(record.get('id'))}",
+                secret if isinstance(secret, str) else None,
+                edited=self._form.method == "PATCH",
+            )
+        )
+
+    @handles(FormInFlight)
+    def show_in_flight(self, message: FormInFlight) -> None:
+        if self.sending:
+            self._note("Sending…" if message.in_flight else "Waiting for the rate limit; esc cancels.")
+
+    @handles(FormAlreadySent)
+    def sent_before(self, message: FormAlreadySent) -> None:
+        """Close the form, as an earlier request succeeded; stay open when there is more to say than that."""
+        done = f"Already done: {literal(message.original or 'an earlier try went through')}"
+        notes = [message.otherwise] if message.otherwise else []
+        if self._form.shows_once:
+            notes.append(f"Its {self._form.shows_once} was never shown: roll it to get another.")
+        self._done = Created(None, done)
+        if not notes:
+            self.dismiss(self._done)
+            return
+        self._answered()
+        self._lock(sending=False)
+        self._note(f"✕ {done}. {' '.join(notes)}", "bold $error")
+
+    @handles(FormUnanswered)
+    def unanswered(self, message: FormUnanswered) -> None:
+        self._answered()
+        self._unlock()
+        self._note(f"✕ {message.sentence} Sending again is safe: it takes effect only once.", "bold $error")
+
+    @handles(FormRefused)
+    def refused(self, message: FormRefused) -> None:
+        self._answered()
+        self._unlock()
+        self._show_errors(message.errors)
+        general = message.errors.get("")
+        self._note(f"✕ {general}" if general else "", "bold $error")
+        named = [field.name for field in self._form.fields if field.name in message.errors]
+        if named:
+            self._focus_field(named[0])
+
+    @on(Input.Changed)
+    def text_changed(self, event: Input.Changed) -> None:
+        self.post_message(FieldChanged(event.input.id))
+
+    @handles(FieldChanged)
+    def field_changed(self, message: FieldChanged) -> None:
+        """Remove a field's error when its value differs from the one that was sent."""
+        message.stop()
+        self.look_for_typed()
+        self.refresh_bindings()  # enter may now do something else
+        for lines in self.query(LinesField):
+            lines.show_sum()
+        self._show_labels()
+        self._say_what_moves()
+        for field in self._form.fields:
+            as_sent = self._typed_as_sent.get(field.name)
+            if message.entry == f"field-{field.name}" and self._value(field) != as_sent:
+                self._show_error(field, "")
+
+    def _show_labels(self) -> None:
+        typed = self.typed()
+        for field in self._form.fields:
+            label = field.label_with(typed) + (" *" if field.required else "")
+            self.query_one(f"#label-{field.name}", Static).update(Content(label))
+
+    def _say_what_moves(self) -> None:
+        """Name the account and the amount while they are typed, unless the note says something of its own."""
+        typed = self.typed()
+        said = self.sending or self.submission.unanswered or self._done or typed == self._guessed
+        if self._form.moves_money and not said:
+            self._note(what_moves(self._form, typed, self._names))
+
+    def _show_errors(self, errors: Mapping[str, str]) -> None:
+        for field in self._form.fields:
+            self._show_error(field, errors.get(field.name, ""))
+
+    def _show_error(self, field: Field, text: str) -> None:
+        line = self.query_one(f"#error-{field.name}", Static)
+        line.update(Content.styled(f"✕ {text}" if text else "", "bold $error"))
+        line.display = bool(text)
+
+    def read_names(self) -> None:
+        """Read the newest users if the form has a field for one."""
+        if any(field.kind == "user" for field in self._form.fields):
+            self._learn_users()
+
+    @work(group="names", exit_on_error=False)
+    async def _learn_users(self) -> None:
+        with suppress(ClientError):
+            if await self.submission.learn_users():
+                self.post_message(NamesLoaded())
+
+    def focused_picker(self) -> PickerField | None:
+        return next((picker for picker in self.query(PickerField) if picker.has_focus_within), None)
+
+    def look_for_typed(self) -> None:
+        """Look for what is typed in a picker, unless more is typed at once."""
+        self.set_timer(_TYPING_SECONDS, self._look_for_names)
+
+    @while_running
+    def _look_for_names(self) -> None:
+        picker = self.focused_picker()
+        wanted = picker.looks_for if picker is not None else ""
+        if picker is not None and wanted and wanted not in self._looked_for:
+            self._looked_for |= {wanted}
+            users = [f"field-{field.name}" for field in self._form.fields if field.kind == "user"]
+            self._learn_names(wanted, users=picker.id in users)
+
+    @work(group="names", exclusive=True, exit_on_error=False)
+    async def _learn_names(self, name: str, *, users: bool) -> None:
+        with suppress(ClientError):
+            if await self.submission.learn_named(name, users=users):
+                self.post_message(NamesLoaded())
+
+    @handles(NamesLoaded)
+    def names_loaded(self) -> None:
+        for picker in self.query(PickerField):
+            picker.directory_changed()

@@ -1,0 +1,238 @@
+"""The submission of a form: preparing its request, sending it, and sending it again safely."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from textual.message import Message
+
+from ledger_tui.client.api import Api, ApiResponse, new_idempotency_key
+from ledger_tui.client.errors import (
+    NO_LEDGER,
+    AlreadyDone,
+    ClientError,
+    Forbidden,
+    NotFound,
+    RateLimited,
+    Refusal,
+    ServerError,
+    Unreachable,
+)
+from ledger_tui.client.lists import fetch_page, learn_accounts_until, learn_users_until
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record, Want
+from ledger_tui.client.session import Session
+from ledger_tui.formats.text import literal
+from ledger_tui.resources.base import Form, Resource
+from ledger_tui.resources.forms import FieldErrors, body_of, changes_of
+
+
+@dataclass
+class FormSent(Message):
+    """The server created or changed the object."""
+
+    record: Record
+
+
+@dataclass
+class FormRefused(Message):
+    """The values of a form are wrong: the errors by field name, "" for the form as a whole."""
+
+    errors: Mapping[str, str]
+
+
+@dataclass
+class FormAlreadySent(Message):
+    """An earlier request with this idempotency key succeeded, but its answer was lost.
+
+    `otherwise` says how the earlier request may differ from what was sent now.
+    """
+
+    original: str | None
+    otherwise: str
+
+
+@dataclass
+class FormInFlight(Message):
+    """The form's request was sent, or still waits for the rate limit."""
+
+    in_flight: bool
+
+
+@dataclass
+class FormUnanswered(Message):
+    """No answer came, so that the request may have succeeded; `sentence` says why."""
+
+    sentence: str
+
+
+_NO_ACCOUNT = "There is no such account. Type part of its name."
+_SEVERAL = "Several accounts match: choose one."
+
+
+class Prepared(NamedTuple):
+    """A request ready to be sent, with the typed values it was made from."""
+
+    typed: Mapping[str, str]
+    body: Mapping[str, Any]
+    idempotency_key: str | None
+    currency: str | None
+
+
+class Submission:
+    """The submission of one form, with one idempotency key: sending it again cannot take effect twice."""
+
+    def __init__(
+        self,
+        resource: Resource,
+        form: Form,
+        prefill: Mapping[str, str],
+        api: Api,
+        session: Session,
+        names: AccountNames,
+    ) -> None:
+        self._resource = resource
+        self.form = form
+        self.prefill = prefill
+        self._api = api
+        self._session = session
+        self._names = names
+        self.idempotency_key = new_idempotency_key()
+        self.in_flight = False  # whether the request was sent: until then it can be cancelled
+        self.unanswered: list[Mapping[str, Any]] = []  # each body that was sent without an answer
+
+    async def prepare(self, typed: Mapping[str, str]) -> Prepared | FormRefused:
+        """Return the request made from the typed values, or what is wrong with them."""
+        self.in_flight = False
+        try:
+            await self._require_user(typed)
+            currency = await self._currency(typed)
+            if self.form.method == "PATCH":
+                body, key = changes_of(self.form, typed, self.prefill, currency), None
+            else:
+                body, key = body_of(self.form, typed, currency), self.idempotency_key
+        except FieldErrors as error:
+            return FormRefused(error.errors)
+        except ClientError as error:
+            return FormRefused({"": literal(error)})
+        return Prepared(typed, body, key, currency)
+
+    async def send(self, prepared: Prepared, post: Callable[[Message], object]) -> Message:
+        """Send the request and return the message with its result.
+
+        `post` is called with FormInFlight when the request is sent, and when it waits for the rate limit.
+        """
+        typed, body, key = prepared.typed, prepared.body, prepared.idempotency_key
+        try:
+            answer = await self._write(body, key, post)
+        except AlreadyDone as error:
+            return FormAlreadySent(error.original, self._what_was_done(body))
+        except Unreachable as error:
+            return self._no_answer(f"No answer ({literal(error)}).", body)
+        except ServerError as error:
+            return self._no_answer(literal(error), body)
+        except Refusal as error:
+            return FormRefused({self._field_of(error, typed): literal(error)})
+        except ClientError as error:
+            return FormRefused({"": literal(error)})
+        record_id = answer.record.get("id")
+        if isinstance(record_id, str) and record_id.startswith(self._resource.id_prefix):
+            return FormSent(answer.record)
+        return self._no_answer(NO_LEDGER, body)
+
+    async def _write(
+        self, body: Mapping[str, Any], key: str | None, post: Callable[[Message], object]
+    ) -> ApiResponse:
+        """Send as `Api.write` does, while keeping `in_flight` true only once the request was sent.
+
+        A request that the rate limit refuses was not sent.
+        """
+        while True:
+            while (seconds := self._session.waiting_seconds) > 0:
+                post(FormInFlight(False))
+                await asyncio.sleep(seconds)
+            self.in_flight = True
+            post(FormInFlight(True))
+            try:
+                return await self._api.call(self.form.method, self.form.path, body=body, idempotency_key=key)
+            except RateLimited:
+                self.in_flight = False
+
+    def _no_answer(self, sentence: str, body: Mapping[str, Any]) -> FormUnanswered:
+        if body not in self.unanswered:
+            self.unanswered.append(body)
+        return FormUnanswered(sentence)
+
+    def _what_was_done(self, body: Mapping[str, Any]) -> str:
+        """Return how an earlier request may differ from `body`, in words; "" when it cannot."""
+        if self.unanswered and body not in self.unanswered:
+            return "This was sent earlier: the changes you made since were not sent."
+        if len(self.unanswered) > 1:
+            return "You changed it between two attempts: check which one was done."
+        return ""
+
+    async def _currency(self, typed: Mapping[str, str]) -> str | None:
+        """Return the currency of the form's account, or None. Raises FieldErrors for an unknown account."""
+        if not any(field.kind == "amount" for field in self.form.fields):
+            return None
+        account_id = typed.get("account", "").strip()
+        if not account_id:
+            return None
+        if self._names.get(account_id) is None:
+            try:
+                answer = await self._api.read(f"/v1/accounts/{quote(account_id, safe='')}")
+            except NotFound:
+                several = self._names.search(account_id)
+                raise FieldErrors({"account": _SEVERAL if several else _NO_ACCOUNT}) from None
+            self._names.learn([answer.record])
+        return self._names.currency(account_id)
+
+    async def learn_named(self, name: str, *, users: bool) -> bool:
+        """Read accounts or users until one has `name` in its name; return whether one has.
+
+        Raises ClientError.
+        """
+        if users:
+            await learn_users_until(self._api, self._names, name)
+            return bool(self._names.users.search(name, 1))
+        await learn_accounts_until(self._api, self._names, name)
+        return bool(self._names.search(name, 1))
+
+    async def learn_users(self) -> bool:
+        """Read the newest users, to be chosen by name; return whether any is new. Raises ClientError."""
+        page = await fetch_page(self._api, "/api/users", "page", {}, Want(0, "page", 0, None))
+        return self._names.learn_users(page.rows)
+
+    async def _require_user(self, typed: Mapping[str, str]) -> None:
+        """Raise FieldErrors for a user that does not exist."""
+        for field in self.form.fields:
+            user_id = typed.get(field.name, "").strip()
+            if field.kind != "user" or not user_id or self._names.users.get(user_id) is not None:
+                continue
+            try:
+                answer = await self._api.read(f"/api/users/{quote(user_id, safe='')}")
+            except NotFound as error:
+                several = self._names.users.search(user_id)
+                text = _SEVERAL if several else f"{literal(error)} Type part of the name or email."
+                raise FieldErrors({field.name: text}) from None
+            except Forbidden:  # the credential may place orders without being able to read users
+                continue
+            self._names.learn_users([answer.record])
+
+    def _field_of(self, refusal: Refusal, typed: Mapping[str, str]) -> str:
+        """Return the name of the field that a refusal is about, or "".
+
+        It is the first part of `param`; without a `param`, as in the directory's errors, the field whose
+        value the message quotes.
+        """
+        name = (refusal.param or "").partition(".")[0]
+        for field in self.form.fields:
+            value = typed.get(field.name, "").strip()
+            quoted = refusal.param is None and value and f"'{value}'" in refusal.message
+            if field.name == name or quoted:
+                return field.name
+        return ""

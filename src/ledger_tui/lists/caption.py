@@ -1,0 +1,122 @@
+"""The caption of a list: what it shows, its filter, the position, and how many new rows wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual.content import Content
+from textual.widget import Widget
+
+from ledger_tui.formats.text import literal
+from ledger_tui.lists.record_list import RecordList
+from ledger_tui.resources.filtering import filter_line
+from ledger_tui.ui.status_bar import awaited
+
+
+class Caption(Widget):
+    """The title, filter, problem and position of a list, as far as they are known.
+
+    `news` returns the text beside the position, `covered` whether the detail is shown in place of the list,
+    `paused` whether new rows are held back.
+    """
+
+    def __init__(
+        self,
+        record_list: RecordList,
+        *,
+        news: Callable[[], Content],
+        covered: Callable[[], bool],
+        paused: Callable[[], bool],
+    ) -> None:
+        super().__init__()
+        self._list = record_list
+        self._news = news
+        self._covered = covered
+        self._paused = paused
+        self._answered = False
+
+    def session_changed(self) -> None:
+        """Redraw: a list follows new rows only while the server answers."""
+        if not self._list.window.loaded or self._answered != self._list.context.session.answers:
+            self.refresh()
+
+    def fits(self, sentence: str) -> bool:
+        """Return whether a sentence fits between the title and the position."""
+        taken = self._title().cell_length + self._right().cell_length + 1
+        return taken + Content(f"  ✕ {sentence}").cell_length <= self.size.width
+
+    def _title(self) -> Content:
+        list_ = self._list
+        left = Content.assemble(" ", (list_.resource.title, "bold"))
+        if list_.filters:
+            names = list_.context.names
+            shown = {p: names.user(value) or names.name(value) for p, value in list_.filters.items()}
+            line = literal(filter_line(shown, list_.resource.filters))
+            left = Content.assemble(left, "  ", (f" {line} ", "$tab-text on $tab"))
+        if list_.text:
+            left = Content.assemble(left, "  ", (f" “{literal(list_.text)}” ", "$tab-text on $tab"))
+        return left
+
+    def render(self) -> Content:
+        list_, window = self._list, self._list.window
+        self._answered = list_.context.session.answers
+        left, right = self._title(), self._right()
+        if list_.problem and list_.list_is_missing:
+            left = Content.assemble(left, ("  not offered by this server", "$muted"))
+        elif list_.problem and self.fits(list_.problem):
+            left = Content.assemble(left, "  ", (f"✕ {list_.problem}", "bold $error"))
+        elif not list_.problem and not window.loaded:
+            left = Content.assemble(left, "  ", awaited(list_.context.session))
+        elif not list_.problem and not len(window):
+            left = Content.assemble(left, (f"  {self.why_empty}", "$muted"))
+        width_left = self.size.width - left.cell_length - right.cell_length
+        if width_left < 1:
+            left = left.truncate(max(0, self.size.width - right.cell_length - 1), ellipsis=True)
+            width_left = self.size.width - left.cell_length - right.cell_length
+        return Content.assemble(left, " " * max(1, width_left), right)
+
+    def _right(self) -> Content:
+        list_, window = self._list, self._list.window
+        # Where the detail covers the list, only the row under the cursor is shown.
+        eye = (window.cursor, 1) if self._covered() else (list_.table.top, list_.table.height_in_rows)
+        news = self._looking() if list_.looking else self._window_news()
+        position = self._sorted() + window.position(*eye)
+        return Content.assemble(self._news(), self._marks(), news, position, " ")
+
+    def _sorted(self) -> str:
+        settings = self._list.settings
+        if not self._list.window.sorted:
+            return ""
+        return f"by {settings.sorted_by} {'▼' if settings.descending else '▲'}  "
+
+    def _marks(self) -> Content:
+        marked = len(self._list.table.marked)
+        return Content.styled(f"● {marked:,} marked   ", "bold $accent") if marked else Content("")
+
+    def _looking(self) -> Content:
+        """Return how far the search in older pages has come."""
+        window = self._list.window
+        return Content.styled(f"⌕ looking, {window.resident:,} rows read; esc stops   ", "bold $accent")
+
+    @property
+    def why_empty(self) -> str:
+        """Why the list has no rows, in a sentence."""
+        list_ = self._list
+        if not (list_.filters or list_.text):
+            resource, forbidden = list_.resource, list_.context.session.forbids_changes
+            return resource.empty if forbidden else f"{resource.empty} {resource.invites}".rstrip()
+        if list_.window.searches and list_.window.has_older:
+            return "Nothing yet; m looks in older rows."
+        return "Nothing matches this filter."
+
+    def _window_news(self) -> Content:
+        window = self._list.window
+        if self._paused():
+            return Content.styled(f"❚❚ paused, {window.waiting:,} wait   ", "bold $warning")
+        if window.waiting:
+            more = "+" if window.waiting_is_least else ""
+            return Content.styled(f"▲ {window.waiting}{more} new   ", "bold $accent")
+        still = self._list.resource.still or self._list.list_is_missing
+        if window.following and len(window) and not still and self._list.context.session.answers:
+            return Content.assemble(("● ", "$plus"), ("following   ", "$muted"))
+        return Content("")

@@ -1,0 +1,289 @@
+"""One record in full: its facts in aligned lines, and links to related objects.
+
+It also reads what a resource shows beyond the record, such as an account's balance over time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+from textual.worker import Worker, WorkerState
+
+from ledger_tui.client.errors import ClientError, NotOffered
+from ledger_tui.client.records import Record
+from ledger_tui.formats.text import fit, literal
+from ledger_tui.resources.base import Detail, Resource, Section
+from ledger_tui.ui.handlers import handles
+from ledger_tui.ui.keys import TABLE_KEYS
+from ledger_tui.ui.toned import toned, toned_line
+from ledger_tui.ui.view import Context, LinkFollowed, PartFailed
+
+LABEL_WIDTH = 14
+
+
+def drawn(detail: Detail, width: int) -> Content:
+    """Return a detail as text of this width."""
+    lines = [toned(detail.headline), Content("")]
+    for section in detail.sections:
+        lines.extend(_section_lines(section, width))
+    return Content("\n").join(lines)
+
+
+def _section_lines(section: Section, width: int) -> list[Content]:
+    if not section.facts and section.drawing is None:
+        return []
+    lines = [Content.styled(section.title, "bold $muted")] if section.title else []
+    for cells in section.drawing(width) if section.drawing else ():
+        lines.append(toned_line(cells))
+    for label, value in section.facts:
+        name = Content.styled(fit(label, LABEL_WIDTH - 1) + " ", "$muted")
+        # A long value continues below itself, not below its label.
+        for number, part in enumerate(toned(value).wrap(width - LABEL_WIDTH)):
+            lines.append(Content.assemble(name if number == 0 else " " * LABEL_WIDTH, part))
+    return [*lines, Content("")]
+
+
+@dataclass
+class RecordLoaded(Message):
+    """An object was read by its id, to be shown in the detail pane."""
+
+    record: Record
+
+
+@dataclass
+class RecordFailed(Message):
+    record_id: str
+    sentence: str
+
+
+@dataclass
+class MoreLoaded(Message):
+    """The rest of a detail, beyond its record, was read; `more` is a ClientError when that failed."""
+
+    record: Record
+    more: Any
+
+
+_MORE_KEPT = 50
+# With a smaller rate limit, what is beyond the record is read only when its detail is opened.
+_GENEROUS_LIMIT = 600
+_ON_ONE_LINE = 100_000  # columns: lines of a plot are never wrapped
+_HERE = {"newest": "its beginning", "oldest": "its end"}
+
+
+def _as_here(binding: BindingType) -> BindingType:
+    """Return a key of the table with its description for a detail."""
+    if not isinstance(binding, Binding):
+        return binding
+    return replace(binding, description=_HERE.get(binding.action, binding.description))
+
+
+class _Links(OptionList, inherit_bindings=False):
+    """The links of a detail. The pane handles the keys that move, as they also scroll."""
+
+    BINDINGS = [Binding("enter", "select", "follow", show=False)]
+
+
+class DetailPane(VerticalScroll, can_focus=True, inherit_bindings=False):
+    """A record of one resource with a list of links; enter follows the highlighted link."""
+
+    BINDINGS = [
+        *map(_as_here, TABLE_KEYS),
+        Binding("space", "move_pages(1)", "page down", show=False),  # in a list it marks the row
+    ]
+
+    def __init__(self, resource: Resource, context: Context) -> None:
+        super().__init__()
+        self._resource = resource
+        self._view_context = context
+        self._record: Record | None = None
+        self._more: dict[str, tuple[Record, Any]] = {}  # by id: the record, and what was read beyond it
+        self._about = ""
+        self._detail: Detail | None = None
+        self._note = ""
+        self._drawn_last: tuple[Detail | None, str, int] | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="facts")
+        yield _Links(id="links", markup=False, compact=True)
+
+    def show(self, record: Record | None, note: str = "") -> None:
+        """Show a record, from its beginning when it is another one; without a record, show the note."""
+        self._record = record
+        if record is None:
+            self._show_detail(None, note, "")
+        else:
+            self._show_detail(self._detail_of(record), "", str(record.get("id")))
+
+    def _show_detail(self, detail: Detail | None, note: str, about: str) -> None:
+        links_before = self._detail.links if self._detail else ()
+        self._detail, self._note = detail, note
+        self._draw()
+        links = detail.links if detail else ()
+        options = self.query_one("#links", OptionList)
+        highlighted = options.highlighted
+        if links != links_before:
+            options.clear_options()
+            options.add_options(Option(Content(f"→ {link.label}")) for link in links)
+            options.display = bool(links)
+        if links != links_before or about != self._about:
+            # Links that are read from the server later do not move the highlight.
+            came_later = about == self._about and links[: len(links_before)] == links_before
+            options.highlighted = (came_later and highlighted) or 0 if links else None
+            if links and self.has_focus:
+                self.focus_content()
+        if about != self._about:
+            self._about = about
+            self._look_at(0)
+
+    def _draw(self) -> None:
+        width = max(LABEL_WIDTH + 10, self.scrollable_content_region.width)
+        wanted = (self._detail, self._note, width)
+        if wanted == self._drawn_last:  # setting a text lays out the whole screen again
+            return
+        self._drawn_last = wanted
+        text = drawn(self._detail, width) if self._detail else Content.styled(self._note, "$muted")
+        self.query_one("#facts", Static).update(text)
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def focus_content(self) -> None:
+        """Focus the links, or the text, to scroll it, when there are none."""
+        has_links = self._detail is not None and self._detail.links
+        # Do not scroll to the focused widget: the reader starts at the top.
+        (self.query_one("#links", OptionList) if has_links else self).focus(scroll_visible=False)
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def can_read_objects(self) -> bool:
+        """Whether the server has a path for single objects of this kind, as far as is known."""
+        missing = self._resource.object_part in self._view_context.session.missing_parts
+        return self._resource.has_object_path and not missing
+
+    @work(group="record", exclusive=True, exit_on_error=False)
+    async def read(self, record_id: str, *, required: bool = False) -> None:
+        """Read one object and post `RecordLoaded` or `RecordFailed`.
+
+        A server without single objects fails only if the object is `required`: otherwise the row is shown as
+        it was listed.
+        """
+        path, part = self._resource.object_path(record_id), self._resource.object_part
+        try:
+            answer = await self._view_context.api.read(path, part=part)
+        except ClientError as error:
+            if required or not isinstance(error, NotOffered):
+                self.post_message(RecordFailed(record_id, literal(error)))
+        else:
+            self.post_message(RecordLoaded(answer.record))
+
+    # ------------------------------------------------------------------ beyond the record
+
+    def _detail_of(self, record: Record) -> Detail:
+        detail = self._resource.detail(record, self._view_context.names)
+        more = self._resource.more
+        known = self._more.get(str(record.get("id")))
+        if more is None or known is None:
+            return detail
+        sections = more.sections(record, known[1], self._view_context.names)
+        links = [*detail.links, *(link for link in more.links(record, known[1]) if link not in detail.links)]
+        sections = (detail.sections[0], *sections, *detail.sections[1:])
+        return replace(detail, sections=sections, links=tuple(links))
+
+    def shown_texts(self, record: Record) -> Iterator[tuple[str, str]]:
+        """Yield the label and the text of each line shown for a record."""
+        for section in self._detail_of(record).sections:
+            label = section.title
+            for line in section.drawing(_ON_ONE_LINE) if section.drawing is not None else ():
+                yield label, "".join(cell.text for cell in line)
+            for each in section.facts:
+                label = each.label or label
+                yield label, each.value.text
+
+    def read_more(self, *, opened: bool) -> None:
+        """Read what this resource shows beyond the record, unless it was read already."""
+        record = self._record
+        if record is None or self._resource.more is None:
+            return
+        known = self._more.get(str(record.get("id")))
+        if known is not None and known[0] == record:
+            return
+        limit = self._view_context.session.limit
+        if opened or limit is None or limit >= _GENEROUS_LIMIT:
+            self._load_more(record)
+
+    @work(group="more", exclusive=True, exit_on_error=False)
+    async def _load_more(self, record: Record) -> None:
+        assert self._resource.more is not None
+        try:
+            more = await self._resource.more.load(self._view_context.api, record)
+        except ClientError as error:
+            more = error
+        self.post_message(MoreLoaded(record, more))
+
+    @handles(MoreLoaded)
+    def take_more(self, message: MoreLoaded) -> None:
+        message.stop()
+        self._more[str(message.record.get("id"))] = (message.record, message.more)
+        while len(self._more) > _MORE_KEPT:
+            del self._more[next(iter(self._more))]
+        if self._record is not None:
+            self.show(self._record)
+
+    @handles(Worker.StateChanged)
+    def worker_ended(self, event: Worker.StateChanged) -> None:
+        event.stop()
+        if event.state is WorkerState.ERROR:
+            self.post_message(PartFailed(event.worker.error))
+
+    # ------------------------------------------------------------------ keys
+
+    def action_move(self, rows: int) -> None:
+        """Go to the next link in this direction, or scroll when there is none."""
+        links = self.query_one("#links", OptionList)
+        wanted = -1 if links.highlighted is None else links.highlighted + rows
+        if 0 <= wanted < links.option_count:
+            links.highlighted = wanted
+            self._bring_into_view(wanted)
+        else:
+            self._look_at(self.scroll_y + rows)
+
+    def action_move_pages(self, pages: int) -> None:
+        self._look_at(self.scroll_y + pages * max(1, self.scrollable_content_region.height - 1))
+
+    def action_newest(self) -> None:
+        self._look_at(0)
+
+    def action_oldest(self) -> None:
+        self._look_at(self.max_scroll_y)
+
+    def _look_at(self, line: float) -> None:
+        self.scroll_to(y=line, animate=False, immediate=True, force=True)
+
+    def _bring_into_view(self, number: int) -> bool:
+        """Scroll until the link is in view; return False when it was."""
+        line = self.query_one("#links", OptionList).virtual_region.y + number
+        height = self.scrollable_content_region.height
+        top = max(min(self.scroll_y, line), line - height + 1)
+        if not height or top == self.scroll_y:
+            return False
+        self._look_at(top)
+        return True
+
+    @on(OptionList.OptionSelected)
+    def follow_link(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        # A link that is out of view is only scrolled to: nobody follows a link they do not see.
+        if self._detail is not None and not self._bring_into_view(event.option_index):
+            self.post_message(LinkFollowed(self._detail.links[event.option_index]))

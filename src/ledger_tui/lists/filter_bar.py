@@ -1,0 +1,312 @@
+"""The line to type a filter, an id or a text into, with what it may become and a hint below it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.timer import Timer
+from textual.widgets import Input, OptionList, Static
+from textual.worker import Worker, WorkerState
+
+from ledger_tui.client.errors import ClientError
+from ledger_tui.client.lists import learn_accounts_until, learn_users_until
+from ledger_tui.formats.text import fit, literal
+from ledger_tui.lists.completion import Offer, begun_name, offers_for, without_last_word
+from ledger_tui.lists.record_list import RecordList
+from ledger_tui.resources.filtering import (
+    BadFilter,
+    UnknownName,
+    filter_line,
+    is_filter_line,
+    parse_filters,
+    usage,
+)
+from ledger_tui.ui.handlers import handles, while_running
+from ledger_tui.ui.view import PartFailed
+
+
+class AccountsRead(Message):
+    """Accounts were read by a search for a name."""
+
+
+_PAUSE_SECONDS = 0.1  # typing faster than this, the rows are not searched after every key
+_OFFER_WIDTH = 48
+
+
+class FilterBar(Vertical):
+    """Hidden until opened. Posts `Applied` with query parameters, `OpenId` or `Closed`.
+
+    A text narrows the list itself while it is typed. The bar stays open, with what was typed, until the view
+    closes it.
+    """
+
+    BINDINGS = [
+        Binding("escape", "close", "close", show=True, key_display="esc", id="filter.close"),
+        Binding("down", "pick(1)", "next", show=False, priority=True),
+        Binding("up", "pick(-1)", "previous", show=False, priority=True),
+        Binding("tab", "take", "complete", show=True, priority=True, id="filter.complete"),
+        Binding("ctrl+w", "drop_word", "remove the last", show=True, priority=True, id="filter.drop"),
+        Binding("ctrl+b", "bookmark", "bookmark", show=True, priority=True, id="filter.bookmark"),
+    ]
+
+    class Applied(Message):
+        def __init__(self, params: dict[str, str]) -> None:
+            super().__init__()
+            self.params = params
+
+    class OpenId(Message):
+        def __init__(self, record_id: str) -> None:
+            super().__init__()
+            self.record_id = record_id
+
+    class Closed(Message):
+        pass
+
+    def __init__(self, record_list: RecordList) -> None:
+        super().__init__()
+        self._list = record_list
+        self._filters = record_list.resource.filters
+        self._id_prefix = record_list.resource.id_prefix
+        self._looking_up = ""  # the typed line, while accounts or users are being read for it
+        self._text_before = ""  # the text that narrowed the list when the line was opened
+        self._offers: list[Offer] = []
+        self._pause: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Input(compact=True, select_on_focus=False)
+        offers = OptionList(markup=False, compact=True)
+        offers.can_focus = False
+        yield offers
+        yield Static(id="filter-hint")
+
+    def on_mount(self) -> None:
+        self._pause = self.set_interval(_PAUSE_SECONDS, self._paused, pause=True)
+
+    @property
+    def line(self) -> str:
+        return self.query_one(Input).value.strip()
+
+    def open(self) -> None:
+        """Show the line with the current filter, or with the text that narrows the list."""
+        self.display = True
+        self._text_before = self._list.text
+        line = self.query_one(Input)
+        there = filter_line(self._list.filters, self._filters)
+        # With a space, as another word follows.
+        line.value = self._text_before or (f"{there} " if there else "")
+        line.focus()
+        if self._text_before:
+            line.action_select_all()
+        else:
+            line.cursor_position = len(line.value)
+        self._offer()
+        self.show()
+
+    def show(self, sentence: str = "", *, problem: bool = False) -> None:
+        """Show a sentence below the line, or the usage when it is empty."""
+        text = f"✕ {sentence}" if problem else sentence or self._usage()
+        style = "bold $error" if problem else "$muted"
+        self.query_one("#filter-hint", Static).update(Content.styled(text, style))
+
+    def _usage(self) -> str:
+        own = usage(self._filters)
+        if own:
+            return f"{own}  or {self._id_prefix}… or any text" if self._id_prefix else own
+        if self._id_prefix:
+            return "This list has no filters; type an id to open it or part of a name to find it"
+        return "This list has no filters; type part of a row to find it"
+
+    # ------------------------------------------------------------------ while it is typed
+
+    @on(Input.Changed)
+    def typed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.show()
+        self._offer()
+        if self._pause is not None and self.display:
+            self._pause.reset()
+            self._pause.resume()
+
+    @while_running
+    def _paused(self) -> None:
+        assert self._pause is not None  # it calls this
+        self._pause.pause()
+        if self.display:
+            self._narrow()
+            self._look_for_names()
+
+    @property
+    def _is_text(self) -> bool:
+        """Whether the line is a text to find, and neither a filter nor an id."""
+        line = self.line
+        is_id = self._id_prefix and line.startswith(self._id_prefix) and " " not in line
+        return bool(line) and not is_id and not is_filter_line(line, self._filters)
+
+    def _narrow(self) -> None:
+        """Show only the loaded rows with the typed text, and say how many they are."""
+        text = self.line if self._is_text else ""
+        self._list.narrow(text)
+        if text and self._offers and not len(self._list.window):  # the beginning of a filter's name
+            self._list.narrow(text := "")
+        if not text:
+            return
+        window, named = self._list.window, f"“{literal(text)}”"
+        if len(window):
+            more = "; enter keeps them" + (", m then looks in older rows" if window.has_older else "")
+            self.show(f"{len(window):,} of {window.resident:,} loaded rows match {named}{more}")
+        elif window.has_older:
+            self.show(f"No loaded row matches {named}; enter looks in older ones.")
+        else:
+            self.show(f"No loaded row matches {named}.", problem=True)
+
+    # ------------------------------------------------------------------ what it may become
+
+    def _offer(self) -> None:
+        bookmarks = self._list.settings.filters
+        line = self.query_one(Input).value
+        context = self._list.context
+        earlier = context.kept.used_filters(self._list.resource.kind)
+        self._offers = offers_for(line, self._filters, context.names, bookmarks, earlier)
+        options = self.query_one(OptionList)
+        options.clear_options()
+        options.add_options(
+            Content.assemble(fit(literal(each.shown), _OFFER_WIDTH), "  ", (literal(each.beside), "$muted"))
+            for each in self._offers
+        )
+        options.display = bool(self._offers)
+        options.highlighted = None
+
+    def action_pick(self, step: int) -> None:
+        options = self.query_one(OptionList)
+        if self._offers:
+            last = len(self._offers) - 1
+            at = options.highlighted
+            options.highlighted = (0 if step > 0 else last) if at is None else (at + step) % (last + 1)
+
+    def action_drop_word(self) -> None:
+        """Remove the last filter of the line, with all of its value."""
+        line = self.query_one(Input)
+        line.value = without_last_word(line.value)
+        line.cursor_position = len(line.value)
+
+    def action_take(self) -> None:
+        """Complete the line with the highlighted offer, or the first."""
+        if self._offers:
+            self._take(self.query_one(OptionList).highlighted or 0)
+
+    @on(OptionList.OptionSelected)
+    def clicked(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self._take(event.option_index)
+
+    def _take(self, number: int) -> Offer:
+        taken = self._offers[number]
+        line = self.query_one(Input)
+        line.value = taken.line
+        line.cursor_position = len(taken.line)
+        self._offer()
+        return taken
+
+    def _look_for_names(self) -> None:
+        """Read accounts or users when none of the known ones has the typed part of a name."""
+        begun = begun_name(self.query_one(Input).value, self._filters)
+        if begun is not None and len(begun.text) > 1 and not self._offers:
+            self._read_names(begun.text, user=begun.filter.user)
+
+    @work(group="accounts", exclusive=True, exit_on_error=False)
+    async def _read_names(self, name: str, *, user: bool) -> None:
+        context = self._list.context
+        with suppress(ClientError):
+            await (learn_users_until if user else learn_accounts_until)(context.api, context.names, name)
+        self.post_message(AccountsRead())
+
+    def action_bookmark(self) -> None:
+        """Keep the typed filter as a bookmark, or remove it from them."""
+        line = self.line
+        if not line or not is_filter_line(line, self._filters):
+            self.show("Only a filter can be a bookmark.", problem=True)
+            return
+        try:
+            parse_filters(line, self._filters, self._list.context.names)
+        except BadFilter as error:
+            self.show(literal(error), problem=True)
+            return
+        kept, kind = self._list.context.kept, self._list.resource.kind
+        settings = kept.of(kind).with_filter(line)
+        kept.use(kind, settings)
+        problem = kept.save(kind)
+        done = "★ It is a bookmark now" if line in settings.filters else "It is no bookmark any more"
+        self.show(problem or f"{done}; an empty line offers the bookmarks.", problem=bool(problem))
+
+    # ------------------------------------------------------------------ enter and esc
+
+    @on(Input.Submitted)
+    def apply(self, event: Input.Submitted) -> None:
+        event.stop()
+        highlighted = self.query_one(OptionList).highlighted
+        if highlighted is not None and self._offers and not self._take(highlighted).complete:
+            return
+        line = self.line
+        if self._id_prefix and line.startswith(self._id_prefix) and " " not in line:
+            self.show("Opening…")
+            self.post_message(self.OpenId(line))
+        elif is_filter_line(line, self._filters):
+            self._filter(line)
+        else:
+            self._find()
+
+    def _find(self) -> None:
+        self._offers = []
+        self._narrow()
+        window = self._list.window
+        if len(window) or window.has_older:
+            window.hold()
+            self._list.table.go_to(0)
+            window.hold()  # also for the newest row, so that the match stays in view
+            self.post_message(self.Closed())
+            if not len(window):
+                self._list.look()
+
+    @handles(Worker.StateChanged)
+    def worker_ended(self, event: Worker.StateChanged) -> None:
+        event.stop()
+        if event.state is WorkerState.ERROR:
+            self.post_message(PartFailed(event.worker.error))
+
+    @handles(AccountsRead)
+    def names_read(self, message: AccountsRead) -> None:
+        """Apply the typed filter with the names known now, if that was wanted; else offer them."""
+        message.stop()
+        if self.display and self.line == self._looking_up:  # otherwise the line has changed
+            self._filter(self.line, looked_up=True)
+        elif self.display:
+            self._offer()
+
+    def _filter(self, line: str, *, looked_up: bool = False) -> None:
+        try:
+            params = parse_filters(line, self._filters, self._list.context.names)
+        except UnknownName as error:
+            if looked_up:
+                self.show(literal(error), problem=True)
+            else:
+                self._looking_up = line
+                self.show(f"Looking the {'user' if error.user else 'account'} up…")
+                self._read_names(error.name, user=error.user)
+        except BadFilter as error:
+            self.show(literal(error), problem=True)
+        else:
+            if line:
+                self._list.context.kept.use_filter(self._list.resource.kind, line)
+            self._looking_up = ""
+            self.post_message(self.Applied(params))
+
+    def action_close(self) -> None:
+        """Close the line; a text that was typed in it has no effect."""
+        self._list.narrow(self._text_before)
+        self.post_message(self.Closed())

@@ -1,0 +1,423 @@
+"""A table over a window of rows: only the visible lines are drawn, however long the list."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.widget import Widget
+
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record
+from ledger_tui.formats import times
+from ledger_tui.formats.text import fit
+from ledger_tui.lists.window import FLASH_SECONDS, ChangedRows, Window
+from ledger_tui.resources.base import Column
+from ledger_tui.ui.keys import LIST_TABLE_KEYS
+
+GAP = 2
+
+
+MARGIN = 2  # cells left of the first column, for the cursor's mark and a space
+
+
+class Fitted(NamedTuple):
+    column: Column
+    width: int
+
+
+def fit_columns(columns: Sequence[Column], width: int) -> list[Fitted]:
+    """Return the columns that fit, without the least important; those that grow share the remaining width."""
+    shown = list(columns)
+    while len(shown) > 1:
+        last = max(reversed(shown), key=lambda column: column.rank)
+        if _needed(shown, last.rank) <= width:
+            break
+        shown.remove(last)
+    spare = max(0, width - _needed(shown, 0))
+    widths = [column.width for column in shown]
+    growing = [number for number, column in enumerate(shown) if column.grow]
+    # First those that grow up to a maximum; what they leave goes to the others, such as descriptions.
+    for number in sorted(growing, key=lambda number: not shown[number].most):
+        shares = sum(shown[each].grow for each in growing)
+        column = shown[number]
+        extra = spare * column.grow // shares
+        if column.most:
+            extra = min(extra, max(0, column.most - column.width))
+        widths[number] += extra
+        spare -= extra
+        growing = [each for each in growing if each != number]
+    return [Fitted(column, width) for column, width in zip(shown, widths, strict=True)]
+
+
+def _needed(columns: Sequence[Column], rank: int) -> int:
+    """Return the width that the columns need for one of this rank to be shown, which is their highest."""
+    widths = (max(each.width, each.easy) if each.rank < rank else each.width for each in columns)
+    return MARGIN + sum(widths) + GAP * (len(columns) - 1) + 1
+
+
+_FLASH = Style(reverse=True)
+TONES = ("plain", "dim", "strong", "plus", "minus", "warn", "bad", "accent")
+
+
+class TableHeader(Widget):
+    """The column titles, aligned with the table below. `sort` is the column sorted by, as in the config."""
+
+    columns: reactive[list[Fitted]] = reactive(list)
+    sort: reactive[str] = reactive("")
+
+    def _title(self, fitted: Fitted) -> str:
+        title = times.heading(fitted.column.title)
+        if fitted.column.name != self.sort.removeprefix("-"):
+            return fit(title, fitted.width, fitted.column.align)
+        arrow = "▼" if self.sort.startswith("-") else "▲"
+        # The arrow stays when the column is too narrow for both.
+        named = fit(title, min(len(title), max(0, fitted.width - 2)))
+        return fit(f"{named} {arrow}", fitted.width, fitted.column.align)
+
+    class Clicked(Message):
+        """The heading of a column was clicked."""
+
+        def __init__(self, column: Column) -> None:
+            super().__init__()
+            self.column = column
+
+    def on_click(self, event: events.Click) -> None:
+        left = MARGIN
+        for fitted in self.columns:
+            if left <= event.x < left + fitted.width:
+                self.post_message(self.Clicked(fitted.column))
+                return
+            left += fitted.width + GAP
+
+    def render_line(self, y: int) -> Strip:
+        titles = [self._title(fitted) for fitted in self.columns]
+        text = " " * MARGIN + (" " * GAP).join(titles)
+        return Strip([Segment(fit(text, self.size.width), self.rich_style)])
+
+
+class PagedTable(ScrollView, can_focus=True):
+    """Rows of a `Window` with a cursor. Posts `Moved` when scroll or cursor change, `Opened` on enter."""
+
+    BINDINGS = LIST_TABLE_KEYS
+    COMPONENT_CLASSES = {"table--cursor", "table--cursor-idle", *(f"table--{tone}" for tone in TONES)}
+
+    class Moved(Message):
+        """`by_hand`: the user moved the cursor; otherwise only the visible rows have changed."""
+
+        def __init__(self, *, by_hand: bool = True) -> None:
+            super().__init__()
+            self.by_hand = by_hand
+
+    class Opened(Message):
+        pass
+
+    class Marked(Message):
+        """The marks have changed."""
+
+    class Fitted(Message):
+        def __init__(self, columns: list[Fitted]) -> None:
+            super().__init__()
+            self.columns = columns
+
+    def __init__(self, window: Window, columns: Sequence[Column], names: AccountNames) -> None:
+        super().__init__()
+        self.window = window
+        self._columns = columns
+        self._names = names
+        self._fitted: list[Fitted] = []
+        self._fitted_width = 0
+        self._widest: dict[str, int] = {}
+        self._shown: list[object] = []
+        self._rows: list[Record | None] = []
+        self._strips: dict[int, tuple[Record, Strip]] = {}
+        self._styles: dict[str, Style] = {}
+        self._styles_are_old = True
+        self.marked: dict[str, Record] = {}  # the records marked with space, by id
+        self.changes = ChangedRows()
+
+    def show_columns(self, columns: Sequence[Column]) -> None:
+        """Show these columns from now on."""
+        self._columns = columns
+        self.start_over()
+
+    # ------------------------------------------------------------------ the visible rows
+
+    @property
+    def top(self) -> int:
+        return round(self.scroll_y)
+
+    @property
+    def height_in_rows(self) -> int:
+        return max(1, self.size.height)
+
+    def on_resize(self, event: events.Resize) -> None:
+        if not event.size.height:  # hidden by the detail: keep the position for its return
+            return
+        if event.size.width != self._fitted_width:
+            self._fit()
+            self.redraw()
+            self.repaint()
+        self._keep_cursor_in_view()
+        self.post_message(self.Moved(by_hand=False))
+
+    def repaint(self, moved_by: int = 0) -> None:
+        """Draw the rows the window holds now, and scroll by `moved_by` so that the same rows stay in view."""
+        self.virtual_size = Size(self.size.width, len(self.window) + (0 if self.window.at_the_end else 1))
+        if self.window.following:
+            self._look_at(0)
+        elif moved_by:
+            self._look_at(self.top + moved_by)
+        self.widen_columns()
+        self._draw_what_changed()
+
+    def redraw(self) -> None:
+        """Draw every row anew, because names, columns or colours have changed."""
+        self._strips.clear()
+        self.refresh()
+
+    def _draw_what_changed(self) -> None:
+        # Most polls find nothing new, and drawing a screen of rows costs as much as a key press.
+        top, window = self.top, self.window
+        shown: list[object] = [top, window.cursor, len(window), window.loaded, window.at_the_end]
+        rows = [self.window.row(index) for index in range(top, top + self.height_in_rows)]
+        same = (
+            shown == self._shown and all(map(operator.is_, rows, self._rows)) and len(rows) == len(self._rows)
+        )
+        if not same:
+            if self.app.animation_level != "none":
+                self._flash(rows)
+            self.refresh()
+        self._shown, self._rows = shown, rows
+
+    def _flash(self, rows: Sequence[Record | None]) -> None:
+        """Mark the balances and states that differ from what was shown, for a second."""
+        before = {row["id"]: row for row in self._rows if row is not None and "id" in row}
+        if self.changes.note(before, rows):
+            self.set_timer(FLASH_SECONDS, self._end_flash)
+
+    def _end_flash(self) -> None:
+        self.changes.forget()
+        self.redraw()
+
+    def widen_columns(self) -> None:
+        """Widen the number columns so that no visible number is cut.
+
+        They never shrink while a list is shown, or the columns would jump with every row.
+        """
+        before = dict(self._widest)
+        rows = [*self.window.rows_between(self.top, self.top + self.height_in_rows)]
+        for column in self._columns:
+            if column.align == "right":
+                widest = max((len(column.cell(row, self._names).text) for row in rows), default=0)
+                self._widest[column.title] = max(column.width, widest, self._widest.get(column.title, 0))
+        if self._widest != before:
+            self._fit()
+            self.redraw()
+
+    def text_of(self, record: Record) -> str:
+        """Return the text of a row, one cell per line."""
+        return "\n".join(fitted.column.cell(record, self._names).text for fitted in self._fitted)
+
+    def start_over(self) -> None:
+        """Reset the scroll position and the column widths for another list."""
+        self._widest.clear()
+        self._fit()
+        self.redraw()
+        self.repaint()
+
+    def _fit(self) -> None:
+        columns = [replace(c, width=self._widest.get(c.title, c.width)) for c in self._columns]
+        # The scrollbar's column stays free, so that nothing moves when the scrollbar appears.
+        self._fitted_width = self.size.width
+        self._fitted = fit_columns(columns, self._fitted_width)
+        self.post_message(self.Fitted(self._fitted))
+
+    def notify_style_update(self) -> None:
+        self._styles_are_old = True
+        super().notify_style_update()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        # The wheel and the scrollbar move the view; the cursor follows, so that it is always visible.
+        bottom = self.top + self.height_in_rows - 1
+        held = max(self.top, min(self.window.cursor, bottom))
+        dragged = held != self.window.cursor and len(self.window) > 0
+        if dragged:
+            self.window.move(held)
+            self.refresh()
+        self.widen_columns()
+        self.post_message(self.Moved(by_hand=dragged))
+
+    def _look_at(self, row: int) -> None:
+        # Without waiting for a frame: rows that arrive before it are placed relative to this position.
+        self.scroll_to(y=max(0, row), animate=False, immediate=True, force=True)
+
+    def _keep_cursor_in_view(self) -> None:
+        cursor, top, height = self.window.cursor, self.top, self.height_in_rows
+        if cursor < top:
+            self._look_at(cursor)
+        elif cursor >= top + height:
+            self._look_at(cursor - height + 1)
+
+    # ------------------------------------------------------------------ the cursor
+
+    def go_to(self, row: int) -> None:
+        """Put the cursor on a row and scroll it into view."""
+        before = self.window.cursor
+        self.window.move(row)
+        self._keep_cursor_in_view()
+        for line in {before, self.window.cursor}:
+            self.refresh_line(line)
+        self.post_message(self.Moved())
+
+    def action_move(self, rows: int) -> None:
+        self.go_to(self.window.cursor + rows)
+
+    def action_move_pages(self, pages: int) -> None:
+        step = max(1, self.height_in_rows - 1)
+        top = self.top + pages * step
+        self.window.move(self.window.cursor + pages * step)
+        self._look_at(min(top, max(0, len(self.window) - self.height_in_rows)))
+        self._keep_cursor_in_view()
+        self.refresh()
+        self.post_message(self.Moved())
+
+    def action_newest(self) -> None:
+        self.go_to(0)
+
+    def action_oldest(self) -> None:
+        self.go_to(len(self.window) - 1)
+
+    # ------------------------------------------------------------------ marks
+
+    def action_mark(self) -> None:
+        """Mark the row under the cursor, or remove its mark, and go to the next one."""
+        record = self.window.current
+        if record is None:
+            return
+        record_id = str(record.get("id"))
+        if self.marked.pop(record_id, None) is None:
+            self.marked[record_id] = record
+        self.window.hold()
+        self._marks_changed()
+        self.action_move(1)
+
+    def action_mark_all(self) -> None:
+        """Mark all loaded rows, or remove all marks when they are marked."""
+        rows = {str(record.get("id")): record for _index, record in self.window.at_hand()}
+        if rows.keys() <= self.marked.keys():
+            self.marked.clear()
+        else:
+            self.marked.update(rows)
+            self.window.hold()
+        self._marks_changed()
+
+    def unmark(self) -> None:
+        self.marked.clear()
+        self._marks_changed()
+
+    def _marks_changed(self) -> None:
+        self.redraw()
+        self.post_message(self.Marked())
+
+    def on_click(self, event: events.Click) -> None:
+        row = self.top + event.y
+        if row < len(self.window):
+            self.go_to(row)
+            if event.chain == 2:
+                self.post_message(self.Opened())
+
+    # ------------------------------------------------------------------ drawing
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return the visible lines, not from Textual's line cache, which a scroll makes useless."""
+        strips = [self.render_line(y) for y in crop.line_range]
+        background = self.background_colors[1]
+        for line_filter in self.get_line_filters():
+            strips = [strip.apply_filter(line_filter, background) for strip in strips]
+        if crop.x or crop.width < self.size.width:
+            strips = [strip.crop(crop.x, crop.right) for strip in strips]
+        return strips
+
+    def render_line(self, y: int) -> Strip:
+        if self._styles_are_old:
+            self._look_at_styles()
+        index = self.top + y
+        record = self.window.row(index)
+        if record is None:
+            return self._line_without_record(index)
+        if index == self.window.cursor:
+            return self._row_strip(record, "table--cursor" if self.has_focus else "table--cursor-idle")
+        if self.changes.of(record):
+            return self._row_strip(record)
+        cached = self._strips.get(index)
+        if cached is not None and cached[0] is record:
+            return cached[1]
+        strip = self._row_strip(record)
+        if len(self._strips) > 8 * self.height_in_rows:
+            self._strips.clear()
+        self._strips[index] = (record, strip)
+        return strip
+
+    def _row_strip(self, record: Record, cursor: str = "") -> Strip:
+        """Return a row in as few segments as possible, as each has a cost. `cursor` is the cursor's style."""
+        mark = "●" if record.get("id") in self.marked else " "
+        edge = f"{'▌' if cursor else ' '}{mark}"
+        segments = [Segment(edge, self._style("accent", cursor) if edge.strip() else self._style(""))]
+        flashing = self.changes.of(record)
+        width = MARGIN
+        for number, (column, column_width) in enumerate(self._fitted):
+            cell = column.cell(record, self._names)
+            text = fit(cell.text, column_width, column.align)
+            if number:
+                text = " " * GAP + text
+                width += GAP
+            width += column_width
+            style = self._style(cell.tone, cursor)
+            if column.name in flashing:
+                gap = GAP if number else 0
+                segments.append(Segment(text[:gap], style))
+                segments.append(Segment(text[gap:], style + _FLASH))
+            else:
+                segments.append(Segment(text, style))
+        rest = self.size.width - width
+        if rest > 0:
+            segments.append(Segment(" " * rest, self._style("", cursor)))
+        strip = Strip(segments, width + max(0, rest))
+        return strip if rest >= 0 else strip.crop(0, self.size.width)
+
+    def _style(self, tone: str, cursor: str = "") -> Style:
+        """Return the style of a tone, also under the cursor."""
+        return self._styles[tone + cursor]
+
+    def _look_at_styles(self) -> None:
+        """Compute the styles, and redraw all rows when one has changed.
+
+        Textual announces new styles whenever a screen changes, and mostly they are the same.
+        """
+        self._styles_are_old = False
+        base, part = self.rich_style, self.get_component_rich_style
+        styles = {}
+        for cursor in ("", "table--cursor", "table--cursor-idle"):
+            under = base + part(cursor, partial=True) if cursor else base
+            styles[cursor] = under
+            styles |= {tone + cursor: under + part(f"table--{tone}", partial=True) for tone in TONES}
+        if styles != self._styles:
+            self._styles = styles
+            self._strips.clear()
+
+    def _line_without_record(self, index: int) -> Strip:
+        waits = index < len(self.window) or (index == len(self.window) and not self.window.at_the_end)
+        text = "  ·····" if waits and self.window.loaded else ""
+        return Strip([Segment(fit(text, self.size.width), self._style("dim"))])

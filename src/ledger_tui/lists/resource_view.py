@@ -1,0 +1,580 @@
+"""The screen of one resource: its list, the detail of a row, and a filter line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static
+
+from ledger_tui.client.records import Record
+from ledger_tui.formats import times
+from ledger_tui.formats.text import literal
+from ledger_tui.lists.arranged_window import ArrangedWindow
+from ledger_tui.lists.caption import Caption
+from ledger_tui.lists.detail_pane import DetailPane, RecordFailed, RecordLoaded
+from ledger_tui.lists.filter_bar import FilterBar
+from ledger_tui.lists.offers import offers, why_not
+from ledger_tui.lists.paged_table import PagedTable
+from ledger_tui.lists.panes import Panes
+from ledger_tui.lists.record_list import PageFailed, RecordList
+from ledger_tui.resources.base import Action, Resource
+from ledger_tui.ui.handlers import handles
+from ledger_tui.ui.history import recent_of
+from ledger_tui.ui.keys import RESOURCE_KEYS
+from ledger_tui.ui.view import ActionRequested, Context, LinkFollowed, View
+
+
+class ColumnsRequested(Message):
+    """The user wants to sort a list or to choose its columns."""
+
+
+@dataclass
+class BulkRequested(Message):
+    """The user wants an action on several objects, which it is possible on."""
+
+    resource: Resource
+    action: Action
+    records: Sequence[Record]
+
+
+class BatchRequested(Message):
+    """The user wants to post the transactions of a file."""
+
+
+@dataclass
+class ProgramRequested(Message):
+    """The user wants a record shown by another program; `variable` is PAGER or EDITOR."""
+
+    variable: str
+    record: Record
+
+
+class TimesChanged(Message):
+    """The user wants times written in the next style."""
+
+
+class CreateRequested(Message):
+    """The user asks for the form that creates an object of the view's resource."""
+
+
+@dataclass
+class EditRequested(Message):
+    """The user asks for the form that changes an object."""
+
+    record: Record
+
+
+_AGES_SECONDS = 10.0  # how often relative times are drawn again
+
+
+_REFUSED_PAUSES = 4  # the interval after a refusal, in usual poll intervals
+
+
+class ResourceView(View):
+    """The screen of one `Resource`: a `RecordList`, a `DetailPane`, a `FilterBar` and a `Caption`.
+
+    These share the window of rows but do not know each other; this view connects them.
+    """
+
+    _ages_drawn_at = 0.0
+
+    BINDINGS = RESOURCE_KEYS
+
+    def __init__(self, resource: Resource, context: Context) -> None:
+        super().__init__(resource, context)
+        self.resource = resource
+        self.window = ArrangedWindow()
+        self.record_list = RecordList(resource, self.window, context, self.changed, self.stand_in_rows)
+        self.detail = DetailPane(resource, context)
+        self.filter_bar = FilterBar(self.record_list)
+        self.caption = Caption(
+            self.record_list,
+            news=self.news,
+            covered=lambda: self.opened and not self.wide,
+            paused=lambda: self.paused,
+        )
+        self.opened = False  # whether the detail is open
+        self.pinned: Record | None = None  # the open object, when its row is not loaded
+        self.panes = Panes(self.record_list, self.detail, context.kept.panes)
+        self.by_link = False  # whether a link led here, so that one key leads back
+        self._awaited: str | None = None  # the typed id, until its object is read
+
+    def compose(self) -> ComposeResult:
+        yield self.caption
+        yield Static(classes="problem")
+        yield self.filter_bar
+        yield self.panes
+
+    @property
+    def wide(self) -> bool:
+        """Whether list and detail are shown side by side."""
+        return self.panes.wide
+
+    @property
+    def selected(self) -> Record | None:
+        return self.pinned or self.window.current
+
+    def news(self) -> Content:
+        """Return the text beside the position in the caption; empty here."""
+        return Content("")
+
+    def stand_in_rows(self) -> list[Record]:
+        """Return the rows to show when the server does not have the list, newest first."""
+        return [*self.record_list.remembered]
+
+    def on_mount(self) -> None:
+        self.filter_bar.display = False
+        self.query_one(".problem", Static).display = False
+        self._show_detail()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.panes.lay_out(event.size.width, opened=self.opened)
+        self._say_problem()
+
+    def _open(self, opened: bool) -> None:
+        """Focus the detail or the list; on a narrow screen only that one is visible."""
+        self.opened = opened
+        if not opened:
+            self.pinned = None
+        elif self.selected is not None:
+            self.context.recent.saw(recent_of(self.resource.kind, self.selected))
+        self.panes.lay_out(self.size.width or self.app.size.width, opened=opened)
+        self._show_detail()
+        self.caption.refresh()  # it shows the position
+        self.focus_content()
+        self.refresh_bindings()
+
+    def close(self) -> None:
+        """Close the detail and focus the list."""
+        self._open(False)
+
+    def open_pane(self, opened: bool) -> None:
+        self._open(opened)
+        self._read_more()
+
+    def focus_content(self) -> None:
+        if not self.display:  # a hidden view must not take the focus
+            return
+        if self.opened:
+            self.detail.focus_content()
+        else:
+            self.table.focus()
+
+    def enter(self) -> None:
+        super().enter()
+        self._open(self.opened)
+        self.record_list.fetch()
+
+    # ------------------------------------------------------------------ looking again
+
+    def tick(self) -> None:
+        if self.record_list.may_read_again():
+            self.next_poll_at = 0.0
+        self.draw_ages()
+        super().tick()
+
+    def may_poll(self) -> bool:
+        return self.window.in_flight is None
+
+    def poll(self) -> float:
+        self.record_list.poll()
+        return self.context.session.poll_seconds
+
+    @handles(PageFailed)
+    def wait_after_failure(self, message: PageFailed) -> None:
+        message.stop()
+        pauses = _REFUSED_PAUSES if message.forbidden else 1
+        self.next_poll_at = self.context.session.clock() + self.context.session.poll_seconds * pauses
+
+    def action_refresh(self) -> None:
+        self.record_list.start_over()
+
+    # ------------------------------------------------------------------ drawing
+
+    def changed(self) -> None:
+        self._say_problem()
+        super().changed()
+
+    def failed(self, problem: str) -> None:
+        self.record_list.problem = problem
+        self.changed()
+
+    def _say_problem(self) -> None:
+        """Show a problem that is too long for the caption on a line of its own, but not a missing list."""
+        sentence, line = self.record_list.problem, self.query_one(".problem", Static)
+        self.record_list.show_missing()
+        line.display = bool(sentence) and not (
+            self.record_list.list_is_missing or self.caption.fits(sentence)
+        )
+        if line.display:
+            line.update(Content(f"✕ {sentence}"))
+        self.caption.refresh()
+
+    def _show_detail(self) -> None:
+        problem = self.record_list.problem
+        waits = not self.window.loaded and not problem
+        self.detail.show(self.selected, "" if waits else problem or self.caption.why_empty)
+
+    def _read_more(self) -> None:
+        if self.opened or self.wide:
+            self.detail.read_more(opened=self.opened)
+
+    def shown_texts(self) -> Iterator[tuple[str, str]]:
+        return self.detail.shown_texts(self.selected) if self.selected is not None else iter(())
+
+    def at_rest(self) -> None:
+        self._show_detail()
+        self._read_more()
+        self.refresh_bindings()
+        self.record_list.learn_names(self.selected)
+
+    def names_loaded(self) -> None:
+        self.record_list.names_loaded()
+        self._show_detail()
+
+    def session_changed(self) -> None:
+        self.caption.session_changed()
+        if self.context.session.forbids_changes:
+            self.refresh_bindings()
+
+    @handles(PagedTable.Moved)
+    def cursor_moved(self, message: PagedTable.Moved) -> None:
+        message.stop()
+        self.record_list.fetch()
+        if message.by_hand:
+            self.pinned = None
+            self.record_list.reach_end()
+        self.changed()
+
+    @handles(PagedTable.Opened)
+    def action_open(self) -> None:
+        record = self.selected
+        if record is None:
+            return
+        self.window.hold()
+        self.by_link = False
+        self._open(True)
+        if self.resource.changes and self.detail.can_read_objects:
+            self.detail.read(str(record.get("id")))
+        self._read_more()
+
+    def open_record(self, record: Record, *, by_link: bool = False) -> None:
+        """Open an object that was read, whether or not its row is loaded."""
+        index = self.window.index_of(record.get("id"))
+        if index is not None:
+            self.pinned = None
+            self.table.go_to(index)
+        else:
+            self.record_list.remember(record)
+            self.pinned = record
+        self.action_open()
+        self.by_link = by_link
+
+    def _open_id(self, record_id: str) -> None:
+        index = self.window.index_of(record_id)
+        if index is not None:
+            self.table.go_to(index)
+            self.action_open()
+        else:
+            self._awaited = record_id
+            self.detail.read(record_id, required=True)
+
+    @handles(RecordLoaded)
+    def take_record(self, message: RecordLoaded) -> None:
+        message.stop()
+        record_id = message.record.get("id")
+        if record_id in (self._awaited, (self.selected or {}).get("id")):
+            self.show_record(message.record)
+        else:  # the user has moved on
+            self.window.replace(message.record)
+
+    def action_locate(self) -> None:
+        """Show the list around the open object, wherever it is in the list."""
+        record = self.pinned
+        if record is not None:
+            self._open(False)
+            self.record_list.open_at(record)
+
+    def show_record(self, record: Record) -> None:
+        """Show an object in the detail, and in its row if that is loaded."""
+        self.record_list.remember(record)
+        selected = self.selected
+        awaited, self._awaited = self._awaited == record.get("id"), None
+        if awaited:
+            self.window.hold()
+            self.filter_bar.display = False  # the id may have been typed there
+        if self.window.replace(record) and selected and selected.get("id") == record.get("id"):
+            self.table.repaint()
+        else:
+            awaited = awaited or not self.opened or selected is not self.pinned
+            self.pinned = record
+        if awaited:
+            self._open(True)
+        self._show_detail()
+        self._read_more()
+
+    @handles(RecordFailed)
+    def take_record_failure(self, message: RecordFailed) -> None:
+        message.stop()
+        bar, record_id = self.filter_bar, literal(message.record_id)
+        if bar.display and self._awaited == message.record_id:
+            bar.show(message.sentence, problem=True)
+            return
+        named = message.sentence if record_id in message.sentence else f"{record_id}: {message.sentence}"
+        self.notify(named, severity="warning", markup=False)
+
+    # ------------------------------------------------------------------ keys
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "back":
+            filters = self.record_list.filters
+            return (
+                self.opened
+                or bool(filters)
+                or self.pinned is not None
+                or bool(self.resource.under)
+                or self.leaves_something()
+            )
+        if action == "locate":
+            return self.pinned is not None and self.resource.paging == "starting_after"
+        name = str(parameters[0]) if parameters else ""
+        if action == "act" and (possible := self.may_act_on_marked(name)) is not None:
+            return possible or None
+        if (offered := self.offers_key(action)) is not True:
+            return offered
+        session, names = self.context.session, self.context.names
+        return offers(self.resource, action, name, self.selected, names, bool(session.forbids_changes))
+
+    def action_back(self) -> None:
+        if not (self.opened or self.pinned):
+            if self.leaves_something():
+                self.leave_one()
+            else:
+                super().action_back()
+            return
+        by_link, self.by_link = self.by_link, False
+        self._open(False)
+        if by_link:
+            super().action_back()
+
+    def action_follow(self) -> None:
+        if self.opened or self.pinned:
+            self._open(False)
+        self.window.follow()
+        self.table.repaint()
+        self.poll_soon()
+        self.changed()
+
+    def action_act(self, name: str) -> None:
+        action = self.resource.action(name)
+        if action is not None:
+            self.request(action)
+
+    def show_changed(self, record: Record) -> None:
+        """Show the new state of an object in its row and its detail."""
+        if self.pinned and self.pinned.get("id") == record.get("id"):
+            self.pinned = record
+        self.window.replace(record)
+        self.record_list.remember(record)
+        self.table.repaint()
+        self._show_detail()
+        self.refresh_bindings()
+
+    def show_created(self, record: Record | None) -> None:
+        """Go to a created object as soon as it is listed; None when it is not known which."""
+        if self.resource.still:
+            self.action_refresh()
+        else:
+            self.action_follow()
+            self.record_list.expect(record)
+
+    # ------------------------------------------------------------------ the filter line
+
+    def action_filter(self) -> None:
+        self.filter_bar.open()
+
+    @handles(FilterBar.Closed)
+    def close_filter(self) -> None:
+        self.filter_bar.display = False
+        self.focus_content()
+
+    @handles(FilterBar.Applied)
+    def apply_filters(self, message: FilterBar.Applied) -> None:
+        self.close_filter()
+        self._open(False)
+        self.record_list.apply_filters(message.params)
+
+    def set_filters(self, params: dict[str, str]) -> None:
+        """Show the list with these filters."""
+        self._open(False)
+        self.record_list.set_filters(params)
+
+    def forget(self) -> None:
+        super().forget()
+        self.by_link = False
+        self.set_filters({})
+
+    @handles(FilterBar.OpenId)
+    def open_typed_id(self, message: FilterBar.OpenId) -> None:
+        message.stop()
+        if self.window.index_of(message.record_id) is not None:
+            self.close_filter()
+        self._open_id(message.record_id)  # the line stays open, to correct a typo
+
+    def shown_path(self) -> str:
+        """Return the path, with its query, of what is shown: the open object or the list."""
+        if self.selected is not None and self.opened and self.detail.can_read_objects:
+            return self.resource.object_path(self.selected.get("id"))
+        return self.record_list.shown_path()
+
+    @property
+    def table(self) -> PagedTable:
+        return self.record_list.table
+
+    # ------------------------------------------------------------------ sorting, columns, times
+
+    def action_arrange(self) -> None:
+        self.post_message(ColumnsRequested())
+
+    def action_times(self) -> None:
+        self.post_message(TimesChanged())
+
+    def times_changed(self) -> None:
+        """Draw all times again."""
+        self.record_list.times_changed()
+        self.at_rest()
+
+    def draw_ages(self) -> None:
+        """Draw relative times again when they have grown old."""
+        now = self.context.session.clock()
+        if times.chosen.style is times.TimeStyle.RELATIVE and now - self._ages_drawn_at >= _AGES_SECONDS:
+            self._ages_drawn_at = now
+            self.record_list.times_changed()
+
+    # ------------------------------------------------------------------ panes
+
+    def action_panes(self) -> None:
+        """Go on from the list to list and detail to the detail."""
+        self.open_pane(self.panes.cycle(opened=self.opened))
+
+    def action_widen(self, step: int) -> None:
+        self.panes.resize(step, self.size.width)
+        self.panes.lay_out(self.size.width, opened=self.opened)
+
+    # ------------------------------------------------------------------ marks
+
+    @property
+    def marked(self) -> list[Record]:
+        """The marked records, in the order they were marked, as they are loaded now."""
+        if not self.is_mounted or not self.table.marked:
+            return []
+        now = {str(record.get("id")): record for _index, record in self.record_list.window.at_hand()}
+        return [now.get(record_id, record) for record_id, record in self.table.marked.items()]
+
+    @handles(PagedTable.Marked)
+    def marks_changed(self, message: PagedTable.Marked) -> None:
+        message.stop()
+        self.record_list.show_rows()
+        self.refresh_bindings()
+
+    def request(self, action: Action) -> None:
+        """Ask for an action on the marked objects, else on the selected one."""
+        allowed = [record for record in self.marked if action.allowed(record)]
+        selected = self.selected
+        if len(allowed) > 1 and not self.opened and action.shows_once:
+            # The answers' secrets are shown nowhere else, so none of them may pass unseen.
+            self.notify(
+                f"{action.label.capitalize()} one at a time: each shows its {action.shows_once} once."
+            )
+        elif allowed and not self.opened:
+            self.record_list.window.hold()
+            self.post_message(BulkRequested(self.resource, action, allowed))
+        elif selected is not None:
+            self.record_list.window.hold()
+            self.post_message(ActionRequested(self.resource, action, selected))
+
+    def may_act_on_marked(self, action_name: str) -> bool | None:
+        """Return whether an action is possible on the marked objects; None where none is marked."""
+        action, marked = self.resource.action(action_name), self.marked
+        if action is None or not marked or self.opened:
+            return None
+        return any(map(action.allowed, marked)) and not self.context.session.forbids_changes
+
+    def why_not(self, binding: Binding) -> str:
+        """Return why a greyed key does nothing to the selected or the marked objects."""
+        action, _, argument = binding.action.partition("(")
+        if action not in ("act", "edit"):
+            return ""
+        marked = bool(self.marked) and not self.opened
+        return why_not(self.resource, argument.strip("')"), self.selected, marked=marked)
+
+    def action_go(self, name: str) -> None:
+        to = self.resource.related_view(name)
+        link = to.link(self.selected, self.record_list.filters) if to is not None else None
+        if link is not None:
+            if link.record_id or link.filters:  # it leads from the selected object
+                self.record_list.window.hold()
+            self.post_message(LinkFollowed(link))
+
+    def action_create(self) -> None:
+        self.post_message(CreateRequested())
+
+    def action_edit(self) -> None:
+        record = self.selected
+        if record is not None:
+            self.record_list.window.hold()
+            self.post_message(EditRequested(record))
+
+    # ------------------------------------------------------------------ looking further
+
+    def action_look(self) -> None:
+        """Load older pages until one more row is found."""
+        self.record_list.look()
+
+    def leaves_something(self) -> bool:
+        """Return whether esc has something to end before it goes back."""
+        list_ = self.record_list
+        return self.is_mounted and bool(list_.looking or self.table.marked or list_.text)
+
+    def leave_one(self) -> None:
+        """End the search, or remove the marks, or show all rows again."""
+        list_ = self.record_list
+        if list_.looking:
+            list_.stop_looking()
+        elif self.table.marked:
+            self.table.unmark()
+        else:
+            list_.narrow("")
+        self.refresh_bindings()
+
+    # ------------------------------------------------------------------ other programs and files
+
+    def action_program(self, variable: str) -> None:
+        if self.selected is not None:
+            self.post_message(ProgramRequested(variable, self.selected))
+
+    def action_batch(self) -> None:
+        self.post_message(BatchRequested())
+
+    def offers_key(self, action: str) -> bool | None:
+        """Return whether one of these keys is active; None to grey it."""
+        list_ = self.record_list
+        match action:
+            case "batch":
+                if not self.resource.batch:
+                    return False
+                return None if self.context.session.forbids_changes else True
+            case "look":
+                return list_.window.arranged and list_.window.has_older
+            case "program":
+                return True if self.selected is not None else None
+            case "widen":
+                return True if self.panes.wide else None
+            case _:
+                return True

@@ -1,0 +1,413 @@
+"""A list of any length seen through a window of limited size.
+
+The server returns a list newest first; each page is fetched with a cursor from the page before it. The window
+remembers every page as a `Slot` (its cursor and number of rows), and keeps the rows near the screen. Other
+rows are dropped and fetched again with the slot's cursor when they are scrolled to, in either direction, on
+any server that has cursors. The first page needs no cursor and is always kept: new rows are added above it.
+
+A window may also open in the middle (`open_at`): then row 0 is the newest row known, and the pages above it
+are fetched with `ending_before` until the newest row is met.
+Row numbers are absolute: 0 is the newest row shown. Pure: no clock, no network, no widget.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from ledger_tui.client.records import PAGE_SIZE, Page, Record, Want
+
+FLASH_SECONDS = 1.0
+
+
+_WATCHED = ("balance", "status")  # fields, which are the names of their columns too
+
+
+_NONE: frozenset[str] = frozenset()
+
+
+class ChangedRows:
+    """The changed fields by the row's id, until `forget`."""
+
+    def __init__(self) -> None:
+        self._fields: dict[object, frozenset[str]] = {}
+
+    def note(self, before: Mapping[object, Record], rows: Sequence[Record | None]) -> bool:
+        """Compare the rows with those shown before, by id; return whether a watched field has changed."""
+        found = False
+        for row in rows:
+            old = before.get(row.get("id")) if row is not None else None
+            if row is None or old is None or old is row:
+                continue
+            changed = frozenset(name for name in _WATCHED if old.get(name) != row.get(name))
+            if changed:
+                self._fields[row.get("id")] = changed
+                found = True
+        return found
+
+    def of(self, record: Record) -> frozenset[str]:
+        """Return the fields of a row that have just changed."""
+        return self._fields.get(record.get("id"), _NONE) if self._fields else _NONE
+
+    def forget(self) -> None:
+        self._fields.clear()
+
+
+CAP = 5_000
+# A first page with this many pages of pushed rows is read again, to keep it small.
+_HEAD_PAGES = 5
+
+
+@dataclass(slots=True)
+class Slot:
+    cursor: str | None
+    count: int
+    rows: list[Record] | None = field(default=None, repr=False)
+
+
+class Window:
+    """The rows known of one list, the row the cursor is on, and what to fetch next.
+
+    `following` means the cursor stays on the newest row and new ones are shown at once; otherwise the cursor
+    stays on its object and new rows are counted in `waiting`.
+    """
+
+    def __init__(self, *, page_size: int = PAGE_SIZE, cap: int = CAP) -> None:
+        self.page_size = page_size
+        self.cap = cap
+        self.generation = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything; answers still on their way become stale."""
+        self.generation += 1
+        self.slots: list[Slot] = []
+        # numbers of the slots whose rows are kept: few, however long the list
+        self._at_hand: set[int] = set()
+        self._starts: list[int] = [0]  # _starts[i] is the first row of slot i; the last entry is len(self)
+        self.frontier: str | None = None
+        self.newer_refused = False
+        self.newer: str | None = None  # the id above which there are unknown rows; None at the newest
+        self.loaded = False
+        self.total: int | None = None
+        self.cursor = 0
+        self.following = True
+        self._waits: set[object] = set()  # ids of new rows on top that are not shown
+        self._pushed: set[object] = set()  # those of them that were pushed and not read
+        self.waiting_is_least = False
+        self.in_flight: Want | None = None
+
+    def open_at(self, record: Record) -> None:
+        """Start anew with one object in the middle of its list; the rows above and below it are fetched."""
+        self.reset()
+        record_id = str(record.get("id"))
+        self._append(Want(self.generation, "page", 0, None), Page([record], record_id))
+        self.newer = record_id
+        self.following = False
+
+    # ------------------------------------------------------------------ rows
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    @property
+    def waiting(self) -> int:
+        """Return how many new rows are on top and not shown."""
+        return len(self._waits)
+
+    @property
+    def complete(self) -> bool:
+        """Return whether both ends of the list are known."""
+        return self.loaded and self.frontier is None and self.newer is None
+
+    @property
+    def at_the_end(self) -> bool:
+        """Return whether nothing follows below the last row."""
+        return self.loaded and self.frontier is None
+
+    def row(self, index: int) -> Record | None:
+        """Return the record at an absolute row number; None if it is not kept or does not exist."""
+        if not 0 <= index < len(self):
+            return None
+        rows = self.slots[slot := self._slot_at(index)].rows
+        return rows[index - self._starts[slot]] if rows is not None else None
+
+    def rows_between(self, start: int, stop: int) -> Iterator[Record]:
+        """Yield the kept records in a range of row numbers."""
+        for index in range(max(0, start), min(stop, len(self))):
+            record = self.row(index)
+            if record is not None:
+                yield record
+
+    @property
+    def current(self) -> Record | None:
+        """Return the record under the cursor."""
+        return self.row(self.cursor)
+
+    def index_of(self, record_id: object) -> int | None:
+        """Return the row number of an object, if its row is kept."""
+        return next((index for index, record in self.at_hand() if record.get("id") == record_id), None)
+
+    def at_hand(self) -> Iterator[tuple[int, Record]]:
+        """Yield the kept rows from the top, each with its row number."""
+        for n in sorted(self._at_hand):
+            yield from enumerate(self.slots[n].rows or (), self._starts[n])
+
+    @property
+    def resident(self) -> int:
+        """Return how many rows are kept."""
+        return sum(self.slots[number].count for number in self._at_hand)
+
+    def position(self, top: int, height: int) -> str:
+        """Return which rows are on screen and how many there are, as far as known: `41–60 of > 200`."""
+        if not self.loaded:
+            return ""
+        if not len(self):
+            return "0"
+        last = min(top + height, len(self))
+        if self.newer is not None:  # the number of rows above is not known
+            return f"in the middle, {len(self):,} loaded"
+        if self.complete:
+            of = f"{len(self):,}"
+        elif self.total is not None and self.total > len(self):
+            of = f"{self.total:,}"
+        else:
+            of = f"> {len(self):,}"
+        first = min(top + 1, last)
+        return f"{first:,}–{last:,} of {of}" if first < last else f"{last:,} of {of}"
+
+    # ------------------------------------------------------------------ moving
+
+    def move(self, index: int) -> None:
+        """Put the cursor on a row. On the newest it follows new rows; elsewhere it stays on its object."""
+        self.cursor = max(0, min(index, len(self) - 1))
+        self.following = self.cursor == 0 and self.newer is None
+
+    def follow(self) -> None:
+        """Go to the newest row and stay there."""
+        if self.newer is not None:
+            self.reset()
+        self.move(0)
+
+    def hold(self) -> None:
+        """Stay on the object under the cursor, whatever comes in on top."""
+        self.following = False
+
+    # ------------------------------------------------------------------ fetching
+
+    def want(self, top: int, height: int) -> Want | None:
+        """Return the next page to fetch for the rows `top … top+height` on screen, or None. One at a time."""
+        if self.in_flight is not None:
+            return None
+        if not self.loaded:
+            return self._send(Want(self.generation, "page", 0, None, self.page_size))
+        reach = 2 * height
+        if len(self):
+            first = self._slot_at(max(0, min(top - reach, len(self) - 1)))
+            last = self._slot_at(max(0, min(top + height + reach, len(self)) - 1))
+            middle = self._slot_at(max(0, min(top, len(self) - 1)))
+            missing = [n for n in range(first, last + 1) if self.slots[n].rows is None]
+            if missing:
+                return self._send_again(min(missing, key=lambda n: abs(n - middle)))
+        if self.newer is not None and not self.newer_refused and top < reach:
+            return self._send(Want(self.generation, "newer", 0, self.newer, self.page_size))
+        if self.frontier is not None and top + height + reach >= len(self):
+            met = {slot.cursor for slot in self.slots}
+            end = len(self.slots)
+            return self._send(Want(self.generation, "page", end, self.frontier, self.page_size, met))
+        return None
+
+    def want_news(self) -> Want | None:
+        """Return the first page to fetch again, for new rows on top and changes in it."""
+        if self.in_flight is not None or not self.loaded or self.newer is not None:
+            return None
+        return self._send(Want(self.generation, "news", 0, None, self.page_size))
+
+    def want_again(self, top: int, height: int) -> Want | None:
+        """Return the page in the middle of the screen, to fetch it again; its rows may have changed."""
+        if self.in_flight is not None or not len(self):
+            return None
+        number = self._slot_at(min(top + height // 2, len(self) - 1))
+        return self._send_again(number) if number else None
+
+    def _send_again(self, number: int) -> Want:
+        slot = self.slots[number]
+        return self._send(Want(self.generation, "page", number, slot.cursor, slot.count))
+
+    def _send(self, want: Want) -> Want:
+        self.in_flight = want
+        return want
+
+    def failed(self, want: Want) -> None:
+        """Note that the page did not arrive; it may be wanted again."""
+        if self.in_flight == want:
+            self.in_flight = None
+
+    def apply(self, want: Want, page: Page, top: int = 0) -> int | None:
+        """Add an answer. Returns by how many rows the cursor's object moved, None if it was stale."""
+        if want != self.in_flight:
+            return None
+        self.in_flight = None
+        held, before = self.current, self.cursor
+        if page.total is not None:
+            self.total = page.total
+        if want.kind == "news":
+            self._take_news(page)
+        elif want.kind == "newer":
+            self._prepend(page)
+        elif want.slot == len(self.slots):
+            self._append(want, page)
+        else:
+            self._refill(want.slot, page)
+        self._settle_cursor(held, before)
+        self._evict(top + (self.cursor - before))
+        return self.cursor - before
+
+    def replace(self, record: Record) -> bool:
+        """Show a newer state of one object in its row; False if its row is not kept."""
+        index = self.index_of(record.get("id"))
+        if index is None:
+            return False
+        slot = self._slot_at(index)
+        rows = self.slots[slot].rows
+        assert rows is not None
+        rows[index - self._starts[slot]] = record
+        return True
+
+    def push(self, records: Sequence[Record]) -> list[Record]:
+        """Add pushed rows, newest first. Returns those shown: none unless it follows.
+
+        For lists whose cursor is an id: the head is kept short, and what is cut off is fetched again.
+        """
+        head = self.slots[0] if self.slots else None
+        if head is None or head.rows is None:
+            return []
+        known = self._ids(head)
+        new = [record for record in records if record.get("id") not in known]
+        if not self.following:
+            self._pushed |= {record.get("id") for record in new}
+            self._waits |= self._pushed
+            return []
+        rows = [*new, *head.rows]
+        if len(rows) > _HEAD_PAGES * self.page_size:
+            rows = rows[: self.page_size]
+            self._begin_with(Page(rows, str(rows[-1].get("id"))))
+        else:
+            self._fill(0, rows)
+        return new
+
+    # ------------------------------------------------------------------ inside
+
+    def _slot_at(self, index: int) -> int:
+        return min(bisect_right(self._starts, index), len(self.slots)) - 1
+
+    def _fill(self, number: int, rows: list[Record]) -> None:
+        slot = self.slots[number]
+        slot.rows = rows
+        self._at_hand.add(number)
+        if slot.count != len(rows):
+            slot.count = len(rows)
+            self._starts = [0, *accumulate(slot.count for slot in self.slots)]
+
+    def _append(self, want: Want, page: Page) -> None:
+        rows = self._without_known(page.rows)
+        self.loaded = True
+        self.frontier = page.older
+        self.slots.append(Slot(want.cursor, len(rows), rows))
+        self._at_hand.add(len(self.slots) - 1)
+        self._starts.append(self._starts[-1] + len(rows))
+
+    def _prepend(self, page: Page) -> None:
+        """Add rows above the first. The page below them can then be fetched after the last of them."""
+        rows = self._without_known(page.rows)
+        self.newer = page.older if rows else None  # in this direction "older" leads to newer rows
+        if not rows:
+            return
+        self.slots[0].cursor = str(rows[-1].get("id"))
+        self.slots.insert(0, Slot(None, len(rows), rows))
+        self._at_hand = {0, *(number + 1 for number in self._at_hand)}
+        self._starts = [0, *accumulate(slot.count for slot in self.slots)]
+
+    def no_newer(self) -> None:
+        """Note that this server has no newer pages from the middle: `follow` starts at the newest instead."""
+        self.in_flight = None
+        self.newer_refused = True
+
+    def _refill(self, number: int, page: Page) -> None:
+        self._at_hand.discard(number)
+        self._fill(number, self._without_known(page.rows))
+
+    def _without_known(self, rows: Sequence[Record]) -> list[Record]:
+        # The rows of a list paged by number shift as others are added: a row may arrive a second time.
+        known = {record.get("id") for n in self._at_hand for record in self.slots[n].rows or ()}
+        return [record for record in rows if record.get("id") not in known]
+
+    def _take_news(self, page: Page) -> None:
+        head = self.slots[0] if self.slots else None
+        if head is not None and not page.rows and page.older is not None:
+            return  # a search found nothing among the newest; the rows that are known are older
+        if head is None or not head.rows or not page.rows:
+            self._begin_with(page)
+            return
+        fresh = {record.get("id"): record for record in page.rows}
+        meets = next((n for n, r in enumerate(page.rows) if r.get("id") in self._ids(head)), None)
+        if meets is None:  # a page or more of new rows: the two do not touch
+            if self.following or not page.older:
+                self._begin_with(page)
+            else:
+                self._waits, self.waiting_is_least = {r.get("id") for r in page.rows} | self._pushed, True
+            return
+        new = list(page.rows[:meets])
+        # A known row that is missing within the range of the answer has left the list.
+        reach = max(n for n, r in enumerate(head.rows) if r.get("id") in fresh)
+        kept = [
+            _unless_same(record, fresh.get(record.get("id"), record))
+            for n, record in enumerate(head.rows)
+            if n > reach or record.get("id") in fresh
+        ]
+        if self.following and len(new) + len(kept) > _HEAD_PAGES * self.page_size:
+            self._begin_with(page)
+            return
+        waiting = set() if self.following else {record.get("id") for record in new} | self._pushed
+        self._waits, self._pushed, self.waiting_is_least = waiting, waiting & self._pushed, False
+        self._fill(0, new + kept if self.following else kept)
+
+    @staticmethod
+    def _ids(slot: Slot) -> set[object]:
+        return {record.get("id") for record in slot.rows or ()}
+
+    def _begin_with(self, page: Page) -> None:
+        self.slots = [Slot(None, len(page.rows), list(page.rows))]
+        self._at_hand = {0}
+        self._starts = [0, len(page.rows)]
+        self.frontier = page.older
+        self.loaded = True
+        self._waits, self._pushed, self.waiting_is_least = set(), set(), False
+
+    def _settle_cursor(self, held: Record | None, before: int) -> None:
+        if self.following:
+            self.cursor = 0
+            return
+        found = self.index_of(held.get("id")) if held is not None else None
+        self.cursor = max(0, min(before if found is None else found, len(self) - 1))
+
+    def _evict(self, top: int) -> None:
+        """Drop the rows of the pages farthest from the screen, never those of the first page or on screen."""
+        surplus = self.resident - self.cap
+        if surplus <= 0:
+            return
+        eye = self._slot_at(max(0, min(top, len(self) - 1)))
+        far = sorted(self._at_hand - {0}, key=lambda number: abs(number - eye), reverse=True)
+        for number in far:
+            if surplus <= 0 or abs(number - eye) <= 1:
+                return
+            surplus -= self.slots[number].count
+            self.slots[number].rows = None
+            self._at_hand.discard(number)
+
+
+def _unless_same(old: Record, new: Record) -> Record:
+    """Return the newer state of an object; the very same dict if nothing changed, so nothing is redrawn."""
+    return old if old == new else new

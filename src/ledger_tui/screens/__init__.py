@@ -1,1 +1,0 @@
-"""Whole screens: the dashboard and the dialogs over it."""

@@ -1,0 +1,222 @@
+"""Connecting to the server that the options choose: an own server, a URL, or a profile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ledger_tui.client.api import Api
+from ledger_tui.client.errors import CannotSend, ClientError
+from ledger_tui.client.session import Session
+from ledger_tui.client.token_pair import Tokens
+from ledger_tui.client.tokens import TokenManager
+from ledger_tui.client.transport import is_key
+from ledger_tui.settings.config import BadConfig, Profile
+
+if TYPE_CHECKING:
+    from ledger_tui.client.oauth_tokens import OAuthTokenManager
+    from ledger_tui.server.embedded import EmbeddedServer
+    from ledger_tui.settings.secret_store import Secrets, SecretStore
+
+# An own server that ran this long is restarted without asking; one that ends at once is not.
+RESTART_AFTER_SECONDS = 20.0
+
+
+class CannotConnect(Exception):
+    """No server can be used; the message is a sentence."""
+
+
+class SignInNeeded(Exception):
+    """The profile's user has to sign in first."""
+
+
+class ProfileTokenStore:
+    """The tokens of one profile in the secret store."""
+
+    def __init__(self, profile: str) -> None:
+        self._profile = profile
+
+    def read(self) -> Secrets | None:
+        with _store_failures():
+            return _secret_store().get(self._profile)
+
+    def keep(self, access: str, refresh: str | None, expires_at: float) -> None:
+        from ledger_tui.settings.secret_store import Secrets
+
+        secrets = Secrets(access_token=access, refresh_token=refresh, expires_at=expires_at)
+        with _store_failures():
+            _secret_store().put(self._profile, secrets)
+
+    def acquire_lock(self) -> contextlib.AbstractContextManager[object]:
+        return _secret_store().acquire_lock(self._profile)
+
+
+def _secret_store() -> SecretStore:
+    # Imported here: only profiles need it, and the first paint does not.
+    from ledger_tui.settings.secret_store import secret_store
+
+    return secret_store()
+
+
+@contextlib.contextmanager
+def _store_failures() -> Iterator[None]:
+    from ledger_tui.client.oauth_tokens import TokenStoreFailed
+
+    try:
+        yield
+    except (BadConfig, OSError) as error:
+        raise TokenStoreFailed(str(error)) from error
+
+
+class ServerConnection:
+    """A connection to a URL with a key, to a profile's server, or to a server of the dashboard's own."""
+
+    def __init__(
+        self,
+        api: Api,
+        session: Session,
+        *,
+        url: str | None,
+        key: str | None,
+        profile: Profile | None,
+        database: str | None,
+        demo: bool,
+    ) -> None:
+        self._api = api
+        self._session = session
+        self._url = url or (profile.url if profile else None)
+        self._key = key
+        self._profile = profile
+        self._database = database
+        self._demo = demo
+        self.server: EmbeddedServer | None = None
+        self._started_at = 0.0
+        self.signs_in: OAuthTokenManager | None = self._make_oauth_token_manager()
+        self.token_manager = self.signs_in or TokenManager(api, Tokens())
+        if profile is not None:
+            session.profile = profile.name
+
+    def _make_oauth_token_manager(self) -> OAuthTokenManager | None:
+        profile = self._profile
+        if profile is None or profile.client_id is None:
+            return None
+        from ledger_tui.client.oauth import OAuthApp
+        from ledger_tui.client.oauth_tokens import OAuthTokenManager
+
+        app = OAuthApp(profile.auth_url or profile.url, profile.client_id, profile.scope)
+        return OAuthTokenManager(self._api, Tokens(), app, ProfileTokenStore(profile.name))
+
+    @property
+    def own_server(self) -> bool:
+        return self._url is None
+
+    @property
+    def secrets(self) -> list[str]:
+        """Return the secrets that no report may contain."""
+        pair = self.token_manager.tokens.pair
+        return [
+            text for text in (self.token_manager.key, *((pair.access, pair.refresh) if pair else ())) if text
+        ]
+
+    async def open(self) -> None:
+        """Connect to the server. Raises CannotConnect or SignInNeeded."""
+        try:
+            if self._url is None:
+                await self._start_server()
+            elif self.signs_in is not None:
+                await self._resume(self.signs_in, self._url)
+            else:
+                self.token_manager.key = await self._find_key()
+                await self._api.open(self._url, self.token_manager.key)
+        except CannotSend as error:
+            raise CannotConnect(str(error)) from None
+
+    async def _start_server(self) -> None:
+        from ledger_tui.server.embedded import EmbeddedServer, ServerDied
+
+        self._session.starting()
+        self.server = EmbeddedServer(self._database, demo=self._demo)
+        loop = asyncio.get_running_loop()
+
+        def loaded(share: float) -> None:
+            loop.call_soon_threadsafe(self._session.starting, share)
+
+        try:
+            address = await asyncio.to_thread(self.server.start, loaded)
+        except (ServerDied, OSError) as error:
+            raise CannotConnect(f"The server did not start: {error}") from None
+        self._started_at = time.monotonic()
+        self.token_manager.key = address.key
+        await self._api.open(address.url, address.key)
+
+    async def _find_key(self) -> str:
+        profile = self._profile
+        if profile is None or self._key:  # a key that the user typed in place of the profile's
+            return self._key or ""
+        if profile.key.startswith("env:"):
+            name = profile.key.removeprefix("env:")
+            if not (value := os.environ.get(name)):
+                raise CannotConnect(f"Profile {profile.name} takes its key from {name}, which is not set.")
+            if not is_key(value):
+                raise CannotConnect(f"The key in {name} has characters that a key cannot have.")
+            return value
+        secrets = await self._read_secrets(profile.name)
+        hint = f"`ledger-tui profiles remove {profile.name}` and add it again"
+        if secrets is None or secrets.api_key is None:
+            raise CannotConnect(f"No key is stored for profile {profile.name}; {hint}.")
+        if not is_key(secrets.api_key):
+            raise CannotConnect(
+                f"The key of profile {profile.name} has characters that a key cannot have; {hint}."
+            )
+        return secrets.api_key
+
+    async def _read_secrets(self, name: str) -> Secrets | None:
+        try:
+            return await asyncio.to_thread(_secret_store().get, name)
+        except BadConfig as error:
+            raise CannotConnect(str(error)) from None
+
+    async def _resume(self, token_manager: OAuthTokenManager, url: str) -> None:
+        from ledger_tui.client.oauth_tokens import TokenStoreFailed
+
+        try:
+            access = await token_manager.resume()
+        except TokenStoreFailed as error:
+            raise CannotConnect(str(error)) from None
+        # the server does not answer now; requests with the stored token show what is wrong
+        except ClientError:
+            access = token_manager.tokens.pair.access if token_manager.tokens.pair else None
+        if access is None:
+            raise SignInNeeded
+        await self._api.open(url, access)
+
+    async def signed_in(self, answer: dict[str, Any]) -> None:
+        """Use the tokens that the sign-in returned. Raises ClientError."""
+        assert self.signs_in is not None
+        assert self._url is not None
+        await self.signs_in.signed_in(answer)
+        pair = self.token_manager.tokens.pair
+        assert pair is not None
+        await self._api.open(self._url, pair.access)
+
+    # ------------------------------------------------------------------ the dashboard's own server
+
+    async def server_ended(self) -> str | None:
+        """Wait until the own server ends by itself; returns its last output, None when it was stopped."""
+        assert self.server is not None
+        return await asyncio.to_thread(self.server.wait_for_end)
+
+    @property
+    def may_restart_unasked(self) -> bool:
+        # A demo's database is removed with its server: a restart would show other data as if it were the
+        # same.
+        return not self._demo and time.monotonic() - self._started_at >= RESTART_AFTER_SECONDS
+
+    async def close(self) -> None:
+        await self._api.close()
+        if self.server is not None:
+            await asyncio.to_thread(self.server.stop)

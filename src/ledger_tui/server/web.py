@@ -1,0 +1,246 @@
+"""`ledger-tui --web`: the dashboard in a browser on this machine, served by textual-serve.
+
+The printed link has a token that works once, in exchange for a session cookie. A request must name this very
+address in Host, which a rebound DNS name does not, and in Origin, or the answer is 403.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+import re
+import secrets
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from html import escape
+
+from aiohttp import web
+from textual_serve.server import Server
+
+from ledger_tui.server.embedded import EmbeddedServer, ServerDied
+from ledger_tui.settings.options import Options
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+HOST = "127.0.0.1"
+_STOP_SECONDS = 2.0
+_FONT = (
+    '<style>@font-face { font-family: "Roboto Mono";'
+    ' src: url("/static/fonts/RobotoMono-VariableFont_wght.ttf"); }</style>'
+)
+# Keys go to the terminal once it shows something, without a click; at the end to the button that restarts.
+_FOCUS = """<link rel="icon" href="data:,">
+<script>
+  addEventListener("load", () => {
+    const focus = () => {
+      const closed = document.body.classList.contains("-closed");
+      document.querySelector(closed ? ".closed-dialog button" : ".xterm-helper-textarea")?.focus();
+    };
+    new MutationObserver(focus).observe(document.body, { attributes: true, attributeFilter: ["class"] });
+    addEventListener("focus", focus);
+  });
+</script>"""
+
+
+class AccessGuard:
+    """Access control for every request. `port` is set once the server listens."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self._token: str | None = secrets.token_urlsafe(32)
+        self._session: str | None = None
+
+    @property
+    def address(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def link(self) -> str:
+        """The link with the token, which works once."""
+        return f"{self.address}/?token={self._token}"
+
+    @property
+    def cookie(self) -> str:
+        # The port is in the name, as a browser shares cookies between all ports of a host.
+        return f"ledger-tui-{self.port}"
+
+    async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer a request, with 403 when it is not for this server or has no session."""
+        if not self._is_for_this_server(request):
+            return _no("This address is not served here.")
+        if request.method not in ("GET", "HEAD"):
+            return web.Response(status=405, headers={"Allow": "GET, HEAD"})
+        if request.path == "/" and "token" in request.query:
+            return self._start_session(request)
+        session = request.cookies.get(self.cookie, "")
+        if self._session is None or not hmac.compare_digest(session.encode(), self._session.encode()):
+            return _no("Open the link that ledger-tui printed; it works once.")
+        return await handler(request)
+
+    def _is_for_this_server(self, request: web.Request) -> bool:
+        own = (f"{HOST}:{self.port}", f"localhost:{self.port}")
+        host = request.headers.get("Host", "")
+        if len(request.headers.getall("Host", [])) != 1 or host not in own:
+            return False
+        origin = request.headers.get("Origin")
+        if origin is None:  # a browser always sends it for a websocket
+            return request.headers.get("Upgrade") is None
+        return origin == f"http://{host}"
+
+    def _start_session(self, request: web.Request) -> web.StreamResponse:
+        given = request.query["token"]
+        if self._token is None or not hmac.compare_digest(given.encode(), self._token.encode()):
+            return _no("This link has already been used, or belongs to another run of ledger-tui.")
+        self._token = None
+        self._session = secrets.token_urlsafe(32)
+        answer = web.Response(status=303, headers={"Location": "/"})
+        answer.set_cookie(self.cookie, self._session, httponly=True, samesite="Strict", path="/")
+        return answer
+
+
+def _no(sentence: str) -> web.Response:
+    return web.Response(status=403, text=sentence + "\n")
+
+
+class WebDashboard(Server):
+    """textual-serve's server behind an AccessGuard. Each page opened is a dashboard in its own process."""
+
+    def __init__(self, command: Sequence[str], shows: str) -> None:
+        super().__init__(shlex.join(command), host=HOST, title=f"Ledger · {shows}")
+        self.guard = AccessGuard()
+
+    async def on_startup(self, app: web.Application) -> None:
+        """Print nothing, in place of textual-serve's banner: the link is printed by the command line."""
+
+    async def open(self, port: int) -> web.AppRunner:
+        """Listen on a port of the loopback interface, with 0 on a free one. Raises OSError."""
+        app = await self._make_app()
+
+        @web.middleware
+        async def check_access(request: web.Request, handler: Handler) -> web.StreamResponse:
+            answer = await self.guard.check(request, handler)
+            if isinstance(answer, web.Response) and answer.content_type == "text/html":
+                page = self._without_what_is_elsewhere(answer.text or "")
+                title = f'<head>\n<meta charset="utf-8">\n<title>{escape(self.title)}</title>\n{_FOCUS}'
+                answer.text = page.replace("<head>", title, 1).replace("<html>", '<html lang="en">', 1)
+            return answer
+
+        app.middlewares.append(check_access)
+        app.on_response_prepare.append(self._add_headers)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_SECONDS)
+        await runner.setup()
+        await web.TCPSite(runner, HOST, port).start()
+        self.guard.port = runner.addresses[0][1]
+        self.port = self.guard.port
+        self.public_url = self.guard.address
+        return runner
+
+    def _without_what_is_elsewhere(self, page: str) -> str:
+        """Remove the link to a web font from textual-serve's page, which also ships the font itself."""
+        own = re.escape(self.public_url)
+        return re.sub(rf'<link\b[^>]*\bhref="(?!{own}/)[a-z]*:?//[^>]*>', _FONT, page)
+
+    async def _add_headers(self, _request: web.Request, response: web.StreamResponse) -> None:
+        socket = f"ws://{HOST}:{self.guard.port}"
+        response.headers.update(
+            {
+                # Nothing is loaded from another host, and no other page may embed this one.
+                "Content-Security-Policy": (
+                    "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline';"
+                    f" img-src 'self' data:; font-src 'self' data:; connect-src 'self' {socket};"
+                    " frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+                ),
+                "X-Content-Type-Options": "nosniff",
+                "Referrer-Policy": "no-referrer",
+                "Cache-Control": "no-store",
+            }
+        )
+
+
+class CannotServe(Exception):
+    """Serving is not possible; the message says why, in one sentence."""
+
+
+def serve(options: Options, port: int, show_link: Callable[[str], None]) -> None:
+    """Serve dashboards with these options until Ctrl-C, SIGTERM or SIGHUP.
+
+    `show_link` is called with the link. An own server is started once for all of them, and ended with them.
+    Raises CannotServe.
+    """
+    server = None
+    url, key = options.url, options.key
+    try:
+        if url is None and options.profile is None:
+            server = EmbeddedServer(options.database, demo=options.demo)
+            url, key = server.start()
+        if key is not None:  # in the environment: everybody can read a command line
+            os.environ["LEDGER_API_KEY"] = key
+        # The children get our sys.path, so that they find the package where we did, also in an archive.
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+        where = ["--url", url] if url is not None else ["--profile", _name_of(options)]
+        command = [
+            sys.executable,
+            "-m",
+            "ledger_tui",
+            *where,
+            *(["--read-only"] if options.read_only else []),
+            *(["--of-demo"] if options.demo else []),
+            *(["--tour", "--pace", f"{options.tour_pace:g}"] if options.tour_pace is not None else []),
+        ]
+        own = "demo" if options.demo else "own ledger"
+        shows = own if server is not None else where[1].partition("://")[2] or where[1]
+        asyncio.run(_serve(WebDashboard(command, shows), port, show_link, server))
+    except ServerDied as error:
+        raise CannotServe(f"The server did not start: {error}") from None
+    except OSError as error:
+        raise CannotServe(f"Cannot listen on port {port}: {error.strerror}.") from None
+    finally:
+        if server is not None:
+            server.stop()
+
+
+def _name_of(options: Options) -> str:
+    assert options.profile is not None
+    return options.profile.name
+
+
+async def _serve(
+    dashboard: WebDashboard, port: int, show_link: Callable[[str], None], server: EmbeddedServer | None
+) -> None:
+    runner = await dashboard.open(port)
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    if sys.platform != "win32":  # on Windows Ctrl-C ends the loop itself
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            # nohup ignores SIGHUP, which comes when the terminal is closed; then it stays ignored.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, ended.set)
+    last_words = _watch(server, ended) if server is not None else []
+    try:
+        show_link(dashboard.guard.link)
+        await ended.wait()
+    finally:
+        await runner.cleanup()
+    if last_words:
+        raise CannotServe(f"The server ended: {last_words[0]}")
+
+
+def _watch(server: EmbeddedServer, ended: asyncio.Event) -> list[str]:
+    """Set `ended` when the server ends by itself; its last line is then added to the returned list."""
+    last_words: list[str] = []
+    loop = asyncio.get_running_loop()
+
+    def wait() -> None:
+        if (sentence := server.wait_for_end()) is not None:
+            last_words.append(sentence)
+            with suppress(RuntimeError):  # the loop was closed in the meantime
+                loop.call_soon_threadsafe(ended.set)
+
+    # Not a thread of the event loop, whose end would wait for it, while it waits for the server.
+    threading.Thread(target=wait, name="server-end", daemon=True).start()
+    return last_words

@@ -1,0 +1,240 @@
+"""The config file: a theme, keys, lists, profiles of servers. A mistake in it is an error, never ignored.
+
+    theme = "ledger-contrast"
+
+    [keys]
+    refresh = "ctrl+r"
+
+    [profiles.shop]
+    url = "https://ledger.example.com"
+    key = "stored"            # in the keyring or the secrets file; or "env:SHOP_KEY"
+    read_only = true
+    mode_color = "#c03028"
+    client_id = "app_…"       # to sign in with OAuth instead of a key
+    scope = "read:projects read:users"
+
+It never contains secrets.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from ledger_tui.client.transport import is_address, is_confidential, is_key
+from ledger_tui.formats.text import literal
+from ledger_tui.formats.times import TimeStyle
+from ledger_tui.settings.list_settings import ListSettings, PaneChoice, parse_lists, parse_panes, parse_times
+from ledger_tui.settings.notify_config import Notify, parse_notify
+from ledger_tui.settings.own_commands import OwnCommand
+
+FILE_VARIABLE = "LEDGER_TUI_CONFIG"
+STORED = "stored"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_COLOR = re.compile(r"#[0-9a-fA-F]{6}")
+_VARIABLE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
+_SCOPES = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*")  # RFC 6749, 3.3
+
+
+class BadConfig(Exception):
+    """The file cannot be used; the message is one line that names the file, the entry and the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One server under the user's name for it. `key` says where its secret is: "stored" or "env:VARIABLE"."""
+
+    name: str
+    url: str
+    key: str = STORED
+    read_only: bool = False
+    mode_color: str | None = None  # the colour of the mode's mark, to distinguish servers
+    client_id: str | None = None
+    scope: str = ""
+    auth_url: str | None = None  # where to sign in; the server itself when missing
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    theme: str | None = None
+    keys: Mapping[str, str] = field(default_factory=dict)
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    times: TimeStyle | None = None
+    lists: Mapping[str, ListSettings] = field(default_factory=dict)
+    themes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    commands: Mapping[str, OwnCommand] = field(default_factory=dict)
+    notify: Notify = field(default_factory=Notify)
+    panes: PaneChoice = field(default_factory=PaneChoice)
+
+    @property
+    def key_variables(self) -> frozenset[str]:
+        """The environment variables that hold the keys of profiles."""
+        keys = (profile.key.partition("env:")[2] for profile in self.profiles.values())
+        return frozenset(filter(None, keys))
+
+
+_ENTRIES = tuple(each.name for each in fields(Config))
+
+
+def config_file() -> Path:
+    """Return the file's path: LEDGER_TUI_CONFIG, else a file in the user's config directory."""
+    if named := os.environ.get(FILE_VARIABLE):
+        return Path(named)
+    import platformdirs
+
+    return platformdirs.user_config_path("ledger-tui") / "config.toml"
+
+
+def read_config(file: Path) -> Config:
+    """Return the file's content; without a file nothing is configured. Raises BadConfig."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Config()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise BadConfig(f"{file}: cannot be read: {reason}.") from None
+    return parse_config(text, str(file))
+
+
+def parse_config(text: str, file: str) -> Config:
+    """Return the content of `text`; BadConfig names it `file`."""
+    import tomllib  # without a file the first paint does not need it
+
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadConfig(f"{file}: is not TOML: {_one_line(error)}.") from None
+
+    def bad(entry: str, reason: str) -> BadConfig:
+        return BadConfig(f"{file}: {_one_line(entry)}: {reason}.")
+
+    for name in data:
+        if name not in _ENTRIES:
+            raise bad(name, f"is not an entry; the entries are {', '.join(_ENTRIES[:-1])} and {_ENTRIES[-1]}")
+    theme = data.get("theme")
+    if theme is not None and not isinstance(theme, str):
+        raise bad("theme", "must be a name in quotes")
+    keys = data.get("keys", {})
+    if not isinstance(keys, dict):
+        raise bad("keys", "must be a table")
+    for name, value in keys.items():
+        if isinstance(value, dict):
+            raise bad(f"keys.{name}", 'write a name with a dot in quotes, like "act.pay" = "P"')
+        if not isinstance(value, str) or not value.strip():
+            raise bad(f"keys.{name}", 'must be a key in quotes, like "ctrl+r"')
+    tables = data.get("profiles", {})
+    if not isinstance(tables, dict):
+        raise bad("profiles", "must be a table")
+    profiles = {name: _profile(name, table, bad) for name, table in tables.items()}
+    themes = _themes(data.get("themes", {}), bad)
+    lists = parse_lists(data.get("lists", {}), bad)
+    commands = _commands(data.get("commands", {}), bad)
+    notify = parse_notify(data.get("notify", {}), bad)
+    times = parse_times(data.get("times"), bad)
+    panes = parse_panes(data.get("panes", {}), bad)
+    return Config(theme, keys, profiles, times, lists, themes, commands, notify, panes)
+
+
+def _commands(tables: Any, bad: Callable[[str, str], BadConfig]) -> Mapping[str, OwnCommand]:
+    """Return the user's own commands; the keymap checks their keys."""
+    if not isinstance(tables, dict):
+        raise bad("commands", "must be a table")
+    found = {}
+    for name, table in tables.items():
+        where = f"commands.{name}"
+        if not _NAME.fullmatch(name):
+            raise bad(where, "a name is letters, digits, - and _")
+        if not isinstance(table, dict):
+            raise bad(where, "must be a table")
+        for entry in table:
+            if entry not in ("key", "run", "screens"):
+                raise bad(
+                    f"{where}.{entry}", "is not an entry of a command; the entries are key, run and screens"
+                )
+        for entry in ("key", "run"):
+            if not isinstance(table.get(entry), str) or not table[entry].strip():
+                raise bad(f"{where}.{entry}", "must be text in quotes")
+        screens = table.get("screens", [])
+        if not isinstance(screens, list) or not all(isinstance(each, str) for each in screens):
+            raise bad(f"{where}.screens", 'must be a list of names, like ["invoices"]')
+        found[name] = OwnCommand(name, table["key"], table["run"], tuple(screens))
+    return found
+
+
+def _themes(tables: Any, bad: Callable[[str, str], BadConfig]) -> Mapping[str, Mapping[str, str]]:
+    """Return the user's own themes, whose entries `styles.custom` knows."""
+    if not isinstance(tables, dict):
+        raise bad("themes", "must be a table")
+    for name, table in tables.items():
+        if not _NAME.fullmatch(name):
+            raise bad(f"themes.{name}", "a name is letters, digits, - and _")
+        if not isinstance(table, dict):
+            raise bad(f"themes.{name}", "must be a table")
+        for entry, value in table.items():
+            if not isinstance(value, str):
+                raise bad(f"themes.{name}.{entry}", "must be text in quotes")
+            if entry != "base" and not _COLOR.fullmatch(value):
+                raise bad(f"themes.{name}.{entry}", "must be a colour like #c03028")
+    return tables
+
+
+def _profile(name: str, table: Any, bad: Callable[[str, str], BadConfig]) -> Profile:
+    if not _NAME.fullmatch(name):
+        raise bad(f"profiles.{name}", "a name is letters, digits, - and _")
+    if not isinstance(table, dict):
+        raise bad(f"profiles.{name}", "must be a table")
+    known = {each.name for each in fields(Profile)} - {"name"}
+    for entry, value in table.items():
+        where = f"profiles.{name}.{entry}"
+        if entry not in known:
+            hint = "; secrets are kept by `ledger-tui profiles add`" if _looks_secret(entry) else ""
+            raise bad(where, f"is not an entry of a profile{hint}")
+        if (problem := _problem(entry, value)) is not None:
+            raise bad(where, problem)
+    if "url" not in table:
+        raise bad(f"profiles.{name}.url", "is missing")
+    profile = Profile(name, **table)
+    if profile.client_id is not None and not is_confidential(profile.auth_url or profile.url):
+        entry = "url" if profile.auth_url is None else "auth_url"
+        raise bad(f"profiles.{name}.{entry}", "signing in on another machine needs https")
+    return profile
+
+
+def _problem(entry: str, value: Any) -> str | None:
+    """Return what is wrong with the value of a profile's entry.
+
+    The text does not contain the value, which may be a secret.
+    """
+    if entry == "read_only":
+        return None if isinstance(value, bool) else "must be true or false"
+    if not isinstance(value, str):
+        return "must be text in quotes"
+    sound, reason = {
+        "url": (is_address(value), "is not an address like https://ledger.example.com"),
+        "auth_url": (is_address(value), "is not an address like https://ledger.example.com"),
+        "key": (
+            value == STORED or bool(_VARIABLE.fullmatch(value)),
+            'must be "stored" or "env:VARIABLE"; a key does not belong in this file',
+        ),
+        "mode_color": (bool(_COLOR.fullmatch(value)), "must be a colour like #c03028"),
+        "client_id": (is_key(value), "is not a client id"),
+        "scope": (not value or bool(_SCOPES.fullmatch(value)), "must be scopes separated by single spaces"),
+    }[entry]
+    return None if sound else reason
+
+
+def is_profile_name(name: str) -> bool:
+    return bool(_NAME.fullmatch(name))
+
+
+def _looks_secret(entry: str) -> bool:
+    return any(word in entry for word in ("secret", "token", "password", "api_key"))
+
+
+def _one_line(text: object) -> str:
+    return literal(" ".join(str(text).split()).rstrip("."))

@@ -1,0 +1,144 @@
+"""What the user chooses while the dashboard runs and finds again at the next start, in the config file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ledger_tui.formats import times
+from ledger_tui.formats.text import literal
+from ledger_tui.settings.config import BadConfig, Config, config_file
+from ledger_tui.settings.list_settings import ListSettings, PaneChoice
+
+_KEPT = 20  # connections
+
+
+def read_entry(file: Path, connection: str) -> Any:
+    """Return the entry of a connection, None if there is none."""
+    return _read(file).get(connection)
+
+
+def keep_entry(file: Path, connection: str, entry: Any) -> None:
+    """Keep an entry beside those of the connections used last."""
+    known = _read(file)
+    known.pop(connection, None)
+    known[connection] = entry
+    while len(known) > _KEPT:
+        del known[next(iter(known))]
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = file.with_name(f".{file.name}.{os.getpid()}")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            json.dump(known, stream)
+        os.replace(temporary, file)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+_FILTERS_FILE = "filters.json"
+_LINES_KEPT = 20  # of each list
+
+
+class Kept:
+    """The settings of each list, how times are written, the panes, and the filter lines used before.
+
+    Those lines are kept for each connection, as they may name its objects; with "" they last until the end.
+    Unless it `saves`, the settings of lists and the panes last until the end too.
+    """
+
+    def __init__(
+        self,
+        lists: Mapping[str, ListSettings] | None = None,
+        panes: PaneChoice | None = None,
+        connection: str = "",
+        *,
+        saves: bool = True,
+    ) -> None:
+        self._saves = saves
+        self._lists = dict(lists or {})
+        self._panes_before = panes or PaneChoice()
+        self.panes = replace(self._panes_before)
+        self._connection = connection
+        self._used: dict[str, list[str]] | None = None  # None while the file was not read
+
+    def of(self, kind: str) -> ListSettings:
+        """Return the settings of a list."""
+        return self._lists.get(kind, ListSettings())
+
+    def use(self, kind: str, settings: ListSettings) -> None:
+        """Use these settings of a list from now on."""
+        self._lists[kind] = settings
+
+    def save(self, kind: str) -> str:
+        """Save the settings of a list for the next start; return why that failed, or ""."""
+        if not self._saves:
+            return ""
+        from ledger_tui.settings.config_edit import set_list
+
+        try:
+            set_list(config_file(), kind, self.of(kind))
+        except (BadConfig, OSError) as error:
+            return (
+                f"The settings of this list could not be saved. They apply until you quit. ({literal(error)})"
+            )
+        return ""
+
+    def in_config(self, config: Config) -> Config:
+        """Return a config with all of this as it is now, for the next dashboard of this run."""
+        if self._saves:
+            config = replace(config, lists=dict(self._lists), panes=replace(self.panes))
+        return replace(config, times=times.chosen.style)
+
+    def used_filters(self, kind: str) -> list[str]:
+        """Return the lines that filtered a list before, the latest first."""
+        if self._used is None:
+            file, found = config_file().with_name(_FILTERS_FILE), None
+            if self._connection:
+                found = read_entry(file, self._connection)
+            lists = found.items() if isinstance(found, dict) else ()
+            self._used = {
+                name: [line for line in lines if isinstance(line, str)]
+                for name, lines in lists
+                if isinstance(lines, list)
+            }
+        return self._used.get(kind, [])
+
+    def use_filter(self, kind: str, line: str) -> None:
+        """Note that a line was used."""
+        lines = [line, *(each for each in self.used_filters(kind) if each != line)][:_LINES_KEPT]
+        if self._used is not None and lines != self.used_filters(kind):
+            self._used[kind] = lines
+            if self._connection:
+                keep_entry(config_file().with_name(_FILTERS_FILE), self._connection, self._used)
+
+    def save_panes(self) -> None:
+        """Save changed panes for the next start, if the config file can be written."""
+        if self._saves and self.panes != self._panes_before:
+            from ledger_tui.settings.config_edit import set_panes
+
+            with suppress(BadConfig, OSError):
+                set_panes(config_file(), self.panes)
+                self._panes_before = replace(self.panes)
+
+    def next_times(self) -> str:
+        """Write times in the next style and save that; return why that failed, or ""."""
+        times.chosen.style = times.chosen.style.next
+        from ledger_tui.settings.config_edit import set_times
+
+        try:
+            set_times(config_file(), times.chosen.style)
+        except (BadConfig, OSError) as error:
+            return f"The time format could not be saved. It applies until you quit. ({literal(error)})"
+        return ""

@@ -1,0 +1,98 @@
+"""The user's own commands: a key, and a shell command that gets the selected record in its environment."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import signal
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ledger_tui.client.traffic import masked
+from ledger_tui.formats.text import literal
+
+_SECONDS_MAX = 60.0
+_SHOWN = 200  # characters of what a command wrote last
+# Only these become variables: the server chooses what else a record has, up to what fits no environment.
+_FIELDS = (
+    *("account", "address", "amount", "attempts", "balance", "balance_after", "created", "credential"),
+    *("credential_id", "currency", "customer", "data", "deactivated_at", "description", "destination"),
+    *("disabled_at", "disabled_reason", "due_date", "duration_ms", "email", "endpoint", "error_code"),
+    *("event", "event_type", "events", "id", "idempotency_key", "items", "last4", "lines", "livemode"),
+    *("metadata", "method", "name", "next_attempt_at", "number", "object", "opened_at", "paid_at", "path"),
+    *("query", "request", "request_body", "response_body", "reverses", "revoked_at", "role", "scopes"),
+    *("shipped_at", "status", "total", "transaction", "transfer", "type", "url", "user_id", "voided_at"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCommand:
+    """One command of the config file: `run` is for the shell, `screens` are its screens, all if empty."""
+
+    name: str
+    key: str
+    run: str
+    screens: tuple[str, ...] = ()
+
+
+def environment(record: Mapping[str, Any], kind: str, url: str) -> dict[str, str]:
+    """Return the variables that a command gets: `LEDGER_ROW_ID` and so on, and the whole in `LEDGER_JSON`.
+
+    Inner values are JSON too; null is an empty text.
+    """
+    found = {"LEDGER_KIND": kind, "LEDGER_URL": url, "LEDGER_JSON": json.dumps(record)}
+    for name in _FIELDS:
+        if name in record:
+            value = record[name]
+            text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
+            found[f"LEDGER_ROW_{name.upper()}"] = text.replace("\x00", "")
+    return found
+
+
+def _without_secrets(key_variables: Collection[str]) -> dict[str, str]:
+    """Return this process's environment without keys and without the programs' settings."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("LEDGER_") and name not in key_variables and masked(value) == value
+    }
+
+
+async def run(command: OwnCommand, variables: Mapping[str, str], key_variables: Collection[str] = ()) -> str:
+    """Run a command in the shell, without a terminal; return how it ended, with the last line it wrote.
+
+    It gets these variables beside those of this process, but not `key_variables`.
+    """
+    import asyncio  # not before: commands that only read the config file need none of it
+
+    try:
+        process = await asyncio.create_subprocess_shell(
+            command.run,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=_without_secrets(key_variables) | dict(variables),
+            start_new_session=True,
+        )
+    except UnicodeEncodeError:
+        return f"{command.name} was not run: the record has characters that are not valid Unicode."
+    except OSError as error:
+        too_large = error.errno == errno.E2BIG
+        why = "the record is too large for a command's environment" if too_large else error.strerror
+        return f"{command.name} was not run: {why}."
+    try:
+        written, _none = await asyncio.wait_for(process.communicate(), _SECONDS_MAX)
+    except TimeoutError:
+        return f"{command.name} was ended after {_SECONDS_MAX:.0f} s"
+    finally:
+        if process.returncode is None and sys.platform != "win32":
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    lines = masked(written.decode(errors="replace")).strip().splitlines()
+    last = literal(lines[-1])[:_SHOWN] if lines else ""
+    ended = "done" if process.returncode == 0 else f"ended with {process.returncode}"
+    return f"{command.name}: {ended}" + (f"  {last}" if last else "")

@@ -1,0 +1,190 @@
+"""Storage for the secrets of profiles: the system's keyring, or else a file that only the user can read.
+
+A profile has one entry, a JSON object: its API key, or the tokens of a sign-in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ledger_tui.settings.config import BadConfig, config_file
+
+LOCK_SECONDS = 10.0
+_SERVICE = "ledger-tui"
+_TEXTS = ("api_key", "access_token", "refresh_token")
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """The secrets that a profile signs its requests with.
+
+    `expires_at` is when the access token expires, in Unix time.
+    """
+
+    api_key: str | None = None
+    access_token: str | None = None
+    refresh_token: str | None = None
+    expires_at: float | None = None
+
+    def __repr__(self) -> str:
+        kinds = [name for name in self.__slots__ if getattr(self, name) is not None]
+        # a log or a crash report shows which there are, never their values
+        return f"Secrets({', '.join(kinds)})"
+
+
+class SecretStore:
+    """The secrets of all profiles.
+
+    The keyring is tried first; `file` is the fallback. The calls may block: use a thread beside an event
+    loop.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def get(self, profile: str) -> Secrets | None:
+        """Return the secrets of a profile or None. Raises BadConfig for a file that others may read."""
+        text = _from_keyring(profile)
+        entry = _decoded(text) if text is not None else self._read_file().get(profile)
+        if not isinstance(entry, dict):
+            return None
+        texts = {name: entry[name] for name in _TEXTS if isinstance(entry.get(name), str)}
+        expires_at = entry.get("expires_at")
+        return Secrets(**texts, expires_at=expires_at if isinstance(expires_at, int | float) else None)
+
+    def put(self, profile: str, secrets: Secrets) -> str:
+        """Store the secrets; returns where, in words."""
+        entry = {name: value for name, value in asdict(secrets).items() if value is not None}
+        if _to_keyring(profile, json.dumps(entry)):
+            self._change_file(profile, None)  # an older copy must not remain
+            return "the keyring"
+        self._change_file(profile, entry)
+        return str(self._file)
+
+    def delete(self, profile: str) -> None:
+        """Delete the secrets, wherever they are."""
+        _out_of_keyring(profile)
+        self._change_file(profile, None)
+
+    def acquire_lock(self, profile: str) -> AbstractContextManager[object]:
+        """Wait for the profile's lock, for a limited time; the context releases it.
+
+        For reading, changing and writing as one step.
+        """
+        return self._lock(f".{profile}.lock")
+
+    def _lock(self, name: str) -> AbstractContextManager[object]:
+        """Hold the lock of this name.
+
+        Continues without it after LOCK_SECONDS, or where locks are not available.
+        """
+        from filelock import FileLock  # imported here: it takes 80 ms to load
+
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = FileLock(
+                self._file.with_name(name),
+                LOCK_SECONDS,
+                mode=0o600,
+                thread_local=False,  # acquired in a thread beside the event loop, and released in any thread
+                fallback_to_soft=False,
+            )
+            return lock.acquire()
+        except OSError:  # Timeout is one; where the folder cannot be made, storing fails with a message
+            return nullcontext()
+
+    # ------------------------------------------------------------------ the file
+
+    def _read_file(self) -> dict[str, Any]:
+        try:
+            descriptor = os.open(self._file, os.O_RDONLY)
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise BadConfig(f"{self._file}: cannot be read: {error.strerror}.") from None
+        with os.fdopen(descriptor, encoding="utf-8") as stream:
+            if os.name == "posix" and os.fstat(descriptor).st_mode & 0o077:
+                raise BadConfig(
+                    f"{self._file}: other users can read it: run chmod 600 on it, and replace its keys."
+                )
+            try:
+                entries = json.load(stream)
+            except ValueError:
+                raise BadConfig(f"{self._file}: is not JSON.") from None
+        return entries if isinstance(entries, dict) else {}
+
+    def _change_file(self, profile: str, entry: dict[str, Any] | None) -> None:
+        if entry is None and not self._file.exists():
+            return
+        # A profile's lock is not enough: all profiles share the file, and would undo each other's changes.
+        with self._lock(f"{self._file.name}.lock"):
+            self._change_entry(profile, entry)
+
+    def _change_entry(self, profile: str, entry: dict[str, Any] | None) -> None:
+        entries = self._read_file()
+        if entry is None and profile not in entries:
+            return
+        entries.pop(profile, None)
+        if entry is not None:
+            entries[profile] = entry
+        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor, temporary = tempfile.mkstemp(dir=self._file.parent, prefix=".secrets-")  # mode 0600
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                json.dump(entries, stream, indent=1)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, self._file)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+
+def secret_store() -> SecretStore:
+    """Return the user's store; its fallback file is beside the config file."""
+    return SecretStore(config_file().with_name("secrets.json"))
+
+
+# ---------------------------------------------------------------------- the keyring
+# Without a keyring every call raises, each backend in its own way, and the file is used.
+
+
+def _from_keyring(profile: str) -> str | None:
+    import keyring
+
+    try:
+        return keyring.get_password(_SERVICE, profile)
+    except Exception:
+        return None
+
+
+def _to_keyring(profile: str, text: str) -> bool:
+    import keyring
+
+    try:
+        keyring.set_password(_SERVICE, profile, text)
+        return keyring.get_password(_SERVICE, profile) == text  # a null backend accepts it and stores nothing
+    except Exception:
+        return False
+
+
+def _out_of_keyring(profile: str) -> None:
+    import contextlib
+
+    import keyring
+
+    with contextlib.suppress(Exception):
+        keyring.delete_password(_SERVICE, profile)
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {"api_key": text}  # added by hand, with the keyring's own program

@@ -1,0 +1,154 @@
+"""The small dialogs: to confirm, to choose, and to show a secret once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen, ScreenResultType
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from ledger_tui.client.session import Mode
+from ledger_tui.formats.text import literal
+from ledger_tui.ui.key_bar import KeyBar
+
+
+class Dialog(ModalScreen[ScreenResultType]):
+    """A dialog that can be closed only once: a second click or a late answer has no effect."""
+
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        event.refresh_styles = False  # its widgets got their styles when they were mounted
+
+    def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
+        if self not in self.app.screen_stack:
+            return AwaitComplete()
+        while self.app.screen is not self:  # dialogs opened over it close with it
+            self.app.pop_screen()
+        return super().dismiss(result)
+
+
+class ConfirmScreen(Dialog[bool]):
+    """Returns True when confirmed. `typed` is the text to type first; with None, pressing `y` is enough."""
+
+    BINDINGS = [
+        Binding("y", "yes", "yes", show=True),
+        Binding("escape,n", "no", "no", show=True),
+    ]
+
+    def __init__(self, question: str, typed: str | None, mode: Mode, *, what: str = "id") -> None:
+        super().__init__()
+        self._mode = mode
+        self._question = question
+        self._typed = typed
+        self._what = what  # names what is to be typed
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog", id="confirm") as box:
+            box.border_title = "◆ LIVE · Are you sure?" if self._mode is Mode.LIVE else "Are you sure?"
+            yield Static(Content(self._question))
+            if self._typed is not None:
+                yield Static(
+                    Content.assemble("\nType ", (self._typed, "bold"), " to confirm, then press enter.")
+                )
+                yield Input(compact=True)
+                yield Static(id="confirm-note")
+            yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.set_class(self._mode is Mode.LIVE, "-live")
+
+    def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
+        return action != "yes" or self._typed is None
+
+    @on(Input.Submitted)
+    def compare(self, event: Input.Submitted) -> None:
+        if event.value.strip() == self._typed:
+            self.dismiss(True)
+        else:
+            self.query_one("#confirm-note", Static).update(
+                Content.styled(f"✕ This is not the {self._what}.", "bold $error")
+            )
+
+    def action_yes(self) -> None:
+        self.dismiss(True)
+
+    def action_no(self) -> None:
+        self.dismiss(False)
+
+
+class ChooseScreen(Dialog[int | None]):
+    """Returns the chosen line's number or None. `preview` is called with the number of a highlighted line."""
+
+    BINDINGS = [Binding("escape,q", "none", "close", show=True)]
+
+    def __init__(
+        self,
+        title: str,
+        lines: Sequence[Content],
+        at: int = 0,
+        preview: Callable[[int], None] = lambda _number: None,
+    ) -> None:
+        super().__init__()
+        self._title = title  # never data: Textual reads markup in a border title
+        self._lines = lines
+        self._at = at
+        self._preview = preview
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog", id="choose") as box:
+            box.border_title = self._title
+            yield OptionList(*(Option(line) for line in self._lines), markup=False, compact=True)
+            yield KeyBar()
+
+    def on_mount(self) -> None:
+        options = self.query_one(OptionList)
+        options.highlighted = self._at if self._lines else None
+        options.focus()
+
+    @on(OptionList.OptionHighlighted)
+    def show(self, event: OptionList.OptionHighlighted) -> None:
+        self._preview(event.option_index)
+
+    @on(OptionList.OptionSelected)
+    def choose(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option_index)
+
+    def action_none(self) -> None:
+        self.dismiss(None)
+
+
+class ShownOnceScreen(Dialog[None]):
+    """Only `esc` closes it, so that no accidental key, such as enter, loses the secret."""
+
+    BINDINGS = [
+        Binding("y", "copy", "copy", show=True),
+        Binding("escape", "close", "I have it", show=True),
+    ]
+
+    def __init__(self, sentence: str, secret: str, note: str = "") -> None:
+        super().__init__()
+        self._sentence = sentence
+        self._secret = secret
+        self._note = note
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog", id="shown-once") as box:
+            box.border_title = "Shown once"
+            yield Static(Content(self._sentence))
+            yield Static(Content.styled(f"\n{literal(self._secret)}\n", "bold $accent"))
+            advice = "Store it now: it cannot be shown again. Keep it on a server, never in public code."
+            yield Static(Content.styled(f"{self._note}\n{advice}".strip() + "\n", "$muted"))
+            yield KeyBar()
+
+    def action_copy(self) -> None:
+        self.app.copy_to_clipboard(self._secret)
+        self.notify("Copied; it is on your clipboard until you copy something else")
+
+    def action_close(self) -> None:
+        self.dismiss(None)

@@ -1,0 +1,166 @@
+"""All keys of the dashboard. The help, the key bar and the key map are built from these bindings.
+
+Each binding has an id, by which the config file can assign another key to it.
+"""
+
+from __future__ import annotations
+
+from textual.binding import Binding, BindingType
+
+from ledger_tui.resources.registry import PLACES, RESOURCES, TEST_HELPERS
+
+
+def _key(keys: str, action: str, text: str, *, show: bool = False, priority: bool = False) -> Binding:
+    name = action.removeprefix("app.").removeprefix("screen.").replace("(", ".").rstrip(")").replace("'", "")
+    return Binding(keys, action, text, show=show, priority=priority, id=name)
+
+
+# The application's own keys, which also work while a dialog is open.
+APP_KEYS: list[BindingType] = [_key("ctrl+z", "suspend_process", "suspend (fg resumes)", priority=True)]
+
+SCREEN_KEYS: list[BindingType] = [
+    _key(place.key, f"show('{place.kind}')", place.title) for place in (*PLACES, TEST_HELPERS)
+]
+
+# One key may mean different actions on different screens: only those of the shown resource are active.
+ACTION_KEYS: list[BindingType] = [
+    _key(action.key, f"act('{action.name}')", action.label, show=True)
+    for action in dict.fromkeys(action for resource in RESOURCES for action in resource.actions)
+]
+RELATED_KEYS: list[BindingType] = [
+    _key(related_view.key, f"go('{related_view.name}')", related_view.label, show=True)
+    for related_view in dict.fromkeys(
+        related_view for resource in RESOURCES for related_view in resource.related
+    )
+]
+
+GLOBAL_KEYS: list[BindingType] = [
+    *SCREEN_KEYS,
+    _key("question_mark", "help", "keys", show=True),
+    _key("q", "app.quit", "quit", show=True),
+    _key("colon", "command_line", "command line"),
+    _key("left_square_bracket", "travel(-1)", "go back"),
+    _key("right_square_bracket", "travel(1)", "go forward"),
+    _key("J", "raw", "raw JSON"),
+    _key("i", "ids", "jump to an id in the record"),
+    _key("T", "trace", "trace: request, changes, events, deliveries"),
+    _key("ctrl+e", "export", "export the list"),
+    _key("ctrl+t", "themes", "themes"),
+    _key("S", "app.sign_in", "sign in", show=True),
+    _key("R", "app.repair", "repair a demo's receiver, or restart the server", show=True),
+]
+
+_BACK = _key("escape", "back", "back", show=True)
+_REFRESH = _key("r", "refresh", "refresh")
+_COPY: list[BindingType] = [
+    _key("y", "screen.copy_id", "copy the id"),
+    _key("c", "screen.copy_curl", "copy as curl"),
+]
+
+# The keys of every view, then those of a list, in the order of the key bar.
+VIEW_KEYS: list[BindingType] = [_BACK, _REFRESH, *_COPY]
+RESOURCE_KEYS: list[BindingType] = [
+    _key("enter", "open", "open", show=True),
+    _BACK,
+    _key("slash", "filter", "filter", show=True),
+    _key("n", "create", "new", show=True),
+    _key("e", "edit", "edit", show=True),
+    _REFRESH,
+    _key("f", "follow", "follow"),
+    _key("l", "locate", "show it in the list", show=True),
+    *ACTION_KEYS,
+    *RELATED_KEYS,
+    *_COPY,
+    _key("o", "arrange", "sort, choose columns"),
+    _key("m", "look", "look in older rows", show=True),
+    _key("z", "panes", "list, both or detail"),
+    _key("less_than_sign", "widen(-1)", "narrow the list"),
+    _key("greater_than_sign", "widen(1)", "widen the list"),
+    _key("t", "times", "times as UTC, local, relative"),
+    _key("b", "batch", "post a file of transactions"),
+    _key("P", "program('PAGER')", "show in $PAGER"),
+    _key("E", "program('EDITOR')", "open in $EDITOR"),
+]
+
+EVENTS_KEYS: list[BindingType] = [
+    _key("p", "pause", "pause or resume", show=True),
+]
+
+# The first two instead of Textual's own, which move the focus.
+TILE_KEYS: list[BindingType] = [
+    _key("tab", "tile(1)", "next tile", show=True),
+    _key("shift+tab", "tile(-1)", "previous tile", show=True),
+    _key("down,j", "choose(1)", "next row of the tile"),
+    _key("up,k", "choose(-1)", "row before it"),
+    _key("enter", "open", "open", show=True),
+]
+
+HELPER_KEYS: list[BindingType] = [
+    _key("enter", "open", "go back to the snapshot", show=True),
+    _key("a", "helper('advance')", "advance the clock", show=True),
+    _key("p", "helper('stop')", "stop the clock or let it run", show=True),
+    _key("n", "helper('snapshot')", "take a snapshot", show=True),
+    _key("b", "helper('fault')", "let requests or webhooks fail", show=True),
+    _key("e", "helper('trigger')", "make an event happen", show=True),
+    _key("v", "delete_helper", "delete the snapshot, end the fault", show=True),
+    _key("x", "helper('reset')", "empty this project", show=True),
+]
+
+TRACE_KEYS: list[BindingType] = [
+    _key("enter", "open", "open", show=True),
+    # The same key restarts the own server, which is possible only when nothing can be sent.
+    _key("R", "send_again", "send again", show=True),
+]
+
+TOKEN_KEYS: list[BindingType] = [
+    _key("x", "exchange", "exchange for tokens", show=True),
+    _key("t", "rotate", "rotate now", show=True),
+    _key("u", "use_key", "use the key again", show=True),
+]
+
+TABLE_KEYS: list[BindingType] = [
+    _key("up,k", "move(-1)", "up"),
+    _key("down,j", "move(1)", "down"),
+    _key("pageup,ctrl+b", "move_pages(-1)", "page up"),
+    _key("pagedown,ctrl+f", "move_pages(1)", "page down"),
+    _key("home,g", "newest", "the newest"),
+    _key("end,G", "oldest", "the oldest loaded"),
+]
+
+LIST_TABLE_KEYS: list[BindingType] = [
+    *TABLE_KEYS,
+    _key("space", "mark", "mark the row"),
+    _key("ctrl+a", "mark_all", "mark all loaded rows"),
+]
+
+MOST_KEYS_IN_BAR = 7
+
+# What the key bar keeps when it is too narrow for all, the most important first; the keys of a dialog, which
+# are not listed, come before these.
+_IMPORTANT = (
+    "help",
+    "app.repair",
+    "pause",
+    "act(",
+    "send_again",
+    "exchange",
+    "rotate",
+    "open",
+    "back",
+    "create",
+    "filter",
+    "go(",
+    "use_key",
+    "delete_helper",
+    "helper",
+    "locate",
+    "look",
+    "edit",
+    "app.",
+    "tile(",
+)
+
+
+def importance(action: str) -> int:
+    """Return the rank of an action in the key bar; the highest ranks are left out first."""
+    return next((n for n, name in enumerate(_IMPORTANT, 1) if action.startswith(name)), 0)

@@ -1,0 +1,126 @@
+"""The status bar: the mode, the connection, the way back, the rest of the rate limit, and the server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from textual.content import Content
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from ledger_tui.client.session import ConnectionState, Mode, Session
+from ledger_tui.formats.text import literal
+
+_MODES = {
+    Mode.TEST: (" TEST ", "$mode-test-text on $mode-test"),
+    Mode.LIVE: (" ◆ LIVE ", "bold $mode-live-text on $mode-live"),
+    Mode.UNKNOWN: (" MODE ? ", "$muted on $panel"),
+}
+
+
+_LEAST_TRAIL = 36  # cells, for which the rate limit is left out unless it is nearly used up
+
+
+class StatusBar(Widget):
+    """The mode and the connection, always visible; `trail` is where the links were followed from."""
+
+    trail: reactive[tuple[str, ...]] = reactive(())
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+
+    def render(self) -> Content:
+        session, width = self._session, self.size.width
+        mode = Content.assemble(" ", _MODES[session.mode], "  ")
+        only = Content.styled("  read-only" if session.forbids_changes else "", "bold")
+        host = Content.styled(literal(session.url.removeprefix("http://")), "$muted")
+        if session.profile:
+            host = Content.assemble((session.profile, "bold"), " ", host)
+        host = host.truncate(width // 2, ellipsis=True)
+        # When it gets narrow, the limits are left out first, then details of a problem; the ledger stays.
+        width_left = width - mode.cell_length - only.cell_length - host.cell_length - 3
+        left = Content.assemble(mode, connection(session, width_left), only)
+        rest = Content.assemble(limits(session), "  ", host, " ")
+        needed = min(_LEAST_TRAIL, breadcrumbs(self.trail, width).cell_length) if self.trail else 0
+        if rest.cell_length > width - left.cell_length - 2 - (0 if session.is_scarce else needed):
+            rest = Content.assemble(host, " ")
+        trail = breadcrumbs(self.trail, width - left.cell_length - rest.cell_length - 1)
+        left = Content.assemble(left, trail)
+        return Content.assemble(left, " " * (width - left.cell_length - rest.cell_length), rest)
+
+
+def breadcrumbs(trail: Sequence[str], width: int) -> Content:
+    """Return the way back in at most `width` cells: as many of the last steps as fit."""
+    for first in range(len(trail)):
+        steps = [*trail[first:]]
+        line = Content("   " + " › ".join(["…", *steps] if first else steps) + " ›")
+        if line.cell_length <= width:
+            return line.stylize("$muted")
+    if trail and width >= _LEAST_TRAIL // 3:
+        return Content(f"   … › {trail[-1]}").truncate(width, ellipsis=True).stylize("$muted")
+    return Content("")
+
+
+def connection(session: Session, width_left: int = 1_000) -> Content:
+    """Return the connection's state, with a symbol of its own, in at most `width_left` cells if possible."""
+    if (seconds := session.waiting_seconds) > 0:
+        return Content.styled(f"◔ rate limit: waiting {seconds:.0f} s", "bold $warning")
+    unanswered = session.unanswered_seconds
+    if unanswered and session.state in (
+        ConnectionState.CONNECTING,
+        ConnectionState.ONLINE,
+        ConnectionState.REFUSED,
+        ConnectionState.FAILING,
+        ConnectionState.FOREIGN,
+    ):
+        return Content.styled(f"◌ waiting for an answer, {unanswered:.0f} s", "bold $warning")
+    match session.state:
+        case ConnectionState.STARTING:
+            share = (
+                f"loading the demo, {session.progress:.0%}" if session.progress else "starting the server…"
+            )
+            return Content.styled(f"◌ {share}", "$muted")
+        case ConnectionState.CONNECTING:
+            return Content.styled("◌ connecting…", "$muted")
+        case ConnectionState.ONLINE:
+            return Content.assemble(("●", "$plus"), " online")
+        case ConnectionState.LOST:
+            seconds = ceil(session.retry_seconds)
+            return _trouble(
+                session.sentence,
+                f"try {session.retries} in {seconds} s" if seconds else "asking…",
+                width_left,
+            )
+        case ConnectionState.REFUSED:
+            return Content.styled("✕ 401: the server does not accept this key", "bold $error")
+        case ConnectionState.ENDED:
+            return _trouble(session.sentence, "R restarts it", width_left)
+        case ConnectionState.SIGNED_OUT:
+            return Content.styled("○ not signed in · S signs in", "bold $warning")
+        case ConnectionState.FAILING:
+            return Content.styled("✕ the server reports an internal error", "bold $error")
+        case ConnectionState.FOREIGN:
+            return Content.styled("✕ no ledger server at this address", "bold $error")
+
+
+def _trouble(sentence: str, then: str, width_left: int) -> Content:
+    """Return what is wrong and what follows; when both do not fit, the first is cut."""
+    wrong = Content(f"✕ {sentence}").truncate(max(2, width_left - len(then) - 3), ellipsis=True)
+    return Content.assemble(wrong, f" · {then}").stylize("bold $error")
+
+
+def awaited(session: Session) -> Content:
+    """Return the text in place of data that was not read yet: that it is loading, or why it is not."""
+    if session.state is ConnectionState.ONLINE and not session.waiting_seconds:
+        return Content.styled("loading…", "$muted")
+    return connection(session)
+
+
+def limits(session: Session) -> Content:
+    """Return the rest of the rate limit, as the server last reported it."""
+    if session.limit is None or session.remaining is None:
+        return Content("")
+    style = "bold $warning" if session.is_scarce else "$muted"
+    return Content.styled(f"{session.remaining:,}/{session.limit:,} req/min", style)

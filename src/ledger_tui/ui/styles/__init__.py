@@ -1,0 +1,95 @@
+"""Colours and themes. Each theme defines the same few roles, and nothing is shown by colour alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from textual.theme import Theme
+
+from ledger_tui.settings.config import BadConfig
+
+DEFAULT_THEME = "ledger"
+ABOUT = {
+    "ledger": "blue and orange on dark slate",
+    "ledger-light": "ink on paper, for a projector",
+    "ledger-contrast": "safe for every kind of colour vision",
+}
+
+
+def _roles(
+    muted: str, faint: str, plus: str, minus: str, test: str, live: str, tab: str, text_on: str
+) -> dict[str, str]:
+    return {
+        "muted": muted,
+        "faint": faint,
+        "plus": plus,
+        "minus": minus,
+        "mode-test": test,
+        "mode-test-text": text_on,
+        "mode-live": live,
+        "mode-live-text": text_on,
+        "tab": tab,
+        "tab-text": text_on,
+        "footer-key-foreground": tab,
+    }
+
+
+# Blue for credit and orange for debit can be distinguished with any kind of colour vision.
+THEMES = (
+    Theme(
+        name="ledger",
+        primary="#7aa2d6",
+        secondary="#8b9bb4",
+        accent="#8ab4f8",
+        warning="#e5a84b",
+        error="#f0806c",
+        success="#7cc4a4",
+        foreground="#d5dbe5",
+        background="#12161c",
+        surface="#171c24",
+        panel="#212833",
+        variables=_roles(
+            "#8a95a6", "#4d5766", "#7cc0e8", "#e8a86a", "#5fb3a1", "#f2a33c", "#8ab4f8", "#0e1217"
+        ),
+    ),
+    Theme(
+        name="ledger-light",
+        primary="#2f5f9e",
+        secondary="#5b6b80",
+        accent="#1f5fae",
+        warning="#8a5a00",
+        error="#b3331f",
+        success="#1f7a5a",
+        foreground="#1d2733",
+        background="#fbfbf9",
+        surface="#f3f3ef",
+        panel="#e6e7e3",
+        dark=False,
+        variables=_roles(
+            "#5d6978", "#a4abb5", "#14609a", "#97510c", "#1f7a6a", "#b45a00", "#1f5fae", "#ffffff"
+        ),
+    ),
+    Theme(  # the colour-blind safe palette of Okabe and Ito
+        name="ledger-contrast",
+        primary="#56b4e9",
+        secondary="#cccccc",
+        accent="#f0e442",
+        warning="#e69f00",
+        error="#ff8c5a",
+        success="#56b4e9",
+        foreground="#ffffff",
+        background="#000000",
+        surface="#000000",
+        panel="#262626",
+        variables=_roles(
+            "#b8b8b8", "#707070", "#56b4e9", "#e69f00", "#56b4e9", "#e69f00", "#f0e442", "#000000"
+        ),
+    ),
+)
+
+
+def theme_named(name: str, file: str, known: Collection[str]) -> str:
+    """Return the name of a theme, if it is known. Raises BadConfig for an unknown one."""
+    if name not in known:
+        raise BadConfig(f'{file}: theme: "{name}" is not a theme; choose {" or ".join(known)}.')
+    return name

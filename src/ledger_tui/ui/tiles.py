@@ -1,0 +1,280 @@
+"""Tiles: boxes with a title and lines, and the view that lays them out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style as RichStyle
+from textual import events
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.strip import Strip
+from textual.style import Style
+from textual.widget import Widget
+
+from ledger_tui.client.records import Record
+from ledger_tui.formats.text import fit
+from ledger_tui.resources.base import Cell, Link
+from ledger_tui.ui.handlers import handles
+from ledger_tui.ui.keys import TILE_KEYS, VIEW_KEYS
+from ledger_tui.ui.toned import TONE_STYLES
+from ledger_tui.ui.view import View
+
+MARGIN = 2  # cells left of each row, for the mark of the one that enter opens
+
+
+_MARK = "▸ "
+
+
+_LEAST_WIDTH = 16
+
+
+_CHOSEN = " chosen"
+
+
+_STYLES = {
+    **TONE_STYLES,
+    "title": "bold",
+    "title of current": "bold $accent",
+    "rule": "$faint",
+    "rule of current": "$accent",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TileRow:
+    """A row of a tile; with a `link` it can be chosen. `record` is the object it shows, if it is one."""
+
+    cells: Sequence[Cell]
+    link: Link | None = None
+    record: Record | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TileContent:
+    """What a tile shows: its rows, and a fact on the right of its title."""
+
+    rows: Sequence[TileRow]
+    fact: Sequence[Cell] = ()
+
+
+class _Line(NamedTuple):
+    """A drawn line: texts with the names of their styles, and the style under all of them."""
+
+    parts: tuple[tuple[str, str], ...]
+    under: str = ""
+
+
+Draw = Callable[[int, int], TileContent]
+
+
+_EMPTY = _Line(())
+
+
+class Tile(Widget):
+    """`draw` returns the content for a width and a height; `link` is opened where no row is chosen.
+
+    The chosen row stays chosen while rows come in above it; the first one stays the first.
+    """
+
+    DEFAULT_CSS = "Tile { width: 1fr; height: 1fr; padding: 0 1; }"
+
+    class Clicked(Message):
+        """A row of the tile was clicked; `at` is its number, -1 for the title."""
+
+        def __init__(self, tile: Tile, at: int) -> None:
+            super().__init__()
+            self.tile = tile
+            self.at = at
+
+    def __init__(self, title: str, draw: Draw, link: Link, *, id: str) -> None:
+        super().__init__(id=id)
+        self._title = title
+        self._draw = draw
+        self._link = link
+        self._rows: Sequence[TileRow] = ()
+        self._lines: list[_Line] = []
+        self._size_drawn: Size | None = None
+        self._styles: dict[str, RichStyle] = {}
+        self._chosen = 0  # among the rows that have a link
+        self.current = False
+
+    def on_click(self, event: events.Click) -> None:
+        self.post_message(self.Clicked(self, event.y - 1))
+
+    # ------------------------------------------------------------------ the chosen row
+
+    @property
+    def _stops(self) -> list[TileRow]:
+        return [row for row in self._rows if row.link is not None]
+
+    @property
+    def chosen(self) -> TileRow | None:
+        """The chosen row; None for a tile whose rows lead nowhere of their own."""
+        stops = self._stops
+        return stops[min(self._chosen, len(stops) - 1)] if stops else None
+
+    @property
+    def link(self) -> Link:
+        """Where enter leads."""
+        chosen = self.chosen
+        return chosen.link if chosen is not None and chosen.link is not None else self._link
+
+    def move(self, step: int) -> None:
+        """Choose another row."""
+        self._chosen = max(0, min(len(self._stops) - 1, self._chosen + step))
+        self.show_changes()
+
+    def choose_at(self, line: int) -> bool:
+        """Choose the row on this line; returns whether it was chosen already, or none is there."""
+        row = self._rows[line] if 0 <= line < len(self._rows) else None
+        before = self.chosen
+        if row is None or row.link is None:
+            return before is None
+        self._chosen = self._stops.index(row)
+        self.show_changes()
+        return row is before
+
+    def _keep_chosen(self, rows: Sequence[TileRow]) -> None:
+        before = self.chosen
+        self._rows = rows
+        if self._chosen == 0 or before is None:
+            return
+        links = [row.link for row in self._stops]
+        self._chosen = links.index(before.link) if before.link in links else max(0, len(links) - 1)
+
+    # ------------------------------------------------------------------ drawing
+
+    def show_changes(self) -> None:
+        """Draw the lines again that have changed: what is drawn costs time, and crosses to the terminal."""
+        before, size_before = self._lines, self._size_drawn
+        self._compose_lines()
+        if size_before != self._size_drawn or len(before) != len(self._lines):
+            self.refresh()
+            return
+        width = self.content_size.width
+        pairs = enumerate(zip(before, self._lines, strict=True))
+        if changed := [Region(0, y, width, 1) for y, (old, new) in pairs if old != new]:
+            self.refresh(*changed)
+
+    def notify_style_update(self) -> None:
+        self._styles = {}
+        super().notify_style_update()
+
+    def render_line(self, y: int) -> Strip:
+        if not self._styles:
+            self._look_at_styles()
+        if self._size_drawn != self.content_size:  # it was laid out anew
+            self._compose_lines()
+        width = self.content_size.width
+        line = self._lines[y] if y < len(self._lines) else _EMPTY
+        segments: list[Segment] = []
+        room = width
+        for text, style in line.parts:
+            if (length := cell_len(text)) > room:
+                text, length = fit(text, room), room
+            segments.append(Segment(text, self._styles[style + line.under]))
+            room -= length
+            if not room:
+                break
+        if room:
+            segments.append(Segment(" " * room, self._styles["plain" + line.under]))
+        return Strip(segments, width)
+
+    def _look_at_styles(self) -> None:
+        base, variables = self.visual_style, self.app.theme_variables
+        for under, on in (("", ""), (_CHOSEN, "on $panel")):
+            ground = base + Style.parse(on, variables)
+            for name, text in _STYLES.items():
+                self._styles[name + under] = (ground + Style.parse(text, variables)).rich_style
+
+    def _compose_lines(self) -> None:
+        self._size_drawn = self.content_size
+        self._lines = self._lines_for(*self._size_drawn)
+
+    def _lines_for(self, width: int, height: int) -> list[_Line]:
+        if height < 2 or width < _LEAST_WIDTH:  # while the screen is laid out
+            return [self._head((), width)]
+        content = self._draw(width - MARGIN, height - 1)
+        self._keep_chosen(content.rows[: max(0, height - 1)])
+        chosen = self.chosen if self.current else None
+        lines = [self._head(content.fact, width)]
+        for row in self._rows:
+            margin = (_MARK, "title of current") if row is chosen else (" " * MARGIN, "plain")
+            cells = ((cell.text, cell.tone) for cell in row.cells)
+            lines.append(_Line((margin, *cells), _CHOSEN if row is chosen else ""))
+        return lines
+
+    def _head(self, fact: Sequence[Cell], width: int) -> _Line:
+        of = " of current" if self.current else ""
+        title = f"{_MARK if self.current else ''}{self._title} "
+        right = [(" ", "plain"), *((cell.text, cell.tone) for cell in fact)] if fact else []
+        room = width - cell_len(title) - sum(cell_len(text) for text, _style in right)
+        if room < 0:
+            room, right = width - cell_len(title), []
+        return _Line(((title, f"title{of}"), ("─" * max(0, room), f"rule{of}"), *right))
+
+
+def sentence(text: str, width: int) -> TileContent:
+    """Return a text in place of rows, such as why there are none."""
+    return TileContent([TileRow([Cell(line, "dim")]) for line in wrap(text, max(1, width))])
+
+
+class TiledView(View, can_focus=True):
+    """What it is made of, `tiles`, is set before it is mounted; enter opens the chosen row."""
+
+    BINDINGS = [*TILE_KEYS, *VIEW_KEYS]
+
+    tiles: tuple[Tile, ...]
+    _at = 0
+
+    def on_mount(self) -> None:
+        self.tiles[0].current = True
+
+    @property
+    def tile(self) -> Tile:
+        """The current tile."""
+        return self.tiles[self._at]
+
+    @property
+    def selected(self) -> Record | None:
+        chosen = self.tile.chosen
+        return chosen.record if chosen is not None else None
+
+    def go_to(self, tile: Tile) -> None:
+        """Make a tile the current one."""
+        before = self.tile
+        before.current = False
+        self._at = self.tiles.index(tile)
+        tile.current = True
+        before.show_changes()
+        tile.show_changes()
+        self.refresh_bindings()
+
+    def action_tile(self, step: int) -> None:
+        self.go_to(self.tiles[(self._at + step) % len(self.tiles)])
+
+    def action_choose(self, step: int) -> None:
+        self.tile.move(step)
+        self.refresh_bindings()
+
+    def action_open(self) -> None:
+        """Open the chosen row."""
+
+    @handles(Tile.Clicked)
+    def tile_clicked(self, message: Tile.Clicked) -> None:
+        """Go to the tile and row that was clicked; open it when it was chosen already."""
+        message.stop()
+        again = message.tile.choose_at(message.at) and message.tile is self.tile
+        if again:
+            self.action_open()
+        else:
+            self.go_to(message.tile)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "back"

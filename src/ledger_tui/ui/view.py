@@ -1,0 +1,245 @@
+"""The base class of the dashboard's screens: showing, polling the server, and keys."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from textual.binding import Binding
+from textual.message import Message
+from textual.timer import Timer
+from textual.widget import Widget
+from textual.worker import Worker, WorkerState
+
+from ledger_tui.client.api import Api
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.records import Record
+from ledger_tui.client.session import Session
+from ledger_tui.client.tokens import TokenManager
+from ledger_tui.client.traffic import Exchange, Traffic, masked
+from ledger_tui.formats.text import literal
+from ledger_tui.resources.base import Action, Link, Place, Resource
+from ledger_tui.settings.kept import Kept
+from ledger_tui.settings.own_commands import OwnCommand
+from ledger_tui.ui.handlers import handles, while_running
+from ledger_tui.ui.history import History, Location, RecentObjects
+
+
+@dataclass
+class PartFailed(Message):
+    """A worker of a widget failed; `error` is an unexpected error in the dashboard's code."""
+
+    error: BaseException | None
+
+
+@dataclass
+class ObjectFound(Message):
+    """An object to navigate to was read, and its screen can be shown."""
+
+    kind: str
+    record: Record
+    by_link: bool = field(kw_only=True)
+
+
+class NamesLoaded(Message):
+    """Names and currencies of accounts were read; whatever shows them is to be redrawn."""
+
+
+@dataclass
+class LocationOpened(Message):
+    """The user goes to a screen with its filters and an object, and comes back with esc."""
+
+    location: Location
+
+
+@dataclass
+class LinkFollowed(Message):
+    link: Link
+
+
+@dataclass
+class ActionRequested(Message):
+    """The user asks for an action on an object."""
+
+    resource: Resource
+    action: Action
+    record: Record
+
+
+class BackRequested(Message):
+    """The user goes back, and the view has nothing left to close."""
+
+
+# While a key is held down, rows pass faster than a detail is worth drawing or an account worth reading.
+_REST_SECONDS = 0.06
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every screen shares: one server, used with one credential."""
+
+    api: Api
+    session: Session
+    names: AccountNames
+    traffic: Traffic
+    tokens: TokenManager
+    history: History = field(default_factory=History)
+    recent: RecentObjects = field(default_factory=RecentObjects)
+    kept: Kept = field(default_factory=Kept)
+    profiles: Sequence[str] = ()
+    commands: Mapping[str, OwnCommand] = field(default_factory=dict)
+    key_variables: Collection[str] = ()  # of the environment, which own commands must not get
+    themes: Mapping[str, str] = field(default_factory=dict)  # to choose from, with a few words on each
+
+
+class View(Widget):
+    """A screen. Its workers post their results as messages."""
+
+    BLANK = True  # see ui/blank.py
+
+    def __init__(self, place: Place, context: Context) -> None:
+        super().__init__(id=place.kind)
+        self.place = place
+        self.context = context
+        self.next_poll_at = 0.0
+        self._rest: Timer | None = None
+
+    def on_mount(self) -> None:
+        self._rest = self.set_interval(_REST_SECONDS, self._at_rest, pause=True)
+
+    @property
+    def selected(self) -> Record | None:
+        """The record that keys act on."""
+        return None
+
+    @property
+    def paused(self) -> bool:
+        """Whether new rows are held back until the user asks for them."""
+        return False
+
+    @property
+    def unread(self) -> bool:
+        """Whether figures of it have not been read yet."""
+        return False
+
+    @property
+    def snapshots(self) -> list[str]:
+        """The names of the server's snapshots, known to the screen of the test helpers."""
+        return []
+
+    def shown_texts(self) -> Iterator[tuple[str, str]]:
+        """Yield the texts shown for the selected record, each with its label."""
+        return iter(())
+
+    def key_text(self, binding: Binding) -> str:
+        """Return the description of a key in the key bar, as it is now."""
+        return binding.description
+
+    def why_not(self, _binding: Binding) -> str:
+        """Return why a greyed key does nothing now; "" where there is nothing to say."""
+        return ""
+
+    @property
+    def location(self) -> Location:
+        """What is shown, to return to."""
+        return Location(self.place.kind)
+
+    def show_location(self, location: Location) -> None:
+        """Show again what `location` says."""
+
+    def show_traced(self, kind: str, record: Record) -> None:
+        """Trace an object; only the screen of the trace does."""
+
+    def enter(self) -> None:
+        """Read and take the focus, as this view is shown from now on."""
+        self.next_poll_at = 0.0
+        self.focus_content()
+
+    def forget(self) -> None:
+        """Drop what was read of a ledger that is another one now."""
+        self.next_poll_at = 0.0
+
+    def focus_content(self) -> None:
+        """Take the focus."""
+        self.focus()
+
+    # ------------------------------------------------------------------ polling
+
+    def tick(self) -> None:
+        """Poll the server when it is time, within the rate limit; called about twice a second while shown."""
+        session = self.context.session
+        if session.clock() >= self.next_poll_at and not session.waiting_seconds and self.may_poll():
+            self.next_poll_at = session.clock() + self.poll()
+
+    def may_poll(self) -> bool:
+        """Return whether no request is on its way already."""
+        return True
+
+    def poll(self) -> float:
+        """Ask the server for the current state; return after how many seconds to ask again."""
+        return self.context.session.poll_seconds
+
+    def action_refresh(self) -> None:
+        self.next_poll_at = 0.0
+        self.tick()
+
+    def poll_soon(self) -> None:
+        """Poll at the next tick, because something was changed."""
+        self.next_poll_at = 0.0
+        self.tick()
+
+    def action_back(self) -> None:
+        self.post_message(BackRequested())
+
+    # ------------------------------------------------------------------ results
+
+    @handles(Worker.StateChanged)
+    def worker_ended(self, event: Worker.StateChanged) -> None:
+        """Show an unexpected error of a worker; it must not leave the screen waiting for ever."""
+        event.stop()
+        if event.state is WorkerState.ERROR:
+            self._show_fault(event.worker.error)
+
+    @handles(PartFailed)
+    def part_failed(self, message: PartFailed) -> None:
+        message.stop()
+        self._show_fault(message.error)
+
+    def _show_fault(self, error: BaseException | None) -> None:
+        self.failed(f"unexpected {literal(masked(repr(error)))}")
+
+    @abstractmethod
+    def failed(self, problem: str) -> None:
+        """Show a worker's failure; no result will follow."""
+
+    def changed(self) -> None:
+        """Redraw after a change; what costs more than a line is drawn in `at_rest`."""
+        if self._rest is not None:
+            self._rest.reset()
+            self._rest.resume()
+
+    @while_running
+    def _at_rest(self) -> None:
+        assert self._rest is not None  # it calls this
+        self._rest.pause()
+        self.at_rest()
+
+    def at_rest(self) -> None:
+        """Draw what costs more than a line, once the cursor has stopped moving."""
+
+    def names_loaded(self) -> None:
+        """Redraw, as names and currencies of accounts were read."""
+
+    def session_changed(self) -> None:
+        """Redraw, as the connection or the rights of the credential have changed."""
+
+    # ------------------------------------------------------------------ copying
+
+    def shown_path(self) -> str:
+        """Return the path, with its query, that reads what is shown."""
+        return ""
+
+    def shown_exchange(self) -> Exchange:
+        """Return the request that copy-as-curl copies."""
+        return Exchange("GET", self.context.session.url + self.shown_path(), None, None, None, 0.0, None)

@@ -1,0 +1,72 @@
+"""What the application itself answers: the palette, a fault in a worker, keys that have nothing to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from textual.drivers.headless_driver import HeadlessDriver
+
+from ledger_tui.app.application import LedgerApp
+from ledger_tui.app.commanding import ReconnectRequested
+from ledger_tui.formats.times import TimeStyle
+from ledger_tui.settings.config import Config, config_file
+from ledger_tui.settings.list_settings import ListSettings, PaneChoice
+from ledger_tui.settings.options import Options
+from tests.ledger_tui.conftest import Dashboards
+from tests.ledger_tui.contract_server import ContractServer
+
+pytestmark = pytest.mark.dashboard
+
+
+async def test_a_fault_in_a_worker_is_shown_and_the_dashboard_goes_on(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async def fail() -> None:
+        raise RuntimeError("a fault with the key sk_live_0123456789abcdefghijklmnopqrstuv")
+
+    async with dashboards.open() as driver:
+        driver.app.run_worker(fail(), exit_on_error=False)
+        await driver.sees("unexpected RuntimeError('a fault with the key sk_live_••••")
+        assert "0123456789" not in driver.text()
+        await driver.press("2")
+        assert driver.view.place.kind == "transactions"
+
+
+async def test_a_key_that_has_nothing_to_repair_or_to_sign_in_to_does_nothing_and_one_palette_is_enough(
+    server: ContractServer, dashboards: Dashboards
+) -> None:
+    async with dashboards.open() as driver:
+        app = driver.app
+        app.action_repair()
+        app.action_sign_in()
+        assert not [each for each in app.workers if each.group in ("repair", "sign_in") and each.is_running]
+        assert len(app.screen_stack) == 1
+        app.action_command_palette()
+        await driver.sees("Search")
+        app.action_command_palette()
+        assert len(app.screen_stack) == 2
+
+
+async def test_in_a_browser_another_profile_is_not_connected_to(
+    server: ContractServer, dashboards: Dashboards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(HeadlessDriver, "is_web", property(lambda _driver: True))
+    async with dashboards.open() as driver:
+        driver.app.post_message(ReconnectRequested(profile="shop"))
+        await driver.sees("In a browser, start another --web with that profile.")
+        assert driver.app.next_options is None
+        assert driver.app.is_running
+
+
+async def test_a_demo_shows_its_lists_as_they_are_by_default_and_saves_none(server: ContractServer) -> None:
+    lists = {"accounts": ListSettings(sort="name")}
+    config = Config(lists=lists, panes=PaneChoice(split=False))
+    app = LedgerApp(Options(url=server.url, key=server.key, of_demo=True, config=config))
+    assert (app.kept.of("accounts"), app.kept.panes) == (ListSettings(), PaneChoice())
+    app.kept.use("accounts", ListSettings(sort="-balance"))
+    app.kept.panes.split = True
+    app.kept.save_panes()
+    assert app.kept.save("accounts") == ""
+    assert not config_file().exists() or "balance" not in config_file().read_text(encoding="utf-8")
+    assert app.kept.in_config(config) == replace(config, times=TimeStyle.UTC)

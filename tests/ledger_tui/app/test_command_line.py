@@ -1,0 +1,104 @@
+"""What the command line understands, and what it says of the rest."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger_tui.app.command_line import BadCommand, Choices, Command, completions, parse_command
+from ledger_tui.client.names import AccountNames
+
+TILL = "acc_01kafz0000000000000000000a"
+SAFE = "acc_01kafz0000000000000000000b"
+INVOICE = "inv_01kafz0000000000000000000a"
+
+
+@pytest.fixture
+def choices() -> Choices:
+    names = AccountNames()
+    names.learn([{"id": TILL, "name": "Till", "currency": "EUR"}])
+    return Choices(["shop", "work"], ["ledger", "ledger-light"], names)
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("accounts", Command("screen", "accounts")),
+        (":acc", Command("screen", "accounts")),
+        ("inv paid", Command("screen", "invoices", {"status": "paid"})),
+        ("invoices status:open Till", Command("screen", "invoices", {"status": "open", "account": TILL})),
+        (f"txn {TILL}", Command("screen", "transactions", {"account": TILL})),
+        ("txn debit", Command("screen", "transactions", {"type": "debit"})),
+        ("txn 2026-11-20", Command("screen", "transactions", {"created_after": "2026-11-20"})),
+        ("users admin", Command("screen", "users", {"role": "admin"})),
+        ("req path:/v1/invoices", Command("screen", "requests", {"path": "/v1/invoices"})),
+        (f"inv {INVOICE}", Command("object", INVOICE)),
+        (INVOICE, Command("object", INVOICE)),
+        ("key_01kafz0000000000000000000a", BadCommand("No screen shows key_01kafz0000000000000000000a.")),
+        ("0v", BadCommand("There is no command “0v”; tab shows what there is.")),
+        ("home", Command("screen", "overview")),
+        ("profile shop", Command("profile", "shop")),
+        ("prof sh", Command("profile", "shop")),
+        ("theme ledger-light", Command("theme", "ledger-light")),
+        ("save prod", Command("save", "prod")),
+        ("key", Command("key")),
+        ("q", Command("quit")),
+        ("clock", Command("screen", "test_helpers")),
+        ("re", Command("screen", "requests")),
+        ("", BadCommand("Type a screen, an id, or a command; tab completes it.")),
+        ("t", BadCommand("“t” may be transactions, token, theme; write more of it.")),
+        ("profile prod", BadCommand("There is no profile “prod”. Profiles: shop, work.")),
+        ("profile", BadCommand("Which profile? Profiles: shop, work.")),
+        ("save", BadCommand("Under which name? :save NAME")),
+        ("orders lost", BadCommand("“lost” is not one of status:open  user:Ada.")),
+        ("token x", BadCommand("token has no filters.")),
+        ("inv Nobody", BadCommand("No account is called “Nobody”; give its id, acc_….")),
+    ],
+)
+def test_a_line_is_a_command_or_says_why_not(
+    line: str, command: Command | BadCommand, choices: Choices
+) -> None:
+    if isinstance(command, BadCommand):
+        with pytest.raises(BadCommand) as bad:
+            parse_command(line, choices)
+        assert str(bad.value) == str(command)
+    else:
+        assert parse_command(line, choices) == command
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("inv", ["invoices"]),
+        ("tx", ["txn"]),
+        ("inv p", ["inv paid"]),
+        ("inv sta", ["inv status:"]),
+        ("inv paid Ti", [f"inv paid account:{TILL}"]),
+        ("profile w", ["profile work"]),
+        ("theme ledger-", ["theme ledger-light"]),
+        ("nothing ", []),
+    ],
+)
+def test_what_is_typed_is_completed(line: str, found: list[str], choices: Choices) -> None:
+    assert [text for text, _about in completions(line, choices)] == found
+
+
+def test_every_completion_without_an_argument_is_understood(choices: Choices) -> None:
+    for text, about in completions("", choices):
+        assert about
+        if text not in ("profile", "theme", "save", "snapshot", "restore", "fault", "trigger"):
+            parse_command(text, choices)
+
+
+@pytest.mark.parametrize(
+    ("line", "filters"),
+    [
+        ("inv pa", {"status": "paid"}),  # not the account, though it has these letters
+        ("inv safe, berlin pa", {"account": SAFE, "status": "paid"}),
+        ('inv account:"Paper safe, Berlin"', {"account": SAFE}),
+    ],
+)
+def test_a_value_may_be_begun_and_a_name_have_several_words(
+    line: str, filters: dict[str, str], choices: Choices
+) -> None:
+    choices.names.learn([{"id": SAFE, "name": "Paper safe, Berlin", "currency": "EUR"}])
+    assert parse_command(line, choices) == Command("screen", "invoices", filters)

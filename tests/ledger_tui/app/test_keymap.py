@@ -1,0 +1,83 @@
+import pytest
+from textual.binding import Binding
+
+from ledger_tui.app.keymap import BY_ID, TOGETHER, keymap, spelled
+from ledger_tui.settings.config import BadConfig
+
+
+def test_nothing_configured_changes_nothing() -> None:
+    assert keymap({}, "f") == {}
+
+
+def test_every_binding_is_named_so_that_none_is_lost() -> None:
+    whole = keymap({"refresh": "ctrl+r"}, "f")
+    assert set(whole) == set(BY_ID)
+    assert whole["refresh"] == "ctrl+r"
+    assert whole["filter"] == "slash"
+
+
+@pytest.mark.parametrize("key", ["w", "ctrl+r", "f5", "shift+f5", "Y,ctrl+r", "W", "%", "ü", "/,ctrl+f5"])
+def test_a_key_may_be_any_that_a_terminal_sends(key: str) -> None:
+    assert "refresh" in keymap({"refresh": key, "filter": "ctrl+g"}, "f")
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        ({"refesh": "x"}, "keys.refesh: there is no such action"),
+        ({"refresh": "control-r"}, 'keys.refresh: "control-r" is not a key'),
+        ({"refresh": "ctrl+"}, "is not a key"),
+        ({"refresh": "n"}, 'keys.refresh: "n" is already the key of create'),
+        ({"refresh": "f5", "follow": "f5"}, '"f5" is'),
+        ({"refresh": "/"}, "is already the key of filter"),
+        ({"refresh": "ctrl+p"}, 'keys.refresh: "ctrl+p" is reserved: it opens the palette'),
+        ({"refresh": "f5,ctrl+q"}, 'keys.refresh: "ctrl+q" is reserved: it quits'),
+        ({"show.accounts": "k"}, 'keys.show.accounts: "k" is already the key of move.-1'),
+        (
+            {"filter": "backspace", "quit": "ctrl+h"},
+            '"backspace" is already the key of quit: a terminal sends the same for "ctrl+h".',
+        ),
+        (
+            {"refresh": "ctrl+m"},
+            '"ctrl+m" is already the key of open: a terminal sends the same for "enter".',
+        ),
+        ({"refresh": "ctrl+["}, 'is already the key of back: a terminal sends the same for "escape".'),
+        ({"refresh": "ctrl+i"}, 'is already the key of tile.1: a terminal sends the same for "tab"'),
+        ({"refresh": "shift+j"}, 'keys.refresh: "J" is already the key of raw'),
+        ({"refresh": "shift+1"}, 'keys.refresh: for "shift+1" write the character it types'),
+        ({"refresh": "shift+/"}, "write the character it types"),
+    ],
+)
+def test_what_cannot_be_is_said(keys: dict[str, str], reason: str) -> None:
+    with pytest.raises(BadConfig) as bad:
+        keymap(keys, "f.toml")
+    assert str(bad.value).startswith("f.toml: ")
+    assert reason in str(bad.value)
+
+
+def test_two_may_swap_their_keys() -> None:
+    whole = keymap({"refresh": "f", "follow": "r"}, "f")
+    assert (whole["refresh"], whole["follow"]) == ("f", "r")
+
+
+@pytest.mark.parametrize("together", TOGETHER, ids=lambda group: str(len(group)))
+def test_by_default_a_key_means_one_thing_at_a_time(together: list[Binding]) -> None:
+    taken: dict[str, str] = {}
+    for binding in together:
+        for key in binding.key.split(","):
+            assert taken.setdefault(key, binding.id or "") == binding.id, key
+
+
+def test_a_key_has_one_spelling() -> None:
+    keys = ["k", "G", "up", "pageup", "ctrl+b", "question_mark", "left_square_bracket", "escape", "space"]
+    assert [spelled(key) for key in keys] == ["k", "G", "↑", "PgUp", "^b", "?", "[", "esc", "space"]
+    assert [spelled(key) for key in ("enter", "shift+tab", "ctrl+shift+f5")] == [
+        "⏎",
+        "shift+tab",
+        "^shift+f5",
+    ]
+
+
+def test_a_letter_with_shift_is_the_capital_that_a_terminal_sends() -> None:
+    assert keymap({"act.reverse": "shift+v"}, "f")["act.reverse"] == "V"
+    assert keymap({"refresh": "shift+ü, ctrl+f5, ctrl+/"}, "f")["refresh"] == "Ü,ctrl+f5,ctrl+slash"

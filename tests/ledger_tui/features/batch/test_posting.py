@@ -1,0 +1,103 @@
+"""A file of transactions becomes what is sent: its accounts are found, and what cannot be sent is named."""
+
+from pathlib import Path
+
+import pytest
+
+from ledger_tui.client.names import AccountNames
+from ledger_tui.features.batch import posting as batch
+from ledger_tui.features.batch.batch_file import BadFile, FileRow
+from ledger_tui.features.batch.posting import ROWS_IN_PART, Posting, parts_of, prepare, read_file, totals
+from ledger_tui.formats.money import LARGEST_AMOUNT
+from tests.ledger_tui.client.test_api import client
+from tests.ledger_tui.contract_server import ContractServer
+
+TEXT = b"account,type,amount\nTill,credit,1\n"
+
+
+def row(line: int, account: str, amount: int | str = 1, **more: str) -> FileRow:
+    rest = {"description": None, "destination": None, "currency": None} | more
+    return FileRow(line, account, "credit", amount, **rest)
+
+
+async def prepared(server: ContractServer, *rows: FileRow) -> list[Posting]:
+    async with client(server.url) as (api, _session, _traffic):
+        return await prepare(api, AccountNames(), rows)
+
+
+def test_a_file_that_cannot_be_read_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "sales.CSV"
+    file.write_bytes(b"\xef\xbb\xbf" + TEXT)  # with the mark that spreadsheets begin a file with
+    assert [each.account for each in read_file(file)] == ["Till"]
+    (tmp_path / "binary.csv").write_bytes(TEXT + b"\xff")
+    for name, sentence in (
+        ("sales.txt", "must end in .csv or .jsonl"),
+        ("binary.csv", "not UTF-8"),
+        ("none.jsonl", "cannot be read: No such file"),
+    ):
+        with pytest.raises(BadFile, match=sentence):
+            read_file(tmp_path / name)
+    monkeypatch.setattr(batch, "_FILE_BYTES", len(TEXT))
+    with pytest.raises(BadFile, match="larger than"):
+        read_file(file)
+
+
+async def test_accounts_are_found_by_id_or_by_their_exact_name_and_amounts_in_their_currency(
+    server: ContractServer,
+) -> None:
+    till, safe = server.add_account("Till"), server.add_account("Safe", "KWD")
+    postings = await prepared(
+        server,
+        row(2, till["id"], 5, destination="safe", description="to the safe", currency="eur"),
+        row(3, "Safe", "1.25"),
+    )
+    assert postings == [
+        Posting(
+            2,
+            {
+                "account": till["id"],
+                "type": "credit",
+                "amount": 5,
+                "description": "to the safe",
+                "destination": safe["id"],
+            },
+            "EUR",
+        ),
+        Posting(3, {"account": safe["id"], "type": "credit", "amount": 1250}, "KWD"),
+    ]
+    assert totals(postings) == {("credit", "EUR"): 5, ("credit", "KWD"): 1250}
+
+
+async def test_what_cannot_be_sent_is_named_with_its_line(server: ContractServer) -> None:
+    for name in ("Till", "Safe", "Safe"):
+        server.add_account(name)
+    nobody = "acc_00000000000000000000000099"
+    rows = (
+        row(1, "Till"),
+        row(2, nobody),
+        row(3, "Safe"),
+        row(4, "Till", currency="USD"),
+        row(5, "Till", LARGEST_AMOUNT + 1),
+        row(6, "Till", destination="Nobody"),
+        row(7, "Till", "1.005"),
+    )
+    with pytest.raises(BadFile) as refused:
+        await prepared(server, *rows[:5])
+    assert str(refused.value).split("\n") == [
+        f"Line 2: There is no account “{nobody}”.",
+        "Line 3: 2 accounts are called “Safe”; give the id.",
+        "Line 4: The currency is USD, but that of Till is EUR.",
+        "Line 5: The amount is too large.",
+    ]
+    with pytest.raises(BadFile) as refused:
+        await prepared(server, *rows)
+    assert str(refused.value).split("\n")[4:] == ["Line 6: There is no account “Nobody”.", "and 1 more"]
+
+
+def test_a_part_has_at_most_as_many_rows_and_bytes_as_a_request_may() -> None:
+    small = Posting(1, {"account": "acc_1", "type": "credit", "amount": 1}, "EUR")
+    parts = parts_of([small] * (ROWS_IN_PART + 1))
+    assert [len(part.postings) for part in parts] == [ROWS_IN_PART, 1]
+    assert len({part.idempotency_key for part in parts}) == 2
+    large = Posting(1, {**small.body, "description": "ä" * 200_000}, "EUR")  # 400,000 bytes
+    assert [len(part.postings) for part in parts_of([large] * 5)] == [2, 2, 1]

@@ -1,0 +1,151 @@
+"""Every tile fits its place, whatever its size and however much there is to show."""
+
+from collections.abc import Callable
+
+import pytest
+from rich.cells import cell_len
+
+from ledger_tui.client.endpoint_health import EndpointHealth, Mark
+from ledger_tui.client.names import AccountNames
+from ledger_tui.client.totals import Balances, PostingRate, Stage, Stages, Sum
+from ledger_tui.features.overview import tiles
+from ledger_tui.features.overview.figures import Answered, RequestFigures
+from ledger_tui.ui.tiles import TileContent
+
+MARKS: list[Mark] = ["sent", "late", "waiting", "retrying", "failed"]
+NOW = 1_795_000_000.0
+
+
+def balances(currencies: int) -> Balances:
+    sums = [Sum(f"C{number}X", 12_345_678 * (-1) ** number, 2) for number in range(currencies)]
+    return Balances(sums, 2 * currencies, True)
+
+
+def stages(*names: str) -> Stages:
+    found = [Stage(name, 10**n, n > 1, [Sum("EUR", 10**8, 1)]) for n, name in enumerate(names, 1)]
+    return Stages(found, [3, 20, 100])
+
+
+def requests(statuses: int) -> RequestFigures:
+    figures = RequestFigures()
+    figures.replace([Answered(400 + number, 1234.5) for number in range(statuses)])
+    return figures
+
+
+def endpoints(count: int) -> list[EndpointHealth]:
+    urls = [f"https://example.com/hooks/{'x' * number}" for number in range(count)]
+    return [
+        EndpointHealth({"id": f"whe_{n}", "url": url}, MARKS * 20, "it was a very long error")
+        for n, url in enumerate(urls)
+    ]
+
+
+def rate() -> PostingRate:
+    counted = PostingRate()
+    row = {"id": "txn_1", "created": "2026-11-18T13:46:30Z"}
+    counted.take([row], now=NOW, reached=False)
+    return counted
+
+
+EVENT = {
+    "id": "evt_1",
+    "type": "transaction.created",
+    "created": "2026-11-18T13:46:30Z",
+    "data": {"object": {"amount": 123456789, "currency": "EUR", "description": "株式会社 " * 20}},
+}
+COURSE = {f"C{number}X": [0, 5, 3, 10**9] for number in range(9)}
+DRAWN: dict[str, Callable[[int, int], TileContent]] = {
+    "balances": lambda w, h: tiles.balances(balances(3), COURSE, 5, w, h),
+    "many balances": lambda w, h: tiles.balances(balances(9), COURSE, 5, w, h),
+    "postings": lambda w, h: tiles.postings(rate(), NOW, w, h),
+    "invoices": lambda w, h: tiles.invoices(stages("draft", "open", "paid"), w, h),
+    "orders": lambda w, h: tiles.orders(stages("open", "paid", "shipped"), w, h),
+    "requests": lambda w, h: tiles.requests(requests(9), w, h),
+    "an endpoint": lambda w, h: tiles.webhooks(endpoints(1), w, h),
+    "endpoints": lambda w, h: tiles.webhooks(endpoints(4), w, h),
+    "events": lambda w, h: tiles.events([EVENT] * 20, AccountNames(), w, h),
+    "postings in their place": lambda w, h: tiles.newest_postings([EVENT] * 20, AccountNames(), w, h),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_tile_draws_at_any_size_and_only_remarks_are_cut(name: str) -> None:
+    for width in (22, 36, 75):
+        for height in (1, 2, 3, 5, 8, 14):
+            content = DRAWN[name](width, height)
+            assert content.rows, (width, height)
+            for row in content.rows:
+                cells = [*row.cells]
+                while cells and (cells[-1].tone in ("dim", "minus") or not cells[-1].text.strip()):
+                    cells.pop()  # a remark, or what is left of the line
+                assert cell_len("".join(cell.text for cell in cells)) <= width, (width, height, cells)
+
+
+def test_endpoints_of_one_host_go_by_their_paths_and_others_by_their_urls() -> None:
+    shown = tiles.webhooks(endpoints(2), 60, 2).rows
+    assert [row.cells[1].text.strip() for row in shown] == ["/hooks/", "/hooks/x"]
+    other = EndpointHealth({"id": "whe_9", "url": "http://127.0.0.1:9/hooks"}, [], None)
+    shown = tiles.webhooks([*endpoints(1), other], 90, 2).rows
+    assert [row.cells[1].text.strip() for row in shown] == ["example.com/hooks/", "127.0.0.1:9/hooks"]
+
+
+def test_how_an_endpoint_does_is_said_in_words_too() -> None:
+    health = EndpointHealth({"id": "whe_1", "url": "http://h/a"}, ["sent", "late", "failed"], "answered 503")
+    shown = tiles.webhooks([health], 60, 4).rows
+    assert "".join(cell.text for cell in shown[0].cells).split() == ["●", "h/a", "66", "%"]
+    assert shown[2].cells[1].text == "1 failed · answered 503"
+
+
+def test_where_statuses_have_no_room_they_are_counted_by_their_first_digit() -> None:
+    figures = RequestFigures()
+    statuses = enumerate((200, 201, 201, 404, 409, 503))
+    figures.take(
+        [{"id": f"req_{n}", "status": status, "duration_ms": 1.0} for n, status in statuses],
+        set().__contains__,
+    )
+
+    def shown(height: int) -> list[str]:
+        rows = tiles.requests(figures, 60, height).rows[:-1]
+        return [" ".join("".join(cell.text for cell in row.cells[:2]).split()) for row in rows]
+
+    assert shown(5) == ["✓ 200 1", "✓ 201 2", "✕ 404 1", "✕ 409 1", "✕ 503 1"]
+    assert shown(4) == ["✓ 2xx 3", "✕ 404 1", "✕ 409 1", "✕ 503 1"]
+    assert shown(3) == ["✓ 2xx 3", "✕ 4xx 2", "✕ 5xx 1"]
+
+
+def test_a_narrow_balance_shows_its_course_and_which_way_it_goes() -> None:
+    rows = tiles.balances(Balances([Sum("EUR", 500, 1)], 1, False), {"EUR": [100, 300, 500]}, 5, 24, 1).rows
+    text = "".join(cell.text for cell in rows[0].cells)
+    assert text.startswith("EUR  5.00  ")
+    assert text.endswith("  ▲")
+    assert "+4.00" in "".join(
+        cell.text
+        for cell in tiles.balances(
+            Balances([Sum("EUR", 500, 1)], 1, False), {"EUR": [100, 300, 500]}, 5, 60, 1
+        )
+        .rows[0]
+        .cells
+    )
+
+
+def test_an_endpoint_that_is_disabled_has_that_said_before_what_failed() -> None:
+    endpoint = {"id": "whe_1", "url": "http://h/a", "status": "disabled"}
+    shown = tiles.webhooks([EndpointHealth(endpoint, ["failed"], "answered 503")], 60, 4).rows
+    assert shown[0].cells[0].text == "✕ "
+    assert [cell.text for cell in shown[2].cells] == ["  ", "disabled"]
+
+
+def test_without_events_or_postings_a_tile_says_that_there_are_none() -> None:
+    for draw, said in ((tiles.events, "No events yet."), (tiles.newest_postings, "No postings yet.")):
+        rows = draw([], AccountNames(), 60, 5).rows
+        assert ["".join(cell.text for cell in row.cells).strip() for row in rows] == [said]
+
+
+def test_requests_that_nobody_answered_are_counted_without_a_duration() -> None:
+    figures = RequestFigures()
+    figures.replace([Answered(None, 30_000.0), Answered(None, 30_000.0)])
+    content = tiles.requests(figures, 60, 5)
+    assert "".join(cell.text for cell in content.rows[0].cells[:2]).split()[-1] == "2"
+    assert content.fact == ()
+    figures.replace([Answered(None, 30_000.0), Answered(200, 4.0)])
+    assert "p50 4.0" in "".join(cell.text for cell in tiles.requests(figures, 60, 5).fact)

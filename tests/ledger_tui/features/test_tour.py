@@ -1,0 +1,93 @@
+"""The tour plays itself in a small and a large terminal, and any key ends it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.terminal import Terminal
+from ledger_tui.app.application import LedgerApp
+from ledger_tui.features.tour import STEPS, Tour
+from ledger_tui.settings.options import Options
+from tests.ledger_tui.cheap_textual import strips_on_screen
+from tests.ledger_tui.contract_server import ContractServer
+from tests.ledger_tui.driving import Driver, until
+
+COMMAND = [sys.executable, "-m", "ledger_tui", "--tour", "--pace", "20"]
+# What the keys of the steps lead to.
+RESULTS = ("status:open", "type:debit", "Opening balance", "POST", "/bookkeeping", "Trace")
+REPAIRED = "Repaired http"  # a message, which passes
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_in_a_real_terminal_it_plays_to_its_end_and_leaves_one_in_the_demo(tmp_path: Path) -> None:
+    environment = {"LEDGER_TUI_CONFIG": str(tmp_path / "config.toml"), "TMPDIR": str(tmp_path)}
+    with Terminal(COMMAND, 80, 24, environment) as terminal:
+        for step in STEPS:
+            terminal.until(step.caption)
+        shown = terminal.seen.decode(errors="replace")
+        at = [shown.index(step.caption) for step in STEPS]
+        assert at == sorted(at)
+        for text in (*RESULTS, REPAIRED):
+            assert text in shown
+        terminal.press("q")  # ends the tour, and does nothing else
+        terminal.settle()
+        terminal.forget()
+        terminal.press("9")
+        terminal.until("old import")
+        terminal.press("q")
+        while terminal.process.poll() is None:
+            terminal.read(0.1)
+        assert terminal.process.returncode == 0
+        assert b"Traceback" not in terminal.seen
+
+
+@pytest.mark.dashboard
+@pytest.mark.process
+@pytest.mark.slow
+async def test_on_a_large_screen_where_the_tiles_lie_otherwise_its_steps_lead_to_the_same(
+    forked_servers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = LedgerApp(Options(demo=True, tour_pace=20))
+    shown: list[str] = []
+    messages: list[str] = []
+    settle = Tour._settle
+
+    async def settle_and_look(tour: Tour) -> None:
+        await settle(tour)
+        shown.append("\n".join(strip.text for strip in strips_on_screen(app)))
+
+    monkeypatch.setattr(Tour, "_settle", settle_and_look)
+    monkeypatch.setattr(app, "notify", lambda message, **_named: messages.append(message))
+    async with app.run_test(size=(160, 45), notifications=True) as pilot:
+        driver = Driver(app, pilot)
+        await until(lambda: len(shown) > sum(len(step.keys) for step in STEPS))
+        at = [next(n for n, text in enumerate(shown) if step.caption in text) for step in STEPS]
+        assert at == sorted(at)
+        for text in RESULTS:
+            assert any(text in each for each in shown), text
+        await until(lambda: any(REPAIRED in each for each in messages), REPAIRED)
+        await driver.press("q", "9")  # the first ends the tour, and does nothing else
+        await driver.sees("old import")
+
+
+@pytest.mark.dashboard
+async def test_any_key_ends_it_and_does_nothing_else(server: ContractServer) -> None:
+    app = LedgerApp(Options(url=server.url, key=server.key, of_demo=True, tour_pace=1.0))
+    async with app.run_test(size=(80, 24)) as pilot:
+        driver = Driver(app, pilot)
+        await driver.sees(STEPS[0].caption, "any key ends the tour")
+        await driver.press("q")
+        await driver.sees_no_more("any key ends the tour")
+        assert app.is_running
+        await driver.press("2")
+        await driver.sees("No transactions here.")
+
+
+def test_each_caption_fits_the_smallest_screen() -> None:
+    assert max(len(step.caption) for step in STEPS) <= 78
+
+
+def test_it_takes_about_a_minute() -> None:
+    assert 50 <= sum(step.seconds + 0.3 * min(len(step.keys), 6) for step in STEPS) <= 70

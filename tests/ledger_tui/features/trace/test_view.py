@@ -1,0 +1,100 @@
+"""The screen of a trace before there is one, while it is read, and when that fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger_tui.client.session import ConnectionState
+from ledger_tui.features.trace import view as trace_view
+from ledger_tui.features.trace.model import Step, Trace
+from ledger_tui.features.trace.view import TraceLoaded, TraceView
+from ledger_tui.resources.registry import TRACE
+from ledger_tui.ui.history import Location
+from ledger_tui.ui.view import ActionRequested, LinkFollowed, LocationOpened
+from tests.ledger_tui.alone import Alone, unconnected
+from tests.ledger_tui.driving import until
+
+ACCOUNT = {"id": "acc_1", "object": "account", "name": "Till", "currency": "EUR"}
+
+
+def caption(view: TraceView) -> str:
+    return str(view.query_one("#trace-caption").render())
+
+
+async def test_before_anything_is_traced_it_is_empty_and_its_keys_do_nothing() -> None:
+    app = Alone(view := TraceView(TRACE, unconnected()))
+    async with app.run_test() as pilot:
+        view.names_loaded()
+        view.session_changed()
+        view.action_refresh()
+        view.action_open()
+        view.action_send_again()
+        await pilot.pause()
+        assert not app.those_said(LinkFollowed, LocationOpened, ActionRequested)
+        assert caption(view) == ""
+        assert (view.location, view.shown_path(), view.selected) == (Location("trace"), "", None)
+        assert not view.may_poll()
+
+
+async def test_while_it_is_read_and_when_that_fails_the_caption_says_so() -> None:
+    app = Alone(view := TraceView(TRACE, context := unconnected()))
+    async with app.run_test():
+        view.show_traced("accounts", ACCOUNT)
+        assert "connecting" in caption(view)
+        context.session.state = ConnectionState.ONLINE
+        view.session_changed()
+        assert "Till" in caption(view)
+        assert caption(view).endswith("reading…")
+        view.take_trace(TraceLoaded(None, "The server is busy."))
+        assert caption(view).endswith("✕ The server is busy.")
+        assert view.may_poll()  # it will be read again
+        view.take_trace(TraceLoaded(Trace("accounts", ACCOUNT, requests=1, complete=True)))
+        assert caption(view).endswith("1 request read")
+
+
+async def test_what_is_traced_again_is_read_again_and_stays_until_then() -> None:
+    app = Alone(view := TraceView(TRACE, unconnected()))
+    async with app.run_test():
+        view.show_traced("accounts", ACCOUNT)
+        whole = Trace("accounts", ACCOUNT, requests=2, complete=True)
+        view.take_trace(TraceLoaded(whole))
+        view.show_traced("accounts", {**ACCOUNT})
+        assert view.trace is whole
+        assert not view.may_poll()  # it is being read
+        view.take_trace(
+            TraceLoaded(Trace("accounts", {**ACCOUNT, "id": "acc_2"}))
+        )  # of what was traced before
+        assert view.trace is whole
+        view.show_traced("accounts", {**ACCOUNT, "id": "acc_2"})
+        assert view.location.record_id == "acc_2"
+
+
+async def test_the_path_of_a_delivery_is_that_of_its_event() -> None:
+    event = {"id": "evt_1", "object": "event", "type": "account.created", "data": {"object": ACCOUNT}}
+    delivery = {"id": "dlv_1", "event": "evt_1", "endpoint": "whe_1", "status": "pending", "attempts": []}
+    step = Step("req_1", events=(event,), deliveries={"evt_1": (delivery,)})
+    app = Alone(view := TraceView(TRACE, unconnected()))
+    async with app.run_test():
+        view.show_traced("events", event)
+        view.take_trace(TraceLoaded(Trace("events", event, (step,), complete=True)))
+        paths = {}
+        for number, node in enumerate(view._tree.nodes):
+            view._tree.action_move(number - view._tree.cursor)
+            paths[node.kind] = view.shown_path()
+        assert paths["event"] == "/v1/events/evt_1"
+        assert paths["delivery"] == "/v1/events/evt_1/deliveries"
+
+
+async def test_a_fault_while_it_is_read_is_shown_and_it_can_be_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_arguments: object) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(trace_view, "read_trace", fail)
+    app = Alone(view := TraceView(TRACE, unconnected()))
+    async with app.run_test():
+        view.show_traced("accounts", ACCOUNT)
+        await until(lambda: "✕" in caption(view), "the fault")
+        assert caption(view).endswith("✕ unexpected RuntimeError('a fault')")
+        assert view.may_poll()

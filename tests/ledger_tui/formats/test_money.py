@@ -1,0 +1,69 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ledger_tui.formats.money import LARGEST_AMOUNT, BadAmount, decimals, format_amount, parse_amount
+
+
+@pytest.mark.parametrize(
+    ("minor", "currency", "shown"),
+    [
+        (1250, "EUR", "12.50"),
+        (5, "EUR", "0.05"),
+        (1250, "JPY", "1,250"),
+        (1250, "KWD", "1.250"),
+        (123456789, "USD", "1,234,567.89"),
+        (-1250, "EUR", "−12.50"),
+        (0, "KWD", "0.000"),
+        (1250, None, "1,250u"),
+        (1250, "XAU", "1,250u"),
+    ],
+)
+def test_an_amount_is_shown_with_the_decimals_of_its_currency(
+    minor: int, currency: str | None, shown: str
+) -> None:
+    assert format_amount(minor, currency) == shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "currency", "minor"),
+    [
+        ("12.50", "EUR", 1250),
+        ("12.5", "EUR", 1250),
+        ("12", "EUR", 1200),
+        (".5", "EUR", 50),
+        ("7.", "EUR", 700),
+        ("1250", "JPY", 1250),
+        ("1.25", "KWD", 1250),
+        (" 0.01 ", "EUR", 1),
+    ],
+)
+def test_an_amount_is_read_in_major_units(typed: str, currency: str, minor: int) -> None:
+    assert parse_amount(typed, currency) == minor
+
+
+@pytest.mark.parametrize(
+    ("typed", "currency", "sentence"),
+    [
+        ("12.505", "EUR", "EUR has 2 decimals."),
+        ("12.5", "JPY", "JPY has no decimals."),
+        ("12", "XAU", "The number of decimals of XAU is not known."),
+        ("0", "EUR", "The amount must be more than zero."),
+        ("-5", "EUR", "Write an amount like 12.50, without thousands separators."),
+        ("1e3", "EUR", "Write an amount like 12.50, without thousands separators."),
+        ("1,250", "JPY", "Write an amount like 1250, without thousands separators."),
+        ("١٢", "EUR", "Write an amount like 12.50, without thousands separators."),
+        ("NaN", "EUR", "Write an amount like 12.50, without thousands separators."),
+        ("90071992547409.92", "EUR", "The largest amount is 90,071,992,547,409.91."),
+    ],
+)
+def test_what_is_no_amount_is_refused_with_a_sentence(typed: str, currency: str, sentence: str) -> None:
+    with pytest.raises(BadAmount) as refused:
+        parse_amount(typed, currency)
+    assert str(refused.value) == sentence
+
+
+@given(st.integers(1, LARGEST_AMOUNT), st.sampled_from(["EUR", "JPY", "KWD", "CLF", "USD"]))
+def test_what_is_shown_reads_back_exactly(minor: int, currency: str) -> None:
+    assert decimals(currency) in (0, 2, 3, 4)
+    assert parse_amount(format_amount(minor, currency).replace(",", ""), currency) == minor

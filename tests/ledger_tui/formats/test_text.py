@@ -1,0 +1,43 @@
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from ledger_tui.formats.text import fit, literal
+
+
+@pytest.mark.parametrize(
+    ("hostile", "shown"),
+    [
+        ("\x1b]52;c;aGk=\x07", "␛]52;c;aGk=␇"),
+        ("\x9b31m", "\ufffd31m"),
+        ("abc\u202edef", "abc\ufffddef"),
+        ("\u2066x\u2069", "\ufffdx\ufffd"),
+        ("a\r\nb\tc", "a␍␊b␉c"),
+        ("\x7f", "␡"),
+        ("👨\u200d👩\u200d👧 at home", "👨 at home"),
+        ("👩🏽\u200d💻, ❤\ufe0f\u200d🔥", "👩, ❤"),
+        ("a\u200db 👩\u200d", "a\ufffdb 👩\ufffd"),
+        ("\ud800", "\ufffd"),
+        ("[@click=app.quit]x[/]", "[@click=app.quit]x[/]"),
+        ("Ärger & Söhne 倉庫", "Ärger & Söhne 倉庫"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_shown_instead(hostile: str, shown: str) -> None:
+    assert literal(hostile) == shown
+
+
+@given(st.text(alphabet=st.characters()))
+def test_no_control_or_format_character_survives(text: str) -> None:
+    assert not {unicodedata.category(c) for c in literal(text)} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+@given(st.text(), st.integers(0, 40), st.sampled_from(["left", "right"]))
+def test_fitted_text_has_exactly_its_width(text: str, width: int, align: str) -> None:
+    assert cell_len(fit(literal(text), width, align)) == width
+
+
+def test_a_text_that_is_too_long_ends_in_an_ellipsis() -> None:
+    assert fit("Main operating account", 10) == "Main oper…"

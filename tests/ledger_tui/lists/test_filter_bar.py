@@ -1,0 +1,112 @@
+"""The line of a filter: its keys with nothing to offer, and names that come when the line has changed."""
+
+from __future__ import annotations
+
+import pytest
+from textual.widgets import Input, OptionList
+
+from ledger_tui.lists import filter_bar
+from ledger_tui.lists.filter_bar import AccountsRead, FilterBar
+from ledger_tui.lists.resource_view import ResourceView
+from ledger_tui.resources.registry import BY_KIND
+from tests.ledger_tui.alone import Alone, unconnected
+from tests.ledger_tui.driving import until
+
+
+def hint(bar: FilterBar) -> str:
+    return str(bar.query_one("#filter-hint").render())
+
+
+def line(bar: FilterBar) -> Input:
+    return bar.query_one(Input)
+
+
+def bar_of(kind: str) -> tuple[Alone, FilterBar]:
+    view = ResourceView(BY_KIND[kind], unconnected())
+    return Alone(view), view.filter_bar
+
+
+async def test_where_nothing_is_offered_the_keys_that_choose_change_nothing() -> None:
+    app, bar = bar_of("transactions")
+    async with app.run_test() as pilot:
+        bar.open()
+        line(bar).value = "nobody offers this"
+        await pilot.pause()
+        assert not bar.query_one(OptionList).display
+        bar.action_pick(1)
+        bar.action_pick(-1)
+        bar.action_take()
+        assert (line(bar).value, bar.query_one(OptionList).highlighted) == ("nobody offers this", None)
+
+
+@pytest.mark.parametrize("text", ["", "coffee beans"])
+async def test_what_is_no_filter_is_no_bookmark(text: str) -> None:
+    app, bar = bar_of("transactions")
+    async with app.run_test():
+        bar.open()
+        line(bar).value = text
+        bar.action_bookmark()
+        assert hint(bar) == "✕ Only a filter can be a bookmark."
+
+
+async def test_an_empty_line_shows_all_and_is_not_offered_as_a_filter_later() -> None:
+    app, bar = bar_of("transactions")
+    async with app.run_test() as pilot:
+        bar.open()
+        for text, params in (("type:debit", {"type": "debit"}), ("  ", {})):
+            line(bar).value = text
+            bar.apply(Input.Submitted(line(bar), text))
+            await pilot.pause()
+            assert bar._list.filters == params
+        assert app.view.context.kept.used_filters("transactions") == ["type:debit"]
+
+
+async def test_names_that_are_read_are_offered_but_not_when_the_line_is_closed() -> None:
+    app, bar = bar_of("transactions")
+    async with app.run_test() as pilot:
+        bar.open()
+        line(bar).value = "account:til"
+        await pilot.pause()
+        assert not bar._offers
+        bar._list.context.names.learn([{"id": "acc_1", "name": "Till", "currency": "EUR"}])
+        bar.display = False
+        bar.names_read(AccountsRead())
+        assert not bar._offers
+        bar.display = True
+        bar.names_read(AccountsRead())
+        assert [each.shown for each in bar._offers] == ["Till"]
+
+
+async def test_a_name_that_was_looked_up_is_applied_once_it_is_known() -> None:
+    app, bar = bar_of("transactions")
+    async with app.run_test() as pilot:
+        bar.open()
+        line(bar).value = "account:till"
+        bar.apply(Input.Submitted(line(bar), line(bar).value))
+        assert hint(bar) == "Looking the account up…"
+        bar._list.context.names.learn([{"id": "acc_1", "name": "Till", "currency": "EUR"}])
+        bar.names_read(AccountsRead())
+        await pilot.pause()
+        assert bar._list.filters == {"account": "acc_1"}
+
+
+async def test_a_fault_while_names_are_looked_up_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_arguments: object) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(filter_bar, "learn_accounts_until", fail)
+    app, bar = bar_of("transactions")
+    async with app.run_test():
+        bar.open()
+        line(bar).value = "account:till"
+        bar.apply(Input.Submitted(line(bar), line(bar).value))
+        await until(lambda: bar._list.problem, "the fault")
+        assert bar._list.problem == "unexpected RuntimeError('a fault')"
+
+
+async def test_a_list_without_filters_and_ids_is_searched_by_text_only() -> None:
+    app, bar = bar_of("accounts")
+    async with app.run_test():
+        bar._id_prefix = ""
+        bar.open()
+        assert hint(bar) == "This list has no filters; type part of a row to find it"

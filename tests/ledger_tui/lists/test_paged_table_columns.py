@@ -1,0 +1,18 @@
+"""Which columns are shown in a width, and how wide."""
+
+from ledger_tui.lists.paged_table import fit_columns
+from ledger_tui.resources.transactions import TRANSACTIONS
+
+
+def widths(width: int) -> dict[str, int]:
+    return {column.name: cells for column, cells in fit_columns(TRANSACTIONS.columns, width)}
+
+
+def test_a_description_can_be_read_before_ids_are_shown() -> None:
+    narrow, alone, wide = widths(73), widths(119), widths(160)
+    assert narrow["description"] == 8
+    assert "id" not in alone
+    assert alone["description"] >= 20
+    assert alone["balance after"] == 13
+    assert wide["id"] == 30
+    assert wide["description"] >= 20

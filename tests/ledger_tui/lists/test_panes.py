@@ -1,0 +1,38 @@
+"""How wide the detail is beside the list."""
+
+import pytest
+from textual.widget import Widget
+
+from ledger_tui.lists.panes import Panes
+from ledger_tui.settings.list_settings import PaneChoice
+
+
+@pytest.mark.parametrize(
+    ("width", "choice", "expected"),
+    [
+        (120, PaneChoice(), 47),
+        (160, PaneChoice(), 60),
+        (160, PaneChoice(detail_width=52), 52),
+        (90, PaneChoice(split=True), 45),
+        (90, PaneChoice(split=True, detail_width=30), 30),
+        (40, PaneChoice(split=True, detail_width=30), 24),
+    ],
+)
+def test_the_detail_is_as_wide_as_the_screen_allows_or_the_user_chose(
+    width: int, choice: PaneChoice, expected: int
+) -> None:
+    detail = Widget()
+    Panes(Widget(), detail, choice).lay_out(width, opened=False)
+    assert detail.styles.width is not None
+    assert detail.styles.width.cells == expected
+
+
+def test_the_border_is_moved_only_where_it_is_shown() -> None:
+    choice = PaneChoice(detail_width=50)
+    panes = Panes(Widget(), Widget(), choice)
+    panes.lay_out(80, opened=False)
+    panes.resize(1, 80)
+    assert choice.detail_width == 50
+    panes.lay_out(160, opened=False)
+    panes.resize(1, 160)
+    assert choice.detail_width < 50
