@@ -71,8 +71,8 @@ binary: dev
 
 # What speaks of files is left out. TESTS_POSTGRES=… takes another PostgreSQL (CONTRIBUTING.md).
 on_postgres := tests/contract $(addprefix tests/ledger_engine/, \
-	access cli database/postgres database/test_pages.py events http ledger pulling seeding test_model.py \
-	test_server.py upkeep)
+	access cli store/postgres store/test_pages.py events http ledger tools/pull tools/seed test_model.py \
+	test_server.py upkeep verify)
 
 test-postgres: dev
 	$(in_memory) $(bin)/python -m pytest --database postgres $(PYTEST_ARGS) $(on_postgres)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ledger_engine.access import api_keys, projects
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.ledger import accounts
+from ledger_engine.store.engine import Engine, open_engine
 
 NO_LIMIT = 1_000_000_000  # requests
 

@@ -28,7 +28,7 @@ BURSTS = 250  # to each server in a round
 WARM_UP = 20  # before that
 HELPERS = ("test_helpers", "http/test_helpers", "testing")
 # What the OpenAPI document of every server looks into.
-TERMS = "http/reference/of_test_helpers.py"
+TERMS = "http/openapi/of_test_helpers.py"
 NO_TERMS = "TERMS = BODIES = RECORDS = {}\n"
 PRESENT, ABSENT, ON = "helpers' code there", "helpers' code removed", "--test-helpers, unused"
 

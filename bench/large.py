@@ -20,7 +20,7 @@ from bench.books import Books, fill_books
 from bench.runs import say
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.ids import IdSource
-from ledger_engine.database.engine import open_engine
+from ledger_engine.store.engine import open_engine
 
 AT_ONCE = 50_000  # rows in one commit
 DAYS = 365

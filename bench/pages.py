@@ -16,10 +16,10 @@ from urllib.parse import urlencode, urlsplit
 from bench.books import Books, fill_books
 from bench.runs import Result, compare, say
 from bench.servers import ledger
-from ledger_engine.database import Unit, Value
-from ledger_engine.database.engine import Engine, open_engine
-from ledger_engine.database.pages import PageRequest
 from ledger_engine.ledger import transactions
+from ledger_engine.store import Unit, Value
+from ledger_engine.store.engine import Engine, open_engine
+from ledger_engine.store.pages import PageRequest
 
 SMALL, LARGE = 10_000, 1_000_000
 AT_ONCE = 50_000  # rows in one commit

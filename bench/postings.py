@@ -19,12 +19,12 @@ from bench.books import Books, make_books
 from bench.runs import Result, compare, say
 from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.database import Columns, Parameters, Row, Value
-from ledger_engine.database.connection import connect
-from ledger_engine.database.engine import Engine, open_engine
-from ledger_engine.database.unit import SqliteUnit
 from ledger_engine.ledger import transactions
 from ledger_engine.ledger.transactions import NewTransaction
+from ledger_engine.store import Columns, Parameters, Row, Value
+from ledger_engine.store.connection import connect
+from ledger_engine.store.engine import Engine, open_engine
+from ledger_engine.store.unit import SqliteUnit
 
 WORKERS = 64
 NO_PARAMETERS: Parameters = {}

@@ -31,7 +31,7 @@ from bench.load import json_posts, load
 from bench.runs import Result, compare, paired, rotate, say, single, table
 from bench.servers import ledger_process
 from ledger_engine.core.settings import Location
-from ledger_engine.database.engine import open_engine
+from ledger_engine.store.engine import open_engine
 from tests.postgres_cluster import Cluster, watched
 
 ACCOUNTS = 100

@@ -14,9 +14,9 @@ from bench.books import Books, bodies_of, make_books
 from bench.load import json_posts, load
 from bench.runs import Result, missing, paired, say, single
 from bench.servers import ledger_process
-from ledger_engine.database.engine import open_engine
 from ledger_engine.ledger import transactions
 from ledger_engine.ledger.transactions import NewTransaction
+from ledger_engine.store.engine import open_engine
 
 POSTED = 20_000
 DESCRIPTION = "Two flat whites"

@@ -13,8 +13,8 @@ from bench.load import json_posts, load
 from bench.receiver import receiving
 from bench.runs import Result, compare, single
 from bench.servers import ledger
-from ledger_engine.database.engine import open_engine
 from ledger_engine.events.webhooks import endpoints
+from ledger_engine.store.engine import open_engine
 
 SECONDS = 3
 DELIVERED = "deliveries to one receiver meanwhile"

@@ -34,25 +34,25 @@ import uvloop  # noqa: F401
 from forking import ForkedWorkers
 from made_once import compile_routes_once
 
-import ledger_engine.database.postgres.database
-import ledger_engine.database.rewinding
-import ledger_engine.database.snapshot
-import ledger_engine.database.sqlite
 import ledger_engine.http.app
 import ledger_engine.server.listening
 import ledger_engine.server.serving
-import ledger_engine.server.worker
-import ledger_engine.server.workers
+import ledger_engine.server.workers.pool
+import ledger_engine.server.workers.worker
+import ledger_engine.store.postgres.database
+import ledger_engine.store.rewinding
+import ledger_engine.store.snapshot
+import ledger_engine.store.sqlite
 import ledger_engine.upkeep.backups
 from ledger_engine.cli import main
-from ledger_engine.server import worker_process
+from ledger_engine.server.workers.pool import process as worker_process
 
 MESSAGE_MAX = 1_000_000
 DESCRIPTORS_MAX = 16
 # Imported once the first process is asked for that needs them, as few do: by a word of its command line.
 NEEDED_BY = {
     "listen": ["ledger_engine.cli.listening", "httpcore", "anyio._backends._asyncio"],
-    "--demo": ["ledger_engine.seeding.demo", "ledger_engine.seeding.traffic", "httpcore"],
+    "--demo": ["ledger_engine.tools.seed.demo", "ledger_engine.tools.seed.traffic", "httpcore"],
 }
 PR_SET_PTRACER, ANYONE = 0x59616D61, -1
 

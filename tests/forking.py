@@ -56,7 +56,7 @@ class Process:
         """Start it; `stopped` starts it as SIGSTOP leaves it, before it has done anything.
 
         What reads the time of day in it is told one that is `clock_ahead_s` ahead. `constants` are other
-        values for constants of the program, by names like `ledger_engine.database.threaded.ANSWER_S`. It may
+        values for constants of the program, by names like `ledger_engine.store.threaded.ANSWER_S`. It may
         have `open_files_max` files open, or as many as this process.
         With `forks_workers` the workers of a server are processes of this kind too. It may run another
         `program`, given as its text, with these open `files` and the `name` that the system shows. `forker`
@@ -140,7 +140,7 @@ class Process:
 
 
 class ForkedWorkers:
-    """In place of the module `subprocess` in the module that starts workers (`server/worker_process.py`).
+    """In place of the module `subprocess` in the module that starts workers (`server/workers/process.py`).
 
     A worker is then no child of its server, as what is open in a server, and its threads, must not be copied:
     it is forked from the process that has imported everything and opened nothing.

@@ -15,13 +15,13 @@ from quart import Quart
 from ledger_engine.access import api_keys, projects
 from ledger_engine.access.projects import Project
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import open_engine
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.events.webhooks.sending import Sender
 from ledger_engine.http.app import create_app
-from ledger_engine.test_helpers import kept_clock
-from ledger_engine.test_helpers.clock import MovableClock
-from ledger_engine.test_helpers.helpers import Helpers
+from ledger_engine.sandbox import kept_clock, wiring
+from ledger_engine.sandbox.clock import MovableClock
+from ledger_engine.sandbox.helpers import Helpers
+from ledger_engine.store.engine import open_engine
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.timekeeping import Timekeeper
 from tests.made_once import put_empty_ledger
@@ -96,7 +96,7 @@ class HelpedServer(ThreadedServer):
         )
         helpers.begin(self._background, timekeeper)
         self._background.start()
-        return create_app(self.engine, recorder=self._background.recorder, test_helpers=True)
+        return create_app(self.engine, recorder=self._background.recorder, test_helpers=wiring)
 
     def begin_stop(self) -> None:
         self._background.begin_stop()

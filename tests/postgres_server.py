@@ -16,7 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 from psycopg import Connection, Error, connect, sql
 
 from ledger_engine.core.clock import SystemClock
-from ledger_engine.database import postgres
+from ledger_engine.store import postgres
 from tests.postgres_cluster import asked_for, shared
 
 # These tests are of rules, not of the disk: those of the disk start a server of their own.

@@ -14,8 +14,8 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 from quart import Quart
 
-from ledger_engine.database.engine import Engine
 from ledger_engine.http.protocol.hypercorn_patch import make_strict
+from ledger_engine.store.engine import Engine
 
 
 class ThreadedServer:

@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from ledger_engine.database import schema
+from ledger_engine.store import schema
 from tests.made_once import put_empty_ledger
 
 LATER = "002_later"

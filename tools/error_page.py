@@ -24,7 +24,7 @@ from ledger_engine.http.errors import CODES, OAUTH_CODES, render, render_rate_li
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "errors.md"
 SOURCE = Path(ledger_engine.__file__).resolve().parent
 # What a request can reach. Commands raise the same errors with messages of their own.
-PACKAGES = ("core", "access", "database", "events", "ledger", "test_helpers", "http")
+PACKAGES = ("core", "access", "store", "events", "ledger", "sandbox", "http")
 # Errors that are raised with their message alone.
 _BY_CLASS = {
     "ExpiredCredential": "expired_credential",

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine.database.engine import open_snapshot
 from ledger_engine.events import bodies
+from ledger_engine.store.engine import open_snapshot
 from tests.contract.conftest import Project, Server
 from tests.contract.rules import holds
 from tests.stored_events import EVERY_EVENT

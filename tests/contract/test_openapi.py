@@ -20,10 +20,10 @@ from ledger_engine.access import projects
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.http.app import RESOURCES, create_app
 from ledger_engine.http.errors import CODES
-from ledger_engine.http.reference import examples
-from ledger_engine.http.reference.documentation import SCRIPT
-from ledger_engine.http.reference.openapi import document
-from ledger_engine.http.reference.terms import TERMS
+from ledger_engine.http.openapi import examples
+from ledger_engine.http.openapi.document import document
+from ledger_engine.http.openapi.documentation import SCRIPT
+from ledger_engine.http.openapi.terms import TERMS
 from ledger_engine.ledger import accounts
 from tests.contract.clockwork import Clockwork
 from tests.contract.documented import Documented

@@ -12,7 +12,7 @@ from zipfile import ZipFile
 import httpx
 import pytest
 
-from ledger_engine.seeding import seed_files
+from ledger_engine.tools.seed import seed_files
 
 ROOT = Path(__file__).resolve().parents[2]
 LISTENING = "Listening on "

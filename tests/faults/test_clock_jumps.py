@@ -18,10 +18,10 @@ from ledger_engine.access import api_keys, credentials, projects, tokens
 from ledger_engine.access.oauth import apps, authorization, passwords, sign_ins
 from ledger_engine.access.oauth.authorization import AuthorizationRequest
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit
-from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.http.app import create_app
 from ledger_engine.ledger import users
+from ledger_engine.store import Unit
+from ledger_engine.store.engine import Engine, open_engine
 
 HOUR_S = 3600
 VERIFIER = "v" * 43

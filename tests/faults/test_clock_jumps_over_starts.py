@@ -17,10 +17,11 @@ import pytest
 
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import Engine
 from ledger_engine.events.webhooks import endpoints
 from ledger_engine.ledger import users
-from ledger_engine.upkeep import audit, retention, timekeeping
+from ledger_engine.store.engine import Engine
+from ledger_engine.upkeep import retention, timekeeping
+from ledger_engine.verify import audit
 from tests.faults.server import PATIENCE_S, Server
 from tests.ledger_engine.events.webhooks.test_deliver import Delivering
 from tests.ledger_engine.upkeep.test_timekeeping import ADA, Machine, scope_in, serving

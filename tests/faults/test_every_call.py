@@ -18,9 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from ledger_engine.database.backup import read_copy
-from ledger_engine.database.engine import open_engine
-from ledger_engine.upkeep import audit, backups
+from ledger_engine.store.backup import read_copy
+from ledger_engine.store.engine import open_engine
+from ledger_engine.upkeep import backups
+from ledger_engine.verify import audit
 from tests.faults.tracing import Tracer, can_trace
 from tests.forking import Done
 from tests.ledger_engine.upkeep.test_backups import post

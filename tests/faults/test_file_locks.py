@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from ledger_engine.http.app import create_app
-from ledger_engine.http.test_helpers.routes import routes as helper_routes
+from ledger_engine.sandbox.routes import routes as helper_routes
 from tests.faults.server import NO_LIMIT, PATIENCE_S, Server
 from tests.forking import run
 from tests.helped_server import ROOT

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from ledger_engine.database import schema
-from ledger_engine.database.backup import read_copy
-from ledger_engine.upkeep import audit
+from ledger_engine.store import schema
+from ledger_engine.store.backup import read_copy
+from ledger_engine.verify import audit
 from tests.faults.test_every_call import CALLS, KILL, killed_copy
 from tests.faults.tracing import Running, Tracer, can_trace
 from tests.ledger_engine.upkeep.test_backups import post
@@ -81,7 +81,7 @@ def starting(tracer: Tracer, ledger: Path, *strace: str) -> Iterator[Running]:
     """A server that is being started; strace sees its calls that have to do with the ledger's files."""
     paths = [each for name in OWN_FILES for each in ("-P", str(ledger.with_name(name)))]
     words = ("serve", "--port", "0", "--database", str(ledger))
-    later = {"ledger_engine.database.schema.FOLDER": str(schema.FOLDER)}
+    later = {"ledger_engine.store.schema.FOLDER": str(schema.FOLDER)}
     with tracer.running(words, *paths, "-e", "signal=none", *strace, constants=later) as server:
         wait_until(lambda: "Listening on" in server.out.read_text() or server.has_ended())
         yield server

@@ -17,8 +17,8 @@ from functools import partial
 import httpx
 import pytest
 
-from ledger_engine.database.threaded import CHECK_S
 from ledger_engine.events.webhooks.sending import FIRSTS_MAX
+from ledger_engine.store.threaded import CHECK_S
 from tests.faults.client import Writers, assert_all_is_there_once, connected, open_accounts
 from tests.faults.postgres import ROLE, Postgres, Proxy
 from tests.faults.server import PATIENCE_S, Server
@@ -240,7 +240,7 @@ async def test_a_database_that_hangs_refuses_or_is_out_of_reach_is_503_and_survi
 ) -> None:
     proxy = Proxy(postgres)
     database = postgres.new_database()
-    shorter = {"ledger_engine.database.threaded.ANSWER_S": ANSWER_S}
+    shorter = {"ledger_engine.store.threaded.ANSWER_S": ANSWER_S}
     server = Server(postgres.address(database, sockets=proxy.sockets), constants=shorter)
     try:
         await asyncio.to_thread(server.start)

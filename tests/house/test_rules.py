@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ledger_engine.conforming.rules import RULES
 from ledger_engine.http.errors import CODES
+from ledger_engine.tools.conform.rules import RULES
 from tests.house.pages import rules, sentences
 
 

@@ -13,14 +13,14 @@ from ledger_client import event_stream
 from ledger_client.answers import Client
 from ledger_engine.cli import listening
 from ledger_engine.cli.listening import Listener, Refused
-from ledger_engine.conforming import report
-from ledger_engine.conforming.examiner import Unreachable
-from ledger_engine.pulling import pull, remote
-from ledger_engine.pulling.remote import PullFailed, Remote
-from ledger_engine.seeding.acts import Past
-from ledger_engine.seeding.traffic import Traffic
 from ledger_engine.testing import server as testing
 from ledger_engine.testing.server import LedgerServer
+from ledger_engine.tools.conform import report
+from ledger_engine.tools.conform.examiner import Unreachable
+from ledger_engine.tools.pull import pull, remote
+from ledger_engine.tools.pull.remote import PullFailed, Remote
+from ledger_engine.tools.seed.acts import Past
+from ledger_engine.tools.seed.traffic import Traffic
 from ledger_tui.client import oauth, transport
 from ledger_tui.client.api import Api
 from ledger_tui.client.errors import ClientError, Unreadable

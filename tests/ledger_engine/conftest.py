@@ -21,11 +21,11 @@ from ledger_engine.access.oauth.authorization import AuthorizationRequest
 from ledger_engine.access.projects import Project
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit, readers, threaded
-from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.events import bodies
 from ledger_engine.http.app import create_app
 from ledger_engine.ledger import users
+from ledger_engine.store import Unit, readers, threaded
+from ledger_engine.store.engine import Engine, open_engine
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.stored_events import EVERY_EVENT
 
@@ -38,7 +38,7 @@ threaded.ANSWER_S = 120
 ON_BOTH = {
     Path(__file__).parent / each
     for each in (
-        "database/test_pages.py",
+        "store/test_pages.py",
         "ledger/test_accounts.py",
         "ledger/test_batches.py",
         "ledger/test_invoices.py",
@@ -76,7 +76,7 @@ async def engine(
     request: pytest.FixtureRequest, location: Location, clock: ManualClock
 ) -> AsyncIterator[Engine]:
     with pytest.MonkeyPatch.context() as patch, _connections(request.path, location):
-        if "database" not in request.path.parts:
+        if "store" not in request.path.parts:
             # With more of them, each opens a connection of its own for the few reads of a test.
             patch.setattr(readers, "READERS", 1)
         engine = open_engine(location, clock=clock, serving=True)

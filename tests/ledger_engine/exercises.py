@@ -17,12 +17,12 @@ from ledger_engine.access.oauth import apps, authorization, passwords, sign_ins
 from ledger_engine.access.oauth.authorization import AuthorizationRequest
 from ledger_engine.core.clock import iso
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit
-from ledger_engine.database.engine import Engine
 from ledger_engine.events import outbox, request_log
 from ledger_engine.events.request_log import Entry
 from ledger_engine.http.app import RESOURCES
 from ledger_engine.http.operations import Operation
+from ledger_engine.store import Unit
+from ledger_engine.store.engine import Engine
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock
 

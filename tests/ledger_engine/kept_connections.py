@@ -14,9 +14,9 @@ import pytest
 from psycopg import Error, pq
 from psycopg.pq.abc import PGconn
 
-from ledger_engine.database.postgres import connection
-from ledger_engine.database.postgres.connection import Connection
-from ledger_engine.database.postgres.errors import ConnectionLost, DatabaseFailed
+from ledger_engine.store.postgres import connection
+from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed
 
 _connect, _close, _interrupt = connection._connected, Connection.close, Connection.interrupt
 _idle: dict[str, list[PGconn]] = defaultdict(list)  # by address

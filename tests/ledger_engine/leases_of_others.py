@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from ledger_engine.database.engine import Engine
+from ledger_engine.store.engine import Engine
 
 
 @dataclass

@@ -24,12 +24,12 @@ from hypothesis.stateful import RuleBasedStateMachine, get_state_machine_test, i
 from ledger_engine.access import projects
 from ledger_engine.core.errors import DuplicateIdempotencyKey, LedgerError
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit
-from ledger_engine.database.books import OF_BOOK
-from ledger_engine.database.engine import Engine, open_engine
-from ledger_engine.database.pages import PageRequest
 from ledger_engine.ledger import accounts, invoices, orders, statements, transactions, users
-from ledger_engine.upkeep import audit
+from ledger_engine.store import Unit
+from ledger_engine.store.books import OF_BOOK
+from ledger_engine.store.engine import Engine, open_engine
+from ledger_engine.store.pages import PageRequest
+from ledger_engine.verify import audit
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.histories import (
     amounts,

@@ -17,8 +17,8 @@ from ledger_engine.access import idempotency
 from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.core.records import Moment, OneOf, dumps
 from ledger_engine.core.tenant import ROLES, SCOPES, Tenant
-from ledger_engine.database import Row, Unit
-from ledger_engine.database.pages import Listing, Page, PageRequest
+from ledger_engine.store import Row, Unit
+from ledger_engine.store.pages import Listing, Page, PageRequest
 
 TOPIC = "credentials"  # announced when the rights of a credential have changed
 NAME_MAX = 255

@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from ledger_engine.access import limits, projects
-from ledger_engine.access.limits import PLANS
+from ledger_engine.access import projects
+from ledger_engine.access import quotas as limits
 from ledger_engine.access.projects import Changes, Project
+from ledger_engine.access.quotas import PLANS
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit
+from ledger_engine.store import Unit
 
 
 @dataclass(slots=True)

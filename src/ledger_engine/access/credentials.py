@@ -6,12 +6,12 @@ import json
 from dataclasses import dataclass
 
 from ledger_engine.access.api_keys import hash_secret
-from ledger_engine.access.limits import Plan
 from ledger_engine.access.projects import limits_of
+from ledger_engine.access.quotas import Plan
 from ledger_engine.core.errors import AuthenticationError, ExpiredCredential
 from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit
+from ledger_engine.store import Row, Unit
 
 
 @dataclass(slots=True)

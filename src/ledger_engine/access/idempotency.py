@@ -9,7 +9,7 @@ from typing import ClassVar
 from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest
 from ledger_engine.core.masking import holds_secret
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Holder, Unit
+from ledger_engine.store import Holder, Unit
 
 HEADER = "Idempotency-Key"
 _COLUMNS = ("project", "livemode", "key", "object", "created", "fingerprint")

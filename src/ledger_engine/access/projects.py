@@ -11,12 +11,12 @@ from typing import Annotated, ClassVar
 
 from ledger_engine.access import api_keys, idempotency
 from ledger_engine.access.api_keys import ApiKey, NewApiKey
-from ledger_engine.access.limits import PLANS, Plan
+from ledger_engine.access.quotas import PLANS, Plan
 from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit, Value, books
-from ledger_engine.database.pages import Page, PageRequest
+from ledger_engine.store import Row, Unit, Value, books
+from ledger_engine.store.pages import Page, PageRequest
 
 NAME_MAX = 255
 OVERDRAFT = ("allow", "refuse")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ledger_engine.access import api_keys
-from ledger_engine.database import Unit, Value
+from ledger_engine.store import Unit, Value
 
 _OPEN = "session = 1 AND revoked_at IS NULL"
 

@@ -12,7 +12,7 @@ from ledger_engine.access import credentials
 from ledger_engine.access.api_keys import hash_secret, new_secret
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import AuthenticationError, ExpiredCredential
-from ledger_engine.database import Unit, kept_time
+from ledger_engine.store import Unit, kept_time
 
 ACCESS_SECONDS = 3600
 REFRESH_SECONDS = 30 * 86_400

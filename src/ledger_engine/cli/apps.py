@@ -24,7 +24,7 @@ from ledger_engine.cli.running import (
 from ledger_engine.core.clock import iso
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant, mode_name
-from ledger_engine.database import Unit
+from ledger_engine.store import Unit
 
 
 @click.group()

@@ -13,7 +13,7 @@ from ledger_engine.cli import options
 from ledger_engine.cli.running import print_json, say
 
 if TYPE_CHECKING:
-    from ledger_engine.conforming.report import Verdict
+    from ledger_engine.tools.conform.report import Verdict
 
 _ANSWER_BYTES_MAX = 32_000_000
 _ANSWER_SECONDS_MAX = 60.0
@@ -38,7 +38,7 @@ def conform(url: str, key: str, read_only: bool, junit: Path | None, as_json: bo
         raise click.UsageError("conform writes, so it needs a key that begins with sk_test_, or --read-only.")
     if junit is not None and not junit.absolute().parent.is_dir():
         raise click.BadParameter(f"There is no folder {junit.parent}.", param_hint="--junit")
-    from ledger_engine.conforming import report
+    from ledger_engine.tools.conform import report
 
     server = url.rstrip("/").removesuffix("/v1")
     verdicts = asyncio.run(_examine(server, key, read_only))
@@ -60,8 +60,8 @@ def conform(url: str, key: str, read_only: bool, junit: Path | None, as_json: bo
 async def _examine(server: str, key: str, read_only: bool) -> list[Verdict]:
     # Imported here: httpx takes longer to load than most commands to run.
     from ledger_client.answers import Client
-    from ledger_engine.conforming.examiner import Unreachable
-    from ledger_engine.conforming.report import examine
+    from ledger_engine.tools.conform.examiner import Unreachable
+    from ledger_engine.tools.conform.report import examine
 
     async with Client(
         bytes_max=_ANSWER_BYTES_MAX,

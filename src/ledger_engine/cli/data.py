@@ -16,11 +16,11 @@ from ledger_engine.cli import options
 from ledger_engine.cli.running import in_words, print_json, project_or_first, say
 from ledger_engine.core.printable import printable
 from ledger_engine.core.settings import Location, make_folder, named
-from ledger_engine.database import T
+from ledger_engine.store import T
 
 if TYPE_CHECKING:
-    from ledger_engine.seeding.loading import Progress
-    from ledger_engine.upkeep.audit import Report
+    from ledger_engine.tools.seed.loading import Progress
+    from ledger_engine.verify.audit import Report
 
 _NO_LOG = "`recover` reads the log of a SQLite file; PostgreSQL applies its own when it starts."
 _PROGRESS_S = 0.05  # seconds between two updates of a load's progress bar
@@ -38,12 +38,12 @@ def seed(file: str, project: str | None, database: Location, as_json: bool) -> N
     yesterday. When there is a mistake, nothing is loaded. A load that was interrupted continues when the
     command is run again.
     """
-    from ledger_engine.seeding import seed_files
-    from ledger_engine.seeding.fields import BadDataSet
-    from ledger_engine.seeding.loading import Progress
-    from ledger_engine.seeding.reading import read as read_data_set
-    from ledger_engine.seeding.steps import steps_of
-    from ledger_engine.seeding.whole import load_data_set
+    from ledger_engine.tools.seed import seed_files
+    from ledger_engine.tools.seed.fields import BadDataSet
+    from ledger_engine.tools.seed.loading import Progress
+    from ledger_engine.tools.seed.reading import read as read_data_set
+    from ledger_engine.tools.seed.steps import steps_of
+    from ledger_engine.tools.seed.whole import load_data_set
 
     progress = Progress()
     try:

@@ -21,13 +21,13 @@ from ledger_engine.cli.running import (
 from ledger_engine.core.clock import iso, parse_moment
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit
-from ledger_engine.database.engine import Engine
-from ledger_engine.database.pages import PageRequest
 from ledger_engine.events import outbox as ledger_events
 from ledger_engine.events.outbox import Event
 from ledger_engine.events.webhooks import deliveries, resending
 from ledger_engine.events.webhooks.deliveries import Delivery
+from ledger_engine.store import Unit
+from ledger_engine.store.engine import Engine
+from ledger_engine.store.pages import PageRequest
 
 
 @click.group()

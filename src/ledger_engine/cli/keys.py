@@ -22,7 +22,7 @@ from ledger_engine.cli.running import (
 from ledger_engine.core.clock import iso
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import ROLES, SCOPES, Tenant, mode_name
-from ledger_engine.database import Unit
+from ledger_engine.store import Unit
 
 
 @click.group()

@@ -33,7 +33,7 @@ def migrate(source: Location, target: Location, as_json: bool) -> None:
             "One of SOURCE and TARGET must be a SQLite file and the other postgresql://…;"
             " `backup` and `restore` copy between two of a kind."
         )
-    from ledger_engine.upkeep.moving import Progress, move
+    from ledger_engine.migrate import Progress, move
 
     progress = Progress()
     done = in_thread(lambda: move(source, target, progress))

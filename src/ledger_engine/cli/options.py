@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from ledger_engine.core.settings import Location, default_database, is_url
-from ledger_engine.database.pages import LIMIT_DEFAULT, LIMIT_MAX
+from ledger_engine.store.pages import LIMIT_DEFAULT, LIMIT_MAX
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from ledger_engine.access import projects as ledger_projects
-from ledger_engine.access.limits import PLANS
 from ledger_engine.access.projects import Changes, NewProject, Project
+from ledger_engine.access.quotas import PLANS
 from ledger_engine.cli import options
 from ledger_engine.cli.running import print_json, print_table, read, say, shown, write
 from ledger_engine.core.settings import Location

@@ -17,7 +17,7 @@ from ledger_engine.core.settings import Location, named
 from ledger_engine.core.tenant import mode_name
 
 if TYPE_CHECKING:
-    from ledger_engine.pulling.pull import Pulled
+    from ledger_engine.tools.pull.pull import Pulled
 
 
 @click.command()
@@ -63,8 +63,8 @@ def pull(url: str, key: str, writable: bool, database: Location, as_json: bool) 
 
 async def _pull(url: str, key: str, writable: bool, database: Location) -> Pulled:
     # Imported here: httpx takes longer to load than most commands to run.
-    from ledger_engine.pulling.pull import identify, pull, release
-    from ledger_engine.pulling.remote import Remote
+    from ledger_engine.tools.pull.pull import identify, pull, release
+    from ledger_engine.tools.pull.remote import Remote
 
     async with Remote(url, key) as remote:
         origin = await identify(remote, key)  # before there is a file

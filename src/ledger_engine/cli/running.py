@@ -17,9 +17,9 @@ from ledger_engine.core.errors import Conflict
 from ledger_engine.core.printable import printable, printable_json
 from ledger_engine.core.records import Record, as_json
 from ledger_engine.core.settings import Location, make_folder
-from ledger_engine.database import T, Unit, Work, books
-from ledger_engine.database.engine import Engine, open_engine
-from ledger_engine.database.log import require_file_of_log
+from ledger_engine.store import T, Unit, Work, books
+from ledger_engine.store.engine import Engine, open_engine
+from ledger_engine.store.log import require_file_of_log
 
 
 def read(database: Location, work: Work[T]) -> T:

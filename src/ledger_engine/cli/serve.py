@@ -25,7 +25,7 @@ from ledger_engine.core.settings import (
     Location,
     ServeSettings,
 )
-from ledger_engine.database.private_files import write_private
+from ledger_engine.store.private_files import write_private
 
 if TYPE_CHECKING:
     from ledger_engine.server import Ready

@@ -10,7 +10,7 @@ from ledger_engine.cli import options
 from ledger_engine.cli.running import known_project, print_json, say, write
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit
+from ledger_engine.store import Unit
 
 
 @click.group()

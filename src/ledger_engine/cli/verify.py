@@ -19,8 +19,8 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import Location
 
 if TYPE_CHECKING:
-    from ledger_engine.upkeep.audit import Report
-    from ledger_engine.upkeep.points import Point
+    from ledger_engine.verify.audit import Report
+    from ledger_engine.verify.points import Point
 
 _PROGRESS_S = 0.1  # seconds between two updates of the progress bar
 
@@ -46,7 +46,7 @@ def verify(since: Path | None, save: Path | None, database: Location, as_json: b
     Checks every other stored result as well. Exits with 1 and names the first wrong row, if there is one.
     With --since the transactions up to a proven point are not read again.
     """
-    from ledger_engine.upkeep import audit, points
+    from ledger_engine.verify import audit, points
 
     if save is not None:
         points.require_replaceable(save)
@@ -79,8 +79,8 @@ def _audit(database: Location, point: Point | None) -> tuple[Report, Point | Non
 
     Return the report, the point that is proven, and why the indexes cannot be checked if they cannot.
     """
-    from ledger_engine.database.engine import open_snapshot
-    from ledger_engine.upkeep import audit
+    from ledger_engine.store.engine import open_snapshot
+    from ledger_engine.verify import audit
 
     read, lock = [0], threading.Lock()
 

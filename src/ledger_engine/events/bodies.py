@@ -12,7 +12,7 @@ from typing import Any
 
 from ledger_engine.core.clock import iso
 from ledger_engine.core.records import dumps
-from ledger_engine.database import Row
+from ledger_engine.store import Row
 
 POSTING = "transaction.created"
 

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from weakref import WeakKeyDictionary
 
 from ledger_engine.core.errors import PermissionDenied
-from ledger_engine.database.engine import Engine
 from ledger_engine.events import outbox
-from ledger_engine.sharing import Full, Place
+from ledger_engine.limits import Full, Place
+from ledger_engine.store.engine import Engine
 
 FOLLOWERS_MAX = 100
 FOLLOWERS_OF_ONE_MAX = 25  # of one project, so that it cannot take the places of all others

@@ -15,10 +15,10 @@ from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.ids import first_at, is_id, moment_of
 from ledger_engine.core.records import Moment, Record, as_json, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit, Value, books
-from ledger_engine.database.books import OF_BOOK
-from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import bodies
+from ledger_engine.store import Row, Unit, Value, books
+from ledger_engine.store.books import OF_BOOK
+from ledger_engine.store.pages import Listing, Page, PageRequest
 
 TABLE = "events"
 TOPIC = "events"  # announced with each commit that recorded events

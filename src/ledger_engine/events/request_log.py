@@ -12,10 +12,10 @@ from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit, Value
-from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
 from ledger_engine.events.outbox import Event
+from ledger_engine.store import Row, Unit, Value
+from ledger_engine.store.pages import Listing, Page, PageRequest
 
 # The clock that dates events and the one that measures a request's duration may differ by this much.
 _CLOCKS_DIFFER_MS = 50

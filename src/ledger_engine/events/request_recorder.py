@@ -19,10 +19,10 @@ from typing import NamedTuple
 from ledger_engine.access.credentials import Credential
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.masking import MASK, masked, may_hold_secrets
-from ledger_engine.database import Value
-from ledger_engine.database.engine import Engine
 from ledger_engine.events import request_log
 from ledger_engine.events.request_log import Entry
+from ledger_engine.store import Value
+from ledger_engine.store.engine import Engine
 
 BODY_KEPT_MAX = 4096  # bytes (docs/decisions.md#request-log-entries)
 WAITING_MAX = 10_000

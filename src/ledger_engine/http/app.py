@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from quart import Quart, Response, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from ledger_engine.core.errors import LedgerError
 from ledger_engine.core.measuring import RequestMeter
-from ledger_engine.database.engine import Engine
 from ledger_engine.events.request_recorder import RequestRecorder
 from ledger_engine.http.bodies import BODY_MAX
 from ledger_engine.http.dispatch import Dispatcher
 from ledger_engine.http.errors import InternalError, UnsupportedMethod, from_status, render
+from ledger_engine.http.openapi import documentation
 from ledger_engine.http.operations import Routes, call_of
+from ledger_engine.http.pages import views
+from ledger_engine.http.pages.issuer import Issuer
+from ledger_engine.http.protocol.asgi import Asgi
 from ledger_engine.http.protocol.cors import Cors
 from ledger_engine.http.protocol.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit, Gate
-from ledger_engine.http.reference import documentation
 from ledger_engine.http.routes import (
     accounts,
     api_keys,
@@ -38,9 +40,8 @@ from ledger_engine.http.routes import (
     webhooks,
     whoami,
 )
-from ledger_engine.http.sign_in import views
-from ledger_engine.http.sign_in.issuer import Issuer
-from ledger_engine.sharing.rate_limits import WallClock, Windows
+from ledger_engine.limits.rate_limits import WallClock, Windows
+from ledger_engine.store.engine import Engine
 
 log = logging.getLogger("ledger_engine.http")
 
@@ -64,6 +65,15 @@ RESOURCES: list[Routes] = [
 ]
 
 
+class Around(Protocol):
+    """What the test helpers add to the application (`sandbox/wiring.py`)."""
+
+    routes: Any
+
+    def guard(self, dispatcher: Asgi, engine: Engine) -> Asgi: ...
+    def outside(self, gate: Gate, engine: Engine) -> Any: ...
+
+
 def create_app(
     engine: Engine,
     *,
@@ -73,14 +83,14 @@ def create_app(
     recorder: RequestRecorder | None = None,
     cors_origins: Sequence[str] = (),
     meter: RequestMeter | None = None,
-    test_helpers: bool = False,
+    test_helpers: Around | None = None,
 ) -> Quart:
     """Return the ASGI application that serves this engine.
 
     `issuer` is its address for apps, `recorder` writes the request log, `meter` counts the requests, and
     `cors_origins` are those of the web pages that may read answers. With a `wall_clock` the requests are
-    counted by that clock, and by this application alone. With `test_helpers` the application also has those
-    of the engine (`Helpers`); without them nothing of theirs is in it.
+    counted by that clock, and by this application alone. `test_helpers` are added where
+    they are given; without them nothing of theirs is in the application.
 
     A request comes first to the gate and then to the dispatcher, which serves the operations; only pages and
     unknown paths reach Quart itself.
@@ -89,27 +99,19 @@ def create_app(
     app.config["MAX_CONTENT_LENGTH"] = BODY_MAX
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.merge_slashes = False
-    helping = _test_helpers() if test_helpers else None
-    resources = RESOURCES if helping is None else [*RESOURCES, helping.routes]
+    resources = RESOURCES if test_helpers is None else [*RESOURCES, test_helpers.routes]
     app.register_blueprint(documentation.pages(resources))
     app.register_blueprint(views.SignInPages(issuer or Issuer()).blueprint())
     app.register_error_handler(LedgerError, _show_error)
     app.register_error_handler(HTTPException, _show_http_error)
     app.register_error_handler(Exception, _show_failure)
     dispatcher: Any = Dispatcher(app.asgi_app, app.url_map, resources)
-    served = dispatcher if helping is None else helping.guard(dispatcher, engine)
+    served = dispatcher if test_helpers is None else test_helpers.guard(dispatcher, engine)
     cors = Cors(cors_origins) if cors_origins else None
     rate_limits = engine.shared.rate_limits if wall_clock is None else Windows(wall_clock)
     gate: Any = Gate(served, engine, auth_rate_limit, rate_limits, recorder, cors, meter)
-    app.asgi_app = gate if helping is None else helping.outside(gate, engine)
+    app.asgi_app = gate if test_helpers is None else test_helpers.outside(gate, engine)
     return app
-
-
-def _test_helpers() -> Any:
-    # Imported here: hardly any server has them.
-    from ledger_engine.http.test_helpers import wiring
-
-    return wiring
 
 
 async def _show_error(error: LedgerError) -> Response:

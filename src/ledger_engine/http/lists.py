@@ -11,8 +11,8 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from ledger_engine.core.errors import InvalidRequest
-from ledger_engine.database.pages import LIMIT_DEFAULT, LIMIT_MAX, PageRequest
 from ledger_engine.http.bodies import Query
+from ledger_engine.store.pages import LIMIT_DEFAULT, LIMIT_MAX, PageRequest
 
 _WHOLE = re.compile(r"0|[1-9][0-9]*")
 

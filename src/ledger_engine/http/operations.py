@@ -24,11 +24,11 @@ from ledger_engine.core.errors import (
 )
 from ledger_engine.core.records import Shown, as_json
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import BookKey, LongWork, T, Unit, keeps_to_book
-from ledger_engine.database.engine import Engine
-from ledger_engine.database.pages import Page
 from ledger_engine.http.bodies import Body, NoBody, NoQuery, Query, parse_body, parse_query
 from ledger_engine.http.errors import JSON, Rendered
+from ledger_engine.store import BookKey, LongWork, T, Unit, keeps_to_book
+from ledger_engine.store.engine import Engine
+from ledger_engine.store.pages import Page
 
 P = ParamSpec("P")
 CALL = "ledger.call"  # the key under which the gate stores the Call in the ASGI scope

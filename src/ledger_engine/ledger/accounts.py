@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import ClassVar
 
-from ledger_engine.access import idempotency, limits
+from ledger_engine.access import idempotency
+from ledger_engine.access import quotas as limits
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.money import parse_currency
 from ledger_engine.core.records import Moment, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit, in_one_book
-from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
 from ledger_engine.ledger.descriptions import ELSEWHERE
 from ledger_engine.ledger.metadata import parse_metadata
+from ledger_engine.store import Row, Unit, in_one_book
+from ledger_engine.store.pages import Listing, Page, PageRequest
 
 NAME_MAX = 255
 

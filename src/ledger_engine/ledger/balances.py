@@ -12,7 +12,7 @@ from typing import ClassVar
 from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Holder
+from ledger_engine.store import Holder
 
 # A settlement is the other side of many accounts. With amounts up to this, its sum fits 64 bits.
 _SETTLEMENT_MAX = 2**62

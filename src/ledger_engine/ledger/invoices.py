@@ -8,17 +8,18 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Annotated, ClassVar, TypedDict
 
-from ledger_engine.access import idempotency, limits
+from ledger_engine.access import idempotency
+from ledger_engine.access import quotas as limits
 from ledger_engine.core.clock import parse_date
 from ledger_engine.core.errors import Conflict, InvalidRequest
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import Format, Moment, OneOf, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit, Value, in_one_book
-from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.metadata import parse_metadata
+from ledger_engine.store import Row, Unit, Value, in_one_book
+from ledger_engine.store.pages import Listing, Page, PageRequest
 
 STATUSES = ("draft", "open", "paid", "void")
 CUSTOMER_MAX = 255

@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar
 
-from ledger_engine.access import idempotency, limits
+from ledger_engine.access import idempotency
+from ledger_engine.access import quotas as limits
 from ledger_engine.core.errors import Conflict, InvalidRequest
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import Moment, OneOf, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit, in_one_book
-from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
 from ledger_engine.ledger import users
+from ledger_engine.store import Row, Unit, in_one_book
+from ledger_engine.store.pages import Listing, Page, PageRequest
 
 STATUSES = ("open", "paid", "shipped")
 ITEMS_MAX = 100

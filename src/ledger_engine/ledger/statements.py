@@ -11,9 +11,9 @@ from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit
 from ledger_engine.ledger import accounts
 from ledger_engine.ledger.descriptions import WHOLE
+from ledger_engine.store import Unit
 
 LINES_AT_ONCE = 500
 

@@ -12,20 +12,21 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar
 
-from ledger_engine.access import idempotency, limits
+from ledger_engine.access import idempotency
+from ledger_engine.access import quotas as limits
 from ledger_engine.core.errors import Conflict, InvalidRequest
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.pickling import pickled_by_fields
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Holder, Row, Unit, books, in_one_book
-from ledger_engine.database.books import BOOK, OF_BOOK
-from ledger_engine.database.foresight import foreseen_by
-from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import bodies, outbox
 from ledger_engine.ledger import accounts, descriptions
 from ledger_engine.ledger.balances import Balances
+from ledger_engine.store import Holder, Row, Unit, books, in_one_book
+from ledger_engine.store.books import BOOK, OF_BOOK
+from ledger_engine.store.pages import Listing, Page, PageRequest
+from ledger_engine.store.prefetch import foreseen_by
 
 TYPES = ("credit", "debit")
 DESCRIPTION_MAX = 500

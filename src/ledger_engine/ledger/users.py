@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Annotated, ClassVar
 
-from ledger_engine.access import idempotency, limits
+from ledger_engine.access import idempotency
+from ledger_engine.access import quotas as limits
 from ledger_engine.access.oauth import grants
 from ledger_engine.core import emails
 from ledger_engine.core.errors import Conflict, InvalidRequest
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.core.tenant import ROLES, Tenant
-from ledger_engine.database import Row, Unit
-from ledger_engine.database.pages import Listing
 from ledger_engine.events import outbox
+from ledger_engine.store import Row, Unit
+from ledger_engine.store.pages import Listing
 
 NAME_MAX = 255
 EMAIL_MAX = 254  # characters: the limit of a mail server (RFC 5321)

@@ -17,20 +17,20 @@ from ledger_engine.core.clock import Clock, SystemClock
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.settings import BadSettings, Location, ServeSettings, make_folder
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit, books
-from ledger_engine.database.connection import part_of
-from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.limits import RateLimits
+from ledger_engine.limits.counted_together import CountedTogether
 from ledger_engine.server.listening import in_url
-from ledger_engine.sharing import RateLimits
-from ledger_engine.sharing.counted_together import CountedTogether
+from ledger_engine.store import Unit, books
+from ledger_engine.store.connection import part_of
+from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.heartbeat import Heartbeat
 from ledger_engine.upkeep.timekeeping import Timekeeper
 
 if TYPE_CHECKING:
-    from ledger_engine.seeding.demo import Demo
-    from ledger_engine.test_helpers.helpers import Helpers
+    from ledger_engine.sandbox.helpers import Helpers
+    from ledger_engine.tools.seed.demo import Demo
     from ledger_engine.upkeep.metrics import Metrics
 
 
@@ -123,7 +123,7 @@ async def demo(
     if not wanted:
         yield None
         return
-    from ledger_engine.seeding.demo import staged as stage
+    from ledger_engine.tools.seed.demo import staged as stage
 
     async with stage(engine, report) as staged:
         yield staged
@@ -179,7 +179,7 @@ def test_helpers(engine: Engine, settings: ServeSettings, database: Location) ->
     """Return the test helpers of a server that has them."""
     if not settings.test_helpers or isinstance(database, str):
         return None
-    from ledger_engine.test_helpers.helpers import Helpers
+    from ledger_engine.sandbox.helpers import Helpers
 
     return Helpers.offer(engine, engine.clock, database)
 
@@ -195,7 +195,7 @@ async def _limits(url: str | None) -> AsyncIterator[RateLimits | None]:
             "--limits needs redis-py, which is not installed: "
             "`pip install '.[redis]'` in the folder of the ledger's sources installs it."
         )
-    from ledger_engine.sharing.redis_counts import RedisCounts, Unusable
+    from ledger_engine.limits.redis_counts import RedisCounts, Unusable
 
     try:
         counts = await RedisCounts.open(url)
@@ -211,7 +211,7 @@ async def _limits(url: str | None) -> AsyncIterator[RateLimits | None]:
 def _clock(settings: ServeSettings, database: Location) -> Clock:
     if not settings.test_helpers or isinstance(database, str):
         return SystemClock()
-    from ledger_engine.test_helpers import kept_clock
+    from ledger_engine.sandbox import kept_clock
 
     return kept_clock.clock_of(database)
 

@@ -12,15 +12,15 @@ from hypercorn.utils import wrap_app
 
 from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.core.settings import ServeSettings
-from ledger_engine.database.engine import Engine
 from ledger_engine.events.request_recorder import RequestRecorder
 from ledger_engine.http.app import create_app
+from ledger_engine.http.pages.issuer import Issuer
 from ledger_engine.http.protocol.gate import AuthRateLimit
 from ledger_engine.http.protocol.passed import PassedConnections
 from ledger_engine.http.protocol.proxies import BehindProxies
 from ledger_engine.http.protocol.serving import cut_connections, worker_serve
-from ledger_engine.http.sign_in.issuer import Issuer
 from ledger_engine.server.stopping import Stop, first_of
+from ledger_engine.store.engine import Engine
 
 DRAIN_S = 8  # the time requests in progress have to finish; container hosts kill after 10
 COLLECTED_AT = 10_000  # the garbage collector runs after this many allocations beyond the deallocations
@@ -30,6 +30,12 @@ def make_app(
     settings: ServeSettings, engine: Engine, recorder: RequestRecorder, meter: RequestMeter | None = None
 ) -> Any:
     """Return the application of one process."""
+    test_helpers = None
+    if settings.test_helpers:
+        # Imported here: hardly any server has them.
+        from ledger_engine.sandbox import wiring
+
+        test_helpers = wiring
     limit = AuthRateLimit(settings.auth_per_minute, settings.auth_per_second)
     issuer = Issuer(settings.issuer, settings.host)
     app = create_app(
@@ -39,7 +45,7 @@ def make_app(
         recorder=recorder,
         cors_origins=settings.cors_origins,
         meter=meter,
-        test_helpers=settings.test_helpers,
+        test_helpers=test_helpers,
     )
     return BehindProxies(app, settings.trusted_proxies) if settings.trusted_proxies else app
 

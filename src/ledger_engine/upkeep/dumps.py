@@ -7,12 +7,13 @@ from pathlib import Path
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import named
-from ledger_engine.database import postgres
-from ledger_engine.database.connection import make_private
-from ledger_engine.database.engine import open_engine, open_snapshot
-from ledger_engine.database.work_folder import work_folder
-from ledger_engine.upkeep import audit, backups
-from ledger_engine.upkeep.audit import Report
+from ledger_engine.store import postgres
+from ledger_engine.store.connection import make_private
+from ledger_engine.store.engine import open_engine, open_snapshot
+from ledger_engine.store.work_folder import work_folder
+from ledger_engine.upkeep import backups
+from ledger_engine.verify import audit
+from ledger_engine.verify.audit import Report
 
 _THREADS = 3
 

@@ -16,7 +16,7 @@ from functools import partial
 from ledger_engine.access import sessions
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.tasks import cancel
-from ledger_engine.database.engine import Engine
+from ledger_engine.store.engine import Engine
 
 BEAT_S = 5.0
 SILENT_BEATS = 7  # so many beats of this server without one of the other's: it has ended

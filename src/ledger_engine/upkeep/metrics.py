@@ -25,8 +25,8 @@ from prometheus_client.registry import Collector
 from ledger_engine import __version__
 from ledger_engine.core.errors import LedgerError
 from ledger_engine.core.settings import Location
-from ledger_engine.database.engine import Engine
 from ledger_engine.events.webhooks import backlog
+from ledger_engine.store.engine import Engine
 from ledger_engine.upkeep.scrapes import Listener, listen
 
 ASKED_S = 5.0  # how long a scrape waits for the ledger

@@ -19,9 +19,9 @@ from ledger_engine.core.clock import DAY, iso
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import moment_of
 from ledger_engine.core.tasks import cancel
-from ledger_engine.database import Unit, kept_time
-from ledger_engine.database.engine import Engine
 from ledger_engine.events import request_log
+from ledger_engine.store import Unit, kept_time
+from ledger_engine.store.engine import Engine
 
 AHEAD_MAX = DAY
 EVEN_FOR_MS = 3_600_000

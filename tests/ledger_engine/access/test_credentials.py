@@ -11,7 +11,7 @@ from ledger_engine.access.api_keys import NewApiKey
 from ledger_engine.access.projects import Changes, NewProject
 from ledger_engine.core.errors import AuthenticationError
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import Engine
+from ledger_engine.store.engine import Engine
 
 
 async def make(engine: Engine, new: NewProject, livemode: bool = False) -> tuple[Tenant, str]:

@@ -15,12 +15,12 @@ from ledger_engine.access.api_keys import new_secret, new_value
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit
-from ledger_engine.database.engine import Engine
-from ledger_engine.database.pages import PageRequest
 from ledger_engine.events.webhooks.endpoints import new_secret as signing_secret
 from ledger_engine.ledger import accounts
 from ledger_engine.ledger.accounts import Account, NewAccount
+from ledger_engine.store import Unit
+from ledger_engine.store.engine import Engine
+from ledger_engine.store.pages import PageRequest
 from tests.ledger_engine.manual_clock import ManualClock
 
 TILL = NewAccount("Till", "EUR", {})

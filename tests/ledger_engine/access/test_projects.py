@@ -19,8 +19,8 @@ from ledger_engine.core.errors import (
     PermissionDenied,
 )
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import Engine
-from ledger_engine.database.pages import PageRequest
+from ledger_engine.store.engine import Engine
+from ledger_engine.store.pages import PageRequest
 from tests.ledger_engine.manual_clock import ManualClock
 
 START = 1_790_000_000_000

@@ -15,8 +15,8 @@ from ledger_engine.access.tokens import TokenPair
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import AuthenticationError
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import kept_time
-from ledger_engine.database.engine import Engine
+from ledger_engine.store import kept_time
+from ledger_engine.store.engine import Engine
 from tests.ledger_engine.manual_clock import ManualClock
 
 HOUR = 3_600_000

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ledger_engine.core.settings import Location
-from ledger_engine.seeding import seed_files
+from ledger_engine.tools.seed import seed_files
 from ledger_engine.upkeep import backups
 from tests.forking import Process
 from tests.ledger_engine.cli.conftest import Command, only_line
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.process
 
 RunJson = Callable[..., Any]
 # Have processes read a small file too.
-BY_PROCESSES = {"ledger_engine.database.snapshot.PROCESSES_FROM_BYTES": 0}
+BY_PROCESSES = {"ledger_engine.store.snapshot.PROCESSES_FROM_BYTES": 0}
 
 
 @pytest.mark.parametrize("name", seed_files.names())

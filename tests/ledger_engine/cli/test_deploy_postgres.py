@@ -17,9 +17,9 @@ import yaml
 
 from ledger_engine.cli.serve import serve
 from ledger_engine.core.settings import ServeSettings
-from ledger_engine.database.engine import open_engine
-from ledger_engine.database.postgres import abilities
-from ledger_engine.upkeep.moving import Progress, move
+from ledger_engine.migrate import Progress, move
+from ledger_engine.store.engine import open_engine
+from ledger_engine.store.postgres import abilities
 from tests.commands import answer_of_command
 from tests.postgres_cluster import programs
 from tests.postgres_server import emptied_database

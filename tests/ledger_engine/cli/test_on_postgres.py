@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from ledger_engine.cli import main
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import open_engine
 from ledger_engine.ledger import accounts, transactions
-from ledger_engine.upkeep import audit
+from ledger_engine.store.engine import open_engine
+from ledger_engine.verify import audit
 from tests.commands import answer_of_command, run_command
 from tests.postgres_server import bare_database, emptied_database
 

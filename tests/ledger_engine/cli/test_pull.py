@@ -17,9 +17,9 @@ from ledger_engine.cli import main
 from ledger_engine.core.errors import PermissionDenied
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import open_engine
 from ledger_engine.ledger import accounts
 from ledger_engine.ledger.accounts import NewAccount
+from ledger_engine.store.engine import open_engine
 from tests.ledger_engine.cli.conftest import Command, only_line
 from tests.ledger_tui.contract_server import KEY, ContractServer
 

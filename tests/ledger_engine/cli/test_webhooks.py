@@ -11,11 +11,11 @@ import pytest
 
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit
-from ledger_engine.database.engine import open_engine
 from ledger_engine.events.webhooks import endpoints
 from ledger_engine.ledger import accounts
 from ledger_engine.ledger.accounts import NewAccount
+from ledger_engine.store import Unit
+from ledger_engine.store.engine import open_engine
 from tests.ledger_engine.cli.conftest import Command, only_line
 from tests.ledger_engine.events.webhooks.test_attempts import Sending
 

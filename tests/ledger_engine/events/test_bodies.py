@@ -9,11 +9,11 @@ import pytest
 
 from ledger_engine.core.records import as_json, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit
-from ledger_engine.database.engine import Engine
 from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.transactions import NewTransaction
+from ledger_engine.store import Unit
+from ledger_engine.store.engine import Engine
 
 TILL = accounts.NewAccount("Till", "EUR", {})
 # Everything that JSON escapes, and what it may leave as it is.

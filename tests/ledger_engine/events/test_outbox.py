@@ -13,12 +13,12 @@ from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit
-from ledger_engine.database.engine import Engine
 from ledger_engine.events import bodies, outbox
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.ledger.transactions import NewTransaction
+from ledger_engine.store import Unit
+from ledger_engine.store.engine import Engine
 from tests.ledger_engine.conftest import START
 from tests.stored_events import EVERY_EVENT
 

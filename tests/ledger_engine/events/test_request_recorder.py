@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from ledger_engine.access.credentials import Credential
-from ledger_engine.access.limits import PLANS
+from ledger_engine.access.quotas import PLANS
 from ledger_engine.core.errors import InvalidRequest, NotFound, StorageUnavailable
 from ledger_engine.core.ids import IdSource, first_at
 from ledger_engine.core.masking import MASK
 from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Work
-from ledger_engine.database.engine import Engine
-from ledger_engine.database.pages import PageRequest
 from ledger_engine.events import request_log, request_recorder
 from ledger_engine.events.request_recorder import BODY_KEPT_MAX, Note, RequestRecorder
+from ledger_engine.store import Work
+from ledger_engine.store.engine import Engine
+from ledger_engine.store.pages import PageRequest
 from tests.ledger_engine.conftest import START, Run
 from tests.ledger_engine.core.test_masking import VALUES
 from tests.ledger_engine.waiting import looked_until

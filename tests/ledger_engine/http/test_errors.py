@@ -20,7 +20,6 @@ from ledger_engine.core.errors import (
     PermissionDenied,
     StorageUnavailable,
 )
-from ledger_engine.database.engine import Engine
 from ledger_engine.http.errors import (
     HeadersTooLarge,
     InternalError,
@@ -33,6 +32,7 @@ from ledger_engine.http.errors import (
     render_rate_limited,
     status_of,
 )
+from ledger_engine.store.engine import Engine
 
 REFUSALS: list[tuple[LedgerError, int, str]] = [
     (InvalidRequest("missing_field", "currency is required.", "currency"), 400, "invalid_request"),

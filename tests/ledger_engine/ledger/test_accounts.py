@@ -11,10 +11,10 @@ import pytest
 from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.pages import PageRequest
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.accounts import Account, NewAccount
 from ledger_engine.ledger.transactions import NewTransaction
+from ledger_engine.store.pages import PageRequest
 from tests.ledger_engine.manual_clock import ManualClock
 
 Run = Callable[..., Awaitable[Any]]

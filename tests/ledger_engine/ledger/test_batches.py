@@ -16,12 +16,12 @@ from ledger_engine.core.errors import LedgerError, PermissionDenied
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit
-from ledger_engine.database.books import condition_on
-from ledger_engine.database.engine import Engine
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.ledger.transactions import NewTransaction, Transaction
+from ledger_engine.store import Unit
+from ledger_engine.store.books import condition_on
+from ledger_engine.store.engine import Engine
 
 Run = Callable[..., Awaitable[Any]]
 Fault = tuple[str, str, str | None]

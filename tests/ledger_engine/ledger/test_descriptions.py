@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import Engine
-from ledger_engine.database.pages import PageRequest
 from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, statements, transactions
 from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.ledger.descriptions import ELSEWHERE, SHORT_MAX
 from ledger_engine.ledger.transactions import NewTransaction
+from ledger_engine.store.engine import Engine
+from ledger_engine.store.pages import PageRequest
 
 Run = Callable[..., Awaitable[Any]]
 

@@ -14,11 +14,11 @@ from ledger_engine.core.errors import Conflict, DuplicateIdempotencyKey, Invalid
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.pages import PageRequest
 from ledger_engine.ledger import accounts, invoices, transactions
 from ledger_engine.ledger.accounts import Account, NewAccount
 from ledger_engine.ledger.invoices import Invoice, Line, NewInvoice
 from ledger_engine.ledger.transactions import NewTransaction
+from ledger_engine.store.pages import PageRequest
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.refusals import refusal
 

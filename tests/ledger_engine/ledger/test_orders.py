@@ -14,10 +14,10 @@ from ledger_engine.core.errors import Conflict, DuplicateIdempotencyKey
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.pages import PageRequest
 from ledger_engine.ledger import orders, users
 from ledger_engine.ledger.orders import NewOrder, Order
 from ledger_engine.ledger.users import NewUser, User
+from ledger_engine.store.pages import PageRequest
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.ledger_engine.refusals import refusal
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ledger_engine.access import limits
+from ledger_engine.access import quotas as limits
 from ledger_engine.core.errors import (
     Conflict,
     DuplicateIdempotencyKey,
@@ -22,13 +22,13 @@ from ledger_engine.core.errors import (
 from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import Engine
-from ledger_engine.database.pages import PageRequest
 from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, balances, transactions
 from ledger_engine.ledger.accounts import Account, NewAccount
 from ledger_engine.ledger.transactions import NewTransaction, Transaction
-from ledger_engine.upkeep import audit
+from ledger_engine.store.engine import Engine
+from ledger_engine.store.pages import PageRequest
+from ledger_engine.verify import audit
 from tests.ledger_engine.manual_clock import ManualClock
 
 Run = Callable[..., Awaitable[Any]]

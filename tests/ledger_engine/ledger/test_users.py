@@ -14,10 +14,10 @@ from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import Conflict, LedgerError
 from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit
-from ledger_engine.database.engine import Engine
 from ledger_engine.ledger import users
 from ledger_engine.ledger.users import NewUser, User
+from ledger_engine.store import Unit
+from ledger_engine.store.engine import Engine
 from tests.ledger_engine.manual_clock import ManualClock
 
 Run = Callable[..., Awaitable[Any]]

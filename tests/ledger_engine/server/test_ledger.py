@@ -11,7 +11,7 @@ import pytest
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.settings import BadSettings, ServeSettings
 from ledger_engine.server import ledger
-from tests.ledger_engine.sharing.counters import redis_address
+from tests.ledger_engine.limits.counters import redis_address
 from tests.postgres_server import emptied_database
 
 pytestmark = pytest.mark.process

@@ -7,13 +7,13 @@ from functools import partial
 import pytest
 
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import Engine
-from ledger_engine.database.pages import PageRequest
 from ledger_engine.events import outbox, request_log
 from ledger_engine.events.following import Followers
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.ledger import accounts
 from ledger_engine.ledger.accounts import NewAccount
+from ledger_engine.store.engine import Engine
+from ledger_engine.store.pages import PageRequest
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.timekeeping import Timekeeper
 from tests.ledger_engine.conftest import Run

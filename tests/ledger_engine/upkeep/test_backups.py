@@ -17,13 +17,14 @@ import pytest
 from ledger_engine.access import projects
 from ledger_engine.core.errors import Conflict, LedgerError, StorageUnavailable
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import schema
-from ledger_engine.database.backup import read_copy
-from ledger_engine.database.engine import open_engine
-from ledger_engine.database.lock import ServingLock
-from ledger_engine.database.work_folder import work_folder
 from ledger_engine.ledger import accounts, transactions
-from ledger_engine.upkeep import audit, backups
+from ledger_engine.store import schema
+from ledger_engine.store.backup import read_copy
+from ledger_engine.store.engine import open_engine
+from ledger_engine.store.lock import ServingLock
+from ledger_engine.store.work_folder import work_folder
+from ledger_engine.upkeep import backups
+from ledger_engine.verify import audit
 from tests.commands import run_command
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.waiting import wait_until

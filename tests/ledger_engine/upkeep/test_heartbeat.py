@@ -11,7 +11,7 @@ from ledger_engine.access import api_keys, credentials, projects
 from ledger_engine.access.api_keys import NewApiKey
 from ledger_engine.core.errors import AuthenticationError
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import Engine, open_engine
+from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.upkeep.heartbeat import SILENT_BEATS, Heartbeat
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.postgres_server import emptied_database

@@ -13,10 +13,10 @@ import pytest_asyncio
 
 from ledger_engine.core.settings import BadSettings, ServeSettings
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import Engine
 from ledger_engine.events.webhooks import endpoints
 from ledger_engine.http.app import create_app
 from ledger_engine.ledger import accounts
+from ledger_engine.store.engine import Engine
 from ledger_engine.upkeep.metrics import Metrics
 from tests.ledger_engine.conftest import MakeKey
 from tests.ledger_engine.manual_clock import ManualClock

@@ -11,11 +11,11 @@ import pytest
 from ledger_engine.access.oauth import apps
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import turns
-from ledger_engine.database.engine import Engine
-from ledger_engine.database.pages import PageRequest
 from ledger_engine.events.webhooks import deleted, deliveries, endpoints
 from ledger_engine.ledger import orders, users
+from ledger_engine.store import turns
+from ledger_engine.store.engine import Engine
+from ledger_engine.store.pages import PageRequest
 from ledger_engine.upkeep import retention
 from ledger_engine.upkeep.retention import Retention
 from tests.contract.rules import holds

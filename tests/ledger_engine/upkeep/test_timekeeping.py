@@ -12,12 +12,12 @@ import pytest
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit, kept_time
-from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import deliveries
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.ledger import users
+from ledger_engine.store import Unit, kept_time
+from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.upkeep import retention, timekeeping
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.timekeeping import Timekeeper

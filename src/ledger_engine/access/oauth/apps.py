@@ -15,7 +15,7 @@ from ledger_engine.access import api_keys
 from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.records import Moment, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit
+from ledger_engine.store import Row, Unit
 
 NAME_MAX = 100  # users read it on the page where they decide
 REDIRECT_URIS_MAX = 20

@@ -21,7 +21,7 @@ from ledger_engine.access.oauth.server import Server, is_state, listed, may_ask,
 from ledger_engine.access.oauth.sign_ins import SignedIn
 from ledger_engine.access.tokens import TokenPair
 from ledger_engine.core.errors import InvalidRequest, LedgerError, NotFound
-from ledger_engine.database import Unit
+from ledger_engine.store import Unit
 
 
 @dataclass(frozen=True, slots=True)

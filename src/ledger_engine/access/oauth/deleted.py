@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ledger_engine.access.limits import RECOVERABLE_FOR
 from ledger_engine.access.oauth import apps, grants
 from ledger_engine.access.oauth.apps import App
+from ledger_engine.access.quotas import RECOVERABLE_FOR
 from ledger_engine.core.errors import Conflict, NotFound
-from ledger_engine.database import Unit, Value
+from ledger_engine.store import Unit, Value
 
 
 def restore(unit: Unit, id: str) -> App:

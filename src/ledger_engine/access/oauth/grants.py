@@ -20,7 +20,7 @@ from ledger_engine.access.tokens import (
     TokenPair,
 )
 from ledger_engine.core.records import dumps
-from ledger_engine.database import Unit, kept_time
+from ledger_engine.store import Unit, kept_time
 
 CODE_SECONDS = 60
 # The least role for the scopes that not every user can grant (docs/interface.md#scopes).

@@ -14,7 +14,7 @@ from ledger_engine.access.oauth import grants
 from ledger_engine.core.emails import fold
 from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit, books
+from ledger_engine.store import Unit, books
 
 LENGTH_MIN = 8  # characters; NIST SP 800-63B allows no fewer
 LENGTH_MAX = 1024

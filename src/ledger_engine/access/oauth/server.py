@@ -46,7 +46,7 @@ from ledger_engine.access.tokens import TokenPair
 from ledger_engine.core.errors import AuthenticationError, InvalidRequest, LedgerError, NotFound, OAuthRefusal
 from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import ROLES, SCOPES
-from ledger_engine.database import Unit
+from ledger_engine.store import Unit
 
 _STATE = re.compile(r"[\x20-\x7e]+")  # RFC 6749, A.5
 _CHALLENGE = re.compile(r"[A-Za-z0-9\-_]{43}")  # the base64url form of 32 bytes

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ledger_engine.database import Unit, Value, kept_time
-from ledger_engine.database.books import OF_BOOK
 from ledger_engine.events import bodies
 from ledger_engine.events.outbox import Message
 from ledger_engine.events.webhooks.endpoints import Subscription
+from ledger_engine.store import Unit, Value, kept_time
+from ledger_engine.store.books import OF_BOOK
 
 JUMP_MS = 30_000  # how far the clock may differ from elapsed time; less is ordinary adjustment
 _ROWS = 32  # events read at once; few, as a body may be as large as a request

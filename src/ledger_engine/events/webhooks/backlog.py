@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ledger_engine.database import Unit, Value
-from ledger_engine.database.books import OF_BOOK
 from ledger_engine.events.webhooks import endpoints
+from ledger_engine.store import Unit, Value
+from ledger_engine.store.books import OF_BOOK
 
 COUNTED_MAX = 10_000  # events after one endpoint's cursor; more are not looked at
 

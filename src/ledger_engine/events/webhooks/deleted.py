@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 from ledger_engine.access import idempotency
-from ledger_engine.access.limits import RECOVERABLE_FOR
+from ledger_engine.access.quotas import RECOVERABLE_FOR
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit
-from ledger_engine.database.engine import Engine
-from ledger_engine.database.turns import AT_ONCE, take_turns
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import endpoints
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, WebhookEndpoint
+from ledger_engine.store import Unit
+from ledger_engine.store.engine import Engine
+from ledger_engine.store.turns import AT_ONCE, take_turns
 
 _KEPT = "id, project, livemode, url, events, status, disabled_reason, disabled_at, created"
 

@@ -25,7 +25,6 @@ from functools import partial
 from ledger_engine.core.errors import LedgerError, StorageUnavailable
 from ledger_engine.core.settings import WEBHOOK_RETRIES_S
 from ledger_engine.core.tasks import cancel
-from ledger_engine.database.engine import Engine
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import endpoints
 from ledger_engine.events.webhooks.addresses import parse_url
@@ -37,6 +36,7 @@ from ledger_engine.events.webhooks.retry_clock import RetryClock
 from ledger_engine.events.webhooks.sealing import Seal, WrongKey, is_sealed
 from ledger_engine.events.webhooks.sender_process import MakeSender, new_sender
 from ledger_engine.events.webhooks.sending import SendResult
+from ledger_engine.store.engine import Engine
 
 JITTER = 0.1  # share of the wait added at random, so that what failed together is retried apart
 POLL_INTERVAL_S = 1.0  # to find what other processes wrote, which wakes nobody here

@@ -15,11 +15,11 @@ from ledger_engine.access import idempotency
 from ledger_engine.core.clock import iso
 from ledger_engine.core.records import Format, Moment, OneOf
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit, Value, kept_time
-from ledger_engine.database.books import OF_BOOK
-from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import bodies, outbox
 from ledger_engine.events.webhooks import endpoints
+from ledger_engine.store import Row, Unit, Value, kept_time
+from ledger_engine.store.books import OF_BOOK
+from ledger_engine.store.pages import Listing, Page, PageRequest
 
 _FAILED = "(status = 'failed' OR (status = 'pending' AND retries > 0))"
 SHOWN_MAX = 4096  # bytes of a body that are stored and shown (docs/decisions.md#events-list)

@@ -18,10 +18,10 @@ from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.core.records import Moment, OneOf, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Row, Unit, books
-from ledger_engine.database.pages import Listing, Page, PageRequest
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks.addresses import parse_url
+from ledger_engine.store import Row, Unit, books
+from ledger_engine.store.pages import Listing, Page, PageRequest
 
 TOPIC = "webhooks"  # announced when an endpoint, or what to send to it, was changed
 EVERY = "*"

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from ledger_engine import __version__
 from ledger_engine.core.records import dumps
-from ledger_engine.database import Unit
 from ledger_engine.events.outbox import Message
 from ledger_engine.events.webhooks import attempts
 from ledger_engine.events.webhooks.addresses import Target
@@ -15,6 +14,7 @@ from ledger_engine.events.webhooks.attempts import Feed, Retry
 from ledger_engine.events.webhooks.endpoints import Subscription
 from ledger_engine.events.webhooks.sending import Job
 from ledger_engine.events.webhooks.signatures import signed_headers
+from ledger_engine.store import Unit
 
 FIRSTS_AHEAD = 512  # first attempts submitted and without a result
 BYTES_AHEAD = 512 * 1024  # characters of their bodies; one of any size is always submitted

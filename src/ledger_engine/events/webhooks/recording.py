@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.database import Unit
-from ledger_engine.database.engine import Engine
 from ledger_engine.events.webhooks import attempts, endpoints
 from ledger_engine.events.webhooks.attempts import Outcome
+from ledger_engine.store import Unit
+from ledger_engine.store.engine import Engine
 
 GONE = 410  # the status with which a receiver asks for no more events
 

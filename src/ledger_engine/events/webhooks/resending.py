@@ -10,11 +10,11 @@ from functools import partial
 
 from ledger_engine.access import idempotency
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit
-from ledger_engine.database.engine import Engine
-from ledger_engine.database.turns import AT_ONCE, take_turns
 from ledger_engine.events.webhooks import deliveries, endpoints
-from ledger_engine.sharing import Place
+from ledger_engine.limits import Place
+from ledger_engine.store import Unit
+from ledger_engine.store.engine import Engine
+from ledger_engine.store.turns import AT_ONCE, take_turns
 
 _ONE_AT_A_TIME = Place("resending", 1)
 

@@ -13,9 +13,9 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ledger_engine.database.engine import Engine
 from ledger_engine.events.webhooks import attempts, endpoints
 from ledger_engine.events.webhooks.attempts import JUMP_MS
+from ledger_engine.store.engine import Engine
 
 OVERDUE_EVERY_S = 1.0  # after a stop, one overdue retry for each endpoint; never slower than the first retry
 SPREAD_AT_ONCE = 200

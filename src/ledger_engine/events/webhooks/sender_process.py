@@ -27,9 +27,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ledger_engine.core.pickling import Messages, UnreadableMessage, framed
+from ledger_engine.core.program import OTHER_PROGRAM
 from ledger_engine.core.records import dumps
 from ledger_engine.events.webhooks.sending import Job, Sender, SendResult
-from ledger_engine.sharing.program import OTHER_PROGRAM
 
 RESTART_AFTER_S = (1, 2, 5, 10, 30)  # after it ended unexpectedly once, twice, …
 HEALTHY_AFTER_S = 60  # after running this long, its next end counts as the first

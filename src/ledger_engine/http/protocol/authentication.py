@@ -11,7 +11,7 @@ from typing import Any
 from ledger_engine.access import api_keys, credentials
 from ledger_engine.access.credentials import Credential
 from ledger_engine.core.errors import AuthenticationError, LedgerError, StorageUnavailable
-from ledger_engine.database.engine import Engine
+from ledger_engine.store.engine import Engine
 
 _REMEMBERED_MAX = 10_000
 _REFUSALS_MAX = 1_000

@@ -14,11 +14,10 @@ from functools import partial
 from typing import Any, cast
 
 from ledger_engine.access.credentials import Credential
-from ledger_engine.access.limits import PLANS
+from ledger_engine.access.quotas import PLANS
 from ledger_engine.core.errors import InvalidRequest, LedgerError, NotFound, StorageUnavailable
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.measuring import RequestMeter
-from ledger_engine.database.engine import Engine
 from ledger_engine.events.request_recorder import BODY_KEPT_MAX, Note, RequestRecorder
 from ledger_engine.http.errors import (
     JSON,
@@ -44,7 +43,8 @@ from ledger_engine.http.protocol.request_body import (
     read_body,
 )
 from ledger_engine.http.protocol.request_lines import log_request
-from ledger_engine.sharing import RateLimits, Verdict
+from ledger_engine.limits import RateLimits, Verdict
+from ledger_engine.store.engine import Engine
 
 HEADERS_MAX = 16 * 1024
 HEALTH = "/api/health"

@@ -16,7 +16,7 @@ from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.http.bodies import BODY_MAX
 from ledger_engine.http.errors import BodyTimeout, PayloadTooLarge
 from ledger_engine.http.protocol.asgi import Receive
-from ledger_engine.sharing import Full, Place, Places
+from ledger_engine.limits import Full, Place, Places
 
 FILE_MAX = 25 * 1024 * 1024  # bytes of one file (docs/interface.md#request-size)
 PARTS_MAX = 1000

@@ -7,11 +7,11 @@ from typing import Annotated
 from pydantic import Field
 
 from ledger_engine.core.clock import parse_moment
-from ledger_engine.database.pages import Page
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.lists import LedgerList
 from ledger_engine.http.operations import Call, Routes
 from ledger_engine.ledger import accounts
+from ledger_engine.store.pages import Page
 
 routes = Routes("accounts", "/v1")
 

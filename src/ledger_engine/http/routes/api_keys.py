@@ -9,10 +9,10 @@ from pydantic import Field
 
 from ledger_engine.access import api_keys
 from ledger_engine.access.api_keys import ApiKey, NewApiKey
-from ledger_engine.database.pages import Page
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.lists import GenericList
 from ledger_engine.http.operations import Call, Routes, shown
+from ledger_engine.store.pages import Page
 
 routes = Routes("api_keys", "/v1")
 

@@ -13,7 +13,6 @@ from typing import Any
 from ledger_engine.access import credentials
 from ledger_engine.core.clock import parse_moment
 from ledger_engine.core.errors import LedgerError
-from ledger_engine.database.pages import Page, PageRequest
 from ledger_engine.events import outbox
 from ledger_engine.events.following import Followers
 from ledger_engine.events.outbox import Event
@@ -22,6 +21,7 @@ from ledger_engine.events.webhooks.deliveries import Delivery
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.lists import GenericList, page_request
 from ledger_engine.http.operations import Call, Routes, Streamed, shown
+from ledger_engine.store.pages import Page, PageRequest
 
 routes = Routes("events", "/v1")
 

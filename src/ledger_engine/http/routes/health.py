@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.records import as_json, dumps
-from ledger_engine.database import books
 from ledger_engine.http.errors import JSON, Rendered, status_of
 from ledger_engine.http.operations import Call, Routes
+from ledger_engine.store import books
 
 VERSION = "1.4.2"  # the version of the directory's interface (docs/interface.md#versioning)
 

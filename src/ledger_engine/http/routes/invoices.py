@@ -7,12 +7,12 @@ from typing import Annotated, Literal, cast
 from pydantic import Field
 
 from ledger_engine.core.money import MAX_AMOUNT
-from ledger_engine.database.pages import Page
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.lists import LedgerList
 from ledger_engine.http.operations import Call, Routes
 from ledger_engine.ledger import invoices
 from ledger_engine.ledger.invoices import Invoice, InvoiceChanges
+from ledger_engine.store.pages import Page
 
 routes = Routes("invoices", "/v1")
 

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ledger_engine.database.pages import Page
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.lists import GenericList
 from ledger_engine.http.operations import Call, Routes
 from ledger_engine.ledger import orders
 from ledger_engine.ledger.orders import Order
+from ledger_engine.store.pages import Page
 
 routes = Routes("orders", "/api")
 

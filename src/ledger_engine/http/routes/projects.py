@@ -9,11 +9,11 @@ from pydantic import Field
 
 from ledger_engine.access import api_keys, projects
 from ledger_engine.access.projects import NewChild, Project
-from ledger_engine.database.pages import Page
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.lists import GenericList
 from ledger_engine.http.operations import Call, Routes, shown
 from ledger_engine.http.routes.api_keys import ApiKeyWithValue, with_value
+from ledger_engine.store.pages import Page
 
 routes = Routes("projects", "/v1")
 

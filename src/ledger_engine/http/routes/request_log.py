@@ -6,12 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ledger_engine.database.pages import Page
 from ledger_engine.events import request_log
 from ledger_engine.events.outbox import Event
 from ledger_engine.events.request_log import LoggedRequest, RequestWithEvents
 from ledger_engine.http.lists import DIGITS, GenericList
 from ledger_engine.http.operations import Call, Routes
+from ledger_engine.store.pages import Page
 
 routes = Routes("requests", "/v1")
 

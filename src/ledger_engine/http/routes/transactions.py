@@ -9,12 +9,12 @@ from pydantic import Field
 
 from ledger_engine.core.clock import parse_moment
 from ledger_engine.core.money import MAX_AMOUNT
-from ledger_engine.database.pages import Page
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.lists import LedgerList
 from ledger_engine.http.operations import Call, Routes, shown
 from ledger_engine.ledger import transactions
 from ledger_engine.ledger.transactions import Transaction
+from ledger_engine.store.pages import Page
 
 routes = Routes("transactions", "/v1")
 

@@ -6,7 +6,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ledger_engine.database.pages import Page
 from ledger_engine.events.webhooks import deleted, deliveries, endpoints
 from ledger_engine.events.webhooks.addresses import URL_MAX
 from ledger_engine.events.webhooks.deliveries import Delivery
@@ -16,6 +15,7 @@ from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.lists import GenericList
 from ledger_engine.http.operations import Call, Routes
+from ledger_engine.store.pages import Page
 
 routes = Routes("webhook_endpoints", "/v1")
 

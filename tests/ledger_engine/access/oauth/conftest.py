@@ -20,12 +20,12 @@ from ledger_engine.access.oauth import apps, passwords, sign_ins
 from ledger_engine.access.oauth.apps import App, NewApp
 from ledger_engine.access.oauth.passwords import Login
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import Engine
 from ledger_engine.http.app import create_app
+from ledger_engine.http.pages.issuer import Issuer
 from ledger_engine.http.protocol.gate import AuthRateLimit
-from ledger_engine.http.sign_in.issuer import Issuer
 from ledger_engine.ledger import users
 from ledger_engine.ledger.users import User
+from ledger_engine.store.engine import Engine
 from tests.ledger_engine.access.oauth.serving import cheap_passwords
 
 BASE = "http://ledger.test"

@@ -12,7 +12,7 @@ from ledger_engine.access.oauth import apps
 from ledger_engine.access.oauth.apps import App, NewApp
 from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import Engine
+from ledger_engine.store.engine import Engine
 
 GOOD = [
     "https://app.example",

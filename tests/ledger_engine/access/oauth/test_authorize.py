@@ -16,9 +16,9 @@ from ledger_engine.access import api_keys, projects
 from ledger_engine.access.oauth import apps
 from ledger_engine.access.oauth.apps import App, NewApp
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import Engine
 from ledger_engine.http.app import create_app
-from ledger_engine.http.sign_in.issuer import Issuer
+from ledger_engine.http.pages.issuer import Issuer
+from ledger_engine.store.engine import Engine
 from tests.ledger_engine.access.oauth.conftest import (
     BASE,
     CHALLENGE,

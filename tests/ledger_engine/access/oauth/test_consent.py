@@ -19,8 +19,8 @@ from ledger_engine.access.oauth.authorization import AuthorizationRequest, Refus
 from ledger_engine.access.projects import NewProject
 from ledger_engine.core.records import dumps
 from ledger_engine.core.tenant import SCOPES, Tenant
-from ledger_engine.database.engine import Engine
 from ledger_engine.ledger.users import User
+from ledger_engine.store.engine import Engine
 from tests.ledger_engine.access.oauth.conftest import (
     BASE,
     EMAIL,

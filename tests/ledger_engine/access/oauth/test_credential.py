@@ -20,13 +20,13 @@ from ledger_engine.access.projects import Changes
 from ledger_engine.core.clock import iso
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import SCOPES, Tenant
-from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.http.app import RESOURCES, create_app
+from ledger_engine.http.pages.issuer import Issuer
 from ledger_engine.http.protocol import authentication
 from ledger_engine.http.protocol.gate import AuthRateLimit
-from ledger_engine.http.sign_in.issuer import Issuer
 from ledger_engine.ledger import users
 from ledger_engine.ledger.users import User
+from ledger_engine.store.engine import Engine, open_engine
 from tests.ledger_engine.access.oauth.conftest import BASE, EMAIL, REDIRECT, VERIFIER, Browser, MakeUser
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.manual_clock import ManualClock

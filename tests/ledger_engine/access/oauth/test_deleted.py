@@ -10,7 +10,7 @@ from ledger_engine.access.oauth import apps, deleted
 from ledger_engine.access.oauth.apps import App
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import Conflict, NotFound
-from ledger_engine.database.engine import Engine
+from ledger_engine.store.engine import Engine
 from tests.ledger_engine.access.oauth.conftest import Browser
 from tests.ledger_engine.manual_clock import ManualClock
 

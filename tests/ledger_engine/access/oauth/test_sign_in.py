@@ -17,10 +17,10 @@ from ledger_engine.access.oauth import passwords, sign_ins
 from ledger_engine.access.oauth.apps import App
 from ledger_engine.access.oauth.passwords import Login
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import Engine
-from ledger_engine.http.sign_in.views import CHECKED_AT_ONCE, WAITING_MAX, PasswordChecks, TooManyChecks
+from ledger_engine.http.pages.views import CHECKED_AT_ONCE, WAITING_MAX, PasswordChecks, TooManyChecks
 from ledger_engine.ledger import users
 from ledger_engine.ledger.users import User
+from ledger_engine.store.engine import Engine
 from tests.ledger_engine.access.oauth.conftest import EMAIL, PASSWORD, Browser, MakeUser, hidden
 from tests.ledger_engine.manual_clock import ManualClock
 
@@ -357,7 +357,7 @@ async def test_a_flood_is_refused_and_those_before_it_are_served(monkeypatch: py
 async def test_a_request_refused_for_its_rate_says_when_to_retry(
     stranger_browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ledger_engine.http.sign_in.views.WAITING_MAX", 0)
+    monkeypatch.setattr("ledger_engine.http.pages.views.WAITING_MAX", 0)
     answer = await stranger_browser.sign_in()
     # Retry-After comes with a 429 alone (docs/interface.md#rates-retry-after).
     assert (answer.status_code, "Retry-After" in answer.headers) == (503, False)

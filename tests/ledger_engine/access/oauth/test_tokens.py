@@ -13,7 +13,7 @@ import pytest
 from ledger_engine.access.oauth import apps, grants
 from ledger_engine.access.oauth.apps import App, NewApp
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import Engine
+from ledger_engine.store.engine import Engine
 from tests.ledger_engine.access.oauth.conftest import LOOPBACK, REDIRECT, SCOPES, VERIFIER, Browser
 from tests.ledger_engine.manual_clock import ManualClock
 

@@ -9,12 +9,12 @@ import pytest
 
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import Engine
-from ledger_engine.database.pages import PageRequest
 from ledger_engine.events.webhooks import attempts, deliveries, endpoints
 from ledger_engine.events.webhooks.attempts import Feed, Outcome
 from ledger_engine.events.webhooks.endpoints import NewEndpoint, Subscription
 from ledger_engine.ledger import accounts, transactions, users
+from ledger_engine.store.engine import Engine
+from ledger_engine.store.pages import PageRequest
 from tests.ledger_engine.conftest import START, Run
 from tests.ledger_engine.manual_clock import ManualClock
 

@@ -11,11 +11,11 @@ from ledger_engine.access.projects import Changes
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import Conflict, DuplicateIdempotencyKey, NotFound, PermissionDenied
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import Engine
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import deleted, endpoints
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint
 from ledger_engine.ledger import accounts
+from ledger_engine.store.engine import Engine
 from tests.ledger_engine.conftest import Run
 from tests.ledger_engine.manual_clock import ManualClock
 

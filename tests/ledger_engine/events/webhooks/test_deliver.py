@@ -16,9 +16,6 @@ from ledger_engine.core.clock import DAY, Clock, SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit, Work
-from ledger_engine.database.engine import Engine, open_engine
-from ledger_engine.database.pages import PageRequest
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import (
     attempts,
@@ -39,6 +36,9 @@ from ledger_engine.events.webhooks.retry_clock import RetryClock
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.events.webhooks.sending import Sender, SendResult
 from ledger_engine.ledger import accounts
+from ledger_engine.store import Unit, Work
+from ledger_engine.store.engine import Engine, open_engine
+from ledger_engine.store.pages import PageRequest
 from tests.ledger_engine.events.webhooks.test_sender_process import child
 from tests.ledger_engine.leases_of_others import leave_to_others
 from tests.ledger_engine.manual_clock import ManualClock

@@ -8,12 +8,12 @@ from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest, N
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.records import dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import Engine
-from ledger_engine.database.pages import PageRequest
 from ledger_engine.events.webhooks import deleted, deliveries, endpoints
 from ledger_engine.ledger.orders import NewOrder, create
 from ledger_engine.ledger.users import NewUser
 from ledger_engine.ledger.users import create as create_user
+from ledger_engine.store.engine import Engine
+from ledger_engine.store.pages import PageRequest
 from tests.ledger_engine.conftest import START, Run
 from tests.ledger_engine.events.webhooks.test_attempts import Sending, begin
 from tests.ledger_engine.manual_clock import ManualClock

@@ -16,12 +16,12 @@ from ledger_engine.core.errors import (
     PermissionDenied,
 )
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import Engine
-from ledger_engine.database.pages import PageRequest
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import deleted, endpoints, signatures
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint
 from ledger_engine.ledger import accounts
+from ledger_engine.store.engine import Engine
+from ledger_engine.store.pages import PageRequest
 from tests.ledger_engine.conftest import START, Run
 from tests.ledger_engine.manual_clock import ManualClock
 

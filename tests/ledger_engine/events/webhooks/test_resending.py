@@ -10,12 +10,12 @@ import pytest
 from ledger_engine.access import idempotency
 from ledger_engine.core.errors import DuplicateIdempotencyKey, NotFound
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Unit
-from ledger_engine.database.engine import Engine
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import deleted, deliveries, endpoints, resending
 from ledger_engine.events.webhooks.resending import resend_failed
 from ledger_engine.ledger import accounts
+from ledger_engine.store import Unit
+from ledger_engine.store.engine import Engine
 from tests.ledger_engine.conftest import Run
 from tests.ledger_engine.events.webhooks.test_attempts import Sending, begin
 from tests.ledger_engine.manual_clock import ManualClock

@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import Engine
 from ledger_engine.events.webhooks import retry_clock
 from ledger_engine.events.webhooks.retry_clock import RetryClock
+from ledger_engine.store.engine import Engine
 from tests.ledger_engine.events.webhooks.test_attempts import Sending, begin
 from tests.ledger_engine.leases_of_others import leave_to_others
 from tests.ledger_engine.manual_clock import ManualClock

@@ -18,11 +18,11 @@ from ledger_engine.access.credentials import Credential
 from ledger_engine.core.errors import AuthenticationError, StorageUnavailable
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database import Listener, Unit
-from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.http.app import create_app
 from ledger_engine.http.protocol import authentication
 from ledger_engine.http.protocol.authentication import Authenticator
+from ledger_engine.store import Listener, Unit
+from ledger_engine.store.engine import Engine, open_engine
 from tests.ledger_engine.manual_clock import ManualClock
 
 

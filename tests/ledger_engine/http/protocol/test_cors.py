@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from ledger_engine.core.settings import BadSettings, ServeSettings
-from ledger_engine.database.engine import Engine
 from ledger_engine.http.app import create_app
+from ledger_engine.store.engine import Engine
 from tests.contract.rules import holds
 from tests.ledger_engine.conftest import MakeKey
 

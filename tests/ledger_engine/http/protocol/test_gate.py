@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from ledger_engine.core.errors import InvalidRequest, LedgerError
-from ledger_engine.database.engine import Engine
 from ledger_engine.http.app import create_app
 from ledger_engine.http.protocol.gate import DEFAULT_AUTH_RATE_LIMIT, Gate
 from ledger_engine.http.protocol.request_body import REFUSAL
+from ledger_engine.store.engine import Engine
 
 
 class Receiving:

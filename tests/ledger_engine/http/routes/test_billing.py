@@ -12,7 +12,7 @@ from quart import Quart
 
 from ledger_engine.access import projects
 from ledger_engine.access.projects import NewProject, Project
-from ledger_engine.database.engine import Engine
+from ledger_engine.store.engine import Engine
 
 PATH = "/v1/billing"
 

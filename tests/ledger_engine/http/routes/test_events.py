@@ -20,7 +20,6 @@ from quart import Quart
 from ledger_engine.access import api_keys
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.database.engine import Engine, open_engine
 from ledger_engine.events import following, outbox
 from ledger_engine.events.following import Followers
 from ledger_engine.events.webhooks import deliveries, endpoints, signatures
@@ -28,6 +27,7 @@ from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.http.protocol.hypercorn_patch import make_strict
 from ledger_engine.http.routes import events as routes
 from ledger_engine.ledger import accounts
+from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.timekeeping import Timekeeper
 from tests.contract.rules import holds

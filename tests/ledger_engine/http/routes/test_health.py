@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ledger_engine.database.engine import Engine
+from ledger_engine.store.engine import Engine
 
 
 async def test_a_server_that_can_do_its_work_says_ok_to_anyone(anyone: httpx.AsyncClient) -> None:

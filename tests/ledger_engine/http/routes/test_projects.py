@@ -10,7 +10,7 @@ import pytest
 
 from ledger_engine.access import projects
 from ledger_engine.access.projects import NewProject, Project
-from ledger_engine.database.engine import Engine
+from ledger_engine.store.engine import Engine
 
 PATH = "/v1/projects"
 

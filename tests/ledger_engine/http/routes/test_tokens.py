@@ -9,9 +9,9 @@ import httpx
 import pytest
 from quart import Quart
 
-from ledger_engine.database.engine import Engine
 from ledger_engine.http.app import create_app
 from ledger_engine.http.protocol.gate import AuthRateLimit
+from ledger_engine.store.engine import Engine
 from tests.ledger_engine.manual_clock import ManualClock
 
 PATH = "/v1/auth/token"

@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from ledger_engine.access import projects
-from ledger_engine.database.engine import Engine
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import endpoints
+from ledger_engine.store.engine import Engine
 from tests.ledger_engine.conftest import MakeKey, Run
 
 PATH = "/v1/webhook_endpoints"

@@ -1,0 +1,91 @@
+"""The limits of each plan: requests, stored objects, webhook endpoints (docs/interface.md#limits)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ledger_engine.core.clock import DAY
+from ledger_engine.core.errors import PermissionDenied
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.store import Holder, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The limits of a plan.
+
+    `requests_per_minute` and `burst` (requests in one second) count per API key; `stored_objects` and
+    `webhook_endpoints` per project and mode, None for no limit.
+    """
+
+    requests_per_minute: int
+    burst: int
+    stored_objects: int | None
+    webhook_endpoints: int | None
+
+
+RECOVERABLE_FOR = 30 * DAY  # deleted objects (docs/interface.md#quotas-and-retention)
+PLANS = {
+    "free": Plan(requests_per_minute=60, burst=10, stored_objects=10_000, webhook_endpoints=5),
+    "pro": Plan(requests_per_minute=600, burst=50, stored_objects=500_000, webhook_endpoints=50),
+    # The limits of the enterprise plan are negotiated: a project may have its own
+    # (docs/decisions.md#projects-enterprise).
+    "enterprise": Plan(requests_per_minute=6_000, burst=200, stored_objects=None, webhook_endpoints=None),
+}
+
+
+def stored_objects(unit: Unit, tenant: Tenant) -> int:
+    """Return how many objects the project and mode has stored, as the quota counts them."""
+    return unit.held(StoredObjects, tenant).number
+
+
+class StoredObjects:
+    """The number of a project and mode's stored objects (`Held`)."""
+
+    tables: ClassVar = frozenset({"counters"})
+    __slots__ = ("_holder", "_tenant", "_written", "number")
+
+    def __init__(self, holder: Holder, tenant: Tenant) -> None:
+        self._holder = holder
+        self._tenant = tenant
+        rows = holder.execute(
+            "SELECT stored_objects FROM counters WHERE project = :project AND livemode = :livemode",
+            tenant.bind(),
+        )
+        self.number = self._written = int(rows[0]["stored_objects"]) if rows else 0
+
+    def count(self, tenant: Tenant, objects: int) -> None:
+        """Count new objects; raises PermissionDenied when they exceed the tenant's quota."""
+        self.number = self.with_new(tenant, objects, self.number)
+        self._holder.change(self)
+
+    def with_new(self, tenant: Tenant, objects: int, before: int) -> int:
+        """Return the number with these new objects, which are not counted yet.
+
+        Raises PermissionDenied when they exceed the quota; `before` is the number before the request.
+        """
+        number, quota = self.number + objects, tenant.quota
+        if quota is not None and number > quota:
+            left = max(0, quota - before)
+            remaining = f"has {left:,} left" if left else "is used up"
+            raise PermissionDenied(
+                "quota_exceeded", f"The plan's quota of {quota:,} stored objects {remaining}."
+            )
+        return number
+
+    def write(self) -> None:
+        """Store the number if it was changed."""
+        if self._written == self.number:
+            return
+        self._written = self.number
+        self._holder.execute_many(
+            "INSERT INTO counters (project, livemode, stored_objects) VALUES (:project, :livemode, :stored)"
+            " ON CONFLICT (project, livemode) DO UPDATE SET stored_objects = :stored",
+            [self._tenant.bind(stored=self.number)],
+        )
+
+
+def count_stored(unit: Unit, tenant: Tenant, objects: int = 1) -> None:
+    """Count new objects of the project and mode; raises PermissionDenied when they exceed the quota."""
+    unit.held(StoredObjects, tenant).count(tenant, objects)

@@ -1,0 +1,194 @@
+"""JSON Schemas: of records from their dataclasses, of bodies and queries from pydantic."""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from ledger_engine.core.records import Format, Moment, OneOf
+from ledger_engine.http.bodies import Body, Query
+from ledger_engine.http.openapi.terms import meaning
+
+Schema = dict[str, Any]
+REFERENCE = "#/components/schemas/{model}"
+
+MOMENT: Schema = {
+    "type": "string",
+    "format": "date-time",
+    "pattern": r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$",
+}
+_NULL: Schema = {"type": "null"}
+_PLAIN: dict[Any, Schema] = {
+    str: {"type": "string"},
+    int: {"type": "integer", "format": "int64"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    types.NoneType: _NULL,
+    Any: {},
+    Moment: MOMENT,
+}
+
+
+class Records:
+    """The schemas of records by name; `refer` adds the ones it is asked for."""
+
+    def __init__(self) -> None:
+        self.components: dict[str, Schema] = {}
+
+    def refer(self, kind: type[Any]) -> Schema:
+        """Return a reference to the schema of `kind`, adding the schema if it is new."""
+        if kind.__name__ not in self.components:
+            # a placeholder, which ends the recursion of records that refer to each other
+            self.components[kind.__name__] = {}
+            self.components[kind.__name__] = self._object(kind)
+        return {"$ref": REFERENCE.format(model=kind.__name__)}
+
+    def page_of(self, kind: type[Any]) -> Schema:
+        """Return a reference to the list envelope of `kind` (docs/interface.md#list-envelope).
+
+        It has a name, `AccountList` for accounts, because generators would invent one for each list.
+        """
+        members: dict[str, Schema] = {
+            "data": {"type": "array", "items": self.refer(kind)},
+            "has_more": {"type": "boolean"},
+            "next_cursor": {"type": ["string", "null"]},
+        }
+        name = f"{kind.__name__}List"
+        self.components[name] = {
+            "type": "object",
+            "properties": members,
+            "required": list(members),
+            "additionalProperties": False,
+        }
+        return {"$ref": REFERENCE.format(model=name)}
+
+    def _object(self, kind: type[Any]) -> Schema:
+        hints = get_type_hints(kind, include_extras=True)
+        left_out: set[str] = set()
+        if is_dataclass(kind):
+            hints = {field.name: hints[field.name] for field in fields(kind)}
+            # A field with a default is not on every record, so it is not required.
+            left_out = {field.name for field in fields(kind) if field.default is not MISSING}
+        members = {name: self._value(hint) for name, hint in hints.items()}
+        if hasattr(kind, "OBJECT"):
+            members = {"id": members["id"], "object": {"type": "string", "const": kind.OBJECT}, **members}
+        schema: Schema = {"type": "object"}
+        # Without a docstring in the source, dataclass and TypedDict generate one.
+        if kind.__doc__ and not kind.__doc__.startswith((kind.__name__ + "(", "dict(")):
+            # None in a docstring is null in JSON.
+            schema["description"] = re.sub(r"\bNone\b", "null", " ".join(kind.__doc__.split()))
+        required = [name for name in members if name not in left_out]
+        return {**schema, "properties": members, "required": required, "additionalProperties": False}
+
+    def _value(self, hint: Any) -> Schema:
+        if hint in _PLAIN:
+            return dict(_PLAIN[hint])
+        origin, parts = get_origin(hint), get_args(hint)
+        if origin is Annotated:
+            schema = self._value(parts[0])
+            for noted in parts[1:]:
+                if isinstance(noted, OneOf):
+                    schema["enum"] = list(noted.values)
+                elif isinstance(noted, Format):
+                    schema["format"] = noted.name
+            return schema
+        if origin is Literal:
+            return {"type": "string", "enum": list(parts)}
+        if origin in (Union, types.UnionType):
+            return with_null({"anyOf": [self._value(part) for part in parts]})
+        if origin is list:
+            return {"type": "array", "items": self._value(parts[0])}
+        if origin is not None and issubclass(origin, Mapping):
+            return {"type": "object", "additionalProperties": self._value(parts[1]) or True}
+        if hasattr(hint, "OBJECT"):
+            return self.refer(hint)
+        if is_dataclass(hint) or is_typeddict(hint):
+            return self._object(hint)
+        raise TypeError(f"no schema is known for {hint!r}")
+
+
+def with_null(schema: Schema) -> Schema:
+    """Return one schema for a schema or null; readers and tools handle it better than an `anyOf`."""
+    choices = [choice for choice in schema.get("anyOf", []) if choice != _NULL]
+    if (
+        len(choices) != 1
+        or len(choices) == len(schema["anyOf"])
+        or not isinstance(choices[0].get("type"), str)
+    ):
+        return schema
+    rest = {name: value for name, value in schema.items() if name != "anyOf"}
+    made = {**rest, **choices[0], "type": [choices[0]["type"], "null"]}
+    return {**made, "enum": [*made["enum"], None]} if "enum" in made else made
+
+
+def of_bodies(models: list[type[Body]]) -> dict[str, Schema]:
+    """Return the schemas of request bodies, and of the models within them, by name.
+
+    Defaults are left out: client generators treat a field that has one as required, or fail on a default of
+    null. The description says what a missing field means.
+    """
+    if not models:
+        return {}
+    _, made = models_json_schema([(model, "validation") for model in models], ref_template=REFERENCE)
+    components: dict[str, Schema] = made["$defs"]
+    tidy = {name: _tidy(schema) for name, schema in components.items()}
+    for schema in tidy.values():
+        for member in schema.get("properties", {}).values():
+            member.pop("default", None)
+    return tidy
+
+
+def of_query(model: type[Query], operation: str) -> list[Schema]:
+    """Return the query parameters of this operation, for instance of `GET /v1/accounts`."""
+    schema = _tidy(model.model_json_schema(by_alias=True))
+    required = schema.get("required", [])
+    parameters = []
+    for name, declared in schema.get("properties", {}).items():
+        parameter = {"name": name, "in": "query", "required": name in required, "schema": _given(declared)}
+        description = meaning(operation, name)
+        parameters.append(parameter if description is None else {**parameter, "description": description})
+    return parameters
+
+
+def _given(declared: Schema) -> Schema:
+    """Return the schema of a parameter without null: a parameter is given or missing, but never null."""
+    if isinstance(declared.get("type"), list):
+        declared = {**declared, "type": declared["type"][0]}
+        if "enum" in declared:
+            declared["enum"] = [value for value in declared["enum"] if value is not None]
+    return {name: value for name, value in declared.items() if name != "default" or value is not None}
+
+
+def _tidy(schema: Any) -> Any:
+    """Return the schema without the titles that pydantic generates, and with `with_null` applied."""
+    if isinstance(schema, list):
+        return [_tidy(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {name: part for name, part in schema.items() if name != "title" or not isinstance(part, str)}
+    return with_null({name: _tidy(part) for name, part in kept.items()})
+
+
+def name_of(model: type[BaseModel]) -> Schema:
+    """Return a reference to the schema of a request body."""
+    return {"$ref": REFERENCE.format(model=model.__name__)}
+
+
+def json_content(schema: Schema, example: Any) -> dict[str, Any]:
+    """Return the content of a body in JSON; an example of None is left out."""
+    return {"application/json": _with_example(schema, example)}
+
+
+def text_content(example: str | None) -> dict[str, Any]:
+    """Return what a media type of text has in a content; an example of None is left out."""
+    return _with_example({"type": "string"}, example)
+
+
+def _with_example(schema: Schema, example: Any) -> dict[str, Any]:
+    return {"schema": schema, **({} if example is None else {"examples": {"Example": {"value": example}}})}

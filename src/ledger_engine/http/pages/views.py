@@ -1,0 +1,333 @@
+"""The pages on which a user signs in and decides what an app may do (docs/decisions.md#oauth).
+
+Nothing is stored between two pages but the sign-in: each form contains the whole request, which is checked
+anew each time. So no address to redirect to is stored, where somebody could have put another. The code that a
+consent form issues is derived from the form and the browser's cookie, so a form that is sent twice, for
+instance by a double click, issues one code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import re
+from functools import partial
+from secrets import token_urlsafe
+from urllib.parse import urlencode
+
+from quart import Blueprint, Response, request
+
+from ledger_engine.access import projects
+from ledger_engine.access.api_keys import SECRET_LENGTH, new_secret
+from ledger_engine.access.oauth import passwords, sign_ins
+from ledger_engine.access.oauth.authorization import AuthorizationRequest, RefusedToApp, decide
+from ledger_engine.access.oauth.grants import AnsweredBefore
+from ledger_engine.access.oauth.passwords import Login
+from ledger_engine.access.oauth.sign_ins import SignedIn
+from ledger_engine.core.errors import LedgerError, NotFound
+from ledger_engine.core.records import dumps
+from ledger_engine.http.bodies import pairs_of
+from ledger_engine.http.errors import render, status_of
+from ledger_engine.http.operations import Call, call_of
+from ledger_engine.http.pages import authorize_requests, html_pages
+from ledger_engine.http.pages.issuer import Issuer, metadata
+
+CHECKED_AT_ONCE = 2  # passwords; each check takes 64 MB and keeps a few processors busy for a while
+WAITING_MAX = 50
+_COOKIE = re.compile(rf"si_[A-Za-z0-9]{{{SECRET_LENGTH}}}")
+# What each scope means for the user (docs/interface.md#scopes; docs/decisions.md#credentials).
+_MEANINGS = {
+    "read:projects": ("View the books", "accounts, transactions, invoices, orders"),
+    "write:projects": ("Make changes", "post, invoice, take orders, manage users and projects"),
+    "read:users": ("View the users", "names, email addresses and roles"),
+    "admin:billing": ("View and change the plan", "and with it the limits of this ledger"),
+}
+
+log = logging.getLogger("ledger_engine.http")
+
+
+class TooManyChecks(Exception):
+    """More passwords wait to be checked than can be checked in a reasonable time."""
+
+
+class PasswordChecks:
+    """Checks passwords in threads, a few at a time; further ones wait, and too many are refused."""
+
+    def __init__(self) -> None:
+        self._places = asyncio.Semaphore(CHECKED_AT_ONCE)
+        self._waiting = 0
+
+    async def is_right(self, login: Login | None, password: str) -> bool:
+        """Return whether the password is the login's, equally fast for every login; raises TooManyChecks."""
+        if self._waiting >= WAITING_MAX:
+            raise TooManyChecks
+        self._waiting += 1
+        try:
+            async with self._places:
+                return await asyncio.to_thread(passwords.is_right, login, password)
+        finally:
+            self._waiting -= 1
+
+
+class SignInPages:
+    """The sign-in pages of one application."""
+
+    def __init__(self, issuer: Issuer) -> None:
+        self._issuer = issuer
+        self._checks = PasswordChecks()
+
+    def blueprint(self) -> Blueprint:
+        """Return the routes of the pages."""
+        blueprint = Blueprint("sign_in", __name__)
+        blueprint.get("/oauth/authorize")(self.authorize)
+        blueprint.post("/oauth/sign-in")(self.sign_in)
+        blueprint.post("/oauth/consent")(self.consent)
+        blueprint.post("/oauth/sign-out")(self.sign_out)
+        blueprint.get("/oauth/style.css")(_style)
+        blueprint.get("/.well-known/oauth-authorization-server")(self.metadata)
+        blueprint.register_error_handler(RefusedToApp, self.redirect_to_app)
+        blueprint.register_error_handler(TooManyChecks, _show_too_many_checks)
+        blueprint.register_error_handler(LedgerError, _show_error)
+        blueprint.register_error_handler(Exception, _show_failure)
+        return blueprint
+
+    async def authorize(self) -> Response:
+        """Ask the user whether the app gets what it asks for, after signing in where needed."""
+        call = call_of(request)
+        authorization = await self._read_authorization(call, request.query_string, _cookie())
+        if authorization.user is None:
+            return await _sign_in_page(call, authorization)
+        return await _consent_page(call, authorization, authorization.user)
+
+    async def sign_in(self) -> Response:
+        """Sign the user in, then ask.
+
+        An unknown address and a wrong password get the same answer.
+        """
+        call = call_of(request)
+        authorization = await self._read_authorization(call, call.body)
+        if not _is_ours(call, authorization, "sign-in"):
+            return _out_of_date(authorization)
+        fields = dict(pairs_of(call.body))
+        email, password = fields.get("email", "").strip(), fields.get("password", "")
+        login = await call.engine.read(
+            partial(
+                passwords.find,
+                project=authorization.app.project,
+                livemode=authorization.app.livemode,
+                email=email,
+            )
+        )
+        if not await self._checks.is_right(login, password) or login is None:
+            return await _sign_in_page(call, authorization, email=email, refused=True)
+        value = new_secret("si")
+        began = await call.engine.write(
+            partial(sign_ins.begin, user=login.user, hashed=login.hashed, value=value, replaces=_cookie())
+        )
+        if not began:
+            return await _sign_in_page(call, authorization, email=email, refused=True)
+        return _with_cookie(_restart(authorization), value)
+
+    async def consent(self) -> Response:
+        """Send the user's decision to the app."""
+        call = call_of(request)
+        cookie = _cookie()
+        authorization = await self._read_authorization(call, call.body, cookie)
+        if cookie is None or not _is_ours(call, authorization, "consent"):
+            return _out_of_date(authorization)
+        if authorization.user is None:
+            return _restart(authorization)
+        fields = dict(pairs_of(call.body))
+        code = _code(cookie, fields["token"]) if fields.get("decision") == "allow" else None
+        try:
+            await call.engine.write(partial(decide, authorization=authorization, sign_in=cookie, code=code))
+        except AnsweredBefore:
+            return _answered_before(authorization)
+        assert code is not None, "a no is raised"
+        return html_pages.redirect(
+            authorize_requests.answer(authorization, self._issuer.of(request), code=code)
+        )
+
+    async def sign_out(self) -> Response:
+        """Sign the user out, so that another user can sign in and decide."""
+        call = call_of(request)
+        authorization = await self._read_authorization(call, call.body)
+        cookie = _cookie()
+        if cookie is None or not _is_ours(call, authorization, "consent"):
+            return _out_of_date(authorization)
+        await call.engine.write(partial(sign_ins.end, value=cookie))
+        response = _restart(authorization)
+        response.delete_cookie(
+            _cookie_name(), path="/", secure=request.is_secure, httponly=True, samesite="Lax"
+        )
+        return response
+
+    async def metadata(self) -> Response:
+        """Return the metadata that a client library reads first (RFC 8414)."""
+        try:
+            found = metadata(self._issuer.of(request))
+        except LedgerError as error:  # a program reads it, so the error is no page
+            status, _, body = render(error, request.path)
+            return Response(body, status=status, content_type="application/json")
+        return Response(dumps(found), content_type="application/json")
+
+    async def redirect_to_app(self, refusal: RefusedToApp) -> Response:
+        """Redirect the browser to the app with an error."""
+        status = 302 if request.method == "GET" else 303
+        return html_pages.redirect(authorize_requests.refusal(refusal, self._issuer.of(request)), status)
+
+    async def _read_authorization(
+        self, call: Call, raw: bytes, sign_in: str | None = None
+    ) -> AuthorizationRequest:
+        """Return the request in a query or a form; raises what `authorization.read` and `Issuer.of` do."""
+        self._issuer.of(request)  # without an issuer the server cannot answer any app
+        return await authorize_requests.read(call.engine, raw, sign_in)
+
+
+# Pages
+
+
+async def _sign_in_page(
+    call: Call, authorization: AuthorizationRequest, *, email: str = "", refused: bool = False
+) -> Response:
+    cookie = _cookie()
+    value = cookie or new_secret("si")
+    response = html_pages.page(
+        "sign_in.html",
+        401 if refused else 200,
+        forms_lead_to=_leading_to(authorization),
+        app=authorization.app,
+        project=await _project_name(call, authorization),
+        parameters=authorization.parameters(),
+        token=_token(value, authorization, "sign-in"),
+        email=email,
+        refused=refused,
+    )
+    return response if cookie else _with_cookie(response, value)
+
+
+async def _consent_page(call: Call, authorization: AuthorizationRequest, user: SignedIn) -> Response:
+    cookie = _cookie()
+    assert cookie is not None, "somebody is signed in"
+    return html_pages.page(
+        "consent.html",
+        forms_lead_to=_leading_to(authorization),
+        app=authorization.app,
+        project=await _project_name(call, authorization),
+        user=user,
+        scopes=[(scope, *_MEANINGS[scope]) for scope in authorization.scopes],
+        destination=authorize_requests.origin(authorization),
+        parameters=authorization.parameters(),
+        token=_token(cookie, authorization, "consent", token_urlsafe()),
+    )
+
+
+def _out_of_date(authorization: AuthorizationRequest) -> Response:
+    return html_pages.message(
+        403,
+        "This page is out of date",
+        "It was not sent from this site, or your browser no longer has its cookie. Signing in needs cookies.",
+        back=_authorize_path(authorization),
+    )
+
+
+def _answered_before(authorization: AuthorizationRequest) -> Response:
+    return html_pages.message(
+        409,
+        "You have already answered",
+        "Go back to the app. If it still waits for you, try again here.",
+        back=_authorize_path(authorization),
+    )
+
+
+def _restart(authorization: AuthorizationRequest) -> Response:
+    return html_pages.redirect(_authorize_path(authorization))
+
+
+def _authorize_path(authorization: AuthorizationRequest) -> str:
+    return f"/oauth/authorize?{urlencode(authorization.parameters())}"
+
+
+def _leading_to(authorization: AuthorizationRequest) -> str:
+    # Chromium applies form-action to every redirect that follows a form, also beyond the app's first address;
+    # https: allows the app to redirect its user.
+    return f"'self' https: {authorize_requests.origin(authorization)}"
+
+
+async def _style() -> Response:
+    headers = {"Cache-Control": "public, max-age=3600", "X-Content-Type-Options": "nosniff"}
+    return Response(html_pages.style(), content_type="text/css; charset=utf-8", headers=headers)
+
+
+# Errors
+
+
+async def _show_error(error: LedgerError) -> Response:
+    status = 400 if isinstance(error, NotFound) else status_of(error)
+    text = f"{error.message} Nothing was sent to the app. You can close this page."
+    return html_pages.message(status, "This sign-in cannot continue", text)
+
+
+async def _show_too_many_checks(_: TooManyChecks) -> Response:
+    return html_pages.message(503, "Many people are signing in", "Go back in a moment and try again.")
+
+
+async def _show_failure(error: Exception) -> Response:
+    request_id = call_of(request).request_id
+    log.error("request %s failed", request_id, exc_info=error)
+    return html_pages.message(500, "The server failed", f"The id of this request is {request_id}.")
+
+
+# Who is signed in
+
+
+async def _project_name(call: Call, authorization: AuthorizationRequest) -> str:
+    return (await call.engine.read(partial(projects.get, id=authorization.app.project))).name
+
+
+def _cookie_name() -> str:
+    # A browser sends a host's cookies to all its ports: with one name, two ledgers on a machine would sign
+    # each other's users out. The prefix makes the browser refuse such a cookie from other sites; it needs
+    # TLS.
+    port = request.host.rpartition(":")[2]
+    name = f"ledger_sign_in_{port}" if port.isdecimal() else "ledger_sign_in"
+    return f"__Host-{name}" if request.is_secure else name
+
+
+def _cookie() -> str | None:
+    value = request.cookies.get(_cookie_name(), "")
+    return value if _COOKIE.fullmatch(value) else None
+
+
+def _with_cookie(response: Response, value: str) -> Response:
+    response.set_cookie(
+        _cookie_name(), value, path="/", secure=request.is_secure, httponly=True, samesite="Lax"
+    )
+    return response
+
+
+def _token(cookie: str, authorization: AuthorizationRequest, purpose: str, nonce: str = "") -> str:
+    """Return the value that a form must contain; only the holder of the cookie can make it, for one request.
+
+    The `nonce` distinguishes two forms of the same request.
+    """
+    return f"{nonce}.{_keyed(cookie, [purpose, nonce, authorization.parameters()])}"
+
+
+def _is_ours(call: Call, authorization: AuthorizationRequest, purpose: str) -> bool:
+    """Return whether this browser got the form for this request."""
+    cookie, given = _cookie(), dict(pairs_of(call.body)).get("token", "")
+    if cookie is None:
+        return False
+    expected = _token(cookie, authorization, purpose, given.partition(".")[0])
+    return hmac.compare_digest(given.encode(), expected.encode())
+
+
+def _code(cookie: str, token: str) -> str:
+    """Return the one-time code of the form with this token."""
+    return f"ac_{_keyed(cookie, ['code', token])[:SECRET_LENGTH]}"
+
+
+def _keyed(cookie: str, values: list[object]) -> str:
+    return hmac.new(cookie.encode(), dumps(values).encode(), "sha256").hexdigest()

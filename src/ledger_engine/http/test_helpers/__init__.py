@@ -1,1 +1,0 @@
-"""The test helpers over HTTP: nothing of this package is loaded for an application without them."""

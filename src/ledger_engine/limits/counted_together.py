@@ -1,0 +1,216 @@
+"""Rate limits that several servers count together, at a place that all of them can ask.
+
+What a server asks at the same time travels together, so that a busy server asks seldom and an idle one does
+not wait. Who is refused is remembered until the window ends, so a caller that floods the server is answered
+from memory. When the place cannot be asked, each server counts by itself, and nobody waits while it tries
+whether the place answers again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from ledger_engine.core.tasks import cancel
+from ledger_engine.limits import Verdict
+from ledger_engine.limits.rate_limits import Windows, end_of_minute
+
+ANSWER_S = 1.0  # after this time the server counts by itself …
+RETRY_S = 1.0  # … and tries the place again after so long
+CALLERS_AT_ONCE = 256
+_REFUSALS_MAX = 10_000
+
+log = logging.getLogger("ledger_engine.limits")
+
+
+class Asked(NamedTuple):
+    """Requests of one caller to be counted; with none the counts are only looked at."""
+
+    who: str
+    requests: int
+    per_minute: int
+    per_second: int
+
+
+class Counted(NamedTuple):
+    """How many of the requests are let through, and how many were counted in this minute with them.
+
+    `now` is the time in milliseconds on the clock of the place, which is that of the windows.
+    """
+
+    granted: int
+    in_minute: int
+    now: int
+
+
+class Counter(Protocol):
+    """The place where requests are counted."""
+
+    async def count(self, asked: Sequence[Asked]) -> list[Counted]:
+        """Count requests of different callers; return what came of them, in the same order.
+
+        A caller gets no more than is left in the minute and in the second, and what is not let through does
+        not count. Raises an exception of any kind when it cannot be asked.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+class _Waiter(NamedTuple):
+    asked: Asked
+    verdict: asyncio.Future[Verdict]
+
+
+class _Refusal(NamedTuple):
+    """Until when in seconds a caller's requests are refused, on the clock of the place."""
+
+    until: int
+    ahead: float  # that clock, less the monotonic one of this process
+    limits: tuple[int, int]
+    reset: int
+
+
+class CountedTogether:
+    """Counts the requests of all servers that have the same `Counter`. Use it in one event loop."""
+
+    def __init__(self, counter: Counter, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._counter = counter
+        self._monotonic = monotonic
+        self._alone = Windows()
+        self._alone_until: float | None = None
+        self._waiting: list[_Waiter] = []
+        self._asking: asyncio.Task[None] | None = None
+        self._refusals: dict[str, _Refusal] = {}
+
+    async def count(self, who: str, per_minute: int, per_second: int) -> Verdict:
+        """Count one request of `who`; one refused because of its burst does not count for the minute."""
+        refused = self._refused(who, (per_minute, per_second)) if who in self._refusals else None
+        return refused or await self._ask(Asked(who, 1, per_minute, per_second))
+
+    async def peek(self, who: str, per_minute: int) -> Verdict:
+        """Return the verdict without counting, for requests that are never refused."""
+        return await self._ask(Asked(who, 0, per_minute, per_minute))
+
+    async def close(self) -> None:
+        """Close the connection; who still waits is counted by this server alone."""
+        self._alone_until = float("inf")
+        await cancel(self._asking)
+        await self._settle_alone(self._waiting)
+        await self._counter.close()
+
+    async def _ask(self, asked: Asked) -> Verdict:
+        if self._alone_until is not None:
+            if self._monotonic() >= self._alone_until and (self._asking is None or self._asking.done()):
+                self._asking = asyncio.create_task(self._try_again(asked._replace(requests=0)))
+            return await self._count_alone(asked)
+        waiter = _Waiter(asked, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiter)
+        if self._asking is None or self._asking.done():
+            # It begins in the next iteration of the loop, with all that is asked in this one.
+            self._asking = asyncio.create_task(self._answer_all())
+        return await waiter.verdict
+
+    async def _answer_all(self) -> None:
+        """Ask until nobody waits."""
+        while self._waiting:
+            waiting, self._waiting = self._waiting, []
+            callers: dict[str, list[_Waiter]] = {}
+            for waiter in waiting:
+                if len(callers) < CALLERS_AT_ONCE or waiter.asked.who in callers:
+                    callers.setdefault(waiter.asked.who, []).append(waiter)
+                else:
+                    self._waiting.append(waiter)
+            began = self._monotonic()
+            try:
+                async with asyncio.timeout(ANSWER_S):
+                    counted = await self._counter.count([_together(waiters) for waiters in callers.values()])
+            except asyncio.CancelledError:
+                self._waiting += [waiter for waiters in callers.values() for waiter in waiters]
+                raise
+            except Exception as error:  # of any kind: whoever waits must be answered
+                await self._go_on_alone(error, [each for waiters in callers.values() for each in waiters])
+                return
+            for waiters, found in zip(callers.values(), counted, strict=True):
+                self._settle(waiters, found, began)
+
+    async def _try_again(self, asked: Asked) -> None:
+        """Ask the place, for nobody, and count there from now on if it answers."""
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await self._counter.count([asked])
+        except Exception:  # of any kind: it cannot be asked
+            self._alone_until = self._monotonic() + RETRY_S
+        else:
+            self._alone_until = None
+            log.warning("rate limits are counted together with other servers again")
+
+    async def _go_on_alone(self, error: Exception, waiters: list[_Waiter]) -> None:
+        reason = "no answer" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+        log.warning("rate limits are counted by this server alone for now: %s", reason)
+        self._alone_until = self._monotonic() + RETRY_S
+        waiting, self._waiting = self._waiting, []
+        await self._settle_alone(waiters + waiting)
+
+    async def _settle_alone(self, waiters: list[_Waiter]) -> None:
+        for waiter in waiters:
+            if not waiter.verdict.done():
+                waiter.verdict.set_result(await self._count_alone(waiter.asked))
+
+    async def _count_alone(self, asked: Asked) -> Verdict:
+        if asked.requests:
+            return await self._alone.count(asked.who, asked.per_minute, asked.per_second)
+        return await self._alone.peek(asked.who, asked.per_minute)
+
+    def _settle(self, waiters: list[_Waiter], counted: Counted, began: float) -> None:
+        """Give each request of one caller its verdict: the first of them are let through."""
+        now = counted.now // 1000
+        reset = end_of_minute(now)
+        number, most = counted.in_minute - counted.granted, counted.in_minute
+        for asked, verdict in waiters:
+            limit = asked.per_minute
+            if not asked.requests:
+                answer = Verdict(limit, max(0, limit - most), reset)
+            elif number < most:
+                number += 1
+                answer = Verdict(limit, max(0, limit - number), reset)
+            else:
+                is_minute = most >= limit
+                answer = Verdict(limit, 0, reset, wait=reset - now if is_minute else 1)
+                ahead = counted.now / 1000 - began
+                limits = (limit, asked.per_second)
+                if len(self._refusals) >= _REFUSALS_MAX:
+                    self._refusals.clear()
+                self._refusals[asked.who] = _Refusal(reset if is_minute else now + 1, ahead, limits, reset)
+            if not verdict.done():
+                verdict.set_result(answer)
+
+    def _refused(self, who: str, limits: tuple[int, int]) -> Verdict | None:
+        """Return the verdict for a caller whose window is used up, or None.
+
+        The time of the place is overestimated by the time that its answer took, so nobody is refused longer
+        than the window lasts.
+        """
+        refusal = self._refusals[who]
+        now = int(self._monotonic() + refusal.ahead)
+        if now >= refusal.until or refusal.limits != limits:
+            del self._refusals[who]
+            return None
+        wait = refusal.reset - now if refusal.until == refusal.reset else 1
+        return Verdict(limits[0], 0, refusal.reset, wait)
+
+
+def _together(waiters: list[_Waiter]) -> Asked:
+    """Return the requests of one caller as one."""
+    last = waiters[-1].asked
+    counting = [waiter.asked for waiter in waiters if waiter.asked.requests] or [last]
+    return last._replace(
+        requests=sum(waiter.asked.requests for waiter in waiters),
+        per_minute=counting[-1].per_minute,
+        per_second=counting[-1].per_second,
+    )

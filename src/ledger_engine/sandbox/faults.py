@@ -1,0 +1,185 @@
+"""Faults: what is to go wrong, with which requests or webhooks, how likely and how often.
+
+They are kept in memory and concern the project and mode of whoever set them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, TypedDict
+
+from ledger_engine.core.errors import NotFound
+from ledger_engine.core.records import Moment, OneOf
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.sandbox.pages import listed
+
+CUTS = ("before", "after_commit", "half")
+WEBHOOKS = ("drop", "delay", "duplicate", "reorder", "corrupt")
+FAULTS_MAX = 1000  # of one project and mode
+
+
+class Match(TypedDict):
+    """What a fault concerns; null is everything. The last two are for webhooks, the others for requests.
+
+    `path` is exact or ends in `*`; `header` is a name, or a name and a value: `X-Test: 1`."""
+
+    method: str | None
+    path: str | None
+    key: str | None
+    header: str | None
+    endpoint: str | None
+    type: str | None
+
+
+class Action(TypedDict):
+    """What happens; null is what does not. One of `status`, `delay_ms` and `cut`, or `webhook`."""
+
+    status: int | None
+    code: str | None
+    delay_ms: int | None
+    jitter_ms: int | None
+    cut: Annotated[str, OneOf(*CUTS)] | None
+    webhook: Annotated[str, OneOf(*WEBHOOKS)] | None
+
+
+@dataclass(slots=True)
+class Fault:
+    """A fault: `hits` is how often it has happened, of at most `times`."""
+
+    OBJECT: ClassVar[str] = "fault"
+
+    id: str
+    match: Match
+    action: Action
+    probability: float
+    seed: int | None
+    times: int | None
+    hits: int
+    created: Moment
+    livemode: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What of a request a fault can match; `key` is the id of its API key or app, None for strangers."""
+
+    method: str
+    path: str
+    key: str | None
+    headers: Mapping[bytes, bytes]
+
+
+@dataclass(slots=True)
+class _Kept:
+    fault: Fault
+    project: str
+    random: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.fault.seed)
+
+    def hits(self) -> bool:
+        """Return whether the fault happens now, and count it."""
+        fault = self.fault
+        if fault.times is not None and fault.hits >= fault.times:
+            return False
+        if self.random.random() >= fault.probability:
+            return False
+        fault.hits += 1
+        return True
+
+
+class Faults:
+    """The faults of all projects."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, _Kept] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def add(self, tenant: Tenant, fault: Fault) -> Fault:
+        """Keep a fault; of too many the oldest is forgotten."""
+        own = self._of(tenant)
+        if len(own) >= FAULTS_MAX:
+            del self._kept[own[0].id]
+        self._kept[fault.id] = _Kept(fault, tenant.project)
+        return fault
+
+    def page(self, tenant: Tenant, limit: int, cursor: str | None) -> tuple[list[Fault], bool]:
+        """Return a page of the faults, newest first, and whether more follow. Raises InvalidRequest."""
+        return listed(self._of(tenant), lambda fault: fault.id, limit, cursor)
+
+    def remove(self, tenant: Tenant, id: str) -> Fault:
+        """Forget a fault. Raises NotFound."""
+        kept = self._kept.get(id)
+        if kept is None or kept.fault not in self._of(tenant):
+            raise NotFound("fault", id)
+        return self._kept.pop(id).fault
+
+    def clear(self, tenant: Tenant) -> int:
+        """Forget all faults of the project and mode; return how many those were."""
+        own = self._of(tenant)
+        for fault in own:
+            del self._kept[fault.id]
+        return len(own)
+
+    def of_request(self, request: Request, project: str | None, livemode: bool) -> Iterator[Fault]:
+        """Yield the faults that happen to a request, in the order they were set.
+
+        `project` is None for a request without a credential. It has only those faults that name a path.
+        """
+        for kept in list(self._kept.values()):
+            fault = kept.fault
+            own = (kept.project, fault.livemode) == (project, livemode)
+            is_public = project is None and fault.match["path"] is not None
+            if (
+                fault.action["webhook"] is None
+                and (own or is_public)
+                and _concerns(fault.match, request)
+                and kept.hits()
+            ):
+                yield fault
+
+    def of_webhook(self, endpoint: str, type: str, project: str, livemode: bool) -> Fault | None:
+        """Return the first fault that happens to an attempt to send an event of this type."""
+        for kept in list(self._kept.values()):
+            fault, match = kept.fault, kept.fault.match
+            if (
+                fault.action["webhook"] is not None
+                and (kept.project, fault.livemode) == (project, livemode)
+                and match["endpoint"] in (None, endpoint)
+                and match["type"] in (None, type)
+                and kept.hits()
+            ):
+                return fault
+        return None
+
+    def _of(self, tenant: Tenant) -> list[Fault]:
+        return [
+            kept.fault
+            for kept in self._kept.values()
+            if (kept.project, kept.fault.livemode) == (tenant.project, tenant.livemode)
+        ]
+
+
+def _concerns(match: Match, request: Request) -> bool:
+    path = match["path"]
+    if path is not None and path.endswith("*"):
+        fits = request.path.startswith(path[:-1])
+    else:
+        fits = path in (None, request.path)
+    return (
+        fits
+        and match["method"] in (None, request.method)
+        and match["key"] in (None, request.key)
+        and (match["header"] is None or _has(request.headers, match["header"]))
+    )
+
+
+def _has(headers: Mapping[bytes, bytes], wanted: str) -> bool:
+    name, separator, value = wanted.partition(":")
+    found = headers.get(name.strip().lower().encode("latin-1", "replace"))
+    return found is not None and (not separator or found.decode("latin-1").strip() == value.strip())

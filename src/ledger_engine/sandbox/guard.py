@@ -1,0 +1,118 @@
+"""What stands between the gate and the dispatcher of an application with test helpers.
+
+It lets only owners of test keys to the helpers, and makes faults happen to all other requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from typing import Any
+
+from ledger_engine.access.credentials import Credential
+from ledger_engine.core.errors import NotFound, StorageUnavailable
+from ledger_engine.http.errors import render
+from ledger_engine.http.operations import CALL, Call
+from ledger_engine.http.protocol.asgi import Asgi, Header, Receive, Reply
+from ledger_engine.sandbox.fault_answers import fault_answer
+from ledger_engine.sandbox.faults import Fault, Faults, Request
+from ledger_engine.sandbox.turnstile import Turnstile
+
+ROOT = "/v1/test_helpers"
+
+
+class Guard:
+    """An ASGI application that passes requests on to `app`."""
+
+    def __init__(self, app: Asgi, faults: Faults, turnstile: Turnstile) -> None:
+        self._app = app
+        self._faults = faults
+        self._turnstile = turnstile
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Reply) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        call: Call = scope[CALL]
+        if is_helper(scope["path"]):
+            if isinstance(call.caller, Credential) and not _may_help(call.caller):
+                await send.answer(*render(NotFound("path", scope["path"]), scope["path"]))
+                return
+        elif len(self._faults):
+            replaced = self._turnstile.replaced
+            fault = await self._delayed(scope, call)
+            if self._turnstile.replaced != replaced:
+                # It was authenticated against a ledger that is gone.
+                error = StorageUnavailable("the ledger was replaced by a snapshot meanwhile")
+                await send.answer(*render(error, scope["path"]))
+                return
+            if fault is not None:
+                await self._fail(fault, scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    async def _delayed(self, scope: dict[str, Any], call: Call) -> Fault | None:
+        """Wait for as long as faults delay the request; return the first one that does something else."""
+        known = call.caller if isinstance(call.caller, Credential) else None
+        request = Request(scope["method"], scope["path"], None if known is None else known.id, call.headers)
+        project, livemode = (None, False) if known is None else (known.project, known.livemode)
+        for fault in self._faults.of_request(request, project, livemode):
+            if fault.action["delay_ms"] is None:
+                return fault
+            jitter_ms = random.uniform(0, fault.action["jitter_ms"] or 0)
+            await asyncio.sleep((fault.action["delay_ms"] + jitter_ms) / 1000)
+        return None
+
+    async def _fail(self, fault: Fault, scope: dict[str, Any], receive: Receive, send: Reply) -> None:
+        """Answer with an error, or end without an answer: then the server cuts the connection."""
+        status, cut = fault.action["status"], fault.action["cut"]
+        if status is not None:
+            await send.answer(*fault_answer(status, fault.action["code"], fault.id, scope["path"]))
+        elif cut != "before":
+            answer = _Withheld()
+            with contextlib.suppress(_Streamed):
+                await self._app(scope, receive, answer)
+            if cut == "half" and answer.status:
+                await answer.send_half(send)
+
+
+class _Streamed(Exception):
+    """An answer in several parts has begun; nobody waits for its end."""
+
+
+class _Withheld:
+    """Takes an answer as `Reply` does, and sends nothing."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self._headers: list[Header] = []
+        self._body = b""
+
+    async def __call__(self, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self.status, self._headers = message["status"], list(message["headers"])
+        else:
+            self._body += message["body"]
+            if message.get("more_body", False):
+                raise _Streamed
+
+    async def answer(self, status: int, headers: list[Header], body: bytes) -> None:
+        self.status, self._headers, self._body = status, headers, body
+
+    async def send_half(self, send: Reply) -> None:
+        """Send the answer's head, with the length of all of it, and half of its body."""
+        length = (b"content-length", b"%d" % len(self._body))
+        headers = [each for each in self._headers if each[0].lower() != b"content-length"]
+        await send({"type": "http.response.start", "status": self.status, "headers": [*headers, length]})
+        half = self._body[: len(self._body) // 2]
+        await send({"type": "http.response.body", "body": half, "more_body": True})
+
+
+def is_helper(path: str) -> bool:
+    """Return whether a path is one of the test helpers."""
+    return path == ROOT or path.startswith(ROOT + "/")
+
+
+def _may_help(caller: Credential) -> bool:
+    return not caller.livemode and caller.role == "owner" and caller.user is None

@@ -1,0 +1,304 @@
+"""Routes of the test helpers; all of them go beyond the contract (docs/decisions.md#test-helpers).
+
+The guard refuses all but owners of test keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ledger_engine.access import idempotency
+from ledger_engine.core.clock import parse_moment
+from ledger_engine.core.errors import InvalidRequest
+from ledger_engine.core.money import MAX_AMOUNT
+from ledger_engine.core.records import Moment, Record
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.events.outbox import Event
+from ledger_engine.http.bodies import Body
+from ledger_engine.http.lists import GenericList
+from ledger_engine.http.operations import Call, Routes, shown
+from ledger_engine.sandbox.emptying import Emptied
+from ledger_engine.sandbox.fault_rules import checked
+from ledger_engine.sandbox.faults import Fault
+from ledger_engine.sandbox.guard import ROOT
+from ledger_engine.sandbox.happening import make_happen
+from ledger_engine.sandbox.helpers import Helpers
+from ledger_engine.sandbox.snapshots import Snapshot
+from ledger_engine.store import Unit
+from ledger_engine.store.pages import Page
+
+LATEST = 250_000_000_000_000  # milliseconds, in the year 9892: what is due later still has a date
+
+routes = Routes("test_helpers", ROOT)
+
+READS = "read:projects"
+WRITES = "write:projects"
+
+
+Count = Annotated[int, Field(ge=1)]
+Milliseconds = Annotated[int, Field(ge=0, le=60_000)]
+Name = Annotated[str, Field(max_length=255)]
+Seed = Annotated[int, Field(ge=-MAX_AMOUNT, le=MAX_AMOUNT)]  # what JavaScript's numbers hold exactly, too
+
+
+class SetClock(Body):
+    advance: Annotated[float, Field(ge=0, le=LATEST / 1000)] | None = None
+    now: str | None = None
+    frozen: bool | None = None
+
+
+class TakeSnapshot(Body):
+    name: str
+
+
+# Not FaultMatch: generators make that name for the `match` of the record Fault.
+class SetFaultMatch(Body):
+    method: Name | None = None
+    path: Annotated[str, Field(max_length=8_192)] | None = None  # the longest URL
+    key: Name | None = None
+    header: Annotated[str, Field(max_length=16_384)] | None = None  # the longest head of a request
+    endpoint: Name | None = None
+    type: Name | None = None
+
+
+class SetFaultAction(Body):
+    status: Annotated[int, Field(ge=400, le=599)] | None = None
+    code: str | None = None
+    delay_ms: Milliseconds | None = None
+    jitter_ms: Milliseconds | None = None
+    cut: Literal["before", "after_commit", "half"] | None = None
+    webhook: Literal["drop", "delay", "duplicate", "reorder", "corrupt"] | None = None
+
+
+class SetFault(Body):
+    match: SetFaultMatch = SetFaultMatch()
+    action: SetFaultAction
+    probability: Annotated[float, Field(ge=0, le=1)] | None = None
+    seed: Seed | None = None
+    times: Count | None = None
+
+
+class TriggerEvent(Body):
+    type: str
+
+
+@dataclass(slots=True)
+class ForgottenFaults:
+    """How many faults were deleted."""
+
+    deleted: int
+
+
+@dataclass(slots=True)
+class TriggeredEvent:
+    """The event that happened, and the objects that were made for it."""
+
+    event: Event
+    objects: list[Any]
+
+
+@dataclass(slots=True)
+class LedgerClock:
+    """The ledger's time.
+
+    `offset_ms` is by how much it is ahead of the machine's, less than 0 after it stood still; `frozen` is
+    whether it stands still.
+    """
+
+    now: Moment
+    offset_ms: int
+    frozen: bool
+
+
+@routes.add("GET", "/clock", needs=READS, role="owner", answer=LedgerClock, beyond_contract=True)
+async def get_clock(call: Call) -> LedgerClock:
+    """Get the ledger's time."""
+    clock = Helpers.of(call.engine).clock
+    state = clock.state()
+    return LedgerClock(Moment(state.now), clock.offset_ms(), state.frozen)
+
+
+@routes.add(
+    "POST", "/clock", needs=WRITES, role="owner", body=SetClock, answer=LedgerClock, beyond_contract=True
+)
+async def set_clock(call: Call, body: SetClock) -> LedgerClock:
+    """Move the clock forward, or let it stand still; answers when what was due has happened."""
+    helpers = Helpers.of(call.engine)
+    given = body.model_dump(exclude_none=True)
+    if len(given) != 1:
+        raise InvalidRequest("invalid_value", "Give one of advance, now and frozen.", "advance")
+    await take_key(call, "clock")
+    if body.frozen is not None:
+        await helpers.freeze(frozen=body.frozen)
+    elif body.now is not None:
+        await helpers.move_to(_reachable(parse_moment(body.now, "now"), helpers.clock.now(), "now"))
+    else:
+        milliseconds = round((body.advance or 0) * 1000)
+        now = helpers.clock.now()
+        _reachable(now + milliseconds, now, "advance")
+        await helpers.advance(milliseconds)
+    return await get_clock(call)
+
+
+@routes.add(
+    "POST",
+    "/snapshots",
+    needs=WRITES,
+    role="owner",
+    body=TakeSnapshot,
+    answer=Snapshot,
+    status=201,
+    beyond_contract=True,
+)
+async def take_snapshot(call: Call, body: TakeSnapshot) -> Snapshot:
+    """Take a snapshot of the whole ledger, to which `restore` goes back."""
+    helpers = Helpers.of(call.engine)
+    helpers.snapshots.check_new(body.name)
+    id = helpers.snapshots.new_id(helpers.clock.now())
+    await take_key(call, id)
+    return await helpers.take_snapshot(id, body.name)
+
+
+@routes.add(
+    "GET",
+    "/snapshots",
+    needs=READS,
+    role="owner",
+    query=GenericList,
+    answer=Snapshot,
+    paged=True,
+    beyond_contract=True,
+)
+async def list_snapshots(call: Call, query: GenericList) -> Page[Snapshot]:
+    """List the snapshots, newest first."""
+    wanted = query.page()
+    items, has_more = Helpers.of(call.engine).snapshots.page(wanted.limit, wanted.after)
+    return Page(items, has_more, items[-1].id if has_more else None)
+
+
+@routes.add(
+    "POST",
+    "/snapshots/<name>/restore",
+    needs=WRITES,
+    role="owner",
+    answer=Snapshot,
+    beyond_contract=True,
+)
+async def restore_snapshot(call: Call, name: str) -> Snapshot:
+    """Make the whole ledger, of all projects, and its clock what they were."""
+    return await Helpers.of(call.engine).restore(name)
+
+
+@routes.add("DELETE", "/snapshots/<name>", needs=WRITES, role="owner", answer=Snapshot, beyond_contract=True)
+async def delete_snapshot(call: Call, name: str) -> Snapshot:
+    """Delete a snapshot; the ledger stays as it is."""
+    return Helpers.of(call.engine).snapshots.delete(name)
+
+
+@routes.add("POST", "/reset", needs=WRITES, role="owner", answer=Emptied, beyond_contract=True)
+async def reset(call: Call) -> Emptied:
+    """Empty the key's project and mode and forget its faults; its keys stay."""
+    return await Helpers.of(call.engine).reset(call.authenticate())
+
+
+@routes.add(
+    "POST",
+    "/faults",
+    needs=WRITES,
+    role="owner",
+    body=SetFault,
+    answer=Fault,
+    status=201,
+    beyond_contract=True,
+)
+async def set_fault(call: Call, body: SetFault) -> Fault:
+    """Let requests or webhooks of this project and mode fail."""
+    helpers, tenant = Helpers.of(call.engine), call.authenticate()
+    match, action = checked(body.match.model_dump(), body.action.model_dump())
+    now = helpers.clock.now()
+    fault = Fault(
+        id=helpers.ids.new("flt", now),
+        match=match,
+        action=action,
+        probability=1.0 if body.probability is None else body.probability,
+        seed=body.seed,
+        times=body.times,
+        hits=0,
+        created=Moment(now),
+        livemode=tenant.livemode,
+    )
+    await take_key(call, fault.id)
+    return helpers.faults.add(tenant, fault)
+
+
+@routes.add(
+    "GET",
+    "/faults",
+    needs=READS,
+    role="owner",
+    query=GenericList,
+    answer=Fault,
+    paged=True,
+    beyond_contract=True,
+)
+async def list_faults(call: Call, query: GenericList) -> Page[Fault]:
+    """List the faults with their hits, newest first."""
+    wanted = query.page()
+    faults = Helpers.of(call.engine).faults
+    items, has_more = faults.page(call.authenticate(), wanted.limit, wanted.after)
+    return Page(items, has_more, items[-1].id if has_more else None)
+
+
+@routes.add("DELETE", "/faults/<id>", needs=WRITES, role="owner", answer=Fault, beyond_contract=True)
+async def delete_fault(call: Call, id: str) -> Fault:
+    """End one fault."""
+    return Helpers.of(call.engine).faults.remove(call.authenticate(), id)
+
+
+@routes.add("DELETE", "/faults", needs=WRITES, role="owner", answer=ForgottenFaults, beyond_contract=True)
+async def delete_faults(call: Call) -> ForgottenFaults:
+    """End all faults of this project and mode."""
+    return ForgottenFaults(Helpers.of(call.engine).faults.clear(call.authenticate()))
+
+
+@routes.add(
+    "POST",
+    "/events",
+    needs=WRITES,
+    role="owner",
+    body=TriggerEvent,
+    answer=TriggeredEvent,
+    beyond_contract=True,
+)
+async def trigger_event(call: Call, body: TriggerEvent) -> dict[str, object]:
+    """Make an event of this type happen truly, with all it takes."""
+    event, objects = await call.write(_make_happen, body.type, call.idempotency_key)
+    return {"event": shown(event), "objects": [shown(each) for each in objects]}
+
+
+def _make_happen(unit: Unit, tenant: Tenant, type: str, key: str | None) -> tuple[Event, list[Record]]:
+    event, made = make_happen(unit, tenant, type)
+    idempotency.take(unit, tenant, key, made[-1].id)
+    return event, made
+
+
+async def take_key(call: Call, object: str) -> None:
+    """Take the request's idempotency key, if it has one. Raises DuplicateIdempotencyKey."""
+    if call.idempotency_key is not None:
+        await call.write(_take, call.idempotency_key, object)
+
+
+def _take(unit: Unit, tenant: Tenant, key: str, object: str) -> None:
+    idempotency.take(unit, tenant, key, object)
+
+
+def _reachable(moment: int, now: int, param: str) -> int:
+    """Return the moment to move to. Raises InvalidRequest for one that is past or too far ahead."""
+    if moment < now:
+        raise InvalidRequest("invalid_value", "The clock only goes forward.", param)
+    if moment > LATEST:
+        raise InvalidRequest("invalid_value", "The clock goes no further than the year 9892.", param)
+    return moment

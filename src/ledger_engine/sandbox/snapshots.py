@@ -1,0 +1,132 @@
+"""Snapshots: copies of the whole ledger beside its file, each with where the clock and the ids stood.
+
+They stay when the server ends. The folder is the database's name with `.snapshots` after it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ledger_engine.core.errors import InvalidRequest, NotFound, StorageUnavailable
+from ledger_engine.core.ids import IdMark, IdSource
+from ledger_engine.core.records import Moment
+from ledger_engine.sandbox.clock import ClockState, MovableClock
+from ledger_engine.sandbox.pages import listed
+from ledger_engine.store.engine import Engine
+from ledger_engine.store.private_files import write_private
+
+log = logging.getLogger("ledger_engine.sandbox.snapshots")
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,63}", re.ASCII)
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """A copy of the whole ledger; `bytes` is its size, `created` the ledger's time that it goes back to."""
+
+    OBJECT: ClassVar[str] = "snapshot"
+
+    id: str
+    name: str
+    bytes: int
+    created: Moment
+    livemode: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    snapshot: Snapshot
+    clock: ClockState
+    mark: IdMark
+
+
+class Snapshots:
+    """The snapshots of one database file."""
+
+    def __init__(self, database: Path) -> None:
+        self._folder = database.with_name(f"{database.name}.snapshots")
+        self._ids = IdSource()
+        found = map(_read, sorted(self._folder.glob("*.json")))
+        self._kept = {kept.snapshot.name: kept for kept in found if kept is not None}
+
+    def page(self, limit: int, cursor: str | None) -> tuple[list[Snapshot], bool]:
+        """Return a page of the snapshots, newest first, and whether more follow. Raises InvalidRequest."""
+        every = [kept.snapshot for kept in self._kept.values()]
+        return listed(every, lambda snapshot: snapshot.id, limit, cursor)
+
+    def check_new(self, name: str) -> None:
+        """Raise InvalidRequest for a name that is not one, or is taken."""
+        if _NAME.fullmatch(name) is None:
+            raise InvalidRequest(
+                "invalid_value",
+                "name must be 1 to 64 letters, digits, dots, dashes and underscores, and begin with a letter"
+                " or digit.",
+                "name",
+            )
+        if name in self._kept:
+            raise InvalidRequest(
+                "invalid_value", f"There is a snapshot {name}; delete it, or choose another name.", "name"
+            )
+
+    def new_id(self, now: int) -> str:
+        """Return the id for a new snapshot."""
+        return self._ids.new("snp", now)
+
+    async def take(self, engine: Engine, clock: MovableClock, id: str, name: str) -> Snapshot:
+        """Copy the ledger as it is between two commits. Raises StorageUnavailable."""
+        file = self._folder / f"{id}.db"
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            mark, state = await engine.copy_to(file, clock.state)
+            snapshot = Snapshot(id, name, file.stat().st_size, Moment(state.now), livemode=False)
+            kept = _Kept(snapshot, state, mark)
+            write_private(file.with_suffix(".json"), json.dumps(asdict(kept)))
+        except OSError as error:
+            file.unlink(missing_ok=True)
+            raise StorageUnavailable(f"the snapshot cannot be written: {error.strerror}") from error
+        self._kept[name] = kept
+        return snapshot
+
+    async def restore(self, engine: Engine, clock: MovableClock, name: str) -> Snapshot:
+        """Make the ledger, its clock and its ids what they were. Raises NotFound and StorageUnavailable."""
+        kept = self._find(name)
+        file = self._folder / f"{kept.snapshot.id}.db"
+        await engine.replace_by(file, kept.mark, lambda: clock.go_back(kept.clock))
+        return kept.snapshot
+
+    def get(self, name: str) -> Snapshot:
+        """Return the snapshot. Raises NotFound."""
+        return self._find(name).snapshot
+
+    def delete(self, name: str) -> Snapshot:
+        """Delete the snapshot with its file. Raises NotFound."""
+        kept = self._find(name)
+        file = self._folder / f"{kept.snapshot.id}.db"
+        file.with_suffix(".json").unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
+        del self._kept[name]
+        return kept.snapshot
+
+    def _find(self, name: str) -> _Kept:
+        kept = self._kept.get(name)
+        if kept is None:
+            raise NotFound("snapshot", name)
+        return kept
+
+
+def _read(file: Path) -> _Kept | None:
+    """Return what is known of a snapshot, None when its files cannot be read."""
+    try:
+        stored: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        moment, random = stored["mark"]
+        kept = _Kept(Snapshot(**stored["snapshot"]), ClockState(**stored["clock"]), (moment, random))
+        file.with_suffix(".db").stat()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        log.warning("The snapshot %s cannot be read, so it is not listed: %r", file, error)
+        return None
+    return kept

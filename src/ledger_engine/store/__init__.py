@@ -1,0 +1,274 @@
+"""The database interface: everything that packages may use of a database, whichever engine is behind it.
+
+A *work* is a plain function of a `Unit`. It runs inside one transaction and may run again from the start, so
+it does no input or output, and takes time and ids only from its unit. SQL is portable text with `:name`
+parameters over TEXT and INTEGER columns; what differs between engines is a method of the unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+
+from ledger_engine.core.ids import IdMark
+from ledger_engine.core.measuring import CommitObserver
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.limits import Outcome
+from ledger_engine.store.index_hashes import Prints
+
+Value: TypeAlias = str | int | None
+Parameters: TypeAlias = Mapping[str, Value]
+Columns: TypeAlias = tuple[str, ...]
+BookKey: TypeAlias = tuple[str, bool]  # a project's id, and whether it is its live mode
+T = TypeVar("T")
+H = TypeVar("H", bound="Held")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Row(Protocol):
+    """A row of a result, by column name or position."""
+
+    def __getitem__(self, key: str | int, /) -> Any: ...
+    def keys(self) -> list[str]: ...
+
+
+class Holder(Protocol):
+    """What `Held` objects read from and write to: their statements see only what is written already."""
+
+    def execute(self, sql: str, parameters: Parameters, /) -> list[Row]:
+        """Run one statement and return all its rows."""
+        ...
+
+    def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
+        """Run one statement that returns no rows once for each set of parameters."""
+        ...
+
+    def rows(self, table: str, columns: Columns, /) -> list[Sequence[Value]]:
+        """Return the list of the rows that wait as those of `Unit.insert_many` do, to be added to."""
+        ...
+
+    def held(self, kind: type[H], tenant: Tenant, /) -> H:
+        """Return the other object of this kind, which is made if need be."""
+        ...
+
+    def change(self, held: Held, /) -> None:
+        """Have the object written before a statement that names its tables, and before the commit.
+
+        To be called for each change, as what a failed work has changed must be undone.
+        """
+        ...
+
+
+class Held(Protocol):
+    """Values of one book that the works of a transaction share: read once, changed in memory, written once.
+
+    They are changed only when nothing of the change can fail any more. Those of a group that was
+    committed may be kept for the next one, as long as nobody else has written.
+    """
+
+    tables: ClassVar[frozenset[str]]  # that they are read from and written to, here or in others of them
+
+    def __init__(self, holder: Holder, tenant: Tenant, /) -> None:
+        """Hold the values of the tenant's book."""
+        ...
+
+    def write(self) -> None:
+        """Store what was changed since the last time."""
+        ...
+
+
+class Unit(Protocol):
+    """The transaction a work runs in. Until it ends, nobody else changes what the work has read."""
+
+    @property
+    def now(self) -> int:
+        """The time of this work in milliseconds, the same throughout."""
+        ...
+
+    def execute(self, sql: str, parameters: Parameters = ..., /) -> list[Row]:
+        """Run one statement and return all its rows."""
+        ...
+
+    def first(self, sql: str, parameters: Parameters = ..., /) -> Row | None:
+        """Run one statement and return its first row, or None."""
+        ...
+
+    def execute_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
+        """Run one statement that returns no rows once for each set of parameters."""
+        ...
+
+    def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
+        """Insert rows, each with a value for every one of the columns, in their order.
+
+        They are inserted before a statement that names the table, or before the commit: those of several
+        works together. Naming the values of a row takes as long as inserting it, so this is for what is
+        written often.
+        """
+        ...
+
+    def held(self, kind: type[H], tenant: Tenant, /) -> H:
+        """Return the one object of this kind that the works of this transaction share for the tenant's book.
+
+        The first of them makes it. It holds until a statement changes one of its tables: ask anew after that.
+        """
+        ...
+
+    def new_id(self, prefix: str) -> str:
+        """Return an id that sorts after all earlier ones of its prefix."""
+        ...
+
+    def columns(
+        self, expressions: Columns, source: str, parameters: Parameters = ..., /, *, longest: int = 0
+    ) -> list[str]:
+        """Return for each expression its values over the rows of `source`, with commas between, without NULL.
+
+        `source` is a table with a condition, whose rows are read in the order of its key. For statements that
+        read very many rows: it takes a third of the time of `execute`. No value may have a comma. Where
+        `reads_indexes`, raises TooLong when a text would have more than `longest` bytes, unless that is 0.
+        """
+        ...
+
+    def inspect(self, *, thorough: bool = True) -> list[str]:
+        """Return the faults that the storage finds in its files, a sentence each; [] without any.
+
+        Unless it is thorough it leaves out what takes longest: whether transactions and events are in order,
+        name rows that exist, and agree with their indexes. `prints` is for the last.
+        """
+        ...
+
+    @property
+    def reads_indexes(self) -> bool:
+        """Whether `prints` reads the indexes; if not, the database alone knows what they contain."""
+        ...
+
+    def prints(self) -> Prints | None:
+        """Return the fingerprints of the indexes of transactions, None where they are not read."""
+        ...
+
+    def note_read(self, rows: int, /) -> None:
+        """Report how many rows a long work has read since it last did, to whoever shows its progress."""
+        ...
+
+    def first_not_an_object(self, table: str, column: str) -> str | None:
+        """Return the id of a row whose `column` is not a JSON object, or None."""
+        ...
+
+    def version(self) -> int:
+        """Return a number that changes when another process has committed."""
+        ...
+
+    def announce(self, topic: str) -> None:
+        """Notify the listeners of `topic` when this work is committed, and only then."""
+        ...
+
+
+Work: TypeAlias = Callable[[Unit], T]
+ReportRows: TypeAlias = Callable[[int], None]
+Listener: TypeAlias = Callable[[frozenset[str]], None]
+
+
+def unwatched(rows: int) -> None:
+    """Do nothing: the `ReportRows` of whoever shows no progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class LongWork(Generic[T]):
+    """A work that takes many milliseconds to write, such as a batch: it shares its commit with no other."""
+
+    work: Work[T]
+
+    @property
+    def book(self) -> BookKey | None:
+        """The book of the work within."""
+        return book_of(self.work)
+
+    def __call__(self, unit: Unit) -> T:
+        return self.work(unit)
+
+
+def book_of(work: Work[Any]) -> BookKey | None:
+    """Return the book that a work says it keeps to, in its attribute `book`; None for the whole ledger.
+
+    Where several servers write, works of different books may run at the same time.
+    """
+    book: BookKey | None = getattr(work, "book", None)
+    return book
+
+
+_IN_ONE_BOOK: set[Callable[..., Any]] = set()
+
+
+def in_one_book(function: F) -> F:
+    """Mark a function whose works read and change nothing that belongs to another book, or to all."""
+    _IN_ONE_BOOK.add(function)
+    return function
+
+
+def keeps_to_book(function: Callable[..., Any]) -> bool:
+    """Return whether a function is marked by `in_one_book`."""
+    return function in _IN_ONE_BOOK
+
+
+class Everything(frozenset[str]):
+    """All topics, where it is not known which of them were announced."""
+
+    def __contains__(self, topic: object) -> bool:
+        return True
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class Rewinder(Protocol):
+    """A database that can be copied as it is, and be as its copy again, while it is in use."""
+
+    async def copy_to(self, file: Path, note: Callable[[], T]) -> tuple[IdMark, T]:
+        """Copy the database to a new file as it is between two commits.
+
+        Return where the ids are, and what `note` returns at that moment. Raises StorageUnavailable.
+        """
+        ...
+
+    async def replace_by(self, file: Path, mark: IdMark, then: Callable[[], None]) -> None:
+        """Replace everything by the content of `file`, in one commit; the ids go on from `mark`.
+
+        `then` is called before the next work. Raises StorageUnavailable, and then nothing is changed.
+        """
+        ...
+
+
+class Database(Protocol):
+    """Runs works: reads in parallel, writes one after the other and durably."""
+
+    async def read(self, work: Work[T]) -> T:
+        """Run `work`, which must not change anything, on a snapshot. Raises StorageUnavailable."""
+        ...
+
+    async def write(self, work: Work[T]) -> T:
+        """Run `work` and return its result once that is on the disk. Raises StorageUnavailable."""
+        ...
+
+    def submit(self, work: Work[Any], outcome: Outcome) -> None:
+        """Run `work` as `write` does, and give its result or its error to `outcome`, in this event loop.
+
+        Raises StorageUnavailable when it is not run at all.
+        """
+        ...
+
+    async def check(self) -> None:
+        """Raise StorageUnavailable when works cannot be read or, as far as is known, written now."""
+        ...
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` with the announced topics after each commit, before its works are answered."""
+        ...
+
+    def observe_commits(self, observer: CommitObserver) -> None:
+        """Call `observer` after each commit that this process makes, in the thread that made it."""
+        ...
+
+    async def close(self) -> None:
+        """Finish the works accepted and close the files."""
+        ...

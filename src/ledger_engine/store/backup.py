@@ -1,0 +1,273 @@
+"""Copying a database file while it is in use, and replacing one."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from ledger_engine.core.clock import SystemClock
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.ids import IdSource
+from ledger_engine.store import T, Work, migrations
+from ledger_engine.store.connection import BUSY_TIMEOUT_MS, code_of, companions, make_private
+from ledger_engine.store.log import log_file, require_own_log
+from ledger_engine.store.unit import SqliteUnit
+
+_CACHE_KB = 65_536  # with less, an audit of a large file reads the same pages repeatedly
+_CACHE_OF_COPY_KB = 2_000  # a copy reads each page once; filling a larger one takes a fifth of its time
+_MAPPED_MAX = 2**31 - 1  # bytes
+_SMALLEST_PAGE = 512
+_HERE, _NO_REPLACE = -100, 1  # AT_FDCWD and RENAME_NOREPLACE of renameat2(2)
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy the database `source` as it is at one moment to the new file `target`, private to its owner.
+
+    Writers to the source are neither stopped nor slowed. Not for a process that has the source open
+    (`require_own_log`). Raises StorageUnavailable, which names the file that failed or both, also when the
+    source is not a ledger.
+    """
+    make_private(target)
+    require_own_log(source)
+    try:
+        with closing(open_to_read(source, cache_kb=_CACHE_OF_COPY_KB, up_to_date=False)) as connection:
+            _copy(connection, target)
+    except sqlite3.Error as error:
+        raise StorageUnavailable(f"{_at_fault(code_of(error), source, target)}: {error}") from error
+
+
+def copy_of_open(connection: sqlite3.Connection, source: Path, target: Path) -> None:
+    """Copy as `copy` does, by a connection to the source that has no transaction open.
+
+    The copy may be lost with the machine's power.
+    """
+    make_private(target)
+    try:
+        _copy(connection, target, durable=False)
+    except sqlite3.Error as error:
+        raise StorageUnavailable(f"{_at_fault(code_of(error), source, target)}: {error}") from error
+
+
+def overwrite(connection: sqlite3.Connection, source: Path) -> None:
+    """Replace all that is in the database of an open connection by the content of `source`, in one commit.
+
+    Readers go on with what they have begun to read. Raises StorageUnavailable for a file that is no ledger.
+    """
+    require_own_log(source)
+    with closing(open_to_read(source, cache_kb=_CACHE_OF_COPY_KB)) as copied:
+        # Saves a call of the system for each page. A disk that fails ends the process; nothing is changed.
+        copied.execute(f"PRAGMA mmap_size={_MAPPED_MAX}")
+        # The log is synced with the next commit. Until then a loss of power loses this one, and no more.
+        connection.execute("PRAGMA synchronous=NORMAL")
+        try:
+            copied.backup(connection, pages=-1)
+        finally:
+            connection.execute("PRAGMA synchronous=FULL")
+
+
+def fold(database: Path, target: Path, *, alone: bool) -> int:
+    """Create the file `target` from a database and its log; return how many frames of the log were applied.
+
+    With `alone` the database is left out, as the log has every page. Neither file is changed.
+    """
+    log = log_file(database)
+    log_of_target = target.with_name(f"{target.name}-wal")
+    make_private(target)
+    make_private(log_of_target)
+    if alone:
+        target.write_bytes(b"\0" * _SMALLEST_PAGE)  # SQLite deletes the log of an empty file
+    else:
+        shutil.copyfile(database, target)
+    shutil.copyfile(log, log_of_target)
+    try:
+        with closing(sqlite3.connect(target, isolation_level=None)) as connection:
+            frames: int = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
+            _give_up_log(connection, target)
+    except sqlite3.Error as error:
+        raise StorageUnavailable(f"{log} cannot be read: {error}") from error
+    return frames
+
+
+def read_copy(file: Path, work: Work[T]) -> T:
+    """Run a reading work on a file that nobody uses, without changing it. Raises StorageUnavailable."""
+    require_own_log(file)
+    try:
+        with closing(open_to_read(file)) as connection:
+            connection.row_factory = sqlite3.Row
+            connection.execute("BEGIN")
+            return work(SqliteUnit(connection, SystemClock(), IdSource()))
+    except sqlite3.Error as error:
+        raise StorageUnavailable(f"{file}: {error}") from error
+
+
+def put_in_place(file: Path, target: Path, *, overwrite: bool) -> None:
+    """Rename `file` to `target`, in one step and durably.
+
+    Raises FileExistsError unless it may overwrite, and StorageUnavailable for a file that is still open, or
+    when a log exists that SQLite would apply to the file.
+    """
+    if any(each.exists() and each.stat().st_size for each in companions(file)):
+        raise StorageUnavailable(f"{file} was not closed properly, and part of it is in its log file")
+    for log in companions(target):
+        if log.exists():
+            raise StorageUnavailable(f"{log} belongs to an earlier file of that name")
+    _sync(file)
+    if overwrite:
+        file.replace(target)
+    else:
+        _rename_to_new(file, target)
+    _sync(target.parent)
+
+
+def replace(database: Path, new: Path, aside: Path, folder: Path) -> None:
+    """Replace `database` by the file `new`, and keep the former one as `aside`.
+
+    Call it while holding the serving lock; `folder` is for intermediate files. At each moment the name leads
+    to the whole former database or to the whole new one, and no file has two names: what is kept is a copy. A
+    database that cannot be opened is kept as it is with its log; so is a log whose file is missing. Raises
+    StorageUnavailable for a database of another program, and while anyone else uses the database.
+    """
+    if not (database.exists() and _replace_sound(database, new, aside, folder)):
+        _keep_as_it_is(database, aside, folder)
+        put_in_place(new, database, overwrite=True)
+
+
+def _replace_sound(database: Path, new: Path, aside: Path, folder: Path) -> bool:
+    """Replace a database that can be opened; return False, changing nothing, for one that cannot."""
+    former = folder / "former.db"
+    try:
+        require_own_log(database)
+    except StorageUnavailable:
+        return False
+    log = log_file(database)
+    if log.exists():
+        # SQLite deletes a log beside a file that it cannot read.
+        _copy_bytes(log, folder / f"{aside.name}-wal")
+    try:
+        with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+            migrations.require_no_others(connection)
+            _give_up_log(connection, database)
+            # Nobody may open it before the new file is in its place: what they wrote would be lost.
+            connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+            connection.execute("BEGIN EXCLUSIVE")
+            connection.execute("COMMIT")
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "delete":
+                raise sqlite3.OperationalError("somebody has just opened it")
+            make_private(former)
+            _copy(connection, former)
+            put_in_place(former, aside, overwrite=False)
+            put_in_place(new, database, overwrite=True)
+            return True
+    except sqlite3.OperationalError as error:
+        # An error without a code is the one raised above. For a failed unlock SQLite reports PROTOCOL.
+        in_use = code_of(error) in {None, sqlite3.SQLITE_BUSY}
+        raise StorageUnavailable(f"{database}{' is in use' * in_use}: {error}") from error
+    except sqlite3.DatabaseError:
+        former.unlink(missing_ok=True)
+        return False
+
+
+def _keep_as_it_is(database: Path, aside: Path, folder: Path) -> None:
+    """Copy a database and its logs byte for byte, then remove the logs, which are not the new file's."""
+    for file, kept in zip((database, *companions(database)), (aside, *companions(aside)), strict=True):
+        copied = folder / kept.name
+        if file.exists() and not copied.exists() and not file.name.endswith("-shm"):
+            _copy_bytes(file, copied)
+        if copied.exists():
+            _rename_to_new(copied, kept)
+    _sync(aside.parent)
+    for file in companions(database):
+        file.unlink(missing_ok=True)
+    _sync(database.parent)
+
+
+def _copy_bytes(file: Path, target: Path) -> None:
+    make_private(target)
+    shutil.copyfile(file, target)
+    _sync(target)
+
+
+def _rename_to_new(file: Path, target: Path) -> None:
+    """Rename `file` to `target`. Raises FileExistsError when that exists.
+
+    This is one step where the system offers that. With a hard link instead, one file would have two names
+    until the first is removed.
+    """
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None, use_errno=True)
+        names = (_HERE, os.fsencode(file), _HERE, os.fsencode(target))
+        if hasattr(libc, "renameat2"):
+            if libc.renameat2(*names, _NO_REPLACE) == 0:
+                return
+            if ctypes.get_errno() == errno.EEXIST:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    if target.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    file.rename(target)
+
+
+def _copy(source: sqlite3.Connection, target: Path, *, durable: bool = True) -> None:
+    with closing(sqlite3.connect(target)) as new:
+        if not durable:
+            new.execute("PRAGMA synchronous=OFF")
+        # In one step: with several, each write by another process would restart the copy.
+        source.backup(new, pages=-1)
+        # The copy is to be one file, with no write-ahead log beside it.
+        _give_up_log(new, target)
+
+
+def _at_fault(code: int | None, source: Path, target: Path) -> str:
+    """Return what an error of copying is about, by SQLite's primary code of it."""
+    if code in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN}:  # the source is open, and is only read
+        return str(target)
+    # SQLite does not say on which side the system failed.
+    return f"{source}, copied to {target}" if code == sqlite3.SQLITE_IOERR else str(source)
+
+
+def _give_up_log(connection: sqlite3.Connection, file: Path) -> None:
+    """Move the write-ahead log of `file` into it, and note in the file that it has none.
+
+    Raises sqlite3.Error while anybody else has it open, and StorageUnavailable when the disk fails: then
+    SQLite only reports that the mode is unchanged.
+    """
+    if connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0] != "delete":
+        raise StorageUnavailable(f"{file}: its log could not be moved into it")
+
+
+def open_to_read(file: Path, *, cache_kb: int = _CACHE_KB, up_to_date: bool = True) -> sqlite3.Connection:
+    """Open a connection that only reads and never checkpoints.
+
+    Call `require_own_log` before a process's first one. Raises StorageUnavailable for a file that is not a
+    ledger of this version, or with `up_to_date` false, of this one or an older one.
+    """
+    if not file.is_file():
+        raise StorageUnavailable(f"there is no file {file}")
+    connection = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+    connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+    connection.execute("PRAGMA wal_autocheckpoint=0")
+    connection.execute("PRAGMA query_only=ON")
+    connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute(f"PRAGMA cache_size=-{cache_kb}")
+    try:
+        migrations.require_ledger(connection, up_to_date=up_to_date)
+    except StorageUnavailable as error:
+        connection.close()
+        raise StorageUnavailable(f"{file}: {error.reason}") from error
+    return connection
+
+
+def _sync(path: Path) -> None:
+    """Sync a file to the disk, or a folder, so that its names last."""
+    if sys.platform == "win32" and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,176 @@
+"""Connections to the SQLite file: opening one, and the meaning of its errors."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import stat
+import time
+from pathlib import Path
+
+from ledger_engine.core.errors import LedgerError, StorageUnavailable
+from ledger_engine.store import migrations
+from ledger_engine.store.log import require_file_of_log
+
+BUSY_TIMEOUT_MS = 5000
+# Checkpoint when the write-ahead log has this many pages (16 MB). The last pages of a busy account are
+# written with each group, and with SQLite's default of 1000 pages they were checkpointed every ten groups,
+# which took a twentieth of the time. Up to 4062 pages have one index, so that readers find a page in one
+# lookup.
+CHECKPOINT_PAGES = 4000
+# A batch of 1,000 writes 1.4 MB of new pages and some hundred old ones. They do not fit into SQLite's own
+# 2 MB, and reading the same pages again and again took a seventh of its time.
+WRITER_CACHE_KB = 8000
+# Holds most inner pages of the table and indexes of ten million transactions, where SQLite's 2 MB do not.
+# Larger ones gain nothing more, and filling them with pages that are read once takes time too.
+READER_CACHE_KB = 16_000
+
+_PRAGMAS = (
+    "PRAGMA synchronous=FULL",
+    "PRAGMA foreign_keys=ON",
+    "PRAGMA trusted_schema=OFF",
+    "PRAGMA cell_size_check=ON",
+    "PRAGMA journal_size_limit=67108864",
+    # Savepoints keep their undo data here; in a file it took a fifth of the time of each posting.
+    "PRAGMA temp_store=MEMORY",
+)
+# After one of these errors the connection's state is not reliable, and it is opened again.
+FATAL = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN}
+_OUR_MISTAKES = {
+    None,
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_MISUSE,
+}
+
+Identity = tuple[int, int]  # device and inode
+
+
+def connect(path: Path, *, checkpoints: bool, query_only: bool = False) -> sqlite3.Connection:
+    """Open a connection with the settings of this project to an existing file.
+
+    Raises StorageUnavailable for a file that has no write-ahead log and is not a ledger.
+    """
+    require_file_of_log(path)
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=512,
+    )
+    try:
+        connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+        _log_ahead(connection)
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+        connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES if checkpoints else 0}")
+        connection.execute(f"PRAGMA cache_size=-{READER_CACHE_KB if query_only else WRITER_CACHE_KB}")
+        connection.execute(f"PRAGMA query_only={'ON' if query_only else 'OFF'}")
+    except BaseException:
+        connection.close()
+        raise
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+def _log_ahead(connection: sqlite3.Connection) -> None:
+    """Switch the file to a write-ahead log, which is a persistent setting, and so not for another program's.
+
+    While another connection does the same to a new file, SQLite does not wait by itself, as two that both
+    read and want to write would wait for ever.
+    """
+    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                migrations.require_usable(connection)
+                connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if code_of(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+
+
+def make_private(path: Path) -> None:
+    """Create an empty file that only its owner can read.
+
+    An existing file stays as it is, except that an empty one becomes readable by its owner only.
+    """
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        if path.stat().st_size == 0:
+            close_to_others(path)
+
+
+def part_of(file: Path) -> Path:
+    """Return the name that a file has until `migrate` has completed it."""
+    return file.with_name(f"{file.name}.migrating")
+
+
+def close_to_others(path: Path) -> None:
+    """Remove other users' rights from a ledger and its companion files, which contain secrets and hashes.
+
+    A file that only a group can read besides its owner was shared on purpose, and stays as it is.
+    """
+    for file in (path, *companions(path)):
+        # Another user's file is theirs to protect.
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            if file.stat().st_mode & stat.S_IRWXO:
+                file.chmod(0o600)
+
+
+def require_one_name(path: Path) -> None:
+    """Raise StorageUnavailable for a file with hard links.
+
+    SQLite finds the log, and we our lock, by the file's name: processes that open one file under two names
+    each have a log, and overwrite each other's data.
+    """
+    if path.is_file() and path.stat().st_nlink > 1:
+        raise StorageUnavailable(
+            f"{path.name} has a second name, a hard link, and opening it under both would lose data;"
+            " remove the other name, or put a copy of the file in its place"
+        )
+
+
+def companions(path: Path) -> list[Path]:
+    """Return the files that accompany a database file while it is in use: its logs, and the index of one."""
+    return [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
+
+
+def identity(path: Path | str) -> Identity:
+    """Return the device and inode of a file. Raises OSError when it does not exist."""
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
+def code_of(error: BaseException) -> int | None:
+    """Return SQLite's primary code of an error, None for one that is not SQLite's."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the error in words, for the middle of a sentence."""
+    if isinstance(error, StorageUnavailable):
+        return error.reason
+    if isinstance(error, LedgerError):
+        return error.message
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()  # without the file's path, which clients must not see
+    return (str(error) or type(error).__name__).rstrip(".")
+
+
+def public_error(error: BaseException) -> BaseException:
+    """Return the error for the caller: StorageUnavailable when the storage failed, else the same error."""
+    if isinstance(error, OSError):
+        return StorageUnavailable(reason_of(error))
+    if isinstance(error, sqlite3.DatabaseError) and code_of(error) not in _OUR_MISTAKES:
+        return StorageUnavailable(reason_of(error))
+    if isinstance(error, StopIteration):  # which a future does not accept
+        return RuntimeError(repr(error))
+    return error

@@ -1,0 +1,214 @@
+"""The engine: a database and a clock, the one object that all packages use."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ledger_engine.core.clock import Clock, SystemClock
+from ledger_engine.core.errors import ExpiredCredential, StorageUnavailable
+from ledger_engine.core.ids import IdMark
+from ledger_engine.core.measuring import CommitObserver
+from ledger_engine.core.settings import Location
+from ledger_engine.limits import Outcome, RateLimits, Shared
+from ledger_engine.limits.rate_limits import Windows
+from ledger_engine.limits.semaphores import HeldPlaces
+from ledger_engine.store import Database, Listener, ReportRows, Rewinder, T, Unit, Work, kept_time, unwatched
+
+if TYPE_CHECKING:
+    from ledger_engine.store.moving import Source, Table, Target
+    from ledger_engine.store.snapshot import Snapshot
+
+KEEPS_TIME_EVERY_MS = 60_000  # together with other writes
+
+
+class Engine:
+    """Runs works, each usually a `partial(module.function, tenant=…, …)`.
+
+    A work is a plain function of a `Unit`. `shared` is what this process shares with others that serve the
+    same ledger; by default there are none.
+    """
+
+    def __init__(
+        self, database: Database, clock: Clock, shared: Shared | None = None, rewinder: Rewinder | None = None
+    ) -> None:
+        self._database = database
+        self._rewinder = rewinder
+        self.clock = clock
+        self.shared = shared or Shared(Windows(), HeldPlaces())
+        self._time_kept = 0
+        self.notice: str | None = None  # a message for the health check while something is wrong
+
+    async def read(self, work: Work[T]) -> T:
+        """Run `work` on a snapshot of the ledger. Raises what it raises, or StorageUnavailable."""
+        try:
+            return await self._database.read(work)
+        except ExpiredCredential as error:
+            await self.keep_time(error.expired_at)
+            raise
+
+    async def write(self, work: Work[T]) -> T:
+        """Run `work` as one transaction and return its result once it is durable.
+
+        Raises what it raises, or StorageUnavailable.
+        """
+        if self.clock.now() - self._time_kept > KEEPS_TIME_EVERY_MS:
+            return await self._write_and_keep_time(work)
+        try:
+            return await self._database.write(work)
+        except ExpiredCredential as error:
+            await self.keep_time(error.expired_at)
+            raise
+
+    async def keep_time(self, moment: int) -> None:
+        """Keep the ledger's time past `moment` after a restart too, whatever the machine's clock shows then.
+
+        What was refused because it had expired then stays refused.
+
+        Without storage the refusal is valid for now, and the next one tries again.
+        """
+        if moment > self._time_kept:
+            with contextlib.suppress(StorageUnavailable):
+                self._time_kept = await self._database.write(kept_time.reach)
+
+    async def _write_and_keep_time(self, work: Work[T]) -> T:
+        try:
+            answer, kept = await self._database.write(partial(_with_time, work=work))
+        except ExpiredCredential as error:
+            await self.keep_time(error.expired_at)
+            raise
+        self._time_kept = max(self._time_kept, kept)
+        return answer
+
+    def submit(self, work: Work[Any], outcome: Outcome) -> None:
+        """Run a work of another process's engine, and give its result or its error to `outcome`.
+
+        Raises StorageUnavailable when it is not run at all.
+        """
+        self._database.submit(work, outcome)
+
+    async def check(self) -> None:
+        """Raise StorageUnavailable when the database cannot be used.
+
+        It cannot be read, or the last commit failed and a new one fails as well.
+        """
+        await self._database.check()
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` with the topics of each commit, before its works are answered."""
+        self._database.listen(listener)
+
+    def observe_commits(self, observer: CommitObserver) -> None:
+        """Call `observer` after each commit with its number of works and seconds, in the writer's thread."""
+        self._database.observe_commits(observer)
+
+    async def copy_to(self, file: Path, note: Callable[[], T]) -> tuple[IdMark, T]:
+        """Copy the ledger to a new file, as `Rewinder` says."""
+        return await self._rewindable().copy_to(file, note)
+
+    async def replace_by(self, file: Path, mark: IdMark, then: Callable[[], None]) -> None:
+        """Replace the whole ledger by a copy, as `Rewinder` says."""
+        await self._rewindable().replace_by(file, mark, then)
+        self._time_kept = 0
+
+    def _rewindable(self) -> Rewinder:
+        if self._rewinder is None:
+            raise StorageUnavailable("this process cannot copy it")
+        return self._rewinder
+
+    async def close(self) -> None:
+        """Give the leases back, finish the works accepted, then close the database."""
+        await self.shared.leases.end()
+        await self._database.close()
+
+
+def _with_time(unit: Unit, work: Work[T]) -> tuple[T, int]:
+    """Run the work and store its time."""
+    return work(unit), kept_time.reach(unit)
+
+
+def open_engine(
+    database: Location,
+    *,
+    clock: Clock | None = None,
+    serving: bool = False,
+    rate_limits: RateLimits | None = None,
+) -> Engine:
+    """Open a SQLite file, creating it if necessary, or a PostgreSQL database; return an engine on it.
+
+    `serving` is for the one process that serves the file over HTTP, or for each server on a PostgreSQL
+    database, not for commands beside them. Without `rate_limits` those who serve the database count the
+    requests there. Raises StorageUnavailable.
+    """
+    clock = clock or SystemClock()
+    if isinstance(database, str):
+        from ledger_engine.store import postgres
+
+        served = postgres.open_database(database, clock, serving=serving)
+        limits = rate_limits or served.rate_limits
+        return Engine(served, clock, Shared(limits, HeldPlaces(), postgres.leases_of(served)))
+    # Imported here, so that packages which use the engine do not load the driver.
+    from ledger_engine.store.rewinding import SqliteRewinder
+    from ledger_engine.store.sqlite import open_database
+
+    opened = open_database(database, clock, checkpoints=serving)
+    return Engine(opened, clock, rewinder=SqliteRewinder(database, opened))
+
+
+def open_snapshot(
+    database: Location, readers: int, report: ReportRows = unwatched, *, processes: bool = False
+) -> AbstractContextManager[Snapshot]:
+    """Open a ledger for so many readers that all see the same state of it, without changing it.
+
+    They are threads, or with `processes` copies of this process if the ledger is a large file and it can have
+    some; then it must have no connection to a database open. `report` is called with the numbers of rows that
+    long works have read. Raises StorageUnavailable.
+    """
+    if isinstance(database, str):
+        from ledger_engine.store import postgres
+
+        return postgres.open_snapshot(database, readers, report)
+    from ledger_engine.store import snapshot
+    from ledger_engine.store.log import require_own_log
+
+    require_own_log(database)
+    return snapshot.open_snapshot(database, readers, report, processes=processes)
+
+
+def open_source(database: Location) -> AbstractContextManager[Source]:
+    """Open a ledger that nobody writes to, to copy it to another engine.
+
+    Raises Conflict when it is in use, and StorageUnavailable.
+    """
+    if isinstance(database, str):
+        from ledger_engine.store import postgres
+
+        return postgres.open_source(database)
+    from ledger_engine.store import file_moving
+
+    return file_moving.open_source(database)
+
+
+def open_target(database: Location, first_project: str | None) -> AbstractContextManager[Target]:
+    """Open a new file or an empty database, or the unfinished copy there, to be filled with a ledger.
+
+    Raises Conflict when it has anything else, and StorageUnavailable.
+    """
+    if isinstance(database, str):
+        from ledger_engine.store import postgres
+
+        return postgres.open_target(database, first_project)
+    from ledger_engine.store import file_moving
+
+    return file_moving.open_target(database, first_project)
+
+
+def tables_of_ledger() -> tuple[Table, ...]:
+    """Return the tables that a ledger of this version has on each engine."""
+    from ledger_engine.store import file_moving
+
+    return file_moving.ledger_tables()

@@ -1,0 +1,154 @@
+"""The database file of a process: the one it opened first, as long as that has its name."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+
+from ledger_engine.store import Unit
+from ledger_engine.store.connection import (
+    Identity,
+    companions,
+    connect,
+    identity,
+    make_private,
+    require_one_name,
+)
+from ledger_engine.store.lock import hold_log
+from ledger_engine.store.log import log_file, require_own_log
+
+_SPACE = 1 << 20  # bytes
+_SMALL_CACHE, _USUAL_CACHE = 10, -2000  # pages, and SQLite's own size in kilobytes
+REPLACED = "the file was moved or replaced; put it back, or start the server again"
+
+
+class DatabaseFile:
+    """Opens connections to one file, which is created if necessary.
+
+    It keeps one connection open. While one is open, SQLite keeps the log's index instead of reading the log
+    again, so that a commit that failed half way cannot become valid when the writer is opened again.
+    """
+
+    def __init__(self, path: Path, *, checkpoints: bool) -> None:
+        """Open the file. Raises StorageUnavailable when it must not be opened, sqlite3.Error and OSError."""
+        self._path = path.resolve()  # as SQLite does to find the log
+        self._checkpoints = checkpoints
+        require_own_log(self._path)
+        require_one_name(self._path)
+        make_private(self._path)
+        self._name = str(self._path)  # once, as each group of works looks whether the file has it still
+        self._identity = identity(self._name)
+        self._kept_open: sqlite3.Connection | None = None
+        self._log_file = log_file(self._path)
+        self._log: Identity | None = None
+        self._log_lock: int | None = None
+
+    def require_same(self) -> None:
+        """Raise OSError when the file has lost its name.
+
+        Whatever is written into it then is lost, and a file that took its place is not ours.
+        """
+        if identity(self._name) != self._identity:
+            raise OSError(REPLACED)
+
+    def connect_writer(self) -> sqlite3.Connection:
+        """Open the connection that writes. Raises StorageUnavailable while another process serves."""
+        self.require_same()
+        if self._kept_open is None:
+            self._kept_open = _opened(connect(self._path, checkpoints=False, query_only=True))
+        connection = _opened(connect(self._path, checkpoints=self._checkpoints))
+        try:
+            self.note_log()
+            if self._checkpoints:
+                self._lock_log()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def connect_reader(self) -> sqlite3.Connection:
+        """Open a connection that cannot write."""
+        return connect(self._path, checkpoints=False, query_only=True)
+
+    def note_log(self) -> None:
+        """Remember which log is ours.
+
+        Not to be called for each group: the sync of a file that was looked at takes longer.
+        """
+        self._log = _identity_of(self._log_file) or self._log
+
+    def disown_log(self) -> None:
+        """Move our log away from another file that has our file's name.
+
+        Whoever opened that file would replay the log over it, which damages it.
+        """
+        # The name may lead to another file by now, through a link, and to that one's log.
+        if self._path.exists() and _identity_of(log_file(self._path)) == self._log is not None:
+            kept = self._path.with_name(f"{self._path.name}.replaced")
+            for file, aside in zip(companions(self._path), companions(kept), strict=True):
+                with contextlib.suppress(OSError):
+                    file.rename(aside)
+
+    def release(self) -> None:
+        """Close the connection that is kept open."""
+        connection, self._kept_open = self._kept_open, None
+        if connection is not None:
+            connection.close()
+
+    def close(self) -> None:
+        """Close everything except the connections that were returned."""
+        self.release()
+        if self._log_lock is not None:
+            os.close(self._log_lock)
+            self._log_lock = None
+
+    def _lock_log(self) -> None:
+        if self._log_lock is not None:
+            found = os.fstat(self._log_lock)
+            if (found.st_dev, found.st_ino) == self._log:
+                return
+            os.close(self._log_lock)
+            self._log_lock = None
+        self._log_lock = hold_log(self._path)
+
+
+def _identity_of(file: Path) -> Identity | None:
+    try:
+        return identity(file)
+    except OSError:
+        return None
+
+
+def probe_read(unit: Unit) -> None:
+    """Read as little as possible, to test whether reading works."""
+    unit.execute("PRAGMA schema_version")
+
+
+def probe_write(unit: Unit) -> None:
+    """Write a page without changing anything: this number is not used."""
+    unit.execute("PRAGMA user_version = 0")
+
+
+def has_space(connection: sqlite3.Connection) -> bool:
+    """Return whether the log can grow by more than any group needs, which is then rolled back.
+
+    A single page may still find space on a disk that is full for every posting.
+    """
+    try:
+        connection.execute(f"PRAGMA cache_size={_SMALL_CACHE}")  # so that pages go to the log at once
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("CREATE TABLE probe (bytes BLOB)")
+        connection.execute(f"INSERT INTO probe VALUES (randomblob({_SPACE}))")
+        connection.execute("ROLLBACK")
+        connection.execute(f"PRAGMA cache_size={_USUAL_CACHE}")
+    except sqlite3.Error:
+        return False
+    return True
+
+
+def _opened(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Read once, so that SQLite opens the log."""
+    connection.execute("PRAGMA schema_version").fetchall()
+    return connection

@@ -1,0 +1,222 @@
+"""A SQLite file as the source or the target of a move to another engine (`moving`)."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from functools import cache
+from pathlib import Path
+
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.ids import moment_of
+from ledger_engine.store import ReportRows, backup, kept_time, migrations
+from ledger_engine.store.connection import companions, make_private, part_of
+from ledger_engine.store.lock import ServingLock
+from ledger_engine.store.log import require_own_log
+from ledger_engine.store.moving import (
+    ROWS_AT_ONCE,
+    Applied,
+    Key,
+    LedgerThere,
+    Line,
+    Table,
+    lines_of,
+    refusal,
+    require_same_project,
+)
+from ledger_engine.store.snapshot import Snapshot, open_snapshot
+
+_CACHE_KB = 65_536
+_INDEXES = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
+
+
+class _File:
+    """What both ends have in common."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
+
+    def count(self, table: Table) -> int:
+        (row,) = self._connection.execute(f"SELECT count(*) FROM {table.name}")
+        return int(row[0])
+
+    def rows(self, table: Table, after: Key | None) -> Iterator[list[Line]]:
+        cursor = self._connection.execute(table.select(after, "?"), after or ())
+        while rows := cursor.fetchmany(ROWS_AT_ONCE):
+            yield rows
+
+    def lines(self, table: Table) -> Iterator[tuple[bytes, int]]:
+        for rows in self.rows(table, None):
+            yield lines_of(rows), len(rows)
+
+    def first_project(self) -> str | None:
+        (row,) = self._connection.execute("SELECT min(id) FROM projects")
+        first: str | None = row[0]
+        return first
+
+
+class FileSource(_File):
+    """A file that nobody serves, read in one transaction. Open with `open_source`."""
+
+    def __init__(self, connection: sqlite3.Connection, watch: sqlite3.Connection, file: Path) -> None:
+        super().__init__(connection)
+        self._file = file
+        self._watch = watch
+        self._version = _version(watch)
+        connection.execute("BEGIN")
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+
+    def applied(self) -> Applied:
+        return self._connection.execute(
+            f"SELECT name, applied_at FROM {migrations.RECORD} ORDER BY id"
+        ).fetchall()
+
+    def reached(self) -> int:
+        (reached,) = self._connection.execute("SELECT reached FROM kept_time").fetchone()
+        (newest,) = self._connection.execute(kept_time.NEWEST_EVENT).fetchone()
+        moment: int = max(reached, 0 if newest is None else moment_of(newest))
+        return moment
+
+    def require_unchanged(self) -> None:
+        if _version(self._watch) != self._version:
+            raise refusal(f"{self._file} was changed meanwhile; run the command again to bring what is new.")
+
+
+class FileTarget(_File):
+    """A new file, under another name until it is complete. Open with `open_target`."""
+
+    def __init__(self, connection: sqlite3.Connection, part: Path, file: Path) -> None:
+        super().__init__(connection)
+        self._part = part
+        self._file = file
+        migrations.apply(connection)
+        for name, _ in connection.execute(_INDEXES).fetchall():
+            connection.execute(f"DROP INDEX {name}")
+        connection.execute("DELETE FROM kept_time")  # the baseline has its row
+
+    def last(self, table: Table) -> Key | None:
+        found: Key | None = self._connection.execute(table.select_last()).fetchone()
+        return found
+
+    def write(self, table: Table, rows: list[Line]) -> None:
+        places = ", ".join("?" * len(table.columns))
+        self._connection.execute("BEGIN")
+        self._connection.executemany(
+            f"INSERT INTO {table.name} ({', '.join(table.columns)}) VALUES ({places})", rows
+        )
+        self._connection.execute("COMMIT")
+
+    def empty(self, table: Table) -> None:
+        self._connection.execute(f"DELETE FROM {table.name}")
+
+    def finish(self, applied: Applied, reached: int) -> None:
+        there = {name for name, _ in self._connection.execute(_INDEXES)}
+        with _new_ledger() as ledger:
+            for name, sql in ledger.execute(_INDEXES):
+                if name not in there:
+                    self._connection.execute(sql)
+        self._connection.executemany(
+            f"UPDATE {migrations.RECORD} SET applied_at = ? WHERE name = ?",
+            [(at, name) for name, at in applied],
+        )
+        # A server on PostgreSQL goes on after the times of its books, a server on a file after its newest
+        # event and this.
+        (newest,) = self._connection.execute(kept_time.NEWEST_EVENT).fetchone()
+        if newest is None or moment_of(newest) < reached:
+            self._connection.execute("UPDATE kept_time SET reached = max(reached, ?)", (reached,))
+
+    def snapshot(self, readers: int, report: ReportRows) -> AbstractContextManager[Snapshot]:
+        return open_snapshot(self._part, readers, report)
+
+    def complete(self) -> None:
+        if self._connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0] != "delete":
+            raise StorageUnavailable(f"{self._part}: its log could not be moved into it")
+        self._connection.close()
+        backup.put_in_place(self._part, self._file, overwrite=False)
+
+
+@contextmanager
+def open_source(file: Path) -> Iterator[FileSource]:
+    """Open a file to copy it, and keep servers away. Raises StorageUnavailable, also while it is served."""
+    if not file.is_file():
+        raise StorageUnavailable(f"there is no file {file}")
+    with ExitStack() as stack:
+        stack.callback(ServingLock(file).release)
+        require_own_log(file)
+        try:
+            connection, watch = (stack.enter_context(closing(backup.open_to_read(file))) for _ in range(2))
+            yield FileSource(connection, watch, file)
+        except sqlite3.Error as error:
+            raise StorageUnavailable(f"{file}: {error}") from error
+
+
+@contextmanager
+def open_target(file: Path, first_project: str | None) -> Iterator[FileTarget]:
+    """Open the new file `file`, to be filled with the ledger that has this first project.
+
+    Raises LedgerThere when it exists, Conflict when it was begun for another ledger, and StorageUnavailable.
+    """
+    if not file.parent.is_dir():
+        raise StorageUnavailable(f"there is no folder {file.parent}")
+    file = file.resolve()
+    if file.exists():
+        raise LedgerThere(f"{file} already exists; name a new file.")
+    for each in companions(file):
+        if each.exists():
+            raise refusal(f"{each} already exists; name a new file.")
+    part = part_of(file)
+    with ExitStack() as stack:
+        stack.callback(ServingLock(file).release)
+        make_private(part)
+        try:
+            connection = stack.enter_context(closing(sqlite3.connect(part, isolation_level=None)))
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=NORMAL")
+            target = FileTarget(connection, part, file)
+            require_same_project(first_project, target.first_project())
+            yield target
+        except sqlite3.Error as error:
+            raise StorageUnavailable(f"{part}: {error}") from error
+
+
+@contextmanager
+def _new_ledger() -> Iterator[sqlite3.Connection]:
+    """Open a ledger in memory with nothing in it."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrations.apply(connection)
+        yield connection
+
+
+@cache
+def ledger_tables() -> tuple[Table, ...]:
+    """Return the tables of a ledger of this version."""
+    with _new_ledger() as connection:
+        return tuple(_tables(connection))
+
+
+def _tables(connection: sqlite3.Connection) -> list[Table]:
+    names = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+        " AND name <> ? ORDER BY rowid",
+        (migrations.RECORD,),
+    )
+    tables = []
+    for (name,) in names.fetchall():
+        columns = connection.execute(f"PRAGMA table_info({name})").fetchall()
+        key = sorted((position, column) for _, column, _, _, _, position in columns if position)
+        tables.append(
+            Table(
+                name,
+                tuple(column for _, column, *_ in columns),
+                frozenset(column for _, column, kind, *_ in columns if kind == "INTEGER"),
+                tuple(column for _, column in key),
+            )
+        )
+    return tables
+
+
+def _version(watch: sqlite3.Connection) -> int:
+    (version,) = watch.execute("PRAGMA data_version").fetchone()
+    return int(version)

@@ -1,0 +1,197 @@
+"""What the works of one transaction share in memory: values that are read once, and rows to insert.
+
+Both are written together, for all works of a group. They are written earlier when a statement names one of
+their tables, which so sees them; when it changes one, the values are read anew. So works need not know of
+each other, and a group of postings is written as a batch is. What was written stays true for the next
+transaction, until `forget`, as long as nobody else writes.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar, cast
+
+from ledger_engine.core.clock import Clock
+from ledger_engine.core.ids import IdSource
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.store import Columns, H, Held, Parameters, ReportRows, Row, Value, unwatched
+
+HELD_MAX = 100  # objects that are kept from one transaction to the next: four for each book that is posted to
+
+Key = tuple[type[Held], str, bool]
+
+
+class _Direct:
+    """The `Holder` of one unit."""
+
+    __slots__ = ("change", "execute", "execute_many", "held", "rows")
+
+    def __init__(self, unit: HoldingUnit) -> None:
+        self.execute = unit._run
+        self.execute_many = unit._run_many
+        self.rows = unit._waiting
+        self.held = unit.held
+        self.change = unit._change
+
+
+class HoldingUnit:
+    """The base of the units for the works of one group, one after the other.
+
+    It has what belongs to the work that runs, and holds values and rows; a database's own unit executes
+    statements.
+    """
+
+    __slots__ = (
+        "_changed", "_clock", "_direct", "_held", "_holders", "_ids", "_now", "_rows", "_topics", "report",
+        "wrote",
+    )  # fmt: skip
+
+    def __init__(self, clock: Clock, ids: IdSource) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._now = clock.now()
+        self._topics: set[str] = set()
+        self._held: dict[Key, Held] = {}
+        self._holders: dict[str, set[Key]] = {}  # of the values from each table
+        self._changed: dict[Held, None] = {}
+        self._rows: dict[tuple[str, Columns], list[Sequence[Value]]] = {}
+        self._direct: _Direct | None = None
+        self.report: ReportRows = unwatched  # gets the numbers of `note_read`
+        self.wrote = False  # whether the work that runs has changed anything that is known here
+
+    def begin_work(self) -> None:
+        """Start the next work of the group, with its own time and an empty list of topics."""
+        self._now = self._clock.now()
+        self._topics = set()
+        self.wrote = False
+
+    def topics(self) -> set[str]:
+        """Return the topics that the work announced."""
+        return self._topics
+
+    @property
+    def now(self) -> int:
+        return self._now
+
+    def new_id(self, prefix: str) -> str:
+        return self._ids.new(prefix, self._now)
+
+    def announce(self, topic: str) -> None:
+        self._topics.add(topic)
+
+    def note_read(self, rows: int, /) -> None:
+        self.report(rows)
+
+    def held(self, kind: type[H], tenant: Tenant) -> H:
+        key = (kind, tenant.project, tenant.livemode)
+        found = self._held.get(key)
+        if found is None:
+            if self._direct is None:
+                self._direct = _Direct(self)
+            found = self._held[key] = kind(self._direct, tenant)
+            for table in kind.tables:
+                self._holders.setdefault(table, set()).add(key)
+        return cast(H, found)
+
+    def insert_many(self, table: str, columns: Columns, rows: Sequence[Sequence[Value]], /) -> None:
+        self.wrote = True
+        if table in self._holders:
+            self._write_values(table)
+            self._forget_values(table)
+        self._waiting(table, columns).extend(rows)
+
+    def write_held(self) -> None:
+        """Write the values that were changed and the rows that wait."""
+        changed, self._changed = self._changed, {}
+        for each in changed:
+            each.write()
+        for (table, columns), rows in self._rows.items():
+            if rows:
+                self._insert(table, columns, rows)
+                rows.clear()
+
+    def forget(self) -> None:
+        """Drop the values and the rows, as they are rolled back or nobody needs them any more.
+
+        Values refer to their unit: at its end they would otherwise wait for Python's collector.
+        """
+        if self._direct is not None:
+            self._direct = None
+            self._held, self._holders, self._changed = {}, {}, {}
+        self._rows.clear()
+
+    def limit_held(self) -> None:
+        """Drop the values when those of many books were kept from the transactions before."""
+        if len(self._held) > HELD_MAX:
+            self.forget()
+
+    def _prepare(self, words: frozenset[str], *, reads: bool) -> None:
+        """Write what a statement with these words may read, and forget what it may change."""
+        for table in [each for each in self._holders if each in words]:
+            self._write_values(table)
+            if not reads:
+                self._forget_values(table)
+        for (table, columns), rows in self._rows.items():
+            if rows and table in words:
+                self._insert(table, columns, rows)
+                rows.clear()
+
+    def _write_values(self, table: str) -> None:
+        for each in [held for held in self._changed if table in held.tables]:
+            del self._changed[each]
+            each.write()
+
+    def _forget_values(self, table: str) -> None:
+        for key in self._holders.get(table, ()):
+            self._held.pop(key, None)
+        self._holders.pop(table, None)
+
+    def _waiting(self, table: str, columns: Columns, /) -> list[Sequence[Value]]:
+        return self._rows.setdefault((table, columns), [])
+
+    def _change(self, held: Held, /) -> None:
+        self._changed[held] = None
+        self.wrote = True
+
+    @abstractmethod
+    def _run(self, sql: str, parameters: Parameters, /) -> list[Row]:
+        """Run a statement, whatever is held."""
+
+    @abstractmethod
+    def _run_many(self, sql: str, rows: list[dict[str, Value]], /) -> None:
+        """Run a statement for each set of parameters, whatever is held."""
+
+    @abstractmethod
+    def _insert(self, table: str, columns: Columns, rows: list[Sequence[Value]], /) -> None:
+        """Insert rows, whatever is held."""
+
+
+U = TypeVar("U", bound=HoldingUnit)
+
+
+class KeptUnit(Generic[U]):
+    """The unit of one transaction, kept for the next ones as long as what it holds is still true."""
+
+    __slots__ = ("_state", "_unit")
+
+    def __init__(self) -> None:
+        self._unit: U | None = None
+        self._state: object = None
+
+    def unit_for(self, state: object, new: Callable[[], U]) -> U:
+        """Return the unit for a transaction that has begun: the last one, or a new one in another state.
+
+        `state` is what the values held depend on besides the transactions of this unit.
+        """
+        if self._unit is None or self._state != state:
+            self.forget()
+            self._unit, self._state = new(), state
+        self._unit.limit_held()
+        return self._unit
+
+    def forget(self) -> None:
+        """Drop the unit: what it holds was rolled back, or others may have changed it."""
+        if self._unit is not None:
+            self._unit.forget()
+            self._unit = self._state = None

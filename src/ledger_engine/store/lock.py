@@ -1,0 +1,136 @@
+"""The serving lock: it keeps a second server, or a restore, away from a database file.
+
+The operating system holds the lock on `<database>.lock` and releases it when the process ends, however it
+ends. The content of the file only identifies the first process to a second one.
+
+If the lock file is deleted while it is held, a second process would lock a new file. So the server also locks
+its write-ahead log, which exists as long as the database is open. It does not lock the database itself:
+SQLite has its own locks there, the process would lose them with the first descriptor of the file that it
+closes, and on some systems the two kinds of locks exclude each other. SQLite never locks the log.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+from pathlib import Path
+
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.store.log import log_file
+
+_HELD = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}  # the errors of a lock that another process has
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _FAR_BEYOND = 1 << 30  # on Windows others cannot read a locked byte, so it is beyond the text
+
+    def _lock(file: int) -> None:
+        os.lseek(file, _FAR_BEYOND, os.SEEK_SET)
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _lock(file: int) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class ServingLock:
+    """Held from its creation until `release`, or until the process ends."""
+
+    def __init__(self, database: Path) -> None:
+        """Take the lock of a database file. Raises StorageUnavailable while another process holds it."""
+        database = database.resolve()
+        file = lock_file(database)
+        self._file = _locked(file, database)
+        try:
+            log = hold_log(database)
+        except StorageUnavailable:
+            os.close(self._file)
+            raise
+        if log is not None:
+            os.close(log)
+        self._write({"pid": os.getpid()})
+
+    def note_url(self, url: str) -> None:
+        """Store where the database is served, for the message to a second process."""
+        self._write({"pid": os.getpid(), "url": url})
+
+    def release(self) -> None:
+        """Release the lock; the file stays, as otherwise two processes could lock two files of one name."""
+        os.ftruncate(self._file, 0)
+        os.close(self._file)
+
+    def _write(self, holder: dict[str, int | str]) -> None:
+        text = json.dumps(holder).encode()
+        os.lseek(self._file, 0, os.SEEK_SET)
+        os.write(self._file, text)
+        os.ftruncate(self._file, len(text))
+
+
+def hold_log(database: Path) -> int | None:
+    """Lock the log of `database` and return the descriptor that holds the lock; None without a log.
+
+    Raises StorageUnavailable while another process holds it.
+    """
+    if sys.platform == "win32":  # Windows does not delete open files, such as the lock file
+        return None
+    try:
+        log = os.open(log_file(database), os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    try:
+        _lock(log)
+    except OSError as error:
+        os.close(log)
+        raise _refusal(error, log_file(database), f"{database} is served by another process") from error
+    return log
+
+
+def _locked(file: Path, database: Path) -> int:
+    while True:
+        try:
+            held = os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
+        except OSError as error:
+            raise StorageUnavailable(f"{file}: {error.strerror}") from error
+        try:
+            _lock(held)
+        except OSError as error:
+            os.close(held)
+            raise _refusal(error, file, f"{database} is served by {_holder(file)}") from error
+        try:
+            if os.path.samestat(os.fstat(held), os.stat(file)):
+                return held
+        except FileNotFoundError:  # deleted between the open and the lock
+            pass
+        os.close(held)
+
+
+def _refusal(error: OSError, file: Path, held: str) -> StorageUnavailable:
+    """Return why a file was not locked: another process has the lock (`held`), or the system failed."""
+    return StorageUnavailable(held if error.errno in _HELD else f"{file} cannot be locked: {error.strerror}")
+
+
+def lock_file(database: Path) -> Path:
+    """Return the file whose lock the serving process of `database` holds."""
+    return database.with_name(database.name + ".lock")
+
+
+def served_at(database: Path) -> str | None:
+    """Return the URL that the last server of this database stored, or None."""
+    try:
+        url = json.loads(lock_file(database.resolve()).read_text(encoding="utf-8"))["url"]
+        return url if isinstance(url, str) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _holder(file: Path) -> str:
+    try:
+        holder = json.loads(file.read_text(encoding="utf-8"))
+        where = f" at {holder['url']}" if "url" in holder else ""
+        return f"another process ({holder['pid']}){where}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"

@@ -1,0 +1,105 @@
+"""The tables of a SQLite file: made in a new one, and brought up to date in an older one."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.store import schema
+
+RECORD = "_sqlite_migrations"  # the table in which sqlite-utils notes what it has applied
+_SET = "ledger"
+_RECORDED = f"SELECT name FROM {RECORD} WHERE migration_set = '{_SET}'"
+_TABLES = (
+    "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+)
+_TAKE_AS_BASELINE = (
+    f"INSERT INTO {RECORD} (migration_set, name, applied_at)"
+    f" SELECT migration_set, '{schema.BASELINE}', applied_at FROM {RECORD}"
+    f" WHERE migration_set = '{_SET}' AND name = '{schema.LAST_BEFORE_BASELINE}'"
+)
+
+log = logging.getLogger("ledger_engine.store.migrations")
+
+
+def apply(connection: sqlite3.Connection) -> None:
+    """Bring the file up to date in one transaction. Raises StorageUnavailable as `require_usable` does."""
+    # An index is sorted in files: among ten million transactions it would take 3 GB of memory.
+    (kept_in,) = connection.execute("PRAGMA temp_store").fetchone()
+    connection.execute("PRAGMA temp_store=FILE")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        applied, pending = _state(connection)
+        if applied and schema.BASELINE not in applied:
+            connection.execute(_TAKE_AS_BASELINE)
+        if applied and pending:
+            names = ", ".join(pending)
+            log.warning("bringing the ledger up to date, which takes minutes if it is large: %s", names)
+        if pending:
+            _apply(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    finally:
+        connection.execute(f"PRAGMA temp_store={kept_in}")
+
+
+def require_usable(connection: sqlite3.Connection) -> None:
+    """Raise StorageUnavailable for a file that `apply` would refuse; change nothing.
+
+    It refuses one with the tables of another program, of a newer version, or from before version 1.0.
+    """
+    _state(connection)
+
+
+def require_ledger(connection: sqlite3.Connection, *, up_to_date: bool = True) -> None:
+    """Raise StorageUnavailable for a file that is no ledger, or unusable; change nothing.
+
+    With `up_to_date` also for one without the tables of this version.
+    """
+    applied, pending = _state(connection)
+    if applied is None:
+        raise StorageUnavailable("it is not a ledger")
+    if pending and up_to_date:
+        raise StorageUnavailable(schema.NOT_UP_TO_DATE)
+
+
+def require_no_others(connection: sqlite3.Connection) -> None:
+    """Raise StorageUnavailable for a file with the tables of another program alone; change nothing."""
+    applied, tables = _found(connection)
+    if applied is None:
+        schema.require_no_others(tables)
+
+
+def _state(connection: sqlite3.Connection) -> tuple[list[str] | None, list[str]]:
+    """Return the migrations that the file has a record of, None without a record, and those it lacks."""
+    applied, tables = _found(connection)
+    return applied, schema.pending("sqlite", applied, tables)
+
+
+def _found(connection: sqlite3.Connection) -> tuple[list[str] | None, list[str]]:
+    """Return the migrations that the file has a record of, None without a record, and its tables."""
+    tables = [name for (name,) in connection.execute(_TABLES)]
+    applied = None
+    if RECORD in tables:
+        applied = [name for (name,) in connection.execute(_RECORDED)] or None
+    return applied, tables
+
+
+def _apply(connection: sqlite3.Connection) -> None:
+    """Have sqlite-utils apply what the file lacks, and note it."""
+    from sqlite_utils import Database  # which takes 40 ms to load, and is seldom needed
+    from sqlite_utils.migrations import Migrations
+
+    migrations = Migrations(_SET)
+    for each in schema.names("sqlite"):
+
+        def migrate(database: Database, name: str = each) -> None:
+            for statement in schema.statements("sqlite", name):
+                database.execute(statement)
+
+        migrations(name=each)(migrate)
+    migrations.apply(Database(connection, recursive_triggers=False))

@@ -1,0 +1,154 @@
+"""Cursor pages: newest first by id, never repeating an object or leaving one out.
+
+See docs/decisions.md#lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Generic, TypeVar
+
+from ledger_engine.core.errors import InvalidRequest, NotFound
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.store import Row, Unit, Value
+from ledger_engine.store.books import OF_TENANT
+
+LIMIT_MAX = 100
+LIMIT_DEFAULT = 20
+LOOKED_AT_MAX = 2000  # rows that a search without an index reads for one page: some milliseconds
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """A request for a page: up to `limit` objects older than the id `after`, or newer than `before`.
+
+    `cursor` is the name of the list's forward cursor parameter, for error messages.
+    """
+
+    limit: int = LIMIT_DEFAULT
+    after: str | None = None
+    before: str | None = None
+    cursor: str = "starting_after"
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[R]):
+    """A page of items, newest first. `has_more` and `next_cursor` refer to older items, or to newer ones when
+    the page was requested with `before`. A page of a bounded search may have no items and more to come."""
+
+    items: list[R]
+    has_more: bool
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[R]):
+    """A table whose records are read by id and page by page; `read` turns a row into a record.
+
+    `noun` is what errors call a record. `of_tenant` is the condition on the tenant's rows: those of a table
+    with the columns `project` and `livemode`, or those of its book. `columns` is what is read of each row,
+    and `id` the name of its id. `hint` follows the table in the statement that reads a page.
+    """
+
+    table: str
+    noun: str
+    read: Callable[[Row], R]
+    id_of: Callable[[R], str]
+    of_tenant: str = OF_TENANT
+    columns: str = "*"
+    id: str = "id"
+    hint: str = ""
+
+    def get(self, unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> R:
+        """Return the tenant's record. Raises NotFound, naming `param` if the id came in a field."""
+        return self.read(self.row(unit, tenant, id, param))
+
+    def row(self, unit: Unit, tenant: Tenant, id: str, param: str | None = None) -> Row:
+        """Return the row of the record that `get` returns. Raises NotFound as `get` does."""
+        row = self._find(unit, tenant, id, self.columns)
+        if row is None:
+            raise NotFound(self.noun, id, param)
+        return row
+
+    def page(
+        self,
+        unit: Unit,
+        tenant: Tenant,
+        wanted: PageRequest,
+        equal: Mapping[str, Value],
+        *,
+        since: str | None = None,
+        where: str | None = None,
+        among: str | None = None,
+        given: Mapping[str, Value] = MappingProxyType({}),
+        bounded: bool = False,
+    ) -> Page[R]:
+        """Return the page of objects whose columns have the values in `equal`, where None does not filter.
+
+        Listed ids are greater than `since`. `where` is one more condition, `among` one in place of
+        `of_tenant`, and `given` are their parameters. Of the tenant's rows a `bounded` page looks at the
+        first LOOKED_AT_MAX after its cursor, for a filter that no index has; where it ends there, the last of
+        them is its next cursor. Raises InvalidRequest `invalid_cursor` for a cursor
+        that is not an object of this project and mode.
+        """
+        parameters: dict[str, Value] = tenant.bind(rows=wanted.limit + 1, **given)
+        conditions = [among or self.of_tenant]
+        if where is not None:
+            conditions.append(where)
+        for column, value in equal.items():
+            if value is not None:
+                conditions.append(f"{column} = :{column}")
+                parameters[column] = value
+        if wanted.after is not None:
+            self._require(unit, tenant, wanted.after, wanted.cursor)
+            conditions.append(f"{self.id} < :after")
+            parameters["after"] = wanted.after
+        if wanted.before is not None:
+            self._require(unit, tenant, wanted.before, "ending_before")
+        last = None
+        if bounded:
+            last, since = self._bound(unit, tenant, wanted.after)
+        # One bound, not two: SQLite checks one of two bounds row by row, and may then choose a worse index.
+        floor = max(filter(None, (since, wanted.before)), default=None)
+        if floor is not None:
+            conditions.append(f"{self.id} > :floor")
+            parameters["floor"] = floor
+        order = "DESC" if wanted.before is None else "ASC"
+        rows = unit.execute(
+            f"SELECT {self.columns} FROM {self.table}{self.hint} WHERE {' AND '.join(conditions)}"
+            f" ORDER BY {self.id} {order} LIMIT :rows",
+            parameters,
+        )
+        has_more = len(rows) > wanted.limit
+        items = [self.read(row) for row in rows[: wanted.limit]]
+        next_cursor = self.id_of(items[-1]) if has_more else last
+        has_more = next_cursor is not None
+        if wanted.before is not None:
+            items.reverse()
+        return Page(items, has_more, next_cursor)
+
+    def _bound(self, unit: Unit, tenant: Tenant, after: str | None) -> tuple[str | None, str | None]:
+        """Return the ids of the last row that a bounded page looks at and of the one after it, if any."""
+        older = "" if after is None else f" AND {self.id} < :after"
+        rows = unit.execute(
+            f"SELECT {self.id} AS id FROM {self.table} WHERE {self.of_tenant}{older}"
+            f" ORDER BY {self.id} DESC LIMIT 2 OFFSET :skipped",
+            tenant.bind(skipped=LOOKED_AT_MAX - 1) | ({} if after is None else {"after": after}),
+        )
+        return (rows[0]["id"], rows[1]["id"]) if len(rows) == 2 else (None, None)
+
+    def _require(self, unit: Unit, tenant: Tenant, cursor: str, param: str) -> None:
+        if self._find(unit, tenant, cursor, "1") is None:
+            raise InvalidRequest(
+                "invalid_cursor", f"{param} must be the id of an object of this list.", param
+            )
+
+    def _find(self, unit: Unit, tenant: Tenant, id: str, columns: str) -> Row | None:
+        return unit.first(
+            f"SELECT {columns} FROM {self.table} WHERE {self.of_tenant} AND {self.id} = :id",
+            tenant.bind(id=id),
+        )

@@ -1,0 +1,386 @@
+"""One connection to PostgreSQL, for one thread: statements are sent on ahead, and only rows are awaited.
+
+It stands on psycopg's wrapper of libpq rather than on its cursors: a cursor's statement takes several times
+the processor time, prepares anew after each rollback, and reports the error of a statement sent ahead at
+another one. Here the results come in the order in which statements were sent, so each error is known by its
+statement.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from psycopg import Error, pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq.abc import PGconn, PGresult
+
+from ledger_engine.store import Parameters, Value
+from ledger_engine.store.postgres import values
+from ledger_engine.store.postgres.errors import UNCONFIRMED, ConnectionLost, DatabaseFailed, failure, refused
+from ledger_engine.store.postgres.rendering import Statement, rendered
+from ledger_engine.store.postgres.values import Row
+
+CONNECT_S = 5
+_UNREADABLE = (
+    "its address cannot be read; it is postgresql://USER:PASSWORD@HOST/DATABASE, in which characters such as"
+    " % and / are percent-encoded"
+)
+# A role or a database may have limits of its own, which would end the long statements of a command.
+UNLIMITED = (
+    "SET statement_timeout TO 0",
+    "SET lock_timeout TO 0",
+    "SET idle_in_transaction_session_timeout TO 0",
+)
+PREPARED_MAX = 400  # statements; what is used least gives way
+_BEFORE_PREPARED = 2  # uses of a statement
+_GOOD = {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.EMPTY_QUERY}
+_READABLE, _WRITABLE = select.POLLIN, select.POLLOUT
+
+
+class _Prepared:
+    """A statement as one connection knows it: how often it was used, and its name once it is prepared."""
+
+    __slots__ = ("name", "types", "uses")
+
+    def __init__(self) -> None:
+        self.name = b""
+        self.types: tuple[int, ...] = ()
+        self.uses = 0
+
+
+class Connection:
+    """A connection that waits at most `answer_s` seconds for an answer; after that it is closed."""
+
+    def __init__(self, url: str, answer_s: float, settings: Sequence[str] = ()) -> None:
+        """Connect. Raises ConnectionLost."""
+        self._answer_s = answer_s
+        self._known: OrderedDict[bytes, _Prepared] = OrderedDict()
+        self._names = 0
+        # For each statement sent: how it was being prepared, if it was; False for a synchronisation.
+        self._sent: list[_Prepared | bool] = []
+        self._broken = False
+        self._warning = ""  # that came with the statement whose result is awaited
+        self._pg = _connected(url, min(CONNECT_S, answer_s))
+        self._poll = select.poll()
+        try:
+            self._poll.register(self._pg.socket, _READABLE)
+            self._pg.nonblocking = 1
+            self._pg.enter_pipeline_mode()
+            self._pg.notice_handler = self._note_warning
+        except Error as error:  # it has ended already
+            raise self._lost(error) from error
+        for setting in settings:
+            self.send(rendered(setting))
+        self.settle()
+
+    @property
+    def usable(self) -> bool:
+        """Whether the connection has not failed."""
+        return not self._broken
+
+    def rows(self, statement: Statement, parameters: Parameters) -> list[Row]:
+        """Run a statement after those sent before, and return its rows. Raises what `settle` raises."""
+        self.put(statement, [parameters[name] for name in statement.names])
+        last = self.settle()
+        return values.rows_of(last) if last is not None else []
+
+    def send(self, statement: Statement, parameters: Parameters | None = None) -> None:
+        """Send a statement on ahead; its error comes up in `settle`."""
+        self.put(statement, [parameters[name] for name in statement.names] if parameters else ())
+
+    def put(self, statement: Statement, given: Sequence[Value]) -> None:
+        """Send a statement on ahead with the values of its parameters, in their order."""
+        types = tuple([values.type_of(value) for value in given])
+        self.put_dumped(statement, [values.dumped(value) for value in given], types)
+
+    def put_dumped(
+        self, statement: Statement, dumped: Sequence[bytes | None], types: tuple[int, ...]
+    ) -> None:
+        """Send a statement on ahead with values that are as PostgreSQL reads them."""
+        if self._broken:
+            raise ConnectionLost("the connection is closed")
+        pg, known = self._pg, self._known
+        prepared = known.get(statement.text)
+        try:
+            if prepared is None:
+                prepared = known[statement.text] = _Prepared()
+                if len(known) > PREPARED_MAX:
+                    self._forget_one()
+            else:
+                known.move_to_end(statement.text)
+            prepared.uses += 1
+            if prepared.types != types:
+                self._fit_types(prepared, types)
+            if not prepared.name:
+                if prepared.uses < _BEFORE_PREPARED:
+                    pg.send_query_params(statement.text, dumped, prepared.types)
+                    self._sent.append(True)
+                    return
+                self._prepare(statement, prepared)
+            pg.send_query_prepared(prepared.name, dumped)
+            self._sent.append(True)
+        except Error as error:
+            raise self._lost(error) from error
+
+    def separate(self) -> None:
+        """End what was sent: the statements sent from now on begin with what those before have committed.
+
+        Without this, statements outside a transaction form one. Those sent after are run even if one of those
+        before fails.
+        """
+        try:
+            self._pg.pipeline_sync()
+        except Error as error:
+            raise self._lost(error) from error
+        self._sent.append(False)
+
+    def settle(self) -> PGresult | None:
+        """Wait for all that was sent, and return the last result.
+
+        Raises the first statement's error as DatabaseFailed, when those after it were not run, and
+        ConnectionLost.
+        """
+        if self._broken:
+            raise ConnectionLost("the connection is closed")
+        sent, self._sent = self._sent, []
+        try:
+            self._pg.pipeline_sync()
+            return self._take(sent)
+        except Error as error:
+            raise self._lost(error) from error
+
+    def end(self) -> None:
+        """Have the server run what was sent, without waiting; the results come with the next `settle`."""
+        self.separate()
+        try:
+            self._pg.flush()
+        except Error as error:
+            raise self._lost(error) from error
+
+    @property
+    def server_version(self) -> int:
+        """The version of the server as a number, 180001 for 18.1."""
+        return self._pg.server_version
+
+    @property
+    def descriptor(self) -> int:
+        """The descriptor of the socket, which has input when the server has answered."""
+        return self._pg.socket
+
+    def has_answered(self) -> bool:
+        """Read what has come, and return whether `take` need not wait for what `end` had the server run."""
+        try:
+            self._pg.consume_input()
+            return not self._pg.is_busy()
+        except Error as error:
+            raise self._lost(error) from error
+
+    def take(self) -> PGresult | None:
+        """Return the last result of what `end` had the server run. Raises what `settle` raises."""
+        sent, self._sent = self._sent, []
+        try:
+            return self._take(sent[:-1])  # which waits for the synchronisation that `end` has sent
+        except Error as error:
+            raise self._lost(error) from error
+
+    def wait_for_notifications(self, seconds: float, waker: int) -> list[str]:
+        """Return the texts that were notified, waiting for one, or until the descriptor `waker` has input."""
+        poll = select.poll()
+        poll.register(self._pg.socket, _READABLE)
+        poll.register(waker, _READABLE)
+        try:
+            # Some may have come with the results of statements.
+            if not (notified := self._take_notified()) and poll.poll(seconds * 1000):
+                self._pg.consume_input()
+                if self._pg.status == pq.ConnStatus.BAD:
+                    raise self._lost(None)
+                notified = self._take_notified()
+        except Error as error:
+            raise self._lost(error) from error
+        return notified
+
+    def _take_notified(self) -> list[str]:
+        found = []
+        while (each := self._pg.notifies()) is not None:
+            found.append(each.extra.decode())
+        return found
+
+    def interrupt(self) -> None:
+        """Have the statement that runs fail; any thread may call this."""
+        with contextlib.suppress(Error):
+            self._pg.get_cancel().cancel()
+
+    def close(self) -> None:
+        """Close the connection; what is not committed is rolled back."""
+        self._broken = True
+        with contextlib.suppress(Error):
+            self._pg.finish()
+
+    def _take(self, sent: list[_Prepared | bool]) -> PGresult | None:
+        """Take one result for each statement sent, and that of the synchronisation."""
+        pg = self._pg
+        last: PGresult | None = None
+        failed: DatabaseFailed | None = None
+        separations = 0
+        for prepared in sent:
+            if prepared is False:
+                self._take_synchronisation()
+                separations += 1
+                continue
+            result = self._next()
+            while result is not None:
+                status = result.status
+                if self._warning:
+                    self._require_confirmed(result)
+                if status in _GOOD:
+                    last = result
+                elif status != pq.ExecStatus.PIPELINE_ABORTED and failed is None:
+                    failed = failure(result)
+                    failed.separations = separations
+                if isinstance(prepared, _Prepared) and status != pq.ExecStatus.COMMAND_OK:
+                    prepared.name = b""
+                result = self._next()
+        self._take_synchronisation()
+        if pg.status == pq.ConnStatus.BAD or (failed is not None and failed.fatal):
+            raise self._lost(failed)
+        if failed is not None:
+            raise failed
+        return last
+
+    def _note_warning(self, notice: PGresult) -> None:
+        # Its other field for the severity, and its text, are in the language of the server.
+        if notice.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) == b"WARNING":
+            self._warning = str(failure(notice))
+
+    def _require_confirmed(self, result: PGresult) -> None:
+        """Raise ConnectionLost if there was a warning with the result of a COMMIT.
+
+        Where commits wait for a standby and the wait is cancelled, PostgreSQL says so with a warning alone.
+        """
+        warning, self._warning = self._warning, ""
+        if result.command_status == b"COMMIT":
+            self.close()
+            raise ConnectionLost(warning, UNCONFIRMED)
+
+    def _take_synchronisation(self) -> None:
+        result = self._next()
+        if result is None or result.status != pq.ExecStatus.PIPELINE_SYNC:
+            raise self._lost(None)
+
+    def _next(self) -> PGresult | None:
+        """Return the next result, or None at the end of those of a statement."""
+        pg = self._pg
+        if pg.is_busy():
+            deadline = time.monotonic() + self._answer_s
+            unsent = pg.flush()
+            while pg.is_busy():
+                left = deadline - time.monotonic()
+                if unsent:
+                    self._poll.modify(pg.socket, _READABLE | _WRITABLE)
+                ready = self._poll.poll(max(0, left) * 1000 if left < 1e6 else None)
+                if unsent:
+                    self._poll.modify(pg.socket, _READABLE)
+                    unsent = pg.flush()
+                if not ready:
+                    raise self._lost(None, "it does not answer")
+                if ready[0][1] & ~_WRITABLE:
+                    pg.consume_input()
+        return pg.get_result()
+
+    def _prepare(self, statement: Statement, prepared: _Prepared) -> None:
+        self._names += 1
+        prepared.name = b"s%d" % self._names
+        self._pg.send_prepare(prepared.name, statement.text, prepared.types)
+        self._sent.append(prepared)
+
+    def _fit_types(self, prepared: _Prepared, types: tuple[int, ...]) -> None:
+        """Have a statement prepared again if a value has another type than those it was prepared for.
+
+        None fits every type. A place that only had None has its type from the statement until it is set here.
+        """
+        if not prepared.types:
+            prepared.types = types
+            return
+        pairs = list(zip(prepared.types, types, strict=True))
+        if any(new not in (values.UNKNOWN, old) for old, new in pairs):
+            prepared.types = tuple(new or old for old, new in pairs)
+            if prepared.name:
+                self._deallocate(prepared.name)
+                prepared.name = b""
+
+    def _forget_one(self) -> None:
+        _, oldest = self._known.popitem(last=False)
+        if oldest.name:
+            self._deallocate(oldest.name)
+
+    def _deallocate(self, name: bytes) -> None:
+        self._pg.send_query_params(b"DEALLOCATE " + name, [])
+        self._sent.append(True)
+
+    def _lost(self, error: BaseException | None, reason: str | None = None) -> ConnectionLost:
+        """Close the connection and return why."""
+        if isinstance(error, ConnectionLost):
+            return error
+        said = reason or (str(error) if error is not None else self._pg.get_error_message())
+        self.close()
+        state = error.state if isinstance(error, DatabaseFailed) else ""
+        return ConnectionLost(_in_one_line(said) or "the connection was closed", state)
+
+
+def _in_one_line(said: str) -> str:
+    """Return what libpq says in one line, without its indented hints (`Is the server running …?`)."""
+    return "; ".join([line for line in said.strip().split("\n") if not line.startswith("\t")])
+
+
+def _connected(url: str, limit_s: float) -> PGconn:
+    """Connect within the time limit, to the first of several hosts that can. Raises ConnectionLost."""
+    said = []
+    hosts = _one_host_each(url)
+    for each in hosts:
+        try:
+            return _connected_to_one(each, limit_s / len(hosts))
+        except ConnectionLost as lost:
+            said.append(str(lost))
+        except Error as error:
+            said.append(str(error).strip())
+    raise refused("; ".join(said))
+
+
+def _one_host_each(url: str) -> list[str]:
+    """Return how to connect to each of the hosts: libpq would wait for the first one for ever if it hangs."""
+    try:
+        given = conninfo_to_dict(url)
+    except Error:  # which may quote the password
+        raise ConnectionLost(_UNREADABLE) from None
+    lists = {key: str(given[key]).split(",") for key in ("host", "hostaddr", "port") if given.get(key)}
+    count = max(map(len, lists.values()), default=1)
+    if count == 1:
+        return [url]
+    return [
+        make_conninfo(url, **{key: of[place if len(of) > 1 else 0] for key, of in lists.items()})
+        for place in range(count)
+    ]
+
+
+def _connected_to_one(conninfo: str, limit_s: float) -> PGconn:
+    pg: PGconn = pq.PGconn.connect_start(conninfo.encode())
+    deadline = time.monotonic() + limit_s
+    status = pq.PollingStatus.WRITING
+    while status not in (pq.PollingStatus.OK, pq.PollingStatus.FAILED):
+        if pg.status == pq.ConnStatus.BAD:
+            break
+        poll = select.poll()
+        poll.register(pg.socket, _WRITABLE if status == pq.PollingStatus.WRITING else _READABLE)
+        if not poll.poll(max(0, deadline - time.monotonic()) * 1000):
+            pg.finish()
+            raise ConnectionLost("it does not answer")
+        status = pq.PollingStatus(pg.connect_poll())
+    if pg.status != pq.ConnStatus.OK:
+        said = _in_one_line(pg.get_error_message())
+        pg.finish()
+        raise ConnectionLost(said)
+    return pg

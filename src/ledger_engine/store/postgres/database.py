@@ -1,0 +1,184 @@
+"""The PostgreSQL database: one thread that writes in groups, and a few that read.
+
+As on SQLite, all waiting works are run in one transaction and answered after the commit. Other servers may
+write too: of each book one at a time (`locks`), and the listeners here are notified of what they commit
+(`notifications`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+import threading
+from collections.abc import Sequence
+from functools import partial
+
+from ledger_engine.core.clock import DAY, Clock
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.ids import IdSource, moment_of
+from ledger_engine.core.measuring import CommitObserver
+from ledger_engine.limits import counted_together
+from ledger_engine.limits.counted_together import CountedTogether
+from ledger_engine.store import Everything, Unit, kept_time
+from ledger_engine.store.jobs import Job, call_soon
+from ledger_engine.store.postgres import abilities, migrations
+from ledger_engine.store.postgres.committer import Committer, Counts, OutcomeUnknown
+from ledger_engine.store.postgres.connection import UNLIMITED, Connection
+from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, public_error, unavailable
+from ledger_engine.store.postgres.locks import Locks
+from ledger_engine.store.postgres.notifications import Follower, Notifier
+from ledger_engine.store.postgres.rate_counts import RateCounts
+from ledger_engine.store.postgres.readers import Readers
+from ledger_engine.store.postgres.rendering import rendered
+from ledger_engine.store.postgres.unit import Numeric
+from ledger_engine.store.threaded import CLOSE_S, ThreadedDatabase
+
+# What counting a request may take of the time in which it is answered, and all else besides the work.
+_COUNTED_S = counted_together.ANSWER_S + 0.5
+_STATEMENT_S = 8
+_LOCK_S = 6
+_FORGOTTEN_AFTER = 30 * DAY
+_IDLE_S = 5  # a server that stops within a transaction loses it, and with it the locks of its books
+
+
+class PostgresDatabase(ThreadedDatabase):
+    """One database of PostgreSQL. Open with `open_database`.
+
+    `rate_limits` counts the requests of all servers of the database.
+    """
+
+    _readers: Readers
+
+    def __init__(self, url: str, clock: Clock, *, serving: bool, plain: bool = False) -> None:
+        super().__init__(serving=serving, can_read=_probe, can_write=kept_time.reach)
+        self._url = url
+        self._clock = clock
+        self._limited = serving
+        self._answer_s -= _COUNTED_S
+        self._numeric: Numeric = {}
+        self.ids = IdSource()
+        server = secrets.randbits(62) + 1
+        connection = self._connect()
+        try:
+            can = abilities.ask(connection, plain=plain)
+            migrations.apply(connection, clock.now(), can, partial(Connection, url, math.inf, UNLIMITED))
+            self._follow_clocks(connection)
+        finally:
+            connection.close()
+        notifier = Notifier(server, can.notifications)
+        # A table that is read as a whole counts as read in all its rows, of all books.
+        settings = ("SET enable_seqscan TO off",) if can.rows_apart else ()
+        self._committer = Committer(
+            clock,
+            self.ids,
+            Locks(server, can.advisory_locks, can.rows_apart),
+            notifier,
+            partial(self._connect, settings),
+            self._numeric,
+        )
+        self._readers = Readers(self._connect, clock, self.ids, self._numeric)
+        self._follower = Follower(notifier, self._connect, self._announce) if serving else None
+        self.rate_limits = CountedTogether(RateCounts(partial(Connection, url)))
+        self._thread = threading.Thread(target=self._write_until_closed, name="ledger-writer", daemon=True)
+        self._thread.start()
+        self._readers.start()
+        if self._follower is not None:
+            self._follower.start()
+
+    @property
+    def counts(self) -> Counts:
+        """How many groups were written, and how many were tried again."""
+        return self._committer.counts
+
+    def observe_commits(self, observer: CommitObserver) -> None:
+        self._committer.observer = observer
+
+    async def close(self) -> None:
+        if self._closing:
+            return
+        await self.rate_limits.close()
+        await super().close()
+        if self._follower is not None:
+            await asyncio.to_thread(self._follower.stop, CLOSE_S)
+
+    def _connect(self, further: Sequence[str] = ()) -> Connection:
+        settings = ["SET client_encoding TO 'UTF8'", "SET application_name TO 'ledger-engine'", *further]
+        if self._limited:
+            settings += [
+                f"SET statement_timeout TO {_STATEMENT_S * 1000}",
+                f"SET lock_timeout TO {_LOCK_S * 1000}",
+                f"SET idle_in_transaction_session_timeout TO {_IDLE_S * 1000}",
+            ]
+        else:
+            settings += UNLIMITED
+        return Connection(self._url, self._answer_s, settings)
+
+    def _follow_clocks(self, connection: Connection) -> None:
+        """Go on after everything that was written: what has expired must not be valid again."""
+        (newest,) = connection.rows(rendered(kept_time.NEWEST_EVENT), {})
+        if newest["id"] is not None:
+            self._clock.advance_past(moment_of(newest["id"]))
+        (kept,) = connection.rows(
+            rendered("SELECT greatest(reached, (SELECT max(moment) FROM heads)) AS moment FROM kept_time"), {}
+        )
+        self._clock.advance_past(kept["moment"])
+        if self._limited:
+            # Rows of servers and commands that have long ended; one that has not makes its own anew.
+            long_ago = self._clock.now() - _FORGOTTEN_AFTER
+            connection.send(
+                rendered("DELETE FROM heads WHERE lock = server AND moment < :moment"), {"moment": long_ago}
+            )
+            connection.settle()
+
+    def _announce(self, topics: frozenset[str]) -> None:
+        """Tell the listeners what other servers announced, in the event loops they are in."""
+        for loop in list(self._loops):
+            call_soon(loop, partial(self._tell, topics))
+
+    def _tell(self, topics: frozenset[str]) -> None:
+        for listener in self._listeners:
+            listener(topics)
+
+    # The writer's thread
+
+    def _write_until_closed(self) -> None:
+        while (group := self._writes.get()) is not None:
+            topics = frozenset[str]()
+            try:
+                topics = frozenset(self._committer.commit(group))
+                self._lost = False
+            except Exception as error:  # of any kind: without this thread nothing would ever be written
+                self._lost = True
+                self._give_up(group, error)
+                if isinstance(error, OutcomeUnknown):
+                    topics = Everything()
+            self._settle(group, topics)
+        self._committer.close()
+
+    def _give_up(self, group: list[Job], error: Exception) -> None:
+        failed = public_error(error)
+        if isinstance(error, OutcomeUnknown):
+            failed = unavailable(error.__cause__ or error, unknown=True)
+        elif not isinstance(failed, StorageUnavailable):
+            failed = unavailable(error)
+        for job in group:
+            job.answer, job.error = None, failed
+
+
+def open_database(url: str, clock: Clock, *, serving: bool, plain: bool = False) -> PostgresDatabase:
+    """Open the database at this address, making or migrating the tables as needed.
+
+    `serving` is for a server, whose works have a time limit. With `plain` nothing is used that only
+    PostgreSQL has (`abilities`): rows in place of advisory locks, polling in place of LISTEN.
+
+    Raises StorageUnavailable.
+    """
+    try:
+        return PostgresDatabase(url, clock, serving=serving, plain=plain)
+    except (ConnectionLost, DatabaseFailed) as error:
+        raise unavailable(error) from error
+
+
+def _probe(unit: Unit) -> None:
+    unit.execute("SELECT 1 AS one")

@@ -1,0 +1,102 @@
+"""Whether PostgreSQL's rows name rows that exist, and its indexes agree with its tables.
+
+The first holds unless somebody has switched foreign keys off. The second is left to the extension amcheck.
+Without it indexes are not checked, and `why_not` says so: a query that reads an index in place of a table is
+answered from it, be it right or wrong.
+"""
+
+from __future__ import annotations
+
+from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.errors import DatabaseFailed
+from ledger_engine.store.postgres.rendering import rendered
+
+_FAULTS_MAX = 10
+_DAMAGED = ("XX001", "XX002")  # a table's pages, an index
+_FOUND = rendered(
+    "SELECT CAST(check_ IS NOT NULL AS int) AS there,"
+    " CAST(coalesce(has_function_privilege(check_, 'EXECUTE'), false) AS int) AS allowed"
+    " FROM (SELECT to_regprocedure('bt_index_check(regclass, boolean)') AS check_) AS found"
+)
+_INDEXES = rendered(
+    "SELECT CAST(indexrelid::regclass AS text) AS name, CAST(indrelid::regclass AS text) AS indexed"
+    " FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid JOIN pg_am ON pg_am.oid = relam"
+    " WHERE relnamespace = current_schema()::regnamespace AND amname = 'btree' AND indisvalid ORDER BY 1"
+)
+# For each foreign key the statement that finds whether a row names none.
+_FOREIGN_KEYS = rendered("""
+SELECT format(
+    'SELECT %L AS named_by, %L AS named WHERE EXISTS (SELECT 1 FROM %s AS c WHERE %s'
+    ' AND NOT EXISTS (SELECT 1 FROM %s AS p WHERE %s))',
+    conrelid::regclass, confrelid::regclass, conrelid::regclass,
+    string_agg(format('c.%I IS NOT NULL', child.attname), ' AND '), confrelid::regclass,
+    string_agg(format('p.%I = c.%I', parent.attname, child.attname), ' AND ')
+) AS found
+FROM pg_constraint
+CROSS JOIN LATERAL unnest(conkey, confkey) AS pair (child, parent)
+JOIN pg_attribute AS child ON child.attrelid = conrelid AND child.attnum = pair.child
+JOIN pg_attribute AS parent ON parent.attrelid = confrelid AND parent.attnum = pair.parent
+WHERE contype = 'f' AND connamespace = current_schema()::regnamespace
+    AND conrelid NOT IN ('transactions'::regclass, 'events'::regclass)
+GROUP BY conname, conrelid, confrelid ORDER BY conrelid::regclass::text, conname
+""")
+# What the table's constraints forbid, and the passes over it do not see.
+_FORBIDDEN = rendered(
+    "SELECT id FROM transactions WHERE amount <= 0 OR type NOT IN ('credit', 'debit')"
+    " ORDER BY book, id LIMIT 1"
+)
+_CHECK = rendered("SELECT bt_index_check(CAST(:name AS regclass), true)")
+_SAVEPOINT, _RELEASE = rendered("SAVEPOINT index_check"), rendered("RELEASE SAVEPOINT index_check")
+_BACK = rendered("ROLLBACK TO SAVEPOINT index_check")
+
+
+def why_not(connection: Connection) -> str | None:
+    """Return why the indexes cannot be checked here, for the middle of a sentence, or None."""
+    (found,) = connection.rows(_FOUND, {})
+    if not found["there"]:
+        return "the extension amcheck is not installed"
+    return None if found["allowed"] else "the role may not execute bt_index_check of amcheck"
+
+
+def faults(connection: Connection) -> list[str]:
+    """Check foreign keys, the values of transactions, and indexes where that is possible.
+
+    Return a sentence for each one at fault.
+
+    It is called in a transaction, which goes on whatever is found.
+    """
+    return _missing(connection) or _forbidden(connection) or _wrong_indexes(connection)
+
+
+def _missing(connection: Connection) -> list[str]:
+    """Return which tables have rows that name missing ones, but for transactions and events (`scan`)."""
+    keys = connection.rows(_FOREIGN_KEYS, {})
+    if not keys:
+        return []
+    found = connection.rows(rendered(" UNION ALL ".join([key["found"] for key in keys])), {})
+    return [f"a row of {row['named_by']} refers to a missing row of {row['named']}" for row in found]
+
+
+def _forbidden(connection: Connection) -> list[str]:
+    found = connection.rows(_FORBIDDEN, {})
+    return [f"transaction {row['id']} has an amount or a type that is not allowed" for row in found]
+
+
+def _wrong_indexes(connection: Connection) -> list[str]:
+    if why_not(connection) is not None:
+        return []
+    found: list[str] = []
+    for index in connection.rows(_INDEXES, {}):
+        connection.send(_SAVEPOINT)
+        try:
+            connection.rows(_CHECK, {"name": index["name"]})
+        except DatabaseFailed as error:
+            if error.state not in _DAMAGED:
+                raise
+            connection.send(_BACK)
+            found.append(f"index {index['name']} of {index['indexed']}: {error}")
+        connection.send(_RELEASE)
+        connection.settle()
+        if len(found) == _FAULTS_MAX:
+            break
+    return found

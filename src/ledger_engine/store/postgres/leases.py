@@ -1,0 +1,178 @@
+"""Leases as rows: each has an owner, and ends by the database's clock unless its owner renews it.
+
+All servers take and renew them under one lock of writers, so two never hold the same one, whatever their own
+clocks show. A server relies on its leases for a little less than they last, measured on its monotonic clock:
+one that was stopped for long finds when it wakes that it has none.
+
+All leases but the leader's are spread evenly over the servers that want any. Each of these has a row of its
+own too, by which the others count it. A server takes no more than its share of what is free, and one that has
+two more than another gives them up, one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import secrets
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.tasks import cancel
+from ledger_engine.store import BookKey, Database, Unit
+
+LASTS_S = 8.0
+MARGIN_S = 1.0  # a server stops relying on its leases this long before they end
+RENEWS_EVERY_S = 2.0
+_LEADER = "leader"
+_SERVER = "server "  # before the number of a server that wants leases which are spread
+_NOW = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now"
+
+log = logging.getLogger("ledger_engine.store.postgres.leases")
+
+
+class _Found(NamedTuple):
+    """The leases that this server holds, whether others hold any, and the one to be given up, if any."""
+
+    held: frozenset[str]
+    others: bool
+    surplus: frozenset[str]
+
+
+class PostgresLeases:
+    """The leases of one server, renewed by a task that begins with the first of them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._owner = secrets.randbits(62) + 1
+        self._wanted: dict[str, frozenset[str]] = {}
+        self._held: frozenset[str] = frozenset()
+        self._has_asked = False
+        self._was_renewed = False  # by the last attempt
+        self._renewing = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self.first = False
+        self.until = 0.0
+        self.surplus: frozenset[str] = frozenset()
+
+    async def hold(self, kind: str, names: Collection[str]) -> frozenset[str]:
+        wanted = frozenset(names)
+        before = self._wanted.get(kind, frozenset())
+        self._wanted[kind] = wanted
+        if wanted != before or not self._has_asked:
+            await self._renew()
+        if self._task is None:
+            self._task = asyncio.create_task(self._keep_renewing())
+        return wanted & self._held if time.monotonic() < self.until else frozenset()
+
+    async def leads(self) -> bool:
+        return bool(await self.hold(_LEADER, (_LEADER,)))
+
+    async def end(self) -> None:
+        if self._task is None:
+            return
+        await cancel(self._task)
+        self._wanted.clear()
+        try:
+            await self._renew()
+        except StorageUnavailable as error:
+            log.warning("the leases of this server end in %d s: %s", LASTS_S, error)
+
+    async def _keep_renewing(self) -> None:
+        while True:
+            await asyncio.sleep(RENEWS_EVERY_S)
+            try:
+                await self._renew()
+            except StorageUnavailable as error:
+                log.warning("the leases of this server are not renewed: %s", error)
+            except Exception:  # of any kind: without this task nothing would be done in the background
+                log.exception("the leases of this server are not renewed")
+
+    async def _renew(self) -> None:
+        async with self._renewing:
+            # After a failure every server first renews its own: what nobody lost stays where it is.
+            takes = self._was_renewed or not self._has_asked
+            self._was_renewed = False
+            wanted = frozenset[str]().union(*self._wanted.values())
+            began = time.monotonic()
+            renewal = _Renewal(self._owner, wanted, takes, self.surplus)
+            found = await self._database.write(renewal)
+            if not self._has_asked:
+                self.first = not found.others
+            self._has_asked = self._was_renewed = True
+            self._held, self.surplus = found.held, found.surplus
+            self.until = began + LASTS_S - MARGIN_S
+
+
+@dataclass(frozen=True, slots=True)
+class _Renewal:
+    """The work that renews the leases of a server, gives back those it wants no more, and takes free ones."""
+
+    owner: int
+    wanted: frozenset[str]
+    takes_ended: bool
+    surplus: frozenset[str]
+    book: ClassVar[BookKey] = ("leases", False)  # no project's, so it waits for no other work
+
+    def __call__(self, unit: Unit) -> _Found:
+        row = unit.first(_NOW)
+        assert row is not None, "a function of the database has a value"
+        now: int = row["now"]
+        mine, others, ended = set[str](), dict[str, int](), set[str]()
+        for each in unit.execute("SELECT name, owner, until FROM leases"):
+            if each["owner"] == self.owner:
+                mine.add(each["name"])
+            elif each["until"] > now:
+                others[each["name"]] = each["owner"]
+            else:
+                ended.add(each["name"])
+        server = f"{_SERVER}{self.owner}"
+        wanted = self.wanted | {server} if any(map(_is_spread, self.wanted)) else self.wanted
+        free = wanted - mine - others.keys() - (set() if self.takes_ended else ended)
+        held = (mine & wanted) | {name for name in free if not _is_spread(name)}
+        loads = _loads(others)
+        room = self._share(others, loads) - sum(map(_is_spread, held))
+        held |= set(sorted(filter(_is_spread, free))[: max(0, room)])
+        gone = (mine - held) | {name for name in ended if name.startswith(_SERVER)}
+        unit.execute_many("DELETE FROM leases WHERE name = :name", [{"name": each} for each in sorted(gone)])
+        until = now + int(LASTS_S * 1000)
+        unit.execute(
+            "UPDATE leases SET until = :until WHERE owner = :owner", {"until": until, "owner": self.owner}
+        )
+        unit.execute_many(
+            "INSERT INTO leases (name, owner, until) VALUES (:name, :owner, :until)"
+            " ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until",
+            [{"name": each, "owner": self.owner, "until": until} for each in sorted(held - mine)],
+        )
+        return _Found(frozenset(held), bool(others), self._surplus(held, others, loads))
+
+    def _share(self, others: Mapping[str, int], loads: Mapping[int, int]) -> int:
+        """Return how many of those that are spread this server may have; all shares together are enough."""
+        spread = set(filter(_is_spread, [*self.wanted, *self.surplus, *others]))
+        return math.ceil(len(spread) / (1 + len(loads)))
+
+    def _surplus(
+        self, held: Collection[str], others: Mapping[str, int], loads: Mapping[int, int]
+    ) -> frozenset[str]:
+        """Return the one that a server with fewer is to have: the same until that one has it."""
+        least = min(loads.values(), default=math.inf)
+        own = set(filter(_is_spread, held))
+        if given_up := self.surplus - others.keys():
+            return given_up if len(own | given_up) > least else frozenset()
+        return frozenset([max(own)]) if len(own) > least + 1 else frozenset()
+
+
+def _is_spread(name: str) -> bool:
+    return name != _LEADER and not name.startswith(_SERVER)
+
+
+def _loads(others: Mapping[str, int]) -> dict[int, int]:
+    """Return how many of those that are spread each other server has that wants any."""
+    loads = {owner: 0 for name, owner in others.items() if name != _LEADER}
+    for name, owner in others.items():
+        if _is_spread(name):
+            loads[owner] += 1
+    return loads

@@ -1,0 +1,128 @@
+"""Locks of writers: of N servers one at a time writes a book, and its ids follow those of the one before.
+
+A group of works takes the locks of its books, in order, or that of the whole ledger. Under each lock `heads`
+has the time up to which ids were given out, and by which server. A server's clock first passes the times of
+other servers, so the ids of a book are in the order of its commits whatever the servers' clocks show.
+
+Each server has a row of its own besides, by its number: `announced` there is how many of its commits
+announced something, which others follow (`notifications`).
+
+Where the database has advisory locks they are taken before the transaction begins, so that its snapshot has
+all that was committed under them. Where it has none, the rows of `heads` are locked in the transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from ledger_engine.store.postgres import values
+from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.rendering import Statement, rendered
+
+LEDGER = 0  # the lock of the whole ledger, which those of single books share
+_LEDGER_KEY = 0x6C6564676572  # "ledger": among the advisory locks of a database, which others may use too
+_INT8_ARRAY = 1016
+
+IDLE_MS = 5000  # a server that stops between two transactions while it has locks loses them
+_WITHIN = f"set_config('idle_session_timeout', '{IDLE_MS}', false)"
+_LOCK_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock({_LEDGER_KEY})")
+_SHARE_LEDGER = rendered(f"SELECT {_WITHIN}, pg_advisory_lock_shared({_LEDGER_KEY})")
+_LOCK_BOOK = rendered("SELECT pg_advisory_lock(:lock)")
+_UNLOCK = rendered("SELECT pg_advisory_unlock_all(), set_config('idle_session_timeout', '0', false)")
+_BEGIN = rendered("BEGIN ISOLATION LEVEL SERIALIZABLE")
+# Where the database does not tell rows apart, serializable transactions of two books would keep each other
+# from being committed. Two of one book still conflict, as both write its row of `heads`.
+_BEGIN_BOOKS = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ")
+_BEGIN_ROWS = rendered("BEGIN ISOLATION LEVEL READ COMMITTED")
+_OF_OTHERS = rendered("SELECT max(moment) AS moment FROM heads WHERE server <> :server")
+_OF_OTHERS_IN = Statement(
+    b"SELECT max(moment) AS moment FROM heads WHERE server <> $1 AND lock = ANY($2)", (), True, True
+)
+_LOCK_ROW = rendered("SELECT moment FROM heads WHERE lock = :lock FOR UPDATE")
+_SHARE_ROW = rendered("SELECT moment FROM heads WHERE lock = :lock FOR SHARE")
+_MAKE_ROWS = Statement(
+    b"INSERT INTO heads (lock, moment, announced, server) SELECT lock, 0, 0, 0 FROM unnest($1) AS lock"
+    b" ON CONFLICT (lock) DO NOTHING",
+    (), False, False,
+)  # fmt: skip
+_STORE = Statement(
+    b"INSERT INTO heads (lock, moment, announced, server)"
+    b" SELECT lock, $1, $2, $3 FROM unnest($4) AS lock"
+    b" ON CONFLICT (lock) DO UPDATE SET moment = excluded.moment, server = excluded.server,"
+    b" announced = heads.announced + excluded.announced",
+    (), False, False,
+)  # fmt: skip
+
+
+def lock_of(book: tuple[str, bool]) -> int:
+    """Return the number of the lock of a project and mode, which is never that of the ledger."""
+    hashed = blake2b(f"{book[0]} {int(book[1])}".encode(), digest_size=8).digest()
+    return int.from_bytes(hashed, "big", signed=True) or 1
+
+
+@dataclass(slots=True)
+class Locks:
+    """How this server locks: by advisory locks, or by rows where the database has none.
+
+    With `rows_apart` transactions under the locks of books are serializable too.
+    """
+
+    server: int
+    advisory: bool
+    rows_apart: bool = False
+
+    def begin(self, connection: Connection, locks: Collection[int]) -> int | None:
+        """Take these locks and begin a transaction; return the time that others have reached, or None.
+
+        Without locks it is that of the whole ledger. Raises DatabaseFailed and ConnectionLost.
+        """
+        ordered = sorted(locks)
+        if self.advisory:
+            connection.send(_SHARE_LEDGER if ordered else _LOCK_LEDGER)
+            for lock in ordered:
+                connection.send(_LOCK_BOOK, {"lock": lock})
+            connection.separate()
+            connection.send(_BEGIN_BOOKS if ordered and not self.rows_apart else _BEGIN)
+        else:
+            connection.put_dumped(_MAKE_ROWS, [values.array([LEDGER, *ordered])], (_INT8_ARRAY,))
+            connection.separate()
+            connection.send(_BEGIN_ROWS)
+            connection.send(_SHARE_ROW if ordered else _LOCK_ROW, {"lock": LEDGER})
+            for lock in ordered:
+                connection.send(_LOCK_ROW, {"lock": lock})
+        if not ordered:
+            rows = connection.rows(_OF_OTHERS, {"server": self.server})
+        else:
+            connection.put_dumped(
+                _OF_OTHERS_IN,
+                [b"%d" % self.server, values.array([LEDGER, *ordered])],
+                (values.INT8, _INT8_ARRAY),
+            )
+            last = connection.settle()
+            rows = [] if last is None else values.rows_of(last)
+        moment: int | None = rows[0]["moment"] if rows else None
+        return moment
+
+    def note(self, connection: Connection, locks: Collection[int], moment: int, *, announced: bool) -> None:
+        """Store, within the transaction, up to which time ids were given out under these locks.
+
+        With `announced` the commit counts as one that announces something.
+        """
+        rows = sorted(locks) or [LEDGER]
+        connection.put_dumped(
+            _STORE,
+            [
+                b"%d" % moment,
+                b"%d" % announced,
+                b"%d" % self.server,
+                values.array([*rows, self.server] if announced else rows),
+            ],
+            (values.INT8, values.INT8, values.INT8, _INT8_ARRAY),
+        )
+
+    def release(self, connection: Connection) -> None:
+        """Give the locks back, with what is sent next."""
+        if self.advisory:
+            connection.send(_UNLOCK)

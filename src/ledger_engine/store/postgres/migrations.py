@@ -1,0 +1,192 @@
+"""The tables on PostgreSQL: made in a new database, and brought up to date in an older one.
+
+They are made in one transaction. Where a database cannot do that (`Abilities.tables_together`), each
+statement is a transaction of its own and is noted, so that another server goes on where one was killed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import closing
+
+from ledger_engine.core.clock import iso
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.store import Parameters, schema
+from ledger_engine.store.postgres.abilities import Abilities
+from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.errors import DatabaseFailed
+from ledger_engine.store.postgres.rendering import Statement, rendered
+
+_LOCK = 0x6C656467  # "ledg": this and the next number lock the migrations
+_BY_BYTES, _UNLOGGED, _HALF_FULL = ' COLLATE "C"', "UNLOGGED ", " WITH (fillfactor = 50)"
+MOVING = "ledger_moving"  # a table that is there until `moving` has filled all others
+UNFINISHED = (
+    "it has the unfinished copy of another ledger; `ledger-engine migrate`, run again as it was, completes it"
+)
+_RECORD = """CREATE TABLE IF NOT EXISTS ledger_migrations (
+    name TEXT COLLATE "C" PRIMARY KEY,
+    applied_at TEXT NOT NULL
+)"""
+# The statements of a migration that are done, where each is a transaction of its own. Who applies them locks
+# the row without a name.
+_STEPS = """CREATE TABLE IF NOT EXISTS ledger_migration_steps (
+    name TEXT COLLATE "C",
+    number BIGINT,
+    PRIMARY KEY (name, number)
+)"""
+_LOCK_ROW = rendered("INSERT INTO ledger_migration_steps (name, number) VALUES ('', 0)")
+_LOCKED = rendered("SELECT number FROM ledger_migration_steps WHERE name = '' FOR UPDATE")
+# An extension's tables in the same schema are no other program's.
+_TABLES = rendered(
+    "SELECT CAST(relname AS text) AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace"
+    " WHERE nspname = current_schema() AND relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT EXISTS ("
+    "SELECT 1 FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')"
+)
+_RECORDED = rendered("SELECT name FROM ledger_migrations")
+_TAKE_AS_BASELINE = rendered(
+    f"INSERT INTO ledger_migrations (name, applied_at) SELECT '{schema.BASELINE}', applied_at"
+    f" FROM ledger_migrations WHERE name = '{schema.LAST_BEFORE_BASELINE}' ON CONFLICT DO NOTHING"
+)
+# These tables were made anew under another name, which their constraints have kept.
+_RENAMES = rendered(
+    "SELECT format('ALTER TABLE %s RENAME CONSTRAINT %I TO %I', conrelid::regclass, conname,"
+    " substr(conname, 5)) AS statement FROM pg_constraint WHERE conname LIKE 'new!_%' ESCAPE '!' AND conrelid"
+    " IN ('transactions'::regclass, 'events'::regclass, 'invoices'::regclass, 'deliveries'::regclass)"
+)
+_APPLIED = rendered("INSERT INTO ledger_migrations (name, applied_at) VALUES (:name, :at)")
+_STEPS_DONE = rendered("SELECT number FROM ledger_migration_steps WHERE name = :name")
+_STEP = rendered("INSERT INTO ledger_migration_steps (name, number) VALUES (:name, :number)")
+_FORGET_STEPS = rendered("DELETE FROM ledger_migration_steps WHERE name = :name")
+_ROWS = re.compile(r"\s*(?:INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
+# By the first word of a statement, the errors by which it shows that it was run before.
+_DONE_BEFORE = {
+    "CREATE": ("42P07", "42710", "23505"),  # the table, view or index is there, or another is making it
+    "INSERT": ("23505",),
+    "ALTER": ("42701", "42P01"),  # the column is there, or the table has its new name
+    "DROP": ("42P01", "42704"),
+}
+
+
+def apply(connection: Connection, now: int, can: Abilities, connect: Callable[[], Connection]) -> None:
+    """Bring the tables up to date; where another server does so, wait for it.
+
+    `connect` opens a connection whose statements have no time limit. Raises StorageUnavailable as
+    `is_up_to_date` does.
+    """
+    applied, pending = _state(connection)
+    if schema.BASELINE in applied and not pending:
+        return
+    if can.tables_together:
+        _apply_together(connection, now, can)
+    else:
+        with closing(connect()) as locking, closing(connect()) as working:
+            _apply_one_by_one(locking, working, now, can)
+
+
+def _apply_together(connection: Connection, now: int, can: Abilities) -> None:
+    connection.send(rendered("BEGIN"))
+    if can.advisory_locks:
+        connection.send(rendered(f"SELECT pg_advisory_xact_lock({_LOCK}, 0)"))
+    try:
+        connection.send(_as_can_be(_RECORD, can))
+        connection.settle()
+        for name in _lacking(connection):
+            for statement in schema.statements("postgres", name):
+                connection.send(_as_can_be(statement, can))
+            connection.send(_APPLIED, {"name": name, "at": iso(now)})
+        connection.send(rendered("COMMIT"))
+        connection.settle()
+    except BaseException:
+        if connection.usable:
+            connection.send(rendered("ROLLBACK"))
+            connection.settle()
+        raise
+
+
+def _apply_one_by_one(locking: Connection, working: Connection, now: int, can: Abilities) -> None:
+    """Apply each statement in a transaction of its own, while `locking` has the row of the lock."""
+    for statement in (_RECORD, _STEPS):
+        _run(working, _as_can_be(statement, can), again=True)
+    _run(working, _LOCK_ROW, again=True)
+    locking.send(rendered("BEGIN"))
+    locking.rows(_LOCKED, {})
+    went_on = False
+    for name in _lacking(working):
+        given: Parameters = {"name": name}
+        done = {row["number"] for row in working.rows(_STEPS_DONE, given)}
+        for number, statement in enumerate(schema.statements("postgres", name)):
+            if number in done:
+                continue
+            step = _as_can_be(statement, can)
+            noted: Parameters = {**given, "number": number}
+            if _ROWS.match(statement):
+                # With its note, as nothing shows whether rows were inserted before.
+                working.send(rendered("BEGIN"))
+                working.send(step)
+                working.send(_STEP, noted)
+                working.send(rendered("COMMIT"))
+                working.settle()
+            else:
+                # Whoever was stopped may have run the first one, and not noted it.
+                _run(working, step, again=not went_on)
+                working.send(_STEP, noted)
+                working.settle()
+            went_on = True
+        working.send(rendered("BEGIN"))
+        working.send(_APPLIED, {**given, "at": iso(now)})
+        working.send(_FORGET_STEPS, given)
+        working.send(rendered("COMMIT"))
+        working.settle()
+
+
+def _lacking(connection: Connection) -> list[str]:
+    """Return the migrations to apply, once a ledger from before the baseline is taken as that."""
+    applied, pending = _state(connection)
+    if applied and schema.BASELINE not in applied:
+        for row in connection.rows(_RENAMES, {}):
+            connection.send(Statement(row["statement"].encode(), (), False, False))
+            connection.settle()
+        connection.send(_TAKE_AS_BASELINE)
+        connection.settle()
+    return pending
+
+
+def _run(connection: Connection, statement: Statement, *, again: bool) -> None:
+    """Run a statement; with `again` it may have been run before, which its error then shows."""
+    try:
+        connection.send(statement)
+        connection.settle()
+    except DatabaseFailed as failed:
+        verb = statement.text.split(maxsplit=1)[0].decode().upper()
+        if not again or failed.state not in _DONE_BEFORE[verb]:
+            raise
+
+
+def _as_can_be(statement: str, can: Abilities) -> Statement:
+    """Return a statement without the words for what the database cannot do."""
+    if not can.collations:
+        statement = statement.replace(_BY_BYTES, "")
+    if not can.unlogged:
+        statement = statement.replace(_UNLOGGED, "").replace(_HALF_FULL, "")
+    return Statement(statement.encode(), (), False, False)
+
+
+def is_up_to_date(connection: Connection, *, unfinished: bool = False) -> bool:
+    """Return whether there are the tables of this version; change nothing.
+
+    Raises StorageUnavailable for a database of another program, of a newer version or from before version
+    1.0, and for an unfinished copy unless one is expected.
+    """
+    return not _state(connection, unfinished=unfinished)[1]
+
+
+def _state(connection: Connection, *, unfinished: bool = False) -> tuple[set[str], list[str]]:
+    """Return the migrations that are applied, and those that are not. Raises as `is_up_to_date` does."""
+    tables = {row["name"] for row in connection.rows(_TABLES, {})}
+    if MOVING in tables and not unfinished:
+        raise StorageUnavailable(UNFINISHED)
+    applied = None
+    if "ledger_migrations" in tables:
+        applied = {row["name"] for row in connection.rows(_RECORDED, {})}
+    return applied or set(), schema.pending("postgres", applied, tables)

@@ -1,0 +1,158 @@
+"""Counts of requests in a table that all servers of one database share.
+
+Each count is a transaction of its own on a connection of its own, beside those of works: it waits for no
+posting, and no posting waits for it. The windows are those of the database's clock, so the clocks of the
+servers do not matter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from psycopg.pq.abc import PGresult
+
+from ledger_engine.limits.counted_together import ANSWER_S, Asked, Counted
+from ledger_engine.limits.rate_limits import WallClock
+from ledger_engine.store.postgres import values
+from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.errors import ConnectionLost
+from ledger_engine.store.postgres.rendering import Statement, rendered
+
+CLEAN_EVERY_S = 60
+_TYPES = (values.UNKNOWN, values.UNKNOWN, values.UNKNOWN, values.UNKNOWN, values.INT8)
+_NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+_LEAST = "least(requests, per_minute, per_second)"
+# A statement that has waited for another server's count has an older time than that: the window stays the
+# newer one, unless the clock of the database was set back. `granted` is how many of the requests are let
+# through. Callers come in order, so two servers never wait for each other.
+_COUNT = Statement(
+    f"""
+INSERT INTO rate_counts AS c
+    (who, moment, in_second, in_minute, granted, requests, per_minute, per_second)
+SELECT who, now, {_LEAST}, {_LEAST}, {_LEAST}, requests, per_minute, per_second
+FROM (SELECT coalesce($5, {_NOW}) AS now) AS clock,
+    unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[])
+        AS asked (who, requests, per_minute, per_second)
+ON CONFLICT (who) DO UPDATE SET (moment, in_second, in_minute, granted) = (
+    SELECT now, in_second + granted, in_minute + granted, granted FROM (
+        SELECT now, in_second, in_minute, least(
+            excluded.requests,
+            greatest(excluded.per_minute - in_minute, 0),
+            greatest(excluded.per_second - in_second, 0)
+        ) AS granted
+        FROM (
+            SELECT now,
+                CASE WHEN c.moment / 1000 = now / 1000 THEN c.in_second ELSE 0 END AS in_second,
+                CASE WHEN c.moment / 60000 = now / 60000 THEN c.in_minute ELSE 0 END AS in_minute
+            FROM (
+                SELECT CASE WHEN c.moment - excluded.moment BETWEEN 0 AND 10000
+                    THEN c.moment ELSE excluded.moment END AS now
+            ) AS clock
+        ) AS before
+    ) AS after
+)
+RETURNING who, granted, in_minute, moment
+""".encode(),
+    (), False, True,
+)  # fmt: skip
+# Without waiting for a caller who is counted at this moment.
+_CLEAN = rendered(
+    "DELETE FROM rate_counts WHERE who IN"
+    f" (SELECT who FROM rate_counts WHERE moment < {_NOW} - 120000 LIMIT 10000 FOR UPDATE SKIP LOCKED)"
+)
+
+
+class RateCounts:
+    """The `Counter` that is a table, on a connection that `connect` opens with its settings."""
+
+    def __init__(
+        self, connect: Callable[[float, Sequence[str]], Connection], wall_clock: WallClock | None = None
+    ) -> None:
+        """With a `wall_clock` the windows are of that, in place of the database's clock."""
+        self._connect = connect
+        self._wall_clock = wall_clock
+        self._connection: Connection | None = None
+        self._descriptor = -1
+        self._answered: asyncio.Future[None] | None = None
+        self._cleans_at = time.monotonic() + CLEAN_EVERY_S
+
+    async def count(self, asked: Sequence[Asked]) -> list[Counted]:
+        """Count as `Counter.count` says. Raises ConnectionLost and DatabaseFailed."""
+        ordered = sorted(asked)
+        try:
+            connection = self._connection or await self._open()
+            if time.monotonic() >= self._cleans_at:
+                self._cleans_at = time.monotonic() + CLEAN_EVERY_S
+                connection.send(_CLEAN)
+                await self._answer_of(connection)
+            now = None if self._wall_clock is None else b"%d" % (self._wall_clock() * 1000)
+            columns = zip(*[_dumped(each) for each in ordered], strict=True)
+            arrays = [b"{" + b",".join(column) + b"}" for column in columns]
+            connection.put_dumped(_COUNT, [*arrays, now], _TYPES)
+            result = await self._answer_of(connection)
+        except BaseException:
+            # Cancelled too: what is under way would be taken for the answer to the next question.
+            await self.close()
+            raise
+        assert result is not None, "the statement returns a row for each caller"
+        if len(ordered) == 1:
+            return [_counted(result, 0)]
+        found = {row[0]: _counted(result, number) for number, row in enumerate(values.rows_of(result))}
+        return [found[each.who] for each in asked]
+
+    async def close(self) -> None:
+        """Close the connection; it opens again when needed."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+            connection.close()
+
+    async def _open(self) -> Connection:
+        # A count may be lost with a crash of the database, so nothing waits for its disk.
+        settings = [
+            f"SET statement_timeout TO {int(ANSWER_S * 1000)}",
+            "SET synchronous_commit TO off",
+        ]
+        connection = self._connection = await asyncio.to_thread(self._connect, ANSWER_S, settings)
+        self._descriptor = connection.descriptor
+        asyncio.get_running_loop().add_reader(self._descriptor, self._read)
+        return connection
+
+    async def _answer_of(self, connection: Connection) -> PGresult | None:
+        """Return the result of what was sent, while others use the event loop."""
+        self._answered = asyncio.get_running_loop().create_future()
+        connection.end()
+        await self._answered
+        return connection.take()
+
+    def _read(self) -> None:
+        """Read what has come, and wake who waits for it once it is an answer."""
+        if self._connection is None:
+            return
+        answered = self._answered
+        try:
+            has_answered = self._connection.has_answered()
+        except ConnectionLost as error:
+            # At once, as the descriptor is closed and may soon be another file's.
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+            self._connection = None
+            if answered is not None and not answered.done():
+                answered.set_exception(error)
+            return
+        if has_answered and answered is not None and not answered.done():
+            answered.set_result(None)
+
+
+@lru_cache(maxsize=4096)
+def _dumped(asked: Asked) -> tuple[bytes, ...]:
+    """Return the elements of the statement's arrays for one caller, who comes again and again."""
+    return tuple([values.element(value) for value in asked])
+
+
+def _counted(result: PGresult, row: int) -> Counted:
+    """Return what came of one caller's requests."""
+    granted, in_minute, now = [int(result.get_value(row, column) or b"") for column in (1, 2, 3)]
+    return Counted(granted, in_minute, now)

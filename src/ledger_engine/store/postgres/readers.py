@@ -1,0 +1,77 @@
+"""The reading threads, each with its own connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Never
+
+from ledger_engine.core.clock import Clock
+from ledger_engine.core.ids import IdSource
+from ledger_engine.store.jobs import Job, call_soon
+from ledger_engine.store.postgres.connection import Connection
+from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, public_error
+from ledger_engine.store.postgres.rendering import rendered
+from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
+from ledger_engine.store.reading_threads import ReadingThreads
+
+READERS = 4
+TRIES = 3  # of a work whose connection is lost, the last ones on connections just opened
+_BEGIN = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+_COMMIT, _ROLLBACK = rendered("COMMIT"), rendered("ROLLBACK")
+
+
+class Readers(ReadingThreads[Never]):
+    """Run works in parallel, each on a snapshot of the database."""
+
+    def __init__(
+        self, connect: Callable[[], Connection], clock: Clock, ids: IdSource, numeric: Numeric
+    ) -> None:
+        super().__init__(READERS)
+        self._connect = connect
+        self._clock = clock
+        self._ids = ids
+        self._numeric = numeric
+
+    def _run(self) -> None:
+        connection: Connection | None = None
+        while (job := self._waiting.get()) is not None:
+            if job.outcome.done():  # given up or cancelled
+                continue
+            for left in reversed(range(TRIES)):
+                try:
+                    if connection is None or not connection.usable:
+                        connection = self._connect()
+                    self._answer(connection, job)
+                except ConnectionLost as error:
+                    if left and not job.outcome.done():
+                        continue
+                    job.error = public_error(error)
+                except BaseException as error:
+                    job.error = public_error(error)
+                break
+            call_soon(job.loop, job.settle)
+        if connection is not None:
+            connection.close()
+
+    def _answer(self, connection: Connection, job: Job) -> None:
+        """Run a work in a transaction, the end of which nobody waits for."""
+        connection.send(_BEGIN)
+        try:
+            unit = PostgresUnit(connection, self._clock, self._ids, self._numeric)
+            job.answer = job.work(unit)
+            unit.forget()
+        except BaseException:
+            _roll_back(connection)
+            raise
+        connection.send(_COMMIT)
+        connection.end()
+
+
+def _roll_back(connection: Connection) -> None:
+    try:
+        if connection.usable:
+            connection.send(_ROLLBACK)
+            connection.separate()
+            connection.settle()
+    except (ConnectionLost, DatabaseFailed):
+        connection.close()

@@ -1,0 +1,65 @@
+"""Several threads that read one snapshot of the database, each on a connection of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+
+from ledger_engine.core.clock import SystemClock
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.ids import IdSource
+from ledger_engine.store import ReportRows, schema
+from ledger_engine.store.postgres import inspection, migrations
+from ledger_engine.store.postgres.connection import UNLIMITED, Connection
+from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, unavailable
+from ledger_engine.store.postgres.rendering import rendered
+from ledger_engine.store.postgres.unit import PostgresUnit
+from ledger_engine.store.snapshot import Snapshot
+from ledger_engine.store.snapshot_readers import UnitReader
+
+_BEGIN = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+_EXPORT = rendered("SELECT pg_export_snapshot() AS name")
+
+
+@contextmanager
+def open_snapshot(
+    url: str, readers: int, report: ReportRows, *, unfinished: bool = False
+) -> Iterator[Snapshot]:
+    """Open the database for so many threads that all see the same state of it, without changing it.
+
+    `report` is called with the numbers of rows that long works have read. `unfinished` is for a copy that is
+    checked before it is complete. Raises StorageUnavailable.
+    """
+    try:
+        with ExitStack() as stack:
+            connections = [
+                stack.enter_context(closing(Connection(url, math.inf, UNLIMITED))) for _ in range(readers)
+            ]
+            if not migrations.is_up_to_date(connections[0], unfinished=unfinished):
+                raise StorageUnavailable(schema.NOT_UP_TO_DATE)
+            name = _begin(connections[0], None)
+            for connection in connections[1:]:
+                _begin(connection, name)
+
+            opened = [
+                UnitReader(
+                    PostgresUnit(connection, SystemClock(), IdSource(), {}), connection.interrupt, report
+                )
+                for connection in connections
+            ]
+            snapshot = Snapshot(opened, name, inspection.why_not(connections[0]))
+            stack.callback(snapshot.close)
+            yield snapshot
+    except (ConnectionLost, DatabaseFailed) as error:
+        raise unavailable(error) from error
+
+
+def _begin(connection: Connection, snapshot: str | None) -> str:
+    """Begin on this snapshot, or on a new one; return its name."""
+    connection.send(_BEGIN)
+    if snapshot is None:
+        return str(connection.rows(_EXPORT, {})[0]["name"])
+    connection.send(rendered(f"SET TRANSACTION SNAPSHOT '{snapshot}'"))
+    connection.settle()
+    return snapshot

@@ -1,0 +1,102 @@
+"""The reading threads, each with its own connection."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable
+
+from ledger_engine.core.clock import Clock
+from ledger_engine.core.ids import IdSource
+from ledger_engine.store.connection import code_of, public_error
+from ledger_engine.store.file import DatabaseFile
+from ledger_engine.store.jobs import call_soon
+from ledger_engine.store.reading_threads import ReadingThreads
+from ledger_engine.store.unit import SqliteUnit
+
+READERS = 3
+# How long the threads may take to close their connections, by the error that stopped a work. SQLite retries
+# for 10 seconds to read past a lock that this process still holds; the other lock is mostly a command's.
+CLOSE_CONNECTIONS_S = {sqlite3.SQLITE_BUSY: 2, sqlite3.SQLITE_PROTOCOL: 15}
+
+
+class Readers(ReadingThreads[threading.Barrier]):
+    """Run works in parallel, each on a snapshot of the file.
+
+    `on_locked` is called with SQLite's code when a lock has stopped one of them.
+    """
+
+    def __init__(
+        self, file: DatabaseFile, clock: Clock, ids: IdSource, on_locked: Callable[[int], None]
+    ) -> None:
+        super().__init__(READERS)
+        self._file = file
+        self._clock = clock
+        self._ids = ids
+        self._on_locked = on_locked
+        self._together: threading.Barrier | None = None
+
+    def close_connections(self, limit_s: float) -> None:
+        """Close the connections, which reopen when needed.
+
+        At one moment none is open, unless a work takes longer than `limit_s`; no work begins before.
+        """
+        together = self._together = threading.Barrier(READERS + 1)
+        for _ in range(READERS):
+            self._waiting.put(together)
+        _meet(together, limit_s)
+
+    def _run(self) -> None:
+        connection: sqlite3.Connection | None = None
+        met: threading.Barrier | None = None
+        while (job := self._waiting.get()) is not None:
+            if self._together is not met:
+                met = self._together
+                _close(connection)
+                connection = None
+                _meet(met, None)
+            if isinstance(job, threading.Barrier):  # which has only woken this thread
+                continue
+            if job.outcome.done():  # given up or cancelled
+                continue
+            try:
+                self._file.require_same()
+                connection = connection or self._file.connect_reader()
+                connection.execute("BEGIN")
+                unit = SqliteUnit(connection, self._clock, self._ids)
+                job.answer = job.work(unit)
+                unit.forget()
+                connection.execute("COMMIT")
+            except BaseException as error:
+                job.error = public_error(error)
+                if connection is not None and not _undone(connection, error):
+                    _close(connection)
+                    connection = None
+                if (code := code_of(error)) in CLOSE_CONNECTIONS_S:
+                    self._on_locked(code)
+            call_soon(job.loop, job.settle)
+        _close(connection)
+
+
+def _meet(together: threading.Barrier | None, limit_s: float | None) -> None:
+    """Wait until all have come, or one has waited for longer than its limit."""
+    if together is not None:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            together.wait(limit_s)
+
+
+def _close(connection: sqlite3.Connection | None) -> None:
+    if connection is not None:
+        connection.close()
+
+
+def _undone(connection: sqlite3.Connection, error: BaseException) -> bool:
+    """Return whether the failed transaction is over and the connection can be used again."""
+    if isinstance(error, sqlite3.Error):
+        return False
+    with contextlib.suppress(sqlite3.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        return True
+    return False

@@ -1,0 +1,215 @@
+"""The SQLite database: one writer thread that commits in groups, and a few readers.
+
+All waiting works are run in one transaction and answered only after the commit is on the disk
+(`synchronous=FULL`). So durability costs one fsync for a group instead of one for each request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+from ledger_engine.core.clock import Clock
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.ids import IdSource, moment_of
+from ledger_engine.core.measuring import CommitObserver
+from ledger_engine.store import T, Work, kept_time, migrations
+from ledger_engine.store.committer import CommitFailed, Committer
+from ledger_engine.store.connection import close_to_others, code_of, public_error, reason_of
+from ledger_engine.store.file import DatabaseFile, has_space, probe_read, probe_write
+from ledger_engine.store.jobs import Job, call_soon
+from ledger_engine.store.readers import CLOSE_CONNECTIONS_S, Readers
+from ledger_engine.store.threaded import ThreadedDatabase
+from ledger_engine.store.unit import SqliteUnit
+
+
+class SqliteDatabase(ThreadedDatabase):
+    """One SQLite file. Open with `open_database`."""
+
+    _readers: Readers
+
+    def __init__(self, path: Path, clock: Clock, *, checkpoints: bool) -> None:
+        super().__init__(serving=checkpoints, can_read=probe_read, can_write=probe_write)
+        self._clock = clock
+        self.ids = IdSource()
+        self._steps: queue.SimpleQueue[Job] = queue.SimpleQueue()  # to run between two groups
+        self._close_all_s = 0  # if a lock stopped a work: how long to wait for all connections to be closed
+        self._seen_version = -1
+        self._file = DatabaseFile(path, checkpoints=checkpoints)
+        self._committer = Committer(clock, self.ids, self._check_begun)
+        self._writer: sqlite3.Connection | None = None
+        try:
+            self._writer = self._file.connect_writer()
+            migrations.apply(self._writer)
+            close_to_others(path)  # only when it is known to be a ledger
+            # Before the first read: a clock set back while nothing was served must not revive what has
+            # expired.
+            self._follow_other_writers(self._writer)
+        except BaseException:
+            self._close_files()
+            raise
+        self._thread = threading.Thread(target=self._write_until_closed, name="ledger-writer", daemon=True)
+        self._readers = Readers(self._file, clock, self.ids, self._note_locked)
+        self._thread.start()
+        self._readers.start()
+
+    async def check(self) -> None:
+        await super().check()
+        if self._lost:
+            raise StorageUnavailable("the disk is full")
+
+    async def between_groups(self, step: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `step` on the writer's connection while no group is being committed (`rewinding`)."""
+        loop = asyncio.get_running_loop()
+        # A step is no work: it has no transaction of its own and no unit.
+        done = loop.create_future()
+        job = self._job(cast(Work[Any], step), done, loop, 0, writes=True)
+        self._steps.put(job)
+        self._writes.put([])
+        return cast(T, await done)
+
+    def observe_commits(self, observer: CommitObserver) -> None:
+        self._committer.observer = observer
+
+    def _note_locked(self, code: int) -> None:
+        """Have the writer's thread close all connections; for a reader that a lock has stopped."""
+        self._close_all_s = max(self._close_all_s, CLOSE_CONNECTIONS_S[code])
+        self._writes.put([])
+
+    # The writer's thread
+
+    def _write_until_closed(self) -> None:
+        while (group := self._writes.get()) is not None:
+            if group:
+                self._write_group(group)
+            else:
+                self._take_steps()
+            if self._close_all_s:
+                self._close_all()
+        self._close_files()
+
+    def _take_steps(self) -> None:
+        while not self._steps.empty():
+            job = self._steps.get()
+            try:
+                job.answer = cast(Callable[[sqlite3.Connection], Any], job.work)(self._sound_writer())
+            except BaseException as error:
+                job.error = public_error(error)
+                self._close_writer()
+            self._seen_version = -1  # the step may have changed anything
+            call_soon(job.loop, job.settle)
+
+    def _close_files(self) -> None:
+        self._file.release()
+        # The last connection to close checkpoints the write-ahead log.
+        self._close_writer()
+        self._file.close()
+
+    def _close_writer(self) -> None:
+        connection, self._writer = self._writer, None
+        if connection is not None:
+            connection.close()  # rolls back what is open
+
+    def _write_group(self, group: list[Job]) -> None:
+        topics: set[str] = set()
+        try:
+            # Whether the file still has its name is checked in each transaction (`_check_begun`).
+            writer = self._writer or self._sound_writer()
+            topics = self._committer.commit(writer, group)
+            if self._lost:
+                self._check_space(writer)
+        except Exception as error:  # of any kind: without this thread nothing would ever be written
+            self._lost = True
+            self._give_up(group, error)
+        self._settle(group, frozenset(topics))
+
+    def _sound_writer(self) -> sqlite3.Connection:
+        """Return the connection that writes, opening it again if the last one failed."""
+        try:
+            self._file.require_same()
+        except OSError:
+            self._file.disown_log()
+            raise
+        if self._writer is None:
+            self._writer = self._file.connect_writer()
+        self._file.note_log()
+        return self._writer
+
+    def _check_begun(self, connection: sqlite3.Connection) -> bool:
+        """Check a transaction that has begun, before its first work; return whether others have written."""
+        self._file.require_same()  # now, as a restore may have replaced the file while we waited for the lock
+        return self._follow_other_writers(connection)
+
+    def _follow_other_writers(self, connection: sqlite3.Connection) -> bool:
+        """Return whether another process has written; this group is then dated after all of that."""
+        version = connection.execute("PRAGMA data_version").fetchone()[0]
+        if version == self._seen_version:
+            return False
+        self._seen_version = version
+        newest = connection.execute(kept_time.NEWEST_EVENT).fetchone()[0]
+        if newest is not None:
+            self._clock.advance_past(moment_of(newest))
+        self._clock.advance_past(connection.execute("SELECT reached FROM kept_time").fetchone()[0])
+        return True
+
+    def _give_up(self, group: list[Job], error: Exception) -> None:
+        """Restore the connection, and set the outcome of every work of the group."""
+        committing = isinstance(error, CommitFailed)
+        reason = error.reason if isinstance(error, CommitFailed) else error
+        self._seen_version = -1
+        self._close_writer()
+        if (code := code_of(reason)) in CLOSE_CONNECTIONS_S:
+            self._close_all_s = max(self._close_all_s, CLOSE_CONNECTIONS_S[code])
+            unknown = False
+        else:
+            unknown = not self._reopen() and committing
+        for job in group:
+            job.answer, job.error = None, StorageUnavailable(reason_of(reason), unknown=unknown)
+
+    def _reopen(self) -> bool:
+        """Open the file again and commit nothing; return False when that fails.
+
+        A commit that failed at its end may have left all its pages in the log. They do not count now, but
+        after a crash they would, unless they are overwritten.
+        """
+        try:
+            writer = self._sound_writer()
+            probe_write(SqliteUnit(writer, self._clock, self.ids))
+        except (sqlite3.Error, OSError, StorageUnavailable):
+            self._close_writer()
+            return False
+        self._check_space(writer)
+        return True
+
+    def _check_space(self, writer: sqlite3.Connection) -> None:
+        self._lost = not has_space(writer)
+        if self._lost:
+            self._close_writer()
+
+    def _close_all(self) -> None:
+        """Close all connections of this process, to be opened again when needed.
+
+        When the system fails to unlock a file, SQLite considers it locked until none of them is open.
+        """
+        limit_s, self._close_all_s = self._close_all_s, 0
+        self._close_writer()
+        self._file.release()
+        self._readers.close_connections(limit_s)
+
+
+def open_database(path: Path, clock: Clock, *, checkpoints: bool) -> SqliteDatabase:
+    """Open the file, creating and migrating it as needed, readable only by its owner (0600).
+
+    `checkpoints` is for the one process that serves the file: before SQLite 3.51.3 two connections that write
+    and checkpoint at once can damage a database, so no other process may. Raises StorageUnavailable when the
+    file is not a ledger, is of a newer version, or cannot be used.
+    """
+    try:
+        return SqliteDatabase(path, clock, checkpoints=checkpoints)
+    except (sqlite3.Error, OSError) as error:
+        raise StorageUnavailable(f"{path}: {reason_of(error)}") from error

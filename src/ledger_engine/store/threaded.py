@@ -1,0 +1,188 @@
+"""What a database that runs works in threads needs: it takes works there, and brings their results back.
+
+One thread writes, group by group (`group_commit`); others read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import queue
+import threading
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.limits import Outcome
+from ledger_engine.store import Listener, LongWork, T, Work
+from ledger_engine.store.group_commit import GroupCommit
+from ledger_engine.store.jobs import Job, Pending, call_soon
+from ledger_engine.store.reading_threads import ReadingThreads
+
+ANSWER_S = 10  # a work of the server that takes longer fails (docs/operations.md)
+CHECK_S = 3  # a check that takes longer fails
+CLOSE_S = 20  # the time for the readers, and then for the writer, to finish
+WAITING_MAX = 4096  # works waiting for the writer or the readers; further ones are refused
+SILENT = "it does not answer"
+
+
+@dataclass(frozen=True, slots=True)
+class _OfLoop:
+    """The state of one event loop: its works for the writer, and those that wait for their results.
+
+    A long work is `answered_later`, when the group that has waited for it is committed: while the event loop
+    renders the answer to a batch, the writer would wait for the interpreter.
+    """
+
+    group_commit: GroupCommit[Job]
+    pending: Pending
+    answered_later: list[Job] = field(default_factory=list)
+
+
+class ThreadedDatabase:
+    """Accepts works from event loops, and gives back what came of them.
+
+    The thread that writes takes groups from `_writes` and calls `_settle` with each, until it finds None; it
+    sets `_lost` when nothing can be written. A server's work fails when it takes too long.
+    """
+
+    _readers: ReadingThreads[Any]
+    _thread: threading.Thread
+
+    def __init__(self, *, serving: bool, can_read: Work[object], can_write: Work[object]) -> None:
+        """`can_read` and `can_write` test whether the database can be read and written."""
+        # A command waits as long as necessary: whoever runs it can stop it.
+        self._answer_s = ANSWER_S if serving else math.inf
+        self._can_read = can_read
+        self._can_write = can_write
+        self._lost = False
+        self._listeners: list[Listener] = []
+        self._loops: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
+        self._writes: queue.SimpleQueue[list[Job] | None] = queue.SimpleQueue()
+        self._closing = False
+
+    async def read(self, work: Work[T]) -> T:
+        loop = asyncio.get_running_loop()
+        answered = loop.create_future()
+        job = self._job(work, answered, loop, len(self._readers), writes=False)
+        self._readers.add(job)
+        return cast(T, await self._of_loop(loop).pending.answer(job, answered))
+
+    async def write(self, work: Work[T]) -> T:
+        loop = asyncio.get_running_loop()
+        answered = loop.create_future()
+        job, of_loop = self._submit(work, answered, loop)
+        return cast(T, await of_loop.pending.answer(job, answered))
+
+    def submit(self, work: Work[Any], outcome: Outcome) -> None:
+        job, of_loop = self._submit(work, outcome, asyncio.get_running_loop())
+        of_loop.group_commit.await_others()
+        of_loop.pending.add(job)
+
+    async def check(self) -> None:
+        if self._age() > CHECK_S:
+            raise StorageUnavailable(SILENT)
+        try:
+            async with asyncio.timeout(CHECK_S):
+                await self.read(self._can_read)
+                if self._lost:
+                    # Without this write a server without other writes, because it is down, would stay down.
+                    await self.write(self._can_write)
+        except TimeoutError:
+            raise StorageUnavailable(SILENT) from None
+
+    def listen(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    async def close(self) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        self._flush()
+        # Readers first: of a SQLite file the last to close checkpoints the log, which is to be the writer.
+        await asyncio.to_thread(self._readers.stop, CLOSE_S)
+        self._writes.put(None)
+        await asyncio.to_thread(self._thread.join, CLOSE_S)
+
+    def _age(self) -> float:
+        """Return for how many seconds the oldest group has been under way, 0 without one."""
+        return max((of_loop.group_commit.age() for of_loop in self._loops.values()), default=0.0)
+
+    def _flush(self) -> None:
+        """Hand over all that waits for the writer."""
+        for of_loop in self._loops.values():
+            of_loop.group_commit.flush()
+
+    def _submit(
+        self, work: Work[Any], outcome: Outcome, loop: asyncio.AbstractEventLoop
+    ) -> tuple[Job, _OfLoop]:
+        of_loop = self._of_loop(loop)
+        job = self._job(work, outcome, loop, len(of_loop.group_commit), writes=True)
+        if of_loop.group_commit.age() > self._answer_s:
+            raise StorageUnavailable(SILENT)
+        of_loop.group_commit.add(job)
+        return job, of_loop
+
+    def _job(
+        self,
+        work: Work[Any],
+        outcome: Outcome,
+        loop: asyncio.AbstractEventLoop,
+        waiting: int,
+        *,
+        writes: bool,
+    ) -> Job:
+        if self._closing:
+            raise StorageUnavailable("it is being closed")
+        if waiting >= WAITING_MAX:
+            raise StorageUnavailable("too many requests are waiting")
+        return Job(work, outcome, loop, writes, isinstance(work, LongWork))
+
+    def _of_loop(self, loop: asyncio.AbstractEventLoop) -> _OfLoop:
+        of_loop = self._loops.get(loop)
+        if of_loop is None:
+            self._loops = {known: each for known, each in self._loops.items() if not known.is_closed()}
+            of_loop = self._loops[loop] = _OfLoop(
+                GroupCommit(loop, self._writes.put), Pending(loop, self._answer_s, self._give_up_waiting)
+            )
+        return of_loop
+
+    def _give_up_waiting(self, job: Job) -> None:
+        """Fail a job that has waited too long; it is not run if it has not started.
+
+        One that is committed, and is answered later, gets its answer now: its outcome is known.
+        """
+        of_loop = self._of_loop(job.loop)
+        if job in of_loop.answered_later:
+            job.settle()
+            return
+        unknown = job.writes and not of_loop.group_commit.withdraw(job)
+        job.outcome.set_exception(StorageUnavailable(SILENT, unknown=unknown))
+
+    def _settle(self, jobs: list[Job], topics: frozenset[str]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+        for job in jobs:
+            by_loop.setdefault(job.loop, []).append(job)
+        for loop, of_loop in by_loop.items():
+            call_soon(loop, partial(self._publish, of_loop, topics))
+
+    def _publish(self, jobs: list[Job], topics: frozenset[str]) -> None:
+        try:
+            if topics:
+                for listener in self._listeners:
+                    listener(topics)
+        finally:
+            of_loop = self._of_loop(jobs[0].loop)
+            self._answer([job for job in jobs if not job.long], of_loop)
+            self._answer(of_loop.answered_later, of_loop)
+            of_loop.answered_later[:] = [job for job in jobs if job.long]
+            of_loop.group_commit.done()
+            if not of_loop.group_commit.is_busy:
+                self._answer(of_loop.answered_later, of_loop)
+                of_loop.answered_later.clear()
+
+    def _answer(self, jobs: list[Job], of_loop: _OfLoop) -> None:
+        for job in jobs:
+            job.settle()
+            of_loop.pending.remove(job)

@@ -1,0 +1,247 @@
+"""The examiner: sends requests to a server and notes, rule by rule, whether the answers are as they must be.
+
+What holds for every answer, such as the rate limit's headers, is looked at in every answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from ledger_client.answers import Client, Unread
+from ledger_client.parsing import parsed
+from ledger_engine.tools.conform.rules import RULES
+
+_BODY_SHOWN = 600  # characters of a body in a report
+_WAITS_MAX = 90  # answers 429 in a row that are waited out, each as long as it says
+
+
+class Unreachable(Exception):
+    """The server cannot be examined; the text says why."""
+
+
+class Unusable(Exception):
+    """An answer that the rest of a check needs is not there; the rules that it broke are noted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request and its answer. `sent` and `got` are their texts, without secrets."""
+
+    status: int
+    headers: httpx.Headers
+    text: str
+    sent: str
+    got: str
+
+    @property
+    def json(self) -> Any:
+        """The answer's JSON; None for an answer that is not JSON."""
+        try:
+            return parsed(self.text)
+        except ValueError:
+            return None
+
+    def field(self, *names: str) -> Any:
+        """Return a field of the answer, or a field of that; None where there is none."""
+        found = self.json
+        for name in names:
+            found = found.get(name) if isinstance(found, dict) else None
+        return found
+
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        """The objects of a list, with or without an envelope."""
+        found = self.json
+        found = found.get("data") if isinstance(found, dict) else found
+        return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What breaks a rule: what was expected, the request, and the answer."""
+
+    wanted: str
+    request: str
+    answer: str
+
+
+_ID = re.compile(r"[A-Za-z0-9_.:~-]{1,200}")
+
+
+def is_id(value: object) -> bool:
+    """Return whether a value can be the id of an object, which is part of a path."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def is_number(text: str) -> bool:
+    """Return whether a header is a number without sign, of a sensible length."""
+    return text.isascii() and text.isdigit() and len(text) < 16
+
+
+class Examiner:
+    """Asks one server with one key. `run` gives each request a mark, so that a retry is a new request."""
+
+    def __init__(
+        self,
+        client: Client,
+        key: str,
+        mark: str,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self.key = key
+        self.mark = mark
+        self.passed: set[str] = set()
+        self.faults: dict[str, Fault] = {}
+        self.reasons: dict[str, str] = {}
+        self._client = client
+        self._sleep = sleep
+        self._secrets = [key]
+
+    def hide(self, secret: object) -> None:
+        """Keep a value out of the report."""
+        if isinstance(secret, str) and secret:
+            self._secrets.append(secret)
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        params: dict[str, str] | None = None,
+        headers: dict[str, str] | None = None,
+        anonymous: bool = False,
+        content: bytes | None = None,
+        patient: bool = True,
+    ) -> Exchange:
+        """Send a request with the key, unless it is `anonymous`, and return what came back.
+
+        When it is `patient`, an answer 429 is waited out. Raises Unreachable.
+        """
+        sent = {} if anonymous else {"Authorization": f"Bearer {self.key}"}
+        sent |= headers or {}
+        if body is not None:
+            content = json.dumps(body).encode()
+            sent["Content-Type"] = "application/json"
+        for _ in range(_WAITS_MAX):
+            try:
+                request = self._client.build_request(
+                    method, path, params=params, headers=sent, content=content
+                )
+            except (httpx.InvalidURL, ValueError) as error:  # a token or cursor that the server has given
+                raise Unreachable(f"{method} {path[:100]} cannot be sent: {error}") from error
+            try:
+                answer = await self._client.send(request)
+            except Unread as error:
+                raise Unreachable(f"{method} {path}: {error}") from error
+            except httpx.HTTPError as error:
+                why = str(error) or type(error).__name__
+                raise Unreachable(f"No answer to {method} {request.url}: {why}") from error
+            exchange = self._exchange(answer, sent, content)
+            self._look(method, path, exchange)
+            if exchange.status != 429 or not patient:
+                return exchange
+            after = exchange.headers.get("Retry-After", "1")
+            await self._sleep(min(float(after) if is_number(after) else 1.0, 65.0))
+        raise Unreachable(f"{method} {path} is refused for its rate again and again.")
+
+    def expect(self, rule: str, holds: object, exchange: Exchange, wanted: str) -> bool:
+        """Note whether the rule holds in this exchange; `wanted` says what must be so."""
+        assert rule in RULES, rule
+        if holds:
+            self.passed.add(rule)
+        else:
+            self.faults.setdefault(rule, Fault(wanted, exchange.sent, exchange.got))
+        return bool(holds)
+
+    def require(self, rule: str, holds: object, exchange: Exchange, wanted: str) -> None:
+        """Do the same, and raise Unusable when it does not hold."""
+        if not self.expect(rule, holds, exchange, wanted):
+            raise Unusable
+
+    def skip(self, reason: str, *rules: str) -> None:
+        """Note why these rules cannot be judged here."""
+        for rule in rules:
+            assert rule in RULES, rule
+            self.reasons.setdefault(rule, reason)
+
+    def _look(self, method: str, path: str, exchange: Exchange) -> None:
+        """Look at what every answer must have."""
+        headers, status = exchange.headers, exchange.status
+        limit, remaining = headers.get("X-RateLimit-Limit", ""), headers.get("X-RateLimit-Remaining", "")
+        self.expect(
+            "rates-headers",
+            is_number(limit) and is_number(remaining) and int(remaining) <= int(limit),
+            exchange,
+            "X-RateLimit-Limit and X-RateLimit-Remaining, numbers",
+        )
+        reset = headers.get("X-RateLimit-Reset", "")
+        self.expect(
+            "rates-reset",
+            is_number(reset) and abs(int(reset) - time.time()) < 86_400,
+            exchange,
+            "X-RateLimit-Reset, a Unix time in seconds",
+        )
+        self.expect(
+            "rates-retry-after",
+            ("Retry-After" in headers) == (status == 429),
+            exchange,
+            "Retry-After with a 429 and with nothing else",
+        )
+        shown = exchange.text + str(headers)
+        self.expect("auth-leaked-key", self.key not in shown, exchange, "no API key in an answer")
+        if path.startswith("/oauth/authorize"):
+            return
+        media = headers.get("Content-Type", "").partition(";")[0].strip()
+        self.expect("service-json", media == "application/json", exchange, "application/json")
+        if status >= 400:
+            self.expect("errors-json", isinstance(exchange.json, dict), exchange, "a JSON object")
+            self._look_at_error(path, exchange)
+
+    def _look_at_error(self, path: str, exchange: Exchange) -> None:
+        error, message = exchange.field("error"), exchange.field("message")
+        if exchange.status == 429:
+            said = error == "rate_limited" and any(letter.isdigit() for letter in str(message))
+            self.expect(
+                "errors-rate-limit-body", said, exchange, "error rate_limited, and the seconds in message"
+            )
+        elif path.startswith("/api"):
+            said = isinstance(error, str) and isinstance(message, str)
+            self.expect("errors-directory-body", said, exchange, "the texts error and message")
+        elif path.startswith("/v1"):
+            fields = {"type", "code", "message", "param"}
+            said = isinstance(error, dict) and fields <= error.keys() and isinstance(error["code"], str)
+            self.expect("errors-ledger-body", said, exchange, "error with type, code, message and param")
+
+    def _exchange(self, answer: httpx.Response, sent: dict[str, str], content: bytes | None) -> Exchange:
+        request = [f"{answer.request.method} {answer.request.url}"[:300]]
+        request += [f"{name}: {value}"[:200] for name, value in sent.items()]
+        if content is not None:
+            request += ["", content[:_BODY_SHOWN].decode("utf-8", "replace")]
+        kept = ("content-type", "retry-after", "request-id")
+        named = [
+            f"{name}: {value}"
+            for name, value in answer.headers.items()
+            if name in kept or name.startswith("x-rate")
+        ]
+        got = [f"{answer.status_code} {answer.reason_phrase}", *named, "", answer.text[:_BODY_SHOWN]]
+        return Exchange(
+            answer.status_code,
+            answer.headers,
+            answer.text,
+            self._masked("\n".join(request)),
+            self._masked("\n".join(got)),
+        )
+
+    def _masked(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, f"{secret[:8]}…")
+        return text

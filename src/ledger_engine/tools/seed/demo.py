@@ -1,0 +1,151 @@
+"""The demo: a data set, the minutes before now, receivers for its webhooks, and traffic over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from random import Random
+
+from ledger_engine.access import api_keys, projects
+from ledger_engine.access.api_keys import NewApiKey
+from ledger_engine.core.ids import IdSource
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.events.webhooks import endpoints
+from ledger_engine.events.webhooks.endpoints import NewEndpoint
+from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.store import Unit
+from ledger_engine.store.engine import Engine
+from ledger_engine.tools.seed import acts, loading, seed_files
+from ledger_engine.tools.seed.acts import Past
+from ledger_engine.tools.seed.loading import Progress, UnitInThePast
+from ledger_engine.tools.seed.reading import read
+from ledger_engine.tools.seed.receivers import Receiver, make_receivers, receiving
+from ledger_engine.tools.seed.steps import History, Step, steps_of
+
+DATA_SET = "roastery"  # one of those included in the package
+# Below the plan's 200, so that a client that does not spread its requests meets 429.
+BURST = 50
+RECENT_S = 540  # how long before now the data set's owner has been busy
+SENT_AT_START = 90  # how many of the recent changes the webhooks are still to be sent of
+_TURN_STEPS = 200  # in one commit: every work must be far below the time a work may take
+# Who sends the traffic: the name of the key, its role, and its scopes if it is restricted.
+CLIENTS = {
+    "web shop": NewApiKey("web shop", "member"),
+    "tills": NewApiKey("tills", "member"),
+    "billing": NewApiKey("billing", "admin"),
+    "reporting": NewApiKey("reporting", "member", ["read:projects", "read:users"]),
+    "old import": NewApiKey("old import", "member"),
+}
+
+Report = Callable[[float], None]  # called with the share that is loaded
+
+log = logging.getLogger("ledger_engine.tools.seed.demo")
+
+
+class Demo:
+    """A loaded demo, whose traffic begins with `start`."""
+
+    def __init__(self, past: Past, keys: dict[str, str]) -> None:
+        self._past = past
+        self._keys = keys
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, url: str, certfile: Path | None = None) -> None:
+        """Send requests to the server at this URL until `stop`."""
+        self._task = asyncio.create_task(self._send(url, certfile))
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _send(self, url: str, certfile: Path | None) -> None:
+        try:
+            # Imported in a thread: the HTTP client takes a tenth of a second to load.
+            await asyncio.to_thread(__import__, "ledger_engine.tools.seed.traffic")
+            from ledger_engine.tools.seed.traffic import Traffic
+
+            await Traffic(url, self._keys, self._past, BURST, certfile).run()
+        except Exception:  # a demo without traffic is better than none
+            log.exception("the demo has no traffic any more")
+
+
+@asynccontextmanager
+async def staged(engine: Engine, report: Report) -> AsyncIterator[Demo]:
+    """Load the demo into the first project, which is empty; run its receivers until the end.
+
+    Raises LedgerError when the data set cannot be loaded.
+    """
+    receivers = make_receivers()
+    async with receiving(receivers, Random()) as root:
+        tenant, past = await load(engine, report, receivers, root)
+        keys = {name: api_keys.new_value(livemode=False) for name in CLIENTS}
+        await engine.write(partial(_make_keys, tenant=tenant, keys=keys))
+        demo = Demo(past, keys)
+        try:
+            yield demo
+        finally:
+            await demo.stop()
+
+
+async def load(
+    engine: Engine, report: Report, receivers: Sequence[Receiver] = (), root: str = "", seed: int = 1
+) -> tuple[Tenant, Past]:
+    """Load the data set and the minutes before now, in short turns; return what traffic needs."""
+    data_set = read(seed_files.path(DATA_SET))
+    steps = steps_of(data_set)
+    random = Random(seed)
+    now = engine.clock.now()
+    begin = now - RECENT_S * 1000
+    times = [*acts.times_between(begin, now, random)]
+    whole = len(steps) + len(times)
+    done = 0
+
+    def count(more: int) -> None:
+        nonlocal done
+        done += more
+        report(done / whole)
+
+    project, _ = await engine.write(projects.first_or_new)
+    changes = projects.Changes(burst=BURST)
+    project = await engine.write(lambda unit: projects.update(unit, project.id, changes))
+    tenant = loading.tenant_of(project)
+    start = loading.start_of(data_set, begin)  # so it ends before the last minutes, also after midnight
+    ids = IdSource()
+    opened: dict[str, str] = {}
+    joined: dict[str, str] = {}
+    made: dict[str, str] = {}
+    for at in range(0, len(steps), _TURN_STEPS):
+        turn = steps[at : at + _TURN_STEPS]
+
+        def work(unit: Unit, turn: Sequence[Step] = turn) -> None:
+            in_past = UnitInThePast(unit, ids)
+            loading.happen(History(in_past, tenant, opened, joined, made), in_past, turn, start, Progress())
+
+        await engine.write(work)
+        count(len(turn))
+    past = await engine.read(partial(acts.recall, tenant=tenant))
+    before, after = times[:-SENT_AT_START], times[-SENT_AT_START:]
+    await acts.make_recent(engine, tenant, past, iter(before), random, count)
+    if receivers:
+        await engine.write(partial(_register, tenant=tenant, receivers=receivers, root=root))
+    await acts.make_recent(engine, tenant, past, iter(after), random, count)
+    return tenant, past
+
+
+def _register(unit: Unit, tenant: Tenant, receivers: Sequence[Receiver], root: str) -> None:
+    for each in reversed(receivers):  # lists are newest first, so the good one is on top
+        secret = endpoints.new_secret()
+        new = NewEndpoint(root + each.path, [*each.kinds])
+        endpoints.create(unit, tenant, new, secret, Seal.from_environment().close(secret))
+
+
+def _make_keys(unit: Unit, tenant: Tenant, keys: dict[str, str]) -> None:
+    for name, value in keys.items():
+        api_keys.create(unit, tenant, CLIENTS[name], value)

@@ -1,0 +1,284 @@
+"""Loading of a data set beside a running server: first as a trial, then in short turns.
+
+One commit for all would hold the writer's lock for the whole load, and the running server would refuse its
+requests. So the data set is first loaded into a temporary database, where every mistake shows, and then into
+the ledger, some steps in each commit. After each commit the books are consistent, and the table `seeds` has
+the number of steps done. An interrupted load continues from there: the ids are derived from a salt that is
+stored, so that another trial gives the ids of what was loaded before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from ledger_engine.access import projects
+from ledger_engine.access import quotas as limits
+from ledger_engine.access.projects import NewProject, Project
+from ledger_engine.core.errors import Conflict
+from ledger_engine.core.ids import IdSource
+from ledger_engine.core.settings import Location
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.store import Unit, books
+from ledger_engine.store.engine import Engine, open_engine
+from ledger_engine.tools.seed import loading
+from ledger_engine.tools.seed.entries import DataSet
+from ledger_engine.tools.seed.loading import Progress, UnitInThePast
+from ledger_engine.tools.seed.steps import History, Step
+
+TURN_STEPS = 40
+# Others wait for a commit, so it has one turn while others write, otherwise all that begin in this time.
+COMMIT_S = 0.05
+# Rests, as shares of a commit's time, that let others write. A writer that waits for the lock tries every 100
+# ms or more often, so a fifth of all time lets the first one in; then half is for the others until they are
+# quiet.
+REST = 0.25
+REST_BESIDE_OTHERS = 1.0
+OTHERS_ARE_QUIET_AFTER_S = 2.0
+
+FindProject = Callable[[Unit], Project]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A load: its project, how many steps are `done`, and how many objects the project had before."""
+
+    project: Project
+    start: int
+    salt: str
+    stored_before: int
+    done: int
+
+
+@dataclass(slots=True)
+class TriedOut:
+    """The result of the trial: the ids of the objects by name in the data set, and how many of each kind."""
+
+    accounts: dict[str, str]
+    users: dict[str, str]
+    made: dict[str, str]
+    counts: dict[str, int]
+
+    def history(self, unit: Unit, tenant: Tenant) -> History:
+        """Return the history as a later turn finds it after the steps before; it makes the same ids again."""
+        return History(unit, tenant, self.accounts, self.users, self.made)
+
+
+async def load_in_turns(
+    database: Location,
+    find_project: FindProject,
+    data_set: DataSet,
+    steps: Sequence[Step],
+    progress: Progress,
+    *,
+    is_new: bool,
+) -> tuple[str, dict[str, int]]:
+    """Load the data set into the project, creating it first when `is_new`.
+
+    Return the project's id and how many objects of each kind the data set has.
+
+    `progress` counts each step twice. Raises what `loading.load` does; then nothing was loaded, unless the
+    project was used meanwhile.
+    """
+    seek = partial(look, find_project=find_project, data_set=data_set, steps=len(steps))
+    with tempfile.TemporaryDirectory(prefix="ledger-seed-") as folder:  # 0700
+        async with opened(Path(folder, "rehearsal.db")) as rehearsal:
+            if is_new:
+                load = await rehearsal.write(seek)
+            else:
+                async with opened(database) as engine:
+                    load = await engine.write(seek)
+            tried_out = await rehearsal.write(partial(_try_out, load=load, steps=steps, progress=progress))
+    async with opened(database) as engine:
+        load = await engine.write(partial(begin, find_project=find_project, data_set=data_set, load=load))
+        progress.done = len(steps) + load.done
+        done = load.done
+        rests = Rests()
+        while done < len(steps):
+            began = time.monotonic()
+            turns = partial(
+                _take_turns,
+                load=load,
+                data_set=data_set,
+                steps=steps,
+                done=done,
+                tried_out=tried_out,
+                for_s=0.0 if rests.are_long else COMMIT_S,
+            )
+            done, version = await engine.write(partial(_with_version, turns=turns))
+            progress.done = len(steps) + done
+            await asyncio.sleep(rests.after(time.monotonic() - began, version))
+    return load.project.id, tried_out.counts
+
+
+class Rests:
+    """The lengths of the rests after each commit; `are_long` while others write, or may."""
+
+    def __init__(self) -> None:
+        self._version: int | None = None
+        self._others_wrote_at: float | None = None
+        self.are_long = True
+
+    def after(self, took_s: float, version: int) -> float:
+        """Return how many seconds to rest after a commit of `took_s` seconds that left this data version."""
+        now = time.monotonic()
+        if self._version is not None and version != self._version:
+            self._others_wrote_at = now
+        self._version = version
+        others = self._others_wrote_at
+        self.are_long = others is not None and now - others < OTHERS_ARE_QUIET_AFTER_S
+        return took_s * (REST_BESIDE_OTHERS if self.are_long else REST)
+
+
+def _with_version(unit: Unit, turns: Callable[[Unit], int]) -> tuple[int, int]:
+    """Take the turns; return their result, and a number that changes when another process commits."""
+    version = unit.version()
+    return turns(unit), version
+
+
+@asynccontextmanager
+async def opened(database: Location) -> AsyncIterator[Engine]:
+    """Open the database for a load."""
+    engine = open_engine(database)
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+def look(unit: Unit, find_project: FindProject, data_set: DataSet, steps: int) -> Load:
+    """Return what is to be loaded: the whole data set or the rest. Raises Conflict when it cannot be.
+
+    Raises PermissionDenied when the project is a copy of another server.
+    """
+    project = find_project(unit)
+    tenant = loading.tenant_of(project)
+    books.require_own(unit)
+    row = unit.first(
+        "SELECT * FROM seeds WHERE project = :project AND name = :name",
+        {"project": project.id, "name": data_set.name},
+    )
+    if row is not None and row["done"] == steps:
+        raise loading.loaded_before(tenant, data_set)
+    if row is None:
+        start = loading.start_of(data_set, unit.now)
+        loading.require_capacity(unit, tenant, start)
+        return Load(project, start, secrets.token_hex(8), limits.stored_objects(unit, tenant), 0)
+    if row["fingerprint"] != _fingerprint(data_set):
+        raise Conflict(
+            "not_recoverable",
+            f"Another data set called {data_set.name}, or an older state of this one, was loaded into"
+            f" {project.id}, in whole or in part. Rename the file, or load it into another project.",
+        )
+    return Load(project, row["start"], row["salt"], row["stored_before"], row["done"])
+
+
+def _try_out(unit: Unit, load: Load, steps: Sequence[Step], progress: Progress) -> TriedOut:
+    """Make all steps in a copy of the project."""
+    like = load.project
+    project = projects.create(unit, NewProject(like.name, like.plan, overdraft=like.overdraft))
+    tenant = loading.tenant_of(project)
+    unit.execute(
+        "INSERT INTO counters (project, livemode, stored_objects) VALUES (:project, :livemode, :stored)"
+        " ON CONFLICT (project, livemode) DO UPDATE SET stored_objects = excluded.stored_objects",
+        tenant.bind(stored=load.stored_before),
+    )
+    history = History(unit, tenant)
+    progress.done = done = 0
+    while done < len(steps):
+        end = _end_of_turn(steps, done)
+        past = UnitInThePast(unit, _ids(load, done))
+        history.unit = past
+        loading.happen(history, past, steps[done:end], load.start, progress)
+        done = end
+    counts = loading.count(unit, tenant)
+    return TriedOut(history.accounts, history.users, history.made, counts)
+
+
+def begin(unit: Unit, find_project: FindProject, data_set: DataSet, load: Load) -> Load:
+    """Record that the load starts or continues. Raises Conflict when another one started meanwhile."""
+    project = find_project(unit)
+    tenant = loading.tenant_of(project)
+    if load.done == 0:
+        past = UnitInThePast(unit, IdSource())
+        past.now = load.start
+        known = unit.first(
+            "SELECT 1 FROM seeds WHERE project = :project AND name = :name AND salt = :salt",
+            {"project": project.id, "name": data_set.name, "salt": load.salt},
+        )
+        if known is None:
+            loading.take_once(past, tenant, data_set)
+            unit.execute(
+                "INSERT INTO seeds (project, name, fingerprint, start, salt, stored_before, done)"
+                " VALUES (:project, :name, :fingerprint, :start, :salt, :stored_before, 0)",
+                {
+                    "project": project.id,
+                    "name": data_set.name,
+                    "fingerprint": _fingerprint(data_set),
+                    "start": load.start,
+                    "salt": load.salt,
+                    "stored_before": load.stored_before,
+                },
+            )
+    return Load(project, load.start, load.salt, load.stored_before, load.done)
+
+
+def _take_turns(unit: Unit, steps: Sequence[Step], done: int, for_s: float, **given: Any) -> int:
+    """Take the next turn, and others as long as the time `for_s` is not over; gives how many steps are done.
+
+    Looking at the time here decides only how much is in this commit.
+    """
+    began = time.monotonic()
+    while True:
+        done = take_turn(unit, steps=steps, done=done, **given)
+        if done == len(steps) or time.monotonic() - began >= for_s:
+            return done
+
+
+def take_turn(
+    unit: Unit, load: Load, data_set: DataSet, steps: Sequence[Step], done: int, tried_out: TriedOut
+) -> int:
+    """Make the next steps; return how many are done then.
+
+    Raises Conflict when the project was used meanwhile, as nothing may be inserted before its records.
+    """
+    tenant = loading.tenant_of(load.project)
+    loading.require_capacity(unit, tenant, load.start + steps[done].at)
+    end = _end_of_turn(steps, done)
+    counted = unit.execute(
+        "UPDATE seeds SET done = :end WHERE project = :project AND name = :name AND done = :done"
+        " RETURNING done",
+        {"project": load.project.id, "name": data_set.name, "done": done, "end": end},
+    )
+    if not counted:
+        raise Conflict("not_recoverable", f"{data_set.name} is being loaded by another command.")
+    past = UnitInThePast(unit, _ids(load, done))
+    loading.happen(tried_out.history(past, tenant), past, steps[done:end], load.start, Progress())
+    return end
+
+
+def _end_of_turn(steps: Sequence[Step], done: int) -> int:
+    """Return where a turn ends: never within a millisecond, as the ids of one are counted upwards."""
+    end = done + TURN_STEPS
+    while end < len(steps) and steps[end].at == steps[end - 1].at:
+        end += 1
+    return min(end, len(steps))
+
+
+def _ids(load: Load, done: int) -> IdSource:
+    """Return the source of ids for the turn after `done` steps, which is the same each time."""
+    return IdSource(Random(f"{load.salt}/{done}").getrandbits)
+
+
+def _fingerprint(data_set: DataSet) -> str:
+    return hashlib.sha256(f"{TURN_STEPS} {data_set!r}".encode()).hexdigest()

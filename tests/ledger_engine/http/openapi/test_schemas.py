@@ -1,0 +1,142 @@
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, TypedDict
+
+import pytest
+
+from ledger_engine.core.records import Format, Moment, OneOf
+from ledger_engine.http.bodies import Body, Query
+from ledger_engine.http.openapi.schemas import MOMENT, Records, of_bodies, of_query, with_null
+
+
+class Line(TypedDict):
+    text: str
+
+
+@dataclass(slots=True)
+class Thing:
+    """What there is
+    of it."""
+
+    OBJECT: ClassVar[str] = "thing"
+
+    name: str
+    id: str
+    kind: Annotated[str, OneOf("a", "b")] | None
+    made: Moment
+    gone: Moment | None
+    lines: list[Line]
+    pairs: dict[str, str]
+    anything: dict[str, Any]
+    mode: Literal["test", "live"]
+    share: float
+
+
+@dataclass(slots=True)
+class Bag:
+    thing: Thing
+    things: list[Thing]
+
+
+@dataclass(slots=True)
+class Odd:
+    value: set[str]
+
+
+def fields(kind: type[Any]) -> dict[str, Any]:
+    records = Records()
+    records.refer(kind)
+    properties: dict[str, Any] = records.components[kind.__name__]["properties"]
+    return properties
+
+
+def test_an_object_begins_with_its_id_and_its_kind() -> None:
+    assert list(fields(Thing))[:3] == ["id", "object", "name"]
+    assert fields(Thing)["object"] == {"type": "string", "const": "thing"}
+
+
+def test_every_field_is_there_and_no_other() -> None:
+    records = Records()
+    assert records.refer(Thing) == {"$ref": "#/components/schemas/Thing"}
+    schema = records.components["Thing"]
+    assert schema["required"] == list(schema["properties"])
+    assert schema["additionalProperties"] is False
+    assert schema["description"] == "What there is of it."
+
+
+def test_a_moment_is_a_date_time() -> None:
+    assert fields(Thing)["made"] == MOMENT
+    assert fields(Thing)["gone"] == {**MOMENT, "type": ["string", "null"]}
+
+
+def test_choices_are_an_enumeration() -> None:
+    assert fields(Thing)["kind"] == {"type": ["string", "null"], "enum": ["a", "b", None]}
+    assert fields(Thing)["mode"] == {"type": "string", "enum": ["test", "live"]}
+
+
+def test_what_is_inside_is_described_inside() -> None:
+    line = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    assert fields(Thing)["lines"] == {"type": "array", "items": {**line, "additionalProperties": False}}
+    assert fields(Thing)["pairs"] == {"type": "object", "additionalProperties": {"type": "string"}}
+    assert fields(Thing)["anything"] == {"type": "object", "additionalProperties": True}
+    assert fields(Thing)["share"] == {"type": "number"}
+
+
+def test_an_object_in_another_is_referred_to() -> None:
+    reference = {"$ref": "#/components/schemas/Thing"}
+    assert fields(Bag) == {"thing": reference, "things": {"type": "array", "items": reference}}
+
+
+@dataclass(slots=True)
+class Dated:
+    day: Annotated[str, Format("date"), "for readers of the code"] | None
+    note: str | None = None
+
+
+def test_a_text_has_the_format_that_its_type_notes_and_nothing_of_what_else_is_noted() -> None:
+    assert fields(Dated)["day"] == {"type": ["string", "null"], "format": "date"}
+
+
+def test_a_field_with_a_default_is_not_on_every_record() -> None:
+    records = Records()
+    records.refer(Dated)
+    assert records.components["Dated"]["required"] == ["day"]
+
+
+def test_what_json_does_not_have_has_no_schema() -> None:
+    with pytest.raises(TypeError, match="no schema"):
+        Records().refer(Odd)
+
+
+def test_a_choice_of_several_stays_one() -> None:
+    several = {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]}
+    assert with_null(several) == several
+    reference = {"anyOf": [{"$ref": "#/x"}, {"type": "null"}]}
+    assert with_null(reference) == reference
+
+
+class Make(Body):
+    title: str
+    size: int | None = None
+
+
+class Filter(Query):
+    limit: int = 20
+    kind: Literal["a", "b"] | None = None
+
+
+def test_a_body_has_no_titles_but_its_own_fields() -> None:
+    made = of_bodies([Make])["Make"]
+    assert made["properties"]["title"] == {"type": "string"}
+    assert made["properties"]["size"] == {"type": ["integer", "null"]}
+    assert "title" not in made
+
+
+def test_where_no_operation_has_a_body_there_are_no_schemas_of_bodies() -> None:
+    assert of_bodies([]) == {}
+
+
+def test_a_parameter_is_never_null() -> None:
+    limit, kind = of_query(Filter, "GET /things")
+    assert (limit["name"], limit["in"], limit["required"]) == ("limit", "query", False)
+    assert limit["schema"] == {"type": "integer", "default": 20}
+    assert kind["schema"] == {"type": "string", "enum": ["a", "b"]}

@@ -1,0 +1,80 @@
+"""Rate limits over several processes. What they count is tested in `test_rate_limits`, as for one process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from ledger_engine.limits import shared_windows
+from ledger_engine.limits.shared_windows import SharedWindows, make_memory
+
+AT = 29_833_333 * 60.0
+MANY = 1_000_000
+
+_COUNTS = f"""
+import asyncio, sys
+from ledger_engine.limits.shared_windows import SharedWindows
+async def main():
+    windows = SharedWindows(int(sys.argv[1]), lambda: {AT})
+    for _ in range(int(sys.argv[2])):
+        await windows.count("key_1", {MANY}, {MANY})
+asyncio.run(main())
+"""
+_HOLDS = """
+import sys, time
+from ledger_engine.limits import shared_windows
+for bucket in range(shared_windows.BUCKETS):
+    shared_windows._lock(int(sys.argv[1]), bucket)
+print("holds", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def memory() -> Iterator[int]:
+    file = make_memory()
+    yield file
+    os.close(file)
+
+
+def started(program: str, memory: int, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", program, str(memory), *arguments],
+        pass_fds=[memory],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.process
+async def test_no_request_is_lost_when_processes_count_at_the_same_time(memory: int) -> None:
+    for process in [started(_COUNTS, memory, "5000") for _ in range(2)]:
+        assert process.communicate()[0] == ""
+        assert process.returncode == 0
+    assert (await SharedWindows(memory, lambda: AT).peek("key_1", MANY)).remaining == MANY - 10_000
+
+
+@pytest.mark.process
+async def test_a_process_that_is_killed_while_it_counts_stops_nobody(memory: int) -> None:
+    process = started(_HOLDS, memory)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "holds\n"
+    process.kill()
+    process.communicate()
+    assert (await SharedWindows(memory).count("key_1", 10, 10)).wait == 0
+
+
+async def test_a_full_bucket_forgets_who_sent_the_fewest_requests(
+    memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_windows, "BUCKETS", 1)
+    windows = SharedWindows(memory, lambda: AT)
+    await windows.count("key_1", 2, 9)
+    await windows.count("key_1", 2, 9)
+    for number in range(3 * shared_windows.CALLERS):
+        assert (await windows.count(f"address/{number}", 60, 9)).remaining == 59
+    assert (await windows.count("key_1", 2, 9)).wait > 0, "it is still known"

@@ -1,0 +1,224 @@
+"""Faults in requests: errors, delays and cut connections, as often and as likely as was asked for."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import httpx
+import pytest
+
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.sandbox import faults
+from tests.helped_server import ROOT, HelpedServer, Owned
+
+ACCOUNT = {"name": "Till", "currency": "EUR"}
+
+
+def fault(own: Owned, action: dict[str, Any], *, times: int | None = 1, **match: str) -> dict[str, Any]:
+    return own.made(f"{ROOT}/faults", match=match, action=action, times=times)
+
+
+def hits(own: Owned, id: str) -> int:
+    listed = own.api.get(f"{ROOT}/faults").json()["data"]
+    return next(each["hits"] for each in listed if each["id"] == id)
+
+
+def test_an_app_that_retries_with_the_same_key_after_a_cut_makes_exactly_one_object(own: Owned) -> None:
+    made = fault(own, {"cut": "after_commit"}, method="POST", path="/v1/accounts")
+    assert made["id"].startswith("flt_")
+    headers = {"Idempotency-Key": "till-1"}
+    with pytest.raises(httpx.RemoteProtocolError):
+        own.api.post("/v1/accounts", json=ACCOUNT, headers=headers)
+    again = own.api.post("/v1/accounts", json=ACCOUNT, headers=headers)
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "duplicate_idempotency_key")
+    (only,) = own.api.get("/v1/accounts").json()["data"]
+    assert again.headers["Idempotency-Original"] == only["id"]
+    assert hits(own, made["id"]) == 1
+
+
+def test_cut_before_the_work_nothing_is_made(own: Owned) -> None:
+    fault(own, {"cut": "before"}, path="/v1/accounts")
+    with pytest.raises(httpx.RemoteProtocolError):
+        own.api.post("/v1/accounts", json=ACCOUNT, headers={"Idempotency-Key": "till-1"})
+    assert own.api.get("/v1/accounts").json()["data"] == []
+    assert own.api.post("/v1/accounts", json=ACCOUNT, headers={"Idempotency-Key": "till-1"}).is_success
+
+
+def test_half_an_answer_has_the_length_of_the_whole_one(own: Owned) -> None:
+    fault(own, {"cut": "half"}, method="GET", path="/v1/accounts")
+    with own.api.stream("GET", "/v1/accounts") as answer:
+        whole = int(answer.headers["Content-Length"])
+        assert "Request-Id" in answer.headers
+        parts = answer.iter_raw()
+        assert len(next(parts)) == whole // 2
+        with pytest.raises(httpx.RemoteProtocolError, match="complete message body"):
+            next(parts)
+    assert own.api.get("/v1/accounts").is_success
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_stream_is_cut_at_its_first_part_or_at_its_end_where_it_has_none(own: Owned, method: str) -> None:
+    fault(own, {"cut": "after_commit"}, path="/v1/events/stream")
+    with pytest.raises(httpx.RemoteProtocolError):
+        own.api.request(method, "/v1/events/stream")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "path", "body"),
+    [
+        (503, None, "/v1/accounts", {"type": "api_error", "code": "storage_unavailable"}),
+        (500, "internal_error", "/v1/accounts", {"type": "api_error", "code": "internal_error"}),
+        (404, None, "/v1/accounts", {"type": "not_found", "code": "not_found"}),
+        (409, "invoice_not_open", "/v1/invoices/*", {"type": "conflict", "code": "invoice_not_open"}),
+        (418, None, "/v1/accounts", {"type": "invalid_request", "code": "invalid_value"}),
+    ],
+)
+def test_an_error_has_the_ledgers_own_shape(
+    own: Owned, status: int, code: str | None, path: str, body: dict[str, str]
+) -> None:
+    made = fault(own, {"status": status, "code": code}, path=path)
+    answer = own.api.get(path.replace("*", "inv_1"))
+    error = answer.json()["error"]
+    assert (answer.status_code, error["type"], error["code"]) == (status, body["type"], body["code"])
+    assert made["id"] in error["message"]
+    assert {"Request-Id", "X-RateLimit-Limit"} <= {*answer.headers} or "request-id" in answer.headers
+
+
+def test_an_error_of_the_directory_and_of_the_rate_limit_have_theirs(own: Owned) -> None:
+    fault(own, {"status": 503}, path="/api/users")
+    assert own.api.get("/api/users").json()["error"] == "storage_unavailable"
+    fault(own, {"status": 429}, path="/v1/accounts")
+    limited = own.api.get("/v1/accounts")
+    assert (limited.status_code, limited.headers["Retry-After"]) == (429, "1")
+    assert limited.json()["error"] == "rate_limited"
+    fault(own, {"status": 401}, path="/v1/accounts")
+    assert own.api.get("/v1/accounts").headers["WWW-Authenticate"] == "Bearer"
+
+
+def test_delays_add_up_and_what_comes_after_them_still_happens(own: Owned) -> None:
+    fault(own, {"delay_ms": 40, "jitter_ms": 10}, path="/v1/*")
+    fault(own, {"delay_ms": 40}, path="/v1/accounts")
+    fault(own, {"status": 500}, path="/v1/accounts")
+    began = time.monotonic()
+    assert own.api.get("/v1/accounts").status_code == 500
+    assert time.monotonic() - began >= 0.08
+    assert own.api.get("/v1/accounts").status_code == 200
+
+
+def test_a_fault_happens_only_to_what_it_matches(server: HelpedServer, own: Owned) -> None:
+    key = own.made("/v1/api_keys", role="owner")
+    other = server.client(key["key"])
+    of_key = fault(own, {"status": 500}, times=None, key=key["id"])
+    assert (own.api.get("/v1/accounts").status_code, other.get("/v1/accounts").status_code) == (200, 500)
+    own.api.delete(f"{ROOT}/faults/{of_key['id']}")
+    fault(own, {"status": 501}, times=None, header="X-Break: yes")
+    fault(own, {"status": 502}, times=None, header="X-Any", method="post")
+
+    def status(method: str, **headers: str) -> int:
+        return own.api.request(method, "/v1/accounts", headers=headers, json=ACCOUNT).status_code
+
+    assert status("POST") == 201
+    assert status("POST", **{"X-Break": "no"}) == 201
+    assert status("POST", **{"X-Break": "yes"}) == 501
+    assert status("POST", **{"X-Any": "1"}) == 502
+    assert own.api.get("/v1/accounts", headers={"X-Any": "1"}).status_code == 200
+
+
+def test_another_project_has_none_of_it(server: HelpedServer, own: Owned) -> None:
+    made = fault(own, {"status": 500}, times=None)
+    other = server.owned()
+    assert other.api.get("/v1/accounts").status_code == 200
+    assert other.api.get(f"{ROOT}/faults").json()["data"] == []
+    assert other.api.delete(f"{ROOT}/faults/{made['id']}").status_code == 404
+    assert own.api.get("/v1/accounts").status_code == 500
+
+
+def test_a_request_without_a_credential_has_the_faults_that_name_its_path(
+    server: HelpedServer, own: Owned
+) -> None:
+    everywhere = fault(own, {"status": 500}, times=None)
+    named = fault(own, {"status": 503}, times=1, path="/v1/auth/token")
+    body = {"grant_type": "api_key", "api_key": own.key}
+    assert server.client().post("/v1/auth/token", json=body).status_code == 503
+    assert server.client().post("/v1/auth/token", json=body).status_code == 200
+    assert (hits(own, everywhere["id"]), hits(own, named["id"])) == (0, 1)
+
+
+def test_a_seed_makes_chance_the_same_again(own: Owned) -> None:
+    def run() -> list[int]:
+        body = {"match": {}, "action": {"status": 500}, "probability": 0.5, "seed": 7}
+        made = own.made(f"{ROOT}/faults", **body)
+        seen = [own.api.get("/v1/accounts").status_code for _ in range(12)]
+        assert hits(own, made["id"]) == seen.count(500)
+        own.api.delete(f"{ROOT}/faults/{made['id']}")
+        return seen
+
+    first = run()
+    assert set(first) == {200, 500}
+    assert run() == first
+
+
+def test_the_helpers_themselves_have_no_faults(own: Owned) -> None:
+    fault(own, {"cut": "before"}, times=None)
+    fault(own, {"status": 500}, times=None, path="/v1/test_helpers*")
+    assert own.api.get(f"{ROOT}/clock").status_code == 200
+    assert own.api.delete(f"{ROOT}/faults").json() == {"deleted": 2}
+    assert own.api.get("/v1/accounts").status_code == 200
+
+
+def test_faults_are_listed_page_by_page(own: Owned) -> None:
+    made = [fault(own, {"status": 500 + number})["id"] for number in range(3)]
+    first = own.api.get(f"{ROOT}/faults", params={"limit": 2}).json()
+    rest = own.api.get(f"{ROOT}/faults", params={"limit": 2, "cursor": first["next_cursor"]}).json()
+    assert [each["id"] for each in first["data"] + rest["data"]] == made[::-1]
+    assert (first["has_more"], rest["has_more"], rest["next_cursor"]) == (True, False, None)
+    refused = own.api.get(f"{ROOT}/faults", params={"cursor": "flt_0"})
+    assert refused.json()["error"]["code"] == "invalid_cursor"
+    assert own.api.delete(f"{ROOT}/faults/flt_0").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("match", "action", "param"),
+    [
+        ({}, {}, "action"),
+        ({}, {"status": 500, "cut": "half"}, "action"),
+        ({}, {"status": 302}, "action.status"),
+        ({}, {"status": 404, "code": "invoice_not_open"}, "action.code"),
+        ({}, {"status": 429, "code": "not_found"}, "action.code"),
+        ({}, {"cut": "half", "code": "not_found"}, "action.code"),
+        ({}, {"jitter_ms": 5, "status": 500}, "action.jitter_ms"),
+        ({}, {"cut": "after"}, "action.cut"),
+        ({}, {"webhook": "drop", "delay_ms": 5}, "action.delay_ms"),
+        ({"path": "v1"}, {"status": 500}, "match.path"),
+        ({"path": "/v1/*/x"}, {"status": 500}, "match.path"),
+        ({"method": "BREW"}, {"status": 500}, "match.method"),
+        ({"key": "sk_test_x"}, {"status": 500}, "match.key"),
+        ({"header": ": x"}, {"status": 500}, "match.header"),
+        ({"endpoint": "whe_1"}, {"status": 500}, "match.endpoint"),
+        ({"path": "/v1/accounts"}, {"webhook": "drop"}, "match.path"),
+        ({"type": "invoice.eaten"}, {"webhook": "drop"}, "match.type"),
+        ({"endpoint": "https://receiver.test"}, {"webhook": "drop"}, "match.endpoint"),
+        ({"path": "/" + 8_192 * "x"}, {"status": 500}, "match.path"),
+        ({"header": 16_385 * "x"}, {"status": 500}, "match.header"),
+    ],
+)
+def test_what_is_no_fault_is_refused(
+    own: Owned, match: dict[str, Any], action: dict[str, Any], param: str
+) -> None:
+    refused = own.api.post(f"{ROOT}/faults", json={"match": match, "action": action})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
+    assert own.api.get(f"{ROOT}/faults").json()["data"] == []
+
+
+def test_of_too_many_faults_the_oldest_of_the_project_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faults, "FAULTS_MAX", 2)
+    kept, tenants = faults.Faults(), [Tenant(f"prj_{number}", livemode=False) for number in (1, 2)]
+    every: Any = dict.fromkeys(("method", "path", "key", "header", "endpoint", "type"))
+    failing: Any = dict.fromkeys(("code", "delay_ms", "jitter_ms", "cut", "webhook")) | {"status": 500}
+    for number in range(1, 4):
+        for tenant in tenants[: 1 if number > 1 else 2]:
+            id = f"flt_{number}_{tenant.project}"
+            kept.add(tenant, faults.Fault(id, every, failing, 1.0, None, None, 0, 0, livemode=False))
+    found = [[fault.id for fault in kept.page(tenant, 10, None)[0]] for tenant in tenants]
+    assert found == [["flt_3_prj_1", "flt_2_prj_1"], ["flt_1_prj_2"]]

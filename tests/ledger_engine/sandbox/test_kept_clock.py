@@ -1,0 +1,72 @@
+"""Where the clock of a test stands is known to the next server."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.sandbox import kept_clock
+from ledger_engine.sandbox.clock import MovableClock
+from tests.helped_server import ROOT, HelpedServer, Owned
+
+DAY_S = 86_400
+
+
+def clock_after_a_restart(database: Path, key: str) -> dict[str, Any]:
+    with HelpedServer(database) as server:
+        clock: dict[str, Any] = server.client(key).get(f"{ROOT}/clock").json()
+        return clock
+
+
+def ms(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp() * 1000
+
+
+@pytest.mark.slow
+def test_a_clock_goes_on_after_a_restart_as_it_was_left(tmp_path: Path) -> None:
+    database = tmp_path / "ledger.db"
+    with HelpedServer(database) as server:
+        own = server.owned()
+        own.helper("clock", advance=30 * DAY_S)
+        moved = own.api.get(f"{ROOT}/clock").json()
+        own.api.post(f"{ROOT}/snapshots", json={"name": "running"}).raise_for_status()
+    modes = {file.name: oct(file.stat().st_mode & 0o777) for file in tmp_path.rglob("*") if file.is_file()}
+    assert {name.rpartition(".")[2] for name in modes} >= {"db", "clock", "json"}
+    assert set(modes.values()) == {"0o600"}, modes
+    again = clock_after_a_restart(database, own.key)
+    assert again["offset_ms"] - moved["offset_ms"] in range(10), "it runs on, and is ahead by as much"
+    with HelpedServer(database) as server:
+        same = Owned(own.tenant, own.key, server.client(own.key))
+        frozen = same.helper("clock", frozen=True)
+    again = clock_after_a_restart(database, own.key)
+    assert again["frozen"] is True
+    assert 0 <= ms(again["now"]) - ms(frozen["now"]) < 10
+    with HelpedServer(database) as server:
+        server.client(own.key).post(f"{ROOT}/snapshots/running/restore").raise_for_status()
+    assert clock_after_a_restart(database, own.key)["frozen"] is False
+
+
+def test_a_new_ledger_has_the_real_time_wherever_the_one_before_was(tmp_path: Path) -> None:
+    database = tmp_path / "ledger.db"
+    database.touch()
+    kept_clock.keep(database, MovableClock(frozen_at=5))
+    assert kept_clock.clock_of(database).now() == 5
+    database.unlink()
+    assert kept_clock.clock_of(database).state().frozen is False
+    database.touch()
+    assert kept_clock.clock_of(database).state().frozen is False, "not later either"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"offset_ms": null, "frozen_at": null}'])
+def test_a_file_that_says_nothing_is_named(tmp_path: Path, content: str) -> None:
+    database = tmp_path / "ledger.db"
+    database.touch()
+    (tmp_path / "ledger.db.clock").write_text(content)
+    with pytest.raises(
+        StorageUnavailable, match=r"ledger\.db\.clock does not say where the test clock stands"
+    ):
+        kept_clock.clock_of(database)

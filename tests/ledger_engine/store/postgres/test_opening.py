@@ -1,0 +1,183 @@
+"""What is said when a PostgreSQL database cannot be opened."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.core.settings import BadSettings, ServeSettings, named
+from ledger_engine.store import Unit, kept_time, schema
+from ledger_engine.store.engine import open_engine, open_snapshot
+from ledger_engine.store.postgres import connection
+from ledger_engine.store.postgres.database import open_database
+from ledger_engine.store.postgres.errors import ConnectionLost
+from ledger_engine.store.postgres.rendering import rendered
+from tests.ledger_engine.manual_clock import ManualClock
+from tests.postgres_server import bare_database, emptied_database
+from tests.versions import put_later_schema
+
+NOWHERE = "postgresql://ledger:secret@127.0.0.1:1/ledger"
+
+
+def test_a_missing_driver_is_told_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    for opened in (lambda: open_engine(NOWHERE), lambda: open_snapshot(NOWHERE, 1)):
+        with pytest.raises(StorageUnavailable, match=r"`pip install '\.\[postgres\]'` in the folder of"):
+            opened()
+
+
+def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
+    with pytest.raises(StorageUnavailable, match="Connection refused") as refused:
+        open_engine(NOWHERE)
+    assert "secret" not in str(refused.value)
+    assert str(refused.value).endswith("Connection refused). Nothing was changed.")
+    # Clients are not told where it is.
+    assert refused.value.message == (
+        "The storage is not available: it cannot be reached. Nothing was changed."
+    )
+    assert named(NOWHERE) == "postgresql://ledger@127.0.0.1:1/ledger"
+    assert named("postgresql:///ledger?password=secret&host=/tmp") == "postgresql:///ledger?host=/tmp"
+
+
+def test_an_address_that_cannot_be_read_is_refused_without_its_password() -> None:
+    with pytest.raises(StorageUnavailable, match="percent-encoded") as refused:
+        open_engine("postgresql://ledger:se%cret@127.0.0.1/ledger")
+    assert "cret" not in str(refused.value)
+
+
+@pytest.mark.process
+def test_the_next_host_is_tried_when_one_hangs_or_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = emptied_database()
+    monkeypatch.setattr(connection, "CONNECT_S", 6)
+    with socket.socket(socket.AF_UNIX) as hanging:
+        hanging.bind(str(tmp_path / ".s.PGSQL.5432"))
+        hanging.listen()  # and accepts nobody
+        host = conninfo_to_dict(address)["host"]
+        one_of_three = make_conninfo(
+            address, host=f"{tmp_path},/nowhere,{host}", target_session_attrs="read-write"
+        )
+        none_of_two = make_conninfo(address, host=f"{tmp_path},/nowhere")
+        with ThreadPoolExecutor() as meanwhile:  # each waits for the one that hangs
+            refused = meanwhile.submit(connection.Connection, none_of_two, 60)
+            with closing(connection.Connection(one_of_three, 60)) as opened:
+                assert opened.rows(rendered("SELECT 1 AS one"), {})[0]["one"] == 1
+            with pytest.raises(ConnectionLost, match=r"it does not answer; .*/nowhere"):
+                refused.result()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"workers": 2}, "start several servers"), ({"test_helpers": True}, "--test-helpers works on a SQLite")],
+)
+def test_what_needs_a_file_is_refused(settings: dict[str, int], message: str) -> None:
+    with pytest.raises(BadSettings, match=message):
+        ServeSettings(NOWHERE, **settings).check()  # type: ignore[arg-type]
+
+
+@pytest.mark.process
+async def test_locks_that_do_nothing_are_not_taken_for_locks() -> None:
+    """CockroachDB has such functions; here they stand before PostgreSQL's own."""
+    address = await asyncio.to_thread(bare_database)
+    with psycopg.connect(address) as beside:
+        beside.execute(
+            "CREATE FUNCTION public.pg_advisory_lock_shared(bigint) RETURNS void LANGUAGE sql AS 'SELECT'"
+        )
+    for path, found in (("public", True), ("public,pg_catalog", False)):
+        opened = open_database(
+            f"{address}&options=-csearch_path%3D{path}", ManualClock(1_800_000_000_000), serving=False
+        )
+        assert opened._committer.locks.advisory is found
+        await opened.close()
+
+
+@pytest.mark.process
+async def test_only_a_file_can_be_copied_beside_a_server(tmp_path: Path) -> None:
+    engine = open_engine(await asyncio.to_thread(emptied_database))
+    for _ in range(2):  # also one that is closed, and it can be closed again
+        with pytest.raises(StorageUnavailable, match="this process cannot copy it"):
+            await engine.copy_to(tmp_path / "copy.db", lambda: None)
+        await engine.close()
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.process
+def test_a_database_of_an_older_version_is_not_read_and_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = emptied_database()
+    with psycopg.connect(address, autocommit=True) as beside:
+        monkeypatch.setattr(schema, "FOLDER", put_later_schema(tmp_path))
+        with pytest.raises(StorageUnavailable, match="not up to date"), open_snapshot(address, 2):
+            pass
+        assert beside.execute("SELECT name FROM ledger_migrations").fetchall() == [(schema.BASELINE,)]
+
+
+def test_without_the_driver_the_database_that_cannot_be_opened_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(StorageUnavailable) as refused:
+        open_engine("postgresql://ada:secret@127.0.0.1/ledger")
+    assert str(refused.value).startswith(
+        "Cannot open postgresql://ada@127.0.0.1/ledger: PostgreSQL needs psycopg"
+    )
+
+
+@pytest.mark.process
+async def test_a_database_that_takes_no_changes_says_so_in_answers_and_in_the_check() -> None:
+    address = await asyncio.to_thread(emptied_database)
+    database = open_database(
+        f"{address}&options=-cdefault_transaction_read_only%3Don",
+        ManualClock(1_800_000_000_000),
+        serving=False,
+    )
+    try:
+        for asked in (lambda: database.write(kept_time.reach), database.check):
+            with pytest.raises(StorageUnavailable, match="it takes no changes now") as refused:
+                await asked()
+            assert refused.value.reason == "it takes no changes now"
+    finally:
+        await database.close()
+
+
+@pytest.mark.process
+def test_a_role_without_a_free_connection_is_not_told_that_the_database_cannot_be_reached() -> None:
+    address = emptied_database()
+    role = f"few_{os.getpid()}"
+    with psycopg.connect(address, autocommit=True) as beside:
+        beside.execute(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 0")
+        try:
+            with pytest.raises(StorageUnavailable) as refused:
+                open_engine(address.replace("//postgres@", f"//{role}@"))
+        finally:
+            beside.execute(f"DROP ROLE {role}")
+    assert refused.value.reason == "it has too many connections"
+
+
+@pytest.mark.process
+async def test_a_time_limit_of_the_role_does_not_end_the_statements_of_a_command() -> None:
+    address = await asyncio.to_thread(emptied_database)
+    limited = f"{address}&options=-cstatement_timeout%3D20"
+
+    def rest(unit: Unit) -> None:
+        unit.execute("SELECT pg_sleep(0.1)")
+
+    with open_snapshot(limited, 1) as snapshot:
+        await asyncio.wrap_future(snapshot.start(rest))
+    database = open_database(limited, ManualClock(1_800_000_000_000), serving=False)
+    try:
+        await database.read(rest)
+    finally:
+        await database.close()

@@ -1,0 +1,131 @@
+"""From an empty or an older file to the tables of this version, all or nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.store import migrations, schema
+from ledger_engine.store.backup import read_copy
+from ledger_engine.store.engine import open_engine
+from ledger_engine.verify import audit
+from tests.made_once import put_empty_ledger
+from tests.versions import LATER, put_later_schema, put_ledger_before_baseline
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as connection:
+        yield connection
+
+
+def tables(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    return connection.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
+
+
+def recorded(connection: sqlite3.Connection) -> list[str]:
+    return [name for (name,) in connection.execute("SELECT name FROM _sqlite_migrations ORDER BY id")]
+
+
+def test_a_second_run_changes_nothing(
+    connection: sqlite3.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    migrations.apply(connection)
+    before = tables(connection), connection.execute("PRAGMA data_version").fetchall()
+    migrations.apply(connection)
+    assert (tables(connection), connection.execute("PRAGMA data_version").fetchall()) == before
+    assert recorded(connection) == [schema.BASELINE]
+    assert caplog.messages == [], "only a ledger that is there is brought up to date"
+
+
+def test_an_older_file_is_read_by_nobody_and_brought_up_to_date_by_whoever_opens_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = put_empty_ledger(tmp_path / "older.db")
+    monkeypatch.setattr(schema, "FOLDER", put_later_schema(tmp_path))
+    with pytest.raises(StorageUnavailable) as refused:
+        read_copy(path, audit.verify)
+    assert refused.value.reason == f"{path}: {schema.NOT_UP_TO_DATE}"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        migrations.apply(connection)
+        assert recorded(connection) == [schema.BASELINE, LATER]
+        assert connection.execute("SELECT count(*) FROM later").fetchone() == (0,)
+    assert caplog.messages == [f"bringing the ledger up to date, which takes minutes if it is large: {LATER}"]
+    assert read_copy(path, audit.verify).fault is None
+
+
+async def test_a_ledger_at_the_last_step_before_the_baseline_is_taken_as_that(tmp_path: Path) -> None:
+    path = put_ledger_before_baseline(tmp_path / "ledger.db")
+    with closing(sqlite3.connect(path)) as connection:
+        before = tables(connection)
+    assert read_copy(path, audit.verify).fault is None, "it can be read before anybody has opened it"
+    for _ in range(2):
+        await open_engine(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert tables(connection) == before
+        rows = connection.execute("SELECT name, applied_at FROM _sqlite_migrations ORDER BY id").fetchall()
+    assert rows[1:] == [(schema.LAST_BEFORE_BASELINE, "2026-02-02"), (schema.BASELINE, "2026-02-02")]
+
+
+def test_an_older_one_is_refused_with_the_commit_that_opens_it(tmp_path: Path) -> None:
+    path = put_ledger_before_baseline(tmp_path / "ledger.db", "m020_sessions_of_servers")
+    before = path.read_bytes()
+    for refuse in (lambda: open_engine(path), lambda: read_copy(path, audit.verify)):
+        with pytest.raises(StorageUnavailable, match="check out commit d1d6d1b of this project and run"):
+            refuse()
+    assert path.read_bytes() == before
+
+
+def test_a_migration_that_fails_leaves_the_file_as_it_was(
+    tmp_path: Path, connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half_way = "CREATE TABLE half_way (id TEXT);\nCREATE TABLE projects (id TEXT);\n"
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "FOLDER", put_later_schema(tmp_path, sqlite=half_way))
+        with pytest.raises(sqlite3.OperationalError, match="projects already exists"):
+            migrations.apply(connection)
+    assert not connection.in_transaction
+    assert tables(connection) == []
+    migrations.apply(connection)
+    assert ("half_way",) not in connection.execute("SELECT name FROM sqlite_schema").fetchall()
+
+
+def test_a_file_from_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = put_empty_ledger(tmp_path / "ledger.db")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at)"
+            " VALUES ('ledger', '998_time', '')"
+        )
+        connection.execute("CREATE TABLE of_tomorrow (id TEXT)")
+        before = tables(connection)
+    with pytest.raises(StorageUnavailable, match=r"newer version of the ledger \(998_time\)"):
+        open_engine(path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert tables(connection) == before
+
+
+def test_every_table_is_strict_and_holds_text_and_integers_only(connection: sqlite3.Connection) -> None:
+    migrations.apply(connection)
+    found = connection.execute(
+        "SELECT name, strict FROM pragma_table_list"
+        " WHERE schema = 'main' AND type = 'table' AND name NOT GLOB '*sqlite_*'"
+    ).fetchall()
+    assert len(found) > 10
+    assert [name for name, strict in found if not strict] == []
+    types = connection.execute(
+        "SELECT DISTINCT c.type FROM pragma_table_list AS t, pragma_table_info(t.name) AS c"
+        " WHERE t.schema = 'main' AND t.type = 'table' AND t.name NOT GLOB '*sqlite_*'"
+    ).fetchall()
+    assert {type for (type,) in types} == {"TEXT", "INTEGER"}
+
+
+def test_both_engines_have_the_same_migrations() -> None:
+    assert schema.names("sqlite") == schema.names("postgres")
+    assert schema.names("sqlite")[0] == schema.BASELINE

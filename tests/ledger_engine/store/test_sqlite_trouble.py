@@ -1,0 +1,387 @@
+"""When the disk is the matter: the callers are told so, nothing is half done, and it heals by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.store import LongWork, Unit, threaded
+from ledger_engine.store.backup import copy
+from ledger_engine.store.engine import Engine, open_engine
+from ledger_engine.store.readers import READERS
+from tests.ledger_engine.store.conftest import Hold, Seen, note, submit
+from tests.ledger_engine.waiting import until
+
+
+@contextmanager
+def files_cannot_grow_beyond(size: int) -> Iterator[None]:
+    """Make writes beyond `size` bytes fail with EFBIG, which SQLite reports as an I/O error."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+async def test_a_commit_that_cannot_be_written_fails_the_whole_group_and_the_next_one_is_taken(
+    notes: Engine, hold: Hold, seen: Seen, tmp_path: Path
+) -> None:
+    announced: list[frozenset[str]] = []
+    notes.listen(announced.append)
+    log = tmp_path / "ledger.db-wal"
+    with ExitStack() as limits:
+        async with hold():
+            tasks = await submit(*(notes.write(note(name, topic="news")) for name in "abc"))
+            limits.enter_context(files_cannot_grow_beyond(log.stat().st_size))
+        outcome = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(error) for error in outcome] == [StorageUnavailable] * 3
+    assert seen() == []
+    assert announced == []
+    assert await notes.write(note("space again", topic="news")) == "space again"
+    assert seen() == ["space again"]
+
+
+async def test_a_disk_with_room_for_a_page_and_not_for_a_posting_is_not_well(
+    notes: Engine, tmp_path: Path
+) -> None:
+    large = "large" * 20_000
+    log = tmp_path / "ledger.db-wal"
+    with files_cannot_grow_beyond(log.stat().st_size + 16 * 4096):
+        with pytest.raises(StorageUnavailable):
+            await notes.write(note(large))
+        for _ in range(3):
+            with pytest.raises(StorageUnavailable, match="the disk is full"):
+                await notes.check()
+        assert await notes.write(note("small")) == "small"
+        with pytest.raises(StorageUnavailable):
+            await notes.check()
+    await notes.check()
+    assert await notes.write(note(large)) == large
+    schema = await notes.read(lambda unit: unit.execute("SELECT name FROM sqlite_schema"))
+    assert "probe" not in [row["name"] for row in schema]
+
+
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize(("reopens", "outcome"), [(True, "Nothing was changed"), (False, "is not known")])
+async def test_a_commit_whose_outcome_cannot_be_found_out_is_said_to_be_unknown(
+    notes: Engine, hold: Hold, seen: Seen, tmp_path: Path, reopens: bool, outcome: str
+) -> None:
+    """It may be whole in the log, and nothing could be written over it: after a crash it would count."""
+    log, large = tmp_path / "ledger.db-wal", "large" * 20_000
+    with ExitStack() as limits:
+        async with hold():
+            (task,) = await submit(notes.write(note(large)))
+            # One more page finds its place, which is enough to write over what is left of the commit.
+            limits.enter_context(files_cannot_grow_beyond(log.stat().st_size + 5000))
+            if not reopens:
+                limits.enter_context(no_more_files())
+        (error,) = await asyncio.gather(task, return_exceptions=True)
+    assert isinstance(error, StorageUnavailable)
+    assert outcome in error.message
+    await notes.check()
+    assert seen() == []
+    assert await notes.write(note(large)) == large
+
+
+async def test_a_storage_that_hangs_is_found_out_in_limited_time(
+    notes: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threaded, "CHECK_S", 0.05)
+    release = threading.Event()
+    hanging = await submit(*(notes.read(lambda _: release.wait()) for _ in range(READERS)))
+    try:
+        with pytest.raises(StorageUnavailable, match="does not answer"):
+            await asyncio.wait_for(notes.check(), 30)
+    finally:
+        release.set()
+        await asyncio.gather(*hanging)
+    await notes.check()
+
+
+async def test_a_write_that_hangs_is_answered_in_limited_time_and_nothing_piles_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threaded, "ANSWER_S", 0.2)
+    monkeypatch.setattr(threaded, "CHECK_S", 0.1)
+    engine = open_engine(tmp_path / "ledger.db", serving=True)
+    await engine.write(lambda unit: unit.execute("CREATE TABLE notes (text TEXT)"))
+    started, release = threading.Event(), threading.Event()
+
+    def hang(unit: Unit) -> None:
+        note("hung")(unit)
+        started.set()
+        release.wait()
+
+    hanging = asyncio.create_task(engine.write(hang))
+    await asyncio.to_thread(started.wait)
+    waiting = await submit(engine.write(note("never begun")))
+    outcome = await asyncio.wait_for(asyncio.gather(hanging, *waiting, return_exceptions=True), 30)
+    assert [str(error) for error in outcome] == [
+        StorageUnavailable("it does not answer", unknown=True).message,
+        StorageUnavailable("it does not answer").message,
+    ]
+    with pytest.raises(StorageUnavailable, match="does not answer"):
+        await engine.check()
+    with pytest.raises(StorageUnavailable, match="Nothing was changed"):
+        await engine.write(note("refused at once"))
+    assert (await engine.read(lambda unit: unit.execute("SELECT * FROM notes"))) == []
+    release.set()
+    while True:
+        try:
+            await engine.write(note("after"))
+            break
+        except StorageUnavailable:
+            await asyncio.sleep(0.01)
+    rows = await engine.read(lambda unit: unit.execute("SELECT text FROM notes ORDER BY rowid"))
+    assert [row["text"] for row in rows] == ["hung", "after"]
+    await engine.check()
+    await engine.close()
+
+
+async def test_a_long_work_that_is_committed_is_answered_as_done_when_the_group_after_it_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threaded, "ANSWER_S", 2)
+    engine = open_engine(tmp_path / "ledger.db", serving=True)
+    await engine.write(lambda _: None)
+    started, commit, release = threading.Event(), threading.Event(), threading.Event()
+
+    def long(_: Unit) -> str:
+        started.set()
+        commit.wait()
+        return "done"
+
+    batch = asyncio.create_task(engine.write(LongWork(long)))
+    await asyncio.to_thread(started.wait)
+    (after,) = await submit(engine.write(lambda _: release.wait()))
+    commit.set()
+    try:
+        assert await asyncio.wait_for(batch, 60) == "done"
+        assert not after.done() or after.exception() is not None
+    finally:
+        release.set()
+    await asyncio.gather(after, return_exceptions=True)
+    await engine.close()
+
+
+async def test_a_read_that_hangs_is_answered_in_limited_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threaded, "ANSWER_S", 0.2)
+    engine = open_engine(tmp_path / "ledger.db", serving=True)
+    release = threading.Event()
+    runs: list[str] = []
+    hanging = await submit(*(engine.read(lambda _: release.wait()) for _ in range(READERS)))
+    waiting = await submit(engine.read(lambda _: runs.append("in vain")))
+    outcome = await asyncio.wait_for(asyncio.gather(*hanging, *waiting, return_exceptions=True), 30)
+    assert [type(error) for error in outcome] == [StorageUnavailable] * (READERS + 1)
+    release.set()
+    await engine.read(lambda _: runs.append("after"))
+    assert runs == ["after"]
+    await engine.close()
+
+
+async def test_a_database_that_hangs_can_be_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threaded, "CLOSE_S", 0.1)
+    engine = open_engine(tmp_path / "ledger.db", serving=True)
+    release = threading.Event()
+    hanging = await submit(engine.read(lambda _: release.wait()), engine.write(lambda _: release.wait()))
+    try:
+        await asyncio.wait_for(engine.close(), 30)
+    finally:
+        release.set()
+        await asyncio.gather(*hanging)
+
+
+async def test_after_a_lock_all_connections_are_opened_again(notes: Engine, tmp_path: Path) -> None:
+    """A lock that the system failed to release is held by this process until it has closed them all."""
+    await notes.write(lambda unit: unit.execute("PRAGMA busy_timeout = 10"))
+    await notes.read(lambda unit: unit.execute("SELECT 1"))
+    with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StorageUnavailable, match="locked"):
+            await notes.write(note("refused"))
+        other.execute("ROLLBACK")
+
+        def has_it_alone() -> bool:
+            with suppress(sqlite3.OperationalError):
+                return other.execute("PRAGMA journal_mode=DELETE").fetchone() == ("delete",)
+            return False
+
+        await until(has_it_alone)
+    assert await notes.write(note("taken")) == "taken"
+
+
+async def test_a_full_database_refuses_and_takes_again_once_there_is_space(
+    notes: Engine, hold: Hold, seen: Seen
+) -> None:
+    """`max_page_count` makes SQLite itself say SQLITE_FULL, in the middle of a group."""
+
+    def fill_up(unit: Unit) -> None:
+        pages = unit.execute("PRAGMA page_count")[0][0]
+        unit.execute(f"PRAGMA max_page_count = {pages + 2}")
+
+    await notes.write(fill_up)
+    async with hold():
+        tasks = await submit(
+            notes.write(note("small")), notes.write(note("large" * 100_000)), notes.write(note("later"))
+        )
+    outcome = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(outcome[1], StorageUnavailable)
+    assert all(isinstance(each, (str, StorageUnavailable)) for each in outcome)
+    # What was acknowledged is there, what was refused is not.
+    assert seen() == [each for each in outcome if isinstance(each, str)]
+
+    def make_space(unit: Unit) -> None:
+        unit.execute("PRAGMA max_page_count = 1000000")
+
+    await notes.write(make_space)
+    assert await notes.write(note("large" * 100_000)) == "large" * 100_000
+
+
+async def test_nothing_is_written_into_a_file_that_lost_its_name(notes: Engine, tmp_path: Path) -> None:
+    """It could be written to, but who would find it again? The same goes for what is read from it."""
+    path, aside = tmp_path / "ledger.db", tmp_path / "aside.db"
+    await notes.write(note("before"))
+    together = threading.Barrier(READERS)
+    await asyncio.gather(*(notes.read(lambda _: together.wait()) for _ in range(READERS)))
+    path.rename(aside)
+    for _ in range(2):
+        with pytest.raises(StorageUnavailable):
+            await notes.write(note("lost"))
+        with pytest.raises(StorageUnavailable):
+            await notes.read(lambda unit: unit.execute("SELECT * FROM notes"))
+        with pytest.raises(StorageUnavailable):
+            await notes.check()
+    assert not path.exists()
+    aside.rename(path)
+    await notes.check()
+    assert await notes.write(note("after")) == "after"
+    rows = await notes.read(lambda unit: unit.execute("SELECT text FROM notes ORDER BY rowid"))
+    assert [row["text"] for row in rows] == ["before", "after"]
+
+
+async def test_a_file_that_came_into_the_place_of_ours_is_left_alone(notes: Engine, tmp_path: Path) -> None:
+    """Its name leads to our log: read together with that, it would be neither the one nor the other."""
+    path, other = tmp_path / "ledger.db", tmp_path / "other.db"
+    await notes.write(note("in both"))
+    copy(path, other)
+    for number in range(50):
+        await notes.write(note(f"in the log {number}" * 1000))
+    whole = other.read_bytes()
+    other.replace(path)
+    for _ in range(2):
+        with pytest.raises(StorageUnavailable) as refused:
+            await notes.write(note("lost"))
+        assert "replaced" in refused.value.message
+        with pytest.raises(StorageUnavailable):
+            await notes.read(lambda unit: unit.execute("SELECT * FROM notes"))
+    await notes.close()
+    assert path.read_bytes() == whole
+    assert (tmp_path / "ledger.db.replaced-wal").stat().st_size > 50 * 1000
+    again = open_engine(path)
+    rows = await again.read(lambda unit: unit.execute("SELECT text FROM notes"))
+    await again.close()
+    assert [row["text"] for row in rows] == ["in both"]
+
+
+async def test_a_deleted_file_is_not_made_again_by_itself(notes: Engine, tmp_path: Path) -> None:
+    for file in tmp_path.glob("ledger.db*"):
+        file.unlink()
+    with pytest.raises(StorageUnavailable) as refused:
+        await notes.write(note("lost"))
+    assert str(tmp_path) not in refused.value.message
+    with pytest.raises(StorageUnavailable):
+        await notes.check()
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_damaged_file_is_storage_unavailable_for_those_who_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    engine = open_engine(path, serving=True)
+    await engine.write(lambda unit: unit.execute("CREATE TABLE notes (text TEXT)"))
+    for number in range(50):
+        await engine.write(note(str(number) * 1000))
+    await engine.close()
+    with path.open("r+b") as file:
+        # The last pages hold notes alone; with the schema damaged the file would not even open.
+        file.seek(-10 * 4096, os.SEEK_END)
+        file.write(b"\xff" * 10 * 4096)
+    engine = open_engine(path, serving=True)
+    with pytest.raises(StorageUnavailable):
+        await engine.read(lambda unit: unit.execute("SELECT sum(length(text)) FROM notes"))
+    await engine.close()
+
+
+async def test_a_text_file_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    path.write_text("Dear diary, " * 1000)
+    with pytest.raises(StorageUnavailable, match="not a database"):
+        open_engine(path)
+    assert path.read_text() == "Dear diary, " * 1000
+
+
+async def test_a_folder_is_no_database(tmp_path: Path) -> None:
+    with pytest.raises(StorageUnavailable, match="unable to open"):
+        open_engine(tmp_path)
+
+
+async def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StorageUnavailable, match="nowhere"):
+        open_engine(tmp_path / "nowhere" / "ledger.db")
+
+
+async def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "photos.db"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE photos (id INTEGER PRIMARY KEY, name TEXT)")
+        other.commit()
+    with pytest.raises(StorageUnavailable, match=r"tables of another program \(photos\)"):
+        open_engine(path)
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall() == [
+            ("photos",)
+        ]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+async def test_after_a_read_that_a_lock_has_stopped_no_connection_stays_open(
+    notes: Engine, tmp_path: Path
+) -> None:
+    """SQLite keeps in mind what it holds of a file for as long as this process has it open."""
+    index = str(tmp_path / "ledger.db-shm")
+
+    def is_closed() -> bool:
+        return index not in {os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()}
+
+    def be_locked(_: Unit) -> None:
+        error = sqlite3.OperationalError("locking protocol")
+        error.sqlite_errorcode = sqlite3.SQLITE_PROTOCOL
+        raise error
+
+    await notes.read(lambda unit: unit.execute("SELECT * FROM notes"))
+    assert not is_closed()
+    with pytest.raises(StorageUnavailable, match="locking protocol"):
+        await notes.read(be_locked)
+    await until(is_closed)
+    assert await notes.write(note("after")) == "after"
+    assert len(await notes.read(lambda unit: unit.execute("SELECT * FROM notes"))) == 1

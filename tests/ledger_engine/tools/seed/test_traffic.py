@@ -1,0 +1,164 @@
+"""The demo's traffic, sent to a real server: what each client does, and each of their mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from ledger_engine.tools.seed import traffic
+from ledger_engine.tools.seed.acts import Past
+from ledger_engine.tools.seed.traffic import Traffic
+from ledger_tui.server.embedded import Address, EmbeddedServer
+
+pytestmark = pytest.mark.process
+
+CLIENTS = ("web shop", "tills", "billing", "reporting", "old import")
+BURST = 200  # of the plan
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    server = EmbeddedServer(str(tmp_path_factory.mktemp("traffic") / "ledger.db"))
+    yield server.start()
+    server.stop()
+
+
+class Shop:
+    """A project with an account, a user and a key for each client; notes each answer's status."""
+
+    def __init__(self, root: httpx.AsyncClient, sent: Traffic) -> None:
+        self.root = root
+        self.traffic = sent
+        self.statuses: list[int] = []
+
+    async def does(self, act: traffic.Act) -> list[int]:
+        """Return the statuses of the answers to what a client does."""
+        self.statuses.clear()
+        await act(self.traffic)
+        return [*self.statuses]
+
+
+@pytest.fixture
+async def shop(served: Address, request: pytest.FixtureRequest) -> AsyncIterator[Shop]:
+    plan = getattr(request, "param", "enterprise")
+    headers = {"Authorization": f"Bearer {served.key}"}
+    async with httpx.AsyncClient(base_url=served.url, headers=headers, trust_env=False) as root:
+        made = await root.post("/v1/projects", json={"name": "Shop", "plan": plan})
+        root.headers["Authorization"] = f"Bearer {made.json()['api_key']['key']}"
+        account = (await root.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})).json()
+        await root.post("/api/users", json={"name": "Ada", "email": "ada@example.com"})
+        keys = {}
+        for name in CLIENTS:
+            scopes = {"scopes": ["read:projects", "read:users"]} if name == "reporting" else {}
+            keys[name] = (await root.post("/v1/api_keys", json={"name": name, **scopes})).json()["key"]
+        like: dict[str, Any] = {"account": account["id"], "amount": 1250, "customer": "Ada", "metadata": {}}
+        posting = SimpleNamespace(**like, type="credit", description="Beans", destination=None)
+        lines = [{"description": "Beans", "quantity": 20, "unit_amount": 1250}]
+        invoice = SimpleNamespace(**like, lines=lines)
+        order = SimpleNamespace(items=[{"name": "Beans", "quantity": 1, "unit_amount": 1250}])
+        past = Past([posting], [invoice], [order])  # type: ignore[list-item]
+        sent = Traffic(served.url, keys, past, BURST, random=Random(1))
+        opened = Shop(root, sent)
+
+        async def note(answer: httpx.Response) -> None:
+            opened.statuses.append(answer.status_code)
+
+        hooks = {"response": [note]}
+        async with httpx.AsyncClient(base_url=served.url, event_hooks=hooks, trust_env=False) as http:
+            sent._http = http
+            yield opened
+
+
+async def test_invoices_and_orders_are_moved_through_their_lives(shop: Shop) -> None:
+    assert await shop.does(Traffic.post) == [201]
+    for act in (Traffic.draft_invoice, Traffic.place_order):
+        assert (await shop.does(act))[-1] == 201
+    for act in (Traffic.finalize_invoice, Traffic.pay_invoice, Traffic.pay_order, Traffic.ship_order):
+        assert await shop.does(act) == [200, 200]
+    invoices = (await shop.root.get("/v1/invoices")).json()["data"]
+    orders = (await shop.root.get("/api/orders")).json()["data"]
+    assert [each["status"] for each in (*invoices, *orders)] == ["paid", "shipped"]
+    assert await shop.does(Traffic.refund) == [200, 201]
+    assert await shop.does(Traffic.pay_again) == [200, 409]
+
+
+async def test_what_somebody_else_drafts_is_left_alone(shop: Shop) -> None:
+    account = (await shop.root.get("/v1/accounts")).json()["data"][0]["id"]
+    draft = {"account": account, "amount": 1250, "customer": "Ada"}
+    made = await shop.root.post("/v1/invoices", json=draft)
+    assert made.status_code == 201, made.text
+    assert await shop.does(Traffic.finalize_invoice) == [200], "it is listed, and no more"
+    (invoice,) = (await shop.root.get("/v1/invoices")).json()["data"]
+    assert invoice["status"] == "draft"
+
+
+@pytest.mark.parametrize(
+    ("act", "status"),
+    [
+        (Traffic.ask_wrongly, 400),
+        (Traffic.ask_for_nothing, 404),
+        (Traffic.overstep, 403),
+        (Traffic.repeat, 409),
+    ],
+)
+async def test_a_mistake_has_its_status(shop: Shop, act: traffic.Act, status: int) -> None:
+    for _ in range(5):  # each kind of it, by chance
+        assert (await shop.does(act))[-1] == status
+
+
+async def test_in_an_empty_project_nothing_is_changed_and_nothing_fails(shop: Shop) -> None:
+    made = (await shop.root.post("/v1/projects", json={"name": "Empty"})).json()
+    shop.traffic._keys = dict.fromkeys(CLIENTS, made["api_key"]["key"])
+    shop.traffic._past = Past([], [], [])
+    listed = {
+        Traffic.refund, Traffic.finalize_invoice, Traffic.pay_invoice, Traffic.place_order, Traffic.pay_order,
+        Traffic.ship_order, Traffic.look, Traffic.pay_again,
+    }  # fmt: skip
+    for act in traffic.ACTS.keys() - {Traffic.ask_wrongly, Traffic.ask_for_nothing, Traffic.overstep}:
+        assert await shop.does(act) == ([200] if act in listed else []), act
+
+
+async def test_more_than_an_account_holds_is_not_debited(shop: Shop) -> None:
+    like: Any = shop.traffic._past.postings[0]
+    like.type = "debit"
+    assert await shop.does(Traffic.post) == [200], "the balance is read, and no more"
+    assert await shop.does(Traffic.repeat) == []
+    like.type = "credit"
+    for _ in range(3):  # together more than a debit like it takes
+        await shop.does(Traffic.post)
+    like.type = "debit"
+    assert await shop.does(Traffic.post) == [200, 201]
+
+
+async def test_an_invoice_without_lines_has_a_similar_amount(shop: Shop) -> None:
+    like: Any = shop.traffic._past.invoices[0]
+    like.lines = None
+    assert await shop.does(Traffic.draft_invoice) == [201]
+    (invoice,) = (await shop.root.get("/v1/invoices")).json()["data"]
+    assert invoice["lines"] is None
+    assert 0 < invoice["amount"] < 2 * like.amount
+
+
+async def test_what_is_refused_is_not_taken_for_the_demos_own(shop: Shop) -> None:
+    shop.traffic._keys = {**shop.traffic._keys, "tills": shop.traffic._keys["reporting"]}
+    assert await shop.does(Traffic.post) == [403]
+    assert shop.traffic._made == set()
+
+
+async def test_a_server_that_is_never_there_is_told_after_some_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traffic, "_TRIES", 2)
+    nowhere = Traffic("http://127.0.0.1:1", {}, Past([], [], []), BURST)
+    with pytest.raises(httpx.ConnectError):
+        await nowhere.run()
+
+
+# More than this plan allows in a minute, so that it does not matter how fast the machine sends them.
+@pytest.mark.parametrize("shop", ["free"], indirect=True)
+async def test_more_than_a_client_may_send_is_429(shop: Shop) -> None:
+    statuses = await shop.does(Traffic.flood)
+    assert set(statuses) == {200, 429}

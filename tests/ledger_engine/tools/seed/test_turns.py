@@ -1,0 +1,239 @@
+"""A data set is loaded in short turns: others write between them, and a load that was cut off goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger_engine.access import projects
+from ledger_engine.access.projects import NewProject, Project
+from ledger_engine.core.clock import DAY
+from ledger_engine.core.errors import Conflict
+from ledger_engine.core.settings import Location
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.ledger import accounts, transactions
+from ledger_engine.store import Unit
+from ledger_engine.store.engine import Engine, open_engine
+from ledger_engine.store.pages import PageRequest
+from ledger_engine.tools.seed import turns
+from ledger_engine.tools.seed.entries import DataSet
+from ledger_engine.tools.seed.loading import Progress
+from ledger_engine.tools.seed.steps import steps_of
+from ledger_engine.tools.seed.turns import TURN_STEPS, Rests, load_in_turns
+from ledger_engine.verify import audit
+from tests.ledger_engine.manual_clock import ManualClock
+from tests.ledger_engine.tools.seed.conftest import Written
+
+STEPS = 10 * TURN_STEPS + 3  # with two accounts and a user
+CREDIT: dict[str, Any] = {
+    "account": ["bank", "till"],
+    "type": "credit",
+    "amount": {"from": 100, "to": 900},
+    "repeat": {"per_day": TURN_STEPS},
+    "reverse": {"share": 20, "after": 1},
+}
+
+
+class CutOff(Exception):
+    pass
+
+
+@pytest.fixture
+def history(written: Written) -> DataSet:
+    return written(transactions=[CREDIT])
+
+
+@pytest.fixture
+def cut_off(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Have the load end after so many turns."""
+
+    def after(count: int) -> None:
+        real, left = turns.take_turn, count
+
+        def take(unit: Unit, **given: Any) -> int:
+            nonlocal left
+            if left == 0:
+                monkeypatch.setattr(turns, "take_turn", real)
+                raise CutOff
+            left -= 1
+            return real(unit, **given)
+
+        monkeypatch.setattr(turns, "take_turn", take)
+        monkeypatch.setattr(turns, "COMMIT_S", 0.0)  # each turn is a commit
+
+    return after
+
+
+@pytest.fixture
+def load(location: Location, engine: Engine, project: Project) -> Callable[..., Any]:
+    """Load the data set into the project beside the engine, as the command does."""
+
+    async def run(data_set: DataSet) -> dict[str, int]:
+        find = partial(projects.get, id=project.id)
+        steps, progress = steps_of(data_set), Progress()
+        id, made = await load_in_turns(location, find, data_set, steps, progress, is_new=False)
+        assert (id, progress.done) == (project.id, 2 * len(steps))
+        return made
+
+    return run
+
+
+async def done(engine: Engine) -> int:
+    rows = await engine.read(lambda unit: unit.execute("SELECT done FROM seeds"))
+    return int(rows[0]["done"]) if rows else 0
+
+
+async def history_of(engine: Engine) -> list[tuple[Any, ...]]:
+    """Return the history of all projects, without ids."""
+    rows = await engine.read(
+        lambda unit: unit.execute(
+            "SELECT a.name, t.amount, t.type, t.balance_after, t.created % 86400000"
+            " FROM transactions AS t JOIN accounts AS a ON a.id = t.account ORDER BY t.id"
+        )
+    )
+    return [tuple(row) for row in rows]
+
+
+@pytest.mark.slow
+async def test_others_write_between_its_turns(
+    engine: Engine, load: Callable[..., Any], history: DataSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "REST", 3.0)  # so few turns are over before somebody looks by chance
+    other = await engine.write(partial(projects.create, new=NewProject("Other", "enterprise")))
+    work = partial(
+        accounts.create, tenant=Tenant(other.id, livemode=False), new=accounts.NewAccount("Till", "EUR", {})
+    )
+    loading = asyncio.create_task(load(history))
+    seen = set()
+    while not loading.done():
+        await engine.write(work)
+        seen.add(await done(engine))
+    made = await loading
+    assert len(seen - {0, len(steps_of(history))}) >= 1
+    assert made["transactions"] == len(await history_of(engine)) >= 10 * TURN_STEPS
+    assert (await engine.read(audit.verify)).fault is None
+
+
+@pytest.mark.slow
+async def test_a_load_that_was_cut_off_goes_on_the_next_day(
+    engine: Engine,
+    clock: ManualClock,
+    load: Callable[..., Any],
+    history: DataSet,
+    cut_off: Callable[[int], None],
+    tmp_path: Path,
+) -> None:
+    for count in (0, 1, 4):
+        cut_off(count)
+        with pytest.raises(CutOff):
+            await load(history)
+        assert (await engine.read(audit.verify)).fault is None
+    assert 5 * TURN_STEPS <= await done(engine) < STEPS
+    made = await load(history)
+    assert (await engine.read(audit.verify)).fault is None
+    with pytest.raises(Conflict, match="was loaded into"):
+        await load(history)
+
+    whole = open_engine(tmp_path / "whole.db")
+    find = partial(projects.first_or_new)
+    await whole.write(find)
+    again = await load_in_turns(
+        tmp_path / "whole.db",
+        lambda unit: projects.first_or_new(unit)[0],
+        history,
+        steps_of(history),
+        Progress(),
+        is_new=False,
+    )
+    assert again[1] == made
+    assert await history_of(whole) == await history_of(engine)
+    await whole.close()
+
+
+@pytest.mark.slow
+async def test_a_project_that_was_used_meanwhile_takes_no_more_of_it(
+    engine: Engine,
+    clock: ManualClock,
+    tenant: Tenant,
+    load: Callable[..., Any],
+    history: DataSet,
+    cut_off: Callable[[int], None],
+) -> None:
+    cut_off(3)
+    with pytest.raises(CutOff):
+        await load(history)
+    clock.advance(100 * DAY)  # past the commands' own, which is the machine's
+    page = await engine.read(lambda unit: accounts.page(unit, tenant, PageRequest()))
+    new = transactions.NewTransaction(page.items[0].id, 5, "credit")
+    await engine.write(lambda unit: transactions.post(unit, tenant, new))
+    before = await done(engine)
+    with pytest.raises(Conflict, match="has records up to"):
+        await load(history)
+    assert await done(engine) == before
+    assert (await engine.read(audit.verify)).fault is None
+
+
+async def test_a_file_that_was_changed_meanwhile_is_refused(
+    engine: Engine,
+    load: Callable[..., Any],
+    history: DataSet,
+    written: Written,
+    cut_off: Callable[[int], None],
+) -> None:
+    cut_off(3)
+    with pytest.raises(CutOff):
+        await load(history)
+    with pytest.raises(Conflict, match="older state of this one"):
+        await load(written(transactions=[{**CREDIT, "amount": 7}]))
+
+
+def test_a_turn_does_not_end_within_a_millisecond(written: Written) -> None:
+    at_noon = {**CREDIT, "time": "12:00", "repeat": {"per_day": TURN_STEPS + 5, "until": 1}}
+    del at_noon["reverse"]
+    steps = steps_of(written(transactions=[at_noon, {**at_noon, "time": "13:00"}]))
+    assert len({step.at for step in steps[-2 * TURN_STEPS - 10 :]}) == 2
+    first = turns._end_of_turn(steps, 0)
+    assert first > TURN_STEPS
+    assert steps[first - 1].at < steps[first].at
+    assert turns._end_of_turn(steps, first) == len(steps)
+
+
+def test_half_of_the_time_is_for_others_while_they_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(turns.time, "monotonic", lambda: now)
+    rests = Rests()
+    assert rests.are_long  # nothing is known yet
+    pauses = [(rests.after(0.04, version), rests.are_long) for version in (7, 7, 8, 8)]
+    assert pauses == [(0.01, False), (0.01, False), (0.04, True), (0.04, True)]
+    now = turns.OTHERS_ARE_QUIET_AFTER_S
+    assert (rests.after(0.04, 8), rests.are_long) == (0.01, False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("commit_s", "commits"), [(0.0, 12), (1000.0, 2)])
+async def test_alone_it_takes_the_turns_of_some_time_in_one_commit(
+    engine: Engine,
+    load: Callable[..., Any],
+    history: DataSet,
+    monkeypatch: pytest.MonkeyPatch,
+    commit_s: float,
+    commits: int,
+) -> None:
+    """The first commit holds one turn, as somebody else may be writing."""
+    monkeypatch.setattr(turns, "COMMIT_S", commit_s)
+    real, ends = turns._take_turns, []
+
+    def count(unit: Unit, **given: Any) -> int:
+        ends.append(real(unit, **given))
+        return ends[-1]
+
+    monkeypatch.setattr(turns, "_take_turns", count)
+    made = await load(history)
+    assert (len(ends), ends[-1]) == (commits, len(steps_of(history)))
+    assert ends[0] >= TURN_STEPS
+    assert made["transactions"] == len(await history_of(engine))
