@@ -45,7 +45,7 @@ import ledger_engine.store.snapshot
 import ledger_engine.store.sqlite
 import ledger_engine.upkeep.backups
 from ledger_engine.cli import main
-from ledger_engine.server.workers.pool import process as worker_process
+from ledger_engine.server.workers import process as worker_process
 
 MESSAGE_MAX = 1_000_000
 DESCRIPTORS_MAX = 16

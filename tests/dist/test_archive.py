@@ -163,7 +163,7 @@ def test_the_archive_carries_the_demo_data(
 ) -> None:
     with ZipFile(archive) as packed:
         carried = {PurePosixPath(name) for name in packed.namelist()}
-    folder = PurePosixPath("site-packages/ledger_engine/seeding/seeds")
+    folder = PurePosixPath("site-packages/ledger_engine/tools/seed/seeds")
     assert {folder / f"{name}.json" for name in seed_files.names()} <= carried
     run(python, archive, environment, tmp_path, "seed", "minimal", "--database", str(tmp_path / "ledger.db"))
 

@@ -24,9 +24,9 @@ from ledger_engine.core.settings import ServeSettings
 from ledger_engine.server import ledger
 from ledger_engine.server.listening import listen
 from ledger_engine.server.stopping import Stop
+from ledger_engine.server.workers import pool as workers
+from ledger_engine.server.workers import process as worker_process
 from ledger_engine.server.workers.pool import Workers
-from ledger_engine.server.workers.pool import pool as workers
-from ledger_engine.server.workers.pool import process as worker_process
 from tests.faults.client import Connection
 from tests.faults.workers import is_running
 from tests.forking import ForkedWorkers

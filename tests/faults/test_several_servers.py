@@ -35,7 +35,7 @@ CONNECTIONS_MAX = 10  # of one server
 # What anybody may be told: not where the database is, or by which role it is used.
 TOLD = {
     f"The storage is not available: it {each}. Nothing was changed."
-    for each in ("cannot be reached", "does not answer")
+    for each in ("cannot be reached", "does not answer", "has too many connections")
 }
 LEARNT_WITHIN_S = 10  # a second, on a machine that is not busy
 

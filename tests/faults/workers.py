@@ -26,7 +26,7 @@ def workers_of(parent: int) -> list[int]:
     forker = int(_read(Path(f"/proc/{parent}/stat")).rpartition(b")")[2].split()[1])
     name = FORKED_WORKER % parent
     executed = [
-        each for each in children(parent) if b"server.worker " in _read(Path(f"/proc/{each}/cmdline"))
+        each for each in children(parent) if b"server.workers.worker " in _read(Path(f"/proc/{each}/cmdline"))
     ]
     forked = [
         each

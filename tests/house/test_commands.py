@@ -17,7 +17,7 @@ def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Com
     """Yield the command and those below it, with the words that one types for each."""
     yield name, command
     if isinstance(command, click.Group):
-        context = click.Context(command)
+        context = click.Context(command, **command.context_settings)
         for word in command.list_commands(context):
             below = command.get_command(context, word)
             assert below is not None
@@ -44,7 +44,9 @@ def unknown(program: str, words: list[str]) -> list[str]:
     for word in (each.strip("[]….,:'\"") for each in words):
         if word.startswith("--") and not word.isupper():
             options = {
-                name: each for each in command.get_params(click.Context(command)) for name in each.opts
+                name: each
+                for each in command.get_params(click.Context(command, **command.context_settings))
+                for name in each.opts
             }
             option = options.get(word)
             found += [] if isinstance(option, click.Option) else [word]
@@ -52,7 +54,7 @@ def unknown(program: str, words: list[str]) -> list[str]:
         elif is_value:
             is_value = False
         elif isinstance(command, click.Group) and word:
-            below = command.get_command(click.Context(command), word)
+            below = command.get_command(click.Context(command, **command.context_settings), word)
             if below is None:
                 return [*found, word]
             command = below
