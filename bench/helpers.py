@@ -26,7 +26,7 @@ from bench.servers import ledger_process
 
 BURSTS = 250  # to each server in a round
 WARM_UP = 20  # before that
-HELPERS = ("test_helpers", "http/test_helpers", "testing")
+HELPERS = ("sandbox", "testing")
 # What the OpenAPI document of every server looks into.
 TERMS = "http/openapi/of_test_helpers.py"
 NO_TERMS = "TERMS = BODIES = RECORDS = {}\n"

@@ -16,4 +16,4 @@ def test_the_copy_lacks_the_helpers_code_and_nothing_else(tmp_path: Path) -> Non
         file.relative_to(bare) for file in bare.rglob("*.py")
     }
     folders = {"/".join(file.parts[1:-1]) for file in lacking}
-    assert folders == {"test_helpers", "http/test_helpers", "testing"}
+    assert folders == {"sandbox", "testing"}
