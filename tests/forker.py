@@ -52,6 +52,12 @@ DESCRIPTORS_MAX = 16
 # Imported once the first process is asked for that needs them, as few do: by a word of its command line.
 NEEDED_BY = {
     "listen": ["ledger_engine.cli.listening", "httpcore", "anyio._backends._asyncio"],
+    "profiles": [
+        "ledger_tui.cli",
+        "ledger_tui.app.config_check",
+        "ledger_tui.settings.config_edit",
+        "ledger_tui.settings.secret_store",
+    ],
     "--demo": ["ledger_engine.tools.seed.demo", "ledger_engine.tools.seed.traffic", "httpcore"],
 }
 PR_SET_PTRACER, ANYONE = 0x59616D61, -1
@@ -170,6 +176,7 @@ def begin(asked: dict[str, Any]) -> None:
         place_files(asked["given"], asked["files"])
     if asked["name"]:
         Path("/proc/self/comm").write_text(asked["name"])
+    os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environment"])
     sys.argv = ["-c" if asked["program"] else "ledger-engine", *asked["words"]]

@@ -67,6 +67,7 @@ class Process:
         asked = {
             "words": self.args,
             "environment": dict(os.environ if environment is None else environment),
+            "folder": os.getcwd(),
             "new_session": new_session,
             "stopped": stopped,
             "clock_ahead_s": clock_ahead_s,
@@ -89,7 +90,7 @@ class Process:
                 ours.append(outer)
             self._fate, told = os.pipe()
             closing.callback(os.close, told)
-            asking = _forker() if forker is None else forker
+            asking = forker_socket() if forker is None else forker
             socket.send_fds(asking, [json.dumps(asked).encode()], [*theirs, *files, told])
         self.stdin, self.stdout, self.stderr = ours
         self.pid = int(self._line())
@@ -200,7 +201,7 @@ def _descriptor(stream: Stream) -> int:
 
 
 @cache
-def _forker() -> socket.socket:
+def forker_socket() -> socket.socket:
     """Return the socket to the process that others are forked from, which is started once."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:

@@ -1,7 +1,8 @@
 """A reader of the documentation who types its blocks into one shell, statement by statement.
 
 What a page leaves for its reader to fill in is filled in as a reader would: `acc_…` by the last id of this
-kind that was shown, the names of servers and folders by those of this machine.
+kind that was shown, the names of servers and folders by those of this machine. The programs are forked
+from a process that has imported everything (`forking`), as starting one takes half a second of CPU time.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from tests.forking import forker_socket
 from tests.house.pages import Block
 
+PROGRAMS = {"ledger-engine": "", "ledger-tui": "from ledger_tui.cli import main; main()"}
+FORKED_PROGRAM = Path(__file__).with_name("forked_program.py")
 PATIENCE_S = 120
 RUN_BY = {"python": ("python", "py"), "javascript": ("node", "mjs")}
 _SHOWN = re.compile(r"\b([a-z]{2,5}(?:_test)?)_[0-9A-Za-z]{24,}")
@@ -48,15 +52,23 @@ class Reader:
         self._stands_for = stands_for
         self._seen = seen
         self._screen = ""  # since the last statement
-        programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        programs = folder / ".programs"
+        programs.mkdir(exist_ok=True)
+        asking = forker_socket().fileno()
+        for name, text in PROGRAMS.items():
+            forked = f"exec {sys.executable} -SEs {FORKED_PROGRAM} {asking} '{text}'"
+            (programs / name).write_text(f'#!/bin/sh\n{forked} "$@"\n')
+            (programs / name).chmod(0o755)
+        path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
         self._shell = subprocess.Popen(
             ["bash", "--norc", "--noprofile"],
             cwd=folder,
-            env={**environment, "PATH": programs, "HOME": str(folder), "PYTHONUNBUFFERED": "1"},
+            env={**environment, "PATH": path, "HOME": str(folder), "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=[asking],
         )
 
     def leave(self) -> None:

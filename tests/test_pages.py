@@ -106,6 +106,7 @@ def test_a_page_works_as_written_twice_in_a_row(page: Path, served: Served, tmp_
         "/var/lib/ledger/ledger.db": str(served.database),
         "/var/backups/ledger": str(folder / "backups"),
         "/opt/ledger/bin/": "",
+        ".venv/bin/ledger-engine": "ledger-engine",
         "pass show": "echo",
     }
     for _ in range(2):
