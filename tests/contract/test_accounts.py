@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.contract.clockwork import Clockwork
 from tests.contract.rules import holds
 from tests.contract.test_service import TIME
 
@@ -40,7 +41,7 @@ def refusal(api: httpx.Client, body: Any) -> tuple[str, str | None]:
     "account-currency",
 )
 def test_a_created_account_has_the_fields_of_the_contract(api: httpx.Client) -> None:
-    account = create(api)
+    account = create(api, metadata=None)
     assert list(account) == ["id", "object", "name", "currency", "balance", "created", "livemode", "metadata"]
     assert account["id"].startswith("acc_")
     assert account["object"] == "account"
@@ -57,6 +58,15 @@ def test_an_account_can_be_read(api: httpx.Client) -> None:
     account = create(api, metadata={"shop": "harbour"})
     answer = api.get(f"/v1/accounts/{account['id']}")
     assert (answer.status_code, answer.json()) == (200, account)
+
+
+@holds("get-accounts-id", "errors-404")
+@pytest.mark.parametrize("rest", ["", "/balance", "/statement"])
+def test_an_unknown_account_is_404(api: httpx.Client, rest: str) -> None:
+    for id in ("acc_00000000000000000000000000", "x", "%00", "%F0%9F%92%A5", "a" * 500):
+        answer = api.get(f"/v1/accounts/{id}{rest}")
+        error = answer.json()["error"]
+        assert (answer.status_code, error["type"], error["code"]) == (404, "not_found", "not_found")
 
 
 @holds("get-accounts", "list-fields")
@@ -126,7 +136,7 @@ def test_other_metadata_is_refused(api: httpx.Client, metadata: object, param: s
 
 @holds("conventions-strict")
 @pytest.mark.parametrize(
-    "field", ["balance", "livemode", "project", "id", "object", "created", "status", "role"]
+    "field", ["balance", "livemode", "project", "id", "object", "created", "status", "role", "Name"]
 )
 def test_what_is_not_a_parameter_is_refused(api: httpx.Client, field: str) -> None:
     assert refusal(api, {**NEW, field: 1}) == ("unknown_field", field)
@@ -146,7 +156,49 @@ def test_the_balance_at_a_time_counts_what_was_posted_until_then(api: httpx.Clie
     }
     assert api.get(path, params={"at": posted["created"]}).json()["balance"] == 250
     assert api.get(path).json()["balance"] == 250
-    assert api.get(path, params={"at": "yesterday"}).json()["error"]["param"] == "at"
+
+
+@holds("accounts-balance-at", "statements-contents")
+def test_a_balance_is_that_of_a_moment_and_a_statement_has_the_whole_day(clockwork: Clockwork) -> None:
+    api = clockwork.client(clockwork.key(clockwork.project()))
+    path = f"/v1/accounts/{create(api)['id']}"
+    clockwork.advance(1)
+    posting = {"account": path.rpartition("/")[2], "amount": 5, "type": "credit"}
+    assert api.post("/v1/transactions", json=posting).status_code == 201
+    clockwork.advance(86_400)
+    for at, shown, balance in [
+        (None, "2026-11-21T12:00:01.000Z", 5),
+        ("2026-11-20T12:00:00.999Z", "2026-11-20T12:00:00.999Z", 0),
+        ("2026-11-20T12:00:01Z", "2026-11-20T12:00:01.000Z", 5),
+        ("2026-11-20T14:00:01+02:00", "2026-11-20T12:00:01.000Z", 5),
+        ("2026-11-20", "2026-11-20T00:00:00.000Z", 0),
+        ("2026-11-21", "2026-11-21T00:00:00.000Z", 5),
+    ]:
+        answer = api.get(f"{path}/balance", params={} if at is None else {"at": at})
+        assert answer.json() == {"balance": balance, "currency": "EUR", "at": shown}
+    statement = api.get(f"{path}/statement", params={"to": "2026-11-20"}).json()
+    assert statement["closing_balance"] == 5
+
+
+@holds("accounts-balance-at")
+@pytest.mark.parametrize(
+    "at",
+    [
+        "",
+        "now",
+        "2026-13-01",
+        "2026-02-30T00:00:00Z",
+        "1790000000",
+        "2026-09-21T25:00Z",
+        "2026092",
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-14:00",
+    ],
+)
+def test_a_balance_at_another_time_is_refused(api: httpx.Client, at: str) -> None:
+    answer = api.get(f"/v1/accounts/{create(api)['id']}/balance", params={"at": at})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"], error["param"]) == (400, "invalid_value", "at")
 
 
 @holds("statements-contents", "transaction-description")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -24,6 +25,7 @@ def create(api: httpx.Client, name: str = "Ada", **fields: Any) -> Any:
 def refusal(answer: httpx.Response) -> tuple[int, str]:
     body = answer.json()
     assert set(body) == {"error", "message"}
+    assert body["message"]
     return answer.status_code, body["error"]
 
 
@@ -42,6 +44,7 @@ def test_a_created_user_is_an_active_member(api: httpx.Client) -> None:
         "livemode": False,
     }
     assert create(api, "Grace", role="admin")["role"] == "admin"
+    assert create(api, "Joan", role=None)["role"] == "member"
 
 
 @holds("post-api-users", "user-body")
@@ -52,15 +55,19 @@ def test_a_created_user_is_an_active_member(api: httpx.Client) -> None:
         ({"email": ...}, "missing_field"),
         ({"name": ""}, "invalid_value"),
         ({"email": "ada"}, "invalid_value"),
+        ({"name": 5}, "invalid_value"),
         ({"email": "ada@"}, "invalid_value"),
+        ({"email": None}, "invalid_value"),
+        ({"email": "x" * 300 + "@example.com"}, "invalid_value"),
         ({"role": "root"}, "invalid_value"),
-        ({"status": "deactivated"}, "unknown_field"),
+        *[({field: "x"}, "unknown_field") for field in ("status", "project", "livemode", "password")],
     ],
 )
 def test_another_user_is_refused(api: httpx.Client, fields: dict[str, Any], code: str) -> None:
     body = {"name": "Ada", "email": "ada@example.com", "role": "member", **fields}
     answer = api.post("/api/users", json={name: value for name, value in body.items() if value is not ...})
     assert refusal(answer) == (400, code)
+    assert api.get("/api/users").json()["total"] == 0
 
 
 @holds("directory-user", "error-codes")
@@ -69,7 +76,8 @@ def test_an_email_belongs_to_one_active_user_whatever_its_case(api: httpx.Client
     answer = api.post("/api/users", json={"name": "Other", "email": "ADA@Example.com"})
     assert refusal(answer) == (409, "email_taken")
     api.delete(f"/api/users/{first['id']}")
-    assert create(api)["id"] != first["id"]
+    assert create(api, email="ADA@Example.com")["email"] == "ADA@Example.com"
+    assert refusal(api.post(f"/api/users/{first['id']}/restore")) == (409, "email_taken")
 
 
 @holds("get-api-users-id")
@@ -87,9 +95,20 @@ def test_users_are_listed_by_number_of_page(api: httpx.Client) -> None:
     assert api.get("/api/users").json()["per_page"] == 20
     admins = api.get("/api/users", params={"role": "admin"}).json()
     assert (admins["data"], admins["total"]) == ([users[3]], 1)
-    assert api.get("/api/users", params={"page": 9}).json()["data"] == []
-    for bad in ({"page": 0}, {"per_page": 0}, {"per_page": 101}, {"role": "root"}, {"cursor": "x"}):
-        assert api.get("/api/users", params=bad).status_code == 400, bad
+    beyond = api.get("/api/users", params={"page": 9}).json()
+    assert beyond == {"data": [], "page": 9, "per_page": 20, "total": 5, "total_pages": 1}
+    assert api.get("/api/users", params={"role": "owner"}).json()["total_pages"] == 0
+
+
+@holds("get-api-users", "pages-users", "conventions-query")
+def test_another_page_of_users_is_refused(api: httpx.Client) -> None:
+    for bad in (
+        *("page=0", "page=-1", "page=1.0", "page=", "page=99999999999999999999", "page=1&page=2"),
+        *("per_page=0", "per_page=101", "per_page=1_0", "role=root"),
+    ):
+        assert refusal(api.get(f"/api/users?{bad}")) == (400, "invalid_value"), bad
+    for unknown in ("cursor=x", "limit=5", "status=active"):
+        assert refusal(api.get(f"/api/users?{unknown}")) == (400, "unknown_field"), unknown
 
 
 @holds("delete-api-users-id", "user-deactivate", "directory-deactivate-twice")
@@ -105,10 +124,11 @@ def test_deleting_a_user_deactivates_it_and_twice_likewise(api: httpx.Client) ->
 
 @holds("user-deactivate", "errors-403", "auth-403")
 def test_deactivating_a_user_needs_an_admin(api: httpx.Client, with_key: MakeKey) -> None:
-    user = create(api)
-    assert refusal(with_key("member").delete(f"/api/users/{user['id']}")) == (403, "missing_role")
-    assert api.get(f"/api/users/{user['id']}").json()["status"] == "active"
-    assert with_key("admin").delete(f"/api/users/{user['id']}").status_code == 200
+    path = f"/api/users/{create(api)['id']}"
+    assert refusal(with_key("member").delete(path)) == (403, "missing_role")
+    assert api.get(path).json()["status"] == "active"
+    assert with_key("admin").delete(path).status_code == 200
+    assert refusal(with_key("member").post(f"{path}/restore")) == (403, "missing_role")
 
 
 @holds("directory-restore", "quotas-recoverable")
@@ -158,6 +178,10 @@ def test_a_placed_order_is_open_and_keeps_its_items(api: httpx.Client) -> None:
         ({"user_id": ...}, 400, "missing_field"),
         ({"items": ...}, 400, "missing_field"),
         ({"user_id": "usr_none"}, 404, "not_found"),
+        ({"user_id": None}, 400, "invalid_value"),
+        *[({"items": items}, 400, "invalid_value") for items in ({}, None, [{}, None])],
+        *[({"items": [{"quantity": quantity}]}, 400, "invalid_value") for quantity in (1e2, True, "1", None)],
+        ({"items": [{"unit_amount": 2**53 - 1, "quantity": 2}]}, 400, "invalid_value"),
         ({"items": []}, 400, "invalid_value"),
         ({"items": [{}] * 101}, 400, "invalid_value"),
         ({"items": ["beans"]}, 400, "invalid_value"),
@@ -165,7 +189,7 @@ def test_a_placed_order_is_open_and_keeps_its_items(api: httpx.Client) -> None:
         ({"items": [{"quantity": 1.0}]}, 400, "invalid_value"),
         ({"items": [{"unit_amount": -1}]}, 400, "invalid_value"),
         ({"items": [{"unit_amount": 2**53}]}, 400, "invalid_value"),
-        ({"total": 1}, 400, "unknown_field"),
+        *[({field: "x"}, 400, "unknown_field") for field in ("total", "status", "livemode")],
     ],
 )
 def test_another_order_is_refused(api: httpx.Client, fields: dict[str, Any], status: int, code: str) -> None:
@@ -173,6 +197,28 @@ def test_another_order_is_refused(api: httpx.Client, fields: dict[str, Any], sta
     answer = api.post("/api/orders", json={name: value for name, value in body.items() if value is not ...})
     assert refusal(answer) == (status, code)
     assert api.get("/api/orders").json()["data"] == []
+
+
+@holds("directory-order")
+def test_items_are_kept_by_value_in_their_order(api: httpx.Client) -> None:
+    user = create(api)["id"]
+    body = f'{{"user_id": "{user}", "items": [{{"weight": 1e2, "b": 1, "a": 0.10}}]}}'
+    answer = api.post("/api/orders", content=body)
+    assert answer.status_code == 201
+    assert '"items":[{"weight":100.0,"b":1,"a":0.1}]' in answer.text
+
+
+@holds("order-body", "directory-order")
+@pytest.mark.parametrize(
+    "item",
+    [
+        *['{"price": 12345678901234567890.12}', '{"weight": NaN}', '{"sku": "a", "sku": "b"}'],
+        *['{"sku": "\\u0000"}', '{"sku": "\\ud800"}', '{"deep": ' + "[" * 40 + "]" * 40 + "}"],
+    ],
+)
+def test_an_item_that_is_not_exact_json_is_refused(api: httpx.Client, item: str) -> None:
+    body = f'{{"user_id": "{create(api)["id"]}", "items": [{item}]}}'
+    assert refusal(api.post("/api/orders", content=body)) == (400, "invalid_json")
 
 
 @holds("directory-order", "error-codes")
@@ -191,13 +237,38 @@ def test_an_order_goes_from_open_to_paid_to_shipped(api: httpx.Client) -> None:
     for path in paths[:2]:
         assert api.post(path + "/pay").json()["status"] == "paid"
     assert refusal(api.post(paths[0] + "/pay")) == (409, "order_not_open")
+    paid = api.get(paths[0]).json()
+    assert paid["paid_at"].endswith("Z")
     shipped = api.post(paths[0] + "/ship")
-    assert (shipped.status_code, shipped.json()["status"]) == (200, "shipped")
+    assert shipped.status_code == 200
+    assert shipped.json()["shipped_at"].endswith("Z")
+    assert shipped.json() == {**paid, "status": "shipped", "shipped_at": shipped.json()["shipped_at"]}
     assert api.get(paths[0]).json() == shipped.json()
+    for step, code in (("/pay", "order_not_open"), ("/ship", "order_not_paid")):
+        assert refusal(api.post(paths[0] + step)) == (409, code)
     for status, path in zip(("shipped", "paid", "open"), paths, strict=True):
         listed = api.get("/api/orders", params={"status": status}).json()
         assert [f"/api/orders/{order['id']}" for order in listed["data"]] == [path]
-    assert api.get("/api/orders", params={"status": "lost"}).status_code == 400
+    for status in ("lost", ""):
+        assert refusal(api.get("/api/orders", params={"status": status})) == (400, "invalid_value")
+    both = {"status": "open", "limit": 1}
+    newer, older = [api.post("/api/orders", json=body).json()["id"] for _ in range(2)][::-1]
+    first = api.get("/api/orders", params=both).json()
+    assert ([order["id"] for order in first["data"]], first["next_cursor"]) == ([newer], newer)
+    second = api.get("/api/orders", params={**both, "cursor": newer}).json()
+    assert ([order["id"] for order in second["data"]], second["has_more"]) == ([older], True)
+
+
+@holds("directory-order-moves")
+@pytest.mark.parametrize("step", ["pay", "ship"])
+def test_of_twelve_at_once_one_moves_an_order(api: httpx.Client, step: str) -> None:
+    placed = api.post("/api/orders", json={"user_id": create(api)["id"], "items": [{}]}).json()
+    path = f"/api/orders/{placed['id']}"
+    if step == "ship":
+        api.post(f"{path}/pay")
+    with ThreadPoolExecutor(12) as callers:
+        statuses = sorted(callers.map(lambda _: api.post(f"{path}/{step}").status_code, range(12)))
+    assert statuses == [200] + [409] * 11
 
 
 @holds("get-api-health")

@@ -102,6 +102,7 @@ def test_one_key_serves_one_create_of_any_kind(api: httpx.Client) -> None:
         ("/v1/invoices", {"account": account, "customer": "C", "amount": 1}),
         (f"/v1/invoices/{invoice}/finalize", None),
         ("/api/users", {"name": "Bob", "email": "bob@example.com"}),
+        (f"/api/users/{user}/restore", None),
         ("/api/orders", {"user_id": user, "items": [{}]}),
         ("/v1/api_keys", {}),
         ("/v1/projects", {"name": "Harbour"}),
@@ -231,7 +232,7 @@ def test_a_request_that_failed_takes_no_key(api: httpx.Client) -> None:
 
 
 @holds("idempotency-key", "error-param")
-@pytest.mark.parametrize("key", [b"", b"k" * 256, b"caf\xe9", b"a\tb", "schlüssel".encode()])
+@pytest.mark.parametrize("key", [b"", b"k" * 256, b"caf\xe9", b"a\tb", b"\x7f", "schlüssel".encode()])
 def test_a_key_is_1_to_255_printable_ascii_characters(wire: Wire, key: bytes) -> None:
     post = wire.post("/v1/accounts", b'{"name": "Till", "currency": "EUR"}', "Idempotency-Key: KEY")
     answer = wire.ask(post.replace(b"KEY", key))
@@ -252,14 +253,16 @@ def test_fifty_creates_at_once_with_one_key_make_one(api: httpx.Client) -> None:
     account = api.post("/v1/accounts", json=TILL).json()["id"]
     body = {"account": account, "amount": 7, "type": "credit"}
 
-    def post(_: int) -> int:
-        return api.post("/v1/transactions", json=body, headers=with_key("race")).status_code
+    def post(_: int) -> httpx.Response:
+        return api.post("/v1/transactions", json=body, headers=with_key("race"))
 
     with ThreadPoolExecutor(50) as callers:
-        statuses = sorted(callers.map(post, range(50)))
-    assert statuses == [201] + [409] * 49
+        answers = [*callers.map(post, range(50))]
+    assert sorted(answer.status_code for answer in answers) == [201] + [409] * 49
     assert api.get(f"/v1/accounts/{account}").json()["balance"] == 7
-    assert len(api.get("/v1/transactions").json()["data"]) == 1
+    [posted] = api.get("/v1/transactions").json()["data"]
+    refused = [answer for answer in answers if answer.status_code == 409]
+    assert {answer.headers["Idempotency-Original"] for answer in refused} == {posted["id"]}
 
 
 @holds("idempotency-for-ever")

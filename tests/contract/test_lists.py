@@ -12,6 +12,22 @@ from tests.contract.rules import holds
 
 LEDGER_LISTS = ["/v1/accounts", "/v1/transactions", "/v1/invoices"]
 GENERIC_LISTS = ["/api/orders", "/v1/api_keys", "/v1/projects"]
+BAD_LIMITS = [
+    "0",
+    "101",
+    "-1",
+    "1.0",
+    "",
+    "ten",
+    "1_0",
+    "05",
+    "%2B5",
+    "%205",
+    "1e1",
+    "5&limit=5",
+    "٣",
+    "9" * 30,
+]
 
 
 def fill(api: httpx.Client, count: int) -> None:
@@ -68,12 +84,22 @@ def test_every_list_is_read_page_by_page_newest_first(filled: httpx.Client) -> N
 
 @holds("pages-limit", "pages-generic", "conventions-query")
 @pytest.mark.parametrize("path", LEDGER_LISTS + GENERIC_LISTS)
-@pytest.mark.parametrize("limit", ["0", "101", "-1", "1.0", "", "ten", "1_0", "%2B5", "5&limit=5", "٣"])
-def test_a_bad_limit_is_refused_and_not_clamped(api: httpx.Client, path: str, limit: str) -> None:
-    answer = api.get(f"{path}?limit={limit}")
-    assert answer.status_code == 400
-    error = answer.json()["error"]
-    assert error == "invalid_value" if isinstance(error, str) else error["param"] == "limit"
+def test_a_bad_limit_is_refused_and_not_clamped(api: httpx.Client, path: str) -> None:
+    for limit in BAD_LIMITS:
+        answer = api.get(f"{path}?limit={limit}")
+        assert answer.status_code == 400, limit
+        error = answer.json()["error"]
+        told = (error, "limit") if isinstance(error, str) else (error["code"], error["param"])
+        assert told == ("invalid_value", "limit"), limit
+
+
+@holds("pages-limit")
+def test_a_page_has_up_to_100_objects(api: httpx.Client) -> None:
+    account = api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"}).json()["id"]
+    posting = {"account": account, "amount": 1, "type": "credit"}
+    api.post("/v1/transactions/batch", json={"transactions": [posting] * 101})
+    page = api.get("/v1/transactions", params={"limit": 100}).json()
+    assert (len(page["data"]), page["has_more"]) == (100, True)
 
 
 @holds("lists-next-cursor", "error-codes", "error-foreign")
@@ -121,7 +147,10 @@ def test_scrolling_back_gives_the_page_just_newer(filled: httpx.Client, path: st
     assert (ids(newest), newest["has_more"]) == (everything[:10], False)
     assert filled.get(path, params={"ending_before": everything[0]}).json()["data"] == []
     both = {"ending_before": everything[0], "starting_after": everything[1]}
-    assert filled.get(path, params=both).status_code == 400
+    for query, code in ((both, "invalid_value"), ({"ending_before": ""}, "invalid_cursor")):
+        answer = filled.get(path, params=query)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"], error["param"]) == (400, code, "ending_before")
 
 
 @holds("conventions-query", "error-codes")

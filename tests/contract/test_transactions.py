@@ -10,6 +10,7 @@ import pytest
 from tests.contract.rules import holds
 
 MOST = 2**53 - 1
+NO_JSON = ("1e400", "1" * 5000, "NaN", "Infinity")  # no number that a float or an int of usual size holds
 
 
 @pytest.fixture
@@ -93,8 +94,8 @@ def test_a_debit_may_go_below_zero_unless_the_project_refuses_it(
         "1.5",
         "1.0",
         "1e3",
-        "NaN",
-        "Infinity",
+        "{}",
+        *NO_JSON,
         "9223372036854775808",
         str(MOST + 1),
         "-1",
@@ -110,7 +111,7 @@ def test_an_amount_is_a_positive_integer_up_to_2_to_the_53(
     body = f'{{"account": "{account}", "type": "credit", "amount": {amount}}}'
     answer = api.post("/v1/transactions", content=body)
     assert answer.status_code == 400
-    assert answer.json()["error"]["code"] == ("invalid_json" if amount[0] in "NI" else "invalid_value")
+    assert answer.json()["error"]["code"] == ("invalid_json" if amount in NO_JSON else "invalid_value")
     assert balance(api, account) == 0
 
 
@@ -144,6 +145,21 @@ def test_a_description_is_optional_and_has_up_to_500_characters(api: httpx.Clien
     assert post(api, account, 1, description="d" * 500)["description"] == "d" * 500
     body = {"account": account, "amount": 1, "type": "credit", "description": "d" * 501}
     assert refusal(api, body) == (400, "invalid_value", "description")
+
+
+@holds("conventions-strict")
+@pytest.mark.parametrize("field", ["balance_after", "transfer", "reverses", "livemode", "created"])
+def test_what_is_not_a_parameter_is_refused(api: httpx.Client, account: str, field: str) -> None:
+    body = {"account": account, "amount": 1, "type": "credit", field: "txn_x"}
+    assert refusal(api, body) == (400, "unknown_field", field)
+    assert api.get("/v1/transactions").json()["data"] == []
+
+
+@holds("transaction-account", "transactions-destination")
+def test_another_kind_of_value_is_refused(api: httpx.Client, account: str) -> None:
+    for field in ("account", "destination", "description"):
+        body = {"account": account, "amount": 1, "type": "credit", field: 5}
+        assert refusal(api, body) == (400, "invalid_value", field)
 
 
 @holds("transactions-unknown-account", "errors-404")
@@ -193,8 +209,8 @@ def test_created_after_is_strict_and_takes_dates_and_offsets(api: httpx.Client, 
     assert second["id"] in found(first["created"])
     assert first["id"] not in found(first["created"])
     assert found(second["created"]) == []
-    assert first["id"] in found("2020-01-01")
-    assert first["id"] in found("2020-01-01T05:00:00+05:00")
+    for earlier in ("1969-01-01", "2020-01-01", "2020-01-01T05:00:00+05:00"):
+        assert first["id"] in found(earlier)
     assert found("2999-01-01T00:00") == []
     assert first["id"] in found(first["created"][:10])
     assert first["id"] in found("20200101T050000+05")
@@ -202,7 +218,17 @@ def test_created_after_is_strict_and_takes_dates_and_offsets(api: httpx.Client, 
 
 @holds("transactions-created-after")
 @pytest.mark.parametrize(
-    "time", ["", "yesterday", "2026-13-01", "2026-02-30", "2026112", "1795176000", "2026-W01"]
+    "time",
+    [
+        "",
+        "yesterday",
+        "2026-13-01",
+        "2026-02-30",
+        "2026112",
+        "1795176000",
+        "2026-W01",
+        "2026-09-21T14:13:20 02:00",
+    ],
 )
 def test_another_created_after_is_refused(api: httpx.Client, time: str) -> None:
     answer = api.get("/v1/transactions", params={"created_after": time})
@@ -218,24 +244,47 @@ def test_a_transaction_can_be_read(api: httpx.Client, account: str) -> None:
 
 
 @holds("transactions-destination")
-def test_a_transfer_is_two_transactions_that_share_it(api: httpx.Client, account: str) -> None:
+@pytest.mark.parametrize(
+    ("type", "other_type", "change"), [("debit", "credit", -400), ("credit", "debit", 400)]
+)
+def test_a_transfer_is_two_transactions_that_share_it(
+    api: httpx.Client, account: str, type: str, other_type: str, change: int
+) -> None:
     savings = open_account(api)
-    source = post(api, account, 400, "debit", destination=savings)
-    assert (source["account"], source["destination"], source["type"]) == (account, savings, "debit")
-    both = api.get("/v1/transactions").json()["data"]
-    assert len(both) == 2
-    assert {item["transfer"] for item in both} == {source["transfer"]}
+    source = post(api, account, 400, type, destination=savings)
+    assert (source["account"], source["destination"], source["type"]) == (account, savings, type)
     assert source["transfer"] is not None
-    assert {item["type"] for item in both} == {"credit", "debit"}
-    assert (balance(api, account), balance(api, savings)) == (-400, 400)
+    [other, same] = api.get("/v1/transactions").json()["data"]
+    assert same == source
+    assert (other["account"], other["destination"], other["type"]) == (savings, account, other_type)
+    assert other["transfer"] == source["transfer"]
+    assert (balance(api, account), balance(api, savings)) == (change, -change)
+
+
+@holds("transactions-related")
+def test_what_belongs_to_a_transaction_is_listed(api: httpx.Client, account: str) -> None:
+    def related(id: str) -> list[tuple[str, str]]:
+        data = api.get(f"/v1/transactions/{id}/related").json()["data"]
+        return [(each["type"], each["id"]) for each in data]
+
+    alone = post(api, account, 5, "debit")["id"]
+    moved = post(api, account, 5, "debit", destination=open_account(api))["id"]
+    assert related(alone) == []
+    ((_type, other),) = related(moved)
+    undone = api.post(f"/v1/transactions/{moved}/reverse").json()["id"]
+    assert related(moved) == [("credit", undone), ("credit", other)]
+    assert ("debit", moved) in related(undone)
+    assert api.get("/v1/transactions/txn_none/related").status_code == 404
 
 
 @holds("transactions-destination", "error-codes")
 def test_a_destination_has_the_same_currency_and_is_known(api: httpx.Client, account: str) -> None:
     yen = open_account(api, "JPY")
     body = {"account": account, "amount": 1, "type": "debit", "destination": yen}
-    assert refusal(api, body)[:2] == (400, "currency_mismatch")
-    assert refusal(api, {**body, "destination": "acc_none"}) == (404, "not_found", "destination")
+    assert refusal(api, body) == (400, "currency_mismatch", "destination")
+    assert refusal(api, {**body, "destination": account}) == (400, "invalid_value", "destination")
+    for unknown in ("acc_none", ""):
+        assert refusal(api, {**body, "destination": unknown}) == (404, "not_found", "destination")
     assert (balance(api, account), balance(api, yen)) == (0, 0)
 
 
@@ -247,8 +296,10 @@ def test_a_transaction_is_reversed_once(api: httpx.Client, account: str) -> None
     assert undone.json()["reverses"] == posted["id"]
     assert (undone.json()["type"], undone.json()["amount"]) == ("debit", 90)
     assert balance(api, account) == 0
-    assert api.post(f"/v1/transactions/{posted['id']}/reverse").status_code == 409
+    again = api.post(f"/v1/transactions/{posted['id']}/reverse")
+    assert (again.status_code, again.json()["error"]["type"]) == (409, "conflict")
     assert balance(api, account) == 0
+    assert api.post("/v1/transactions/txn_none/reverse").status_code == 404
 
 
 @holds("transactions-batch")
@@ -256,7 +307,9 @@ def test_a_batch_is_posted_in_its_order(api: httpx.Client, account: str) -> None
     batch = [{"account": account, "amount": amount, "type": "credit"} for amount in (1, 2, 3)]
     answer = api.post("/v1/transactions/batch", json={"transactions": batch})
     assert answer.status_code == 201
+    assert set(answer.json()) == {"data"}
     assert [item["balance_after"] for item in answer.json()["data"]] == [1, 3, 6]
+    assert api.get("/v1/transactions").json()["data"] == answer.json()["data"][::-1]
 
 
 @holds("transactions-batch", "error-param")
@@ -265,6 +318,9 @@ def test_a_batch_is_posted_whole_or_not_at_all(api: httpx.Client, account: str) 
     path = "/v1/transactions/batch"
     for bad, status, code, param in [
         ({**good, "amount": 0}, 400, "invalid_value", "transactions.2.amount"),
+        ({**good, "amount": 1.0}, 400, "invalid_value", "transactions.2.amount"),
+        ({**good, "amount": MOST}, 400, "balance_out_of_range", "transactions.2.amount"),
+        ({**good, "destination": "acc_none"}, 404, "not_found", "transactions.2.destination"),
         ({**good, "account": "acc_none"}, 404, "not_found", "transactions.2.account"),
         ({"account": account, "amount": 1}, 400, "missing_field", "transactions.2.type"),
         ({**good, "note": "x"}, 400, "unknown_field", "transactions.2.note"),
@@ -278,6 +334,7 @@ def test_a_batch_is_posted_whole_or_not_at_all(api: httpx.Client, account: str) 
 def test_a_batch_has_1_to_1000_transactions(api: httpx.Client, account: str) -> None:
     good = {"account": account, "amount": 1, "type": "credit"}
     path = "/v1/transactions/batch"
+    assert refusal(api, {}, path) == (400, "missing_field", "transactions")
     assert refusal(api, {"transactions": []}, path) == (400, "invalid_value", "transactions")
     assert refusal(api, {"transactions": [good] * 1001}, path) == (400, "invalid_value", "transactions")
     answer = api.post(path, json={"transactions": [good] * 1000})
