@@ -204,6 +204,8 @@ def test_an_endpoint_is_made_shown_rolled_disabled_and_deleted(project: Project)
         ("https://169.254.169.254/", 400, 400),
         ("http://2130706433/", 400, 400),
         ("http://0x7f.1/", 400, 400),
+        ("https://localhost/", 201, 400),
+        ("http://example.com/", 400, 400),
         ("https://[::ffff:127.0.0.1]/", 400, 400),
         ("https://[64:ff9b::7f00:1]/", 400, 400),
         ("https://[2002:7f00:1::]/", 400, 400),

@@ -106,29 +106,6 @@ async def test_a_change_that_does_not_fit_is_400_by_name(
     assert (await owner.get(PATH)).json()["plan"] == "enterprise"
 
 
-@pytest.mark.parametrize(
-    ("role", "scopes", "code"),
-    [
-        ("admin", None, "missing_role"),
-        ("admin", ["admin:billing"], "missing_role"),
-        ("owner", ["read:projects", "write:projects", "read:users"], "missing_scope"),
-        ("owner", ["admin:billing"], None),
-    ],
-)
-async def test_billing_takes_the_scope_and_the_owner_role(
-    anyone: httpx.AsyncClient, cafe: Project, make_key: Any, role: str, scopes: list[str] | None, code: str
-) -> None:
-    headers = {"Authorization": f"Bearer {await make_key(of=cafe.id, role=role, scopes=scopes)}"}
-    for answer in (
-        await anyone.get(PATH, headers=headers),
-        await anyone.patch(PATH, json={"plan": "pro"}, headers=headers),
-    ):
-        if code is None:
-            assert answer.status_code == 200
-        else:
-            assert (answer.status_code, answer.json()["error"]["code"]) == (403, code)
-
-
 async def test_a_test_key_cannot_change_the_plan_that_live_keys_rest_on(
     owner: httpx.AsyncClient, anyone: httpx.AsyncClient, cafe: Project, make_key: Any
 ) -> None:

@@ -11,26 +11,6 @@ import pytest
 from ledger_engine.store.engine import Engine
 
 
-async def test_a_server_that_can_do_its_work_says_ok_to_anyone(anyone: httpx.AsyncClient) -> None:
-    answer = await anyone.get("/api/health")
-    assert answer.status_code == 200
-    assert answer.json()["ok"] is True
-    assert answer.json()["version"] == "1.4.2"
-
-
-@pytest.mark.parametrize("header", ["Bearer nonsense", "nonsense", ""])
-async def test_a_bad_credential_does_not_matter(anyone: httpx.AsyncClient, header: str) -> None:
-    answer = await anyone.get("/api/health", headers={"Authorization": header})
-    assert answer.status_code == 200
-
-
-async def test_it_is_never_refused_for_its_rate(anyone: httpx.AsyncClient) -> None:
-    answers = [await anyone.get("/api/health") for _ in range(200)]
-    assert {answer.status_code for answer in answers} == {200}
-    assert {answer.headers["X-RateLimit-Limit"] for answer in answers} == {"60"}
-    assert {answer.headers["X-RateLimit-Remaining"] for answer in answers} == {"60"}
-
-
 @pytest.mark.sqlite
 async def test_lost_storage_is_reported_until_it_is_back(
     anyone: httpx.AsyncClient, engine: Engine, tmp_path: Path

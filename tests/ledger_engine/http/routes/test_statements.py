@@ -92,16 +92,6 @@ async def test_a_statement_goes_from_the_opening_to_the_closing_balance(
     }
 
 
-async def test_without_a_period_the_statement_is_all_there_is(
-    api: httpx.AsyncClient, till: str, post: Run
-) -> None:
-    empty = (await api.get(f"/v1/accounts/{till}/statement")).json()
-    assert (empty["opening_balance"], empty["closing_balance"], empty["lines"]) == (0, 0, [])
-    await post(500, "credit")
-    whole = (await api.get(f"/v1/accounts/{till}/statement")).json()
-    assert (whole["opening_balance"], whole["closing_balance"], len(whole["lines"])) == (0, 500, 1)
-
-
 @pytest.mark.parametrize(
     ("period", "amounts"),
     [
