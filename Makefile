@@ -79,6 +79,7 @@ test-postgres: dev
 
 soak: dev
 	$(bin)/python -m pytest -m soak --soak $(SOAK) $(SOAK_ARGS)
+	$(bin)/python -m pytest --whole-textual $(PYTEST_ARGS) tests/ledger_tui/screens
 	$(bin)/python -m pytest --database postgres --soak $(SOAK) $(SOAK_ARGS) $(on_postgres)
 
 BENCH_ARGS ?= --record

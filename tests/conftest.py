@@ -54,6 +54,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="sqlite",
         help="what the tests of the engine run on, unless they are of one of both",
     )
+    group.addoption(
+        "--whole-textual",
+        action="store_true",
+        help="test dashboards on Textual as it is, which costs more CPU time",
+    )
     group.addoption("--steps", type=int, metavar="N", help="have the model take at least N steps")
     group.addoption(
         "--seed", type=int, metavar="N", help="start random runs from N; a failure shows the N it had"

@@ -1,4 +1,7 @@
-"""Make Textual cheap in tests: no work that no test can see, and none twice in a process."""
+"""Make Textual cheap in tests: no work that no test can see, and none twice in a process.
+
+With `--whole-textual` the tests run on Textual as it is, as `make soak` does once.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,17 @@ def make_textual_cheap() -> None:
     _count_parameters_by_code()
     _wait_without_messages()
     message_pump.log = _NoLog()  # type: ignore[assignment]
+
+
+def count_frames() -> None:
+    """Leave Textual as it is, and count its frames for `strips_on_screen`."""
+    update = Compositor.render_update
+
+    def render_update(compositor: Compositor, *args: Any, **named: Any) -> Any:
+        _Drawn.frames += 1
+        return update(compositor, *args, **named)
+
+    Compositor.render_update = render_update  # type: ignore[method-assign]
 
 
 def strips_on_screen(app: App[Any], *, in_terminal: bool = False) -> list[Strip]:

@@ -13,12 +13,17 @@ from ledger_tui.app.application import LedgerApp
 from ledger_tui.client import api, session
 from ledger_tui.server.embedded import Address
 from ledger_tui.settings.options import Options
-from tests.ledger_tui.cheap_textual import make_textual_cheap
+from tests.ledger_tui.cheap_textual import count_frames, make_textual_cheap
 from tests.ledger_tui.contract_server import ContractServer
 from tests.ledger_tui.driving import Driver, until
 from tests.ledger_tui.forked_servers import fork_servers, forked_server
 
-make_textual_cheap()
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--whole-textual"):
+        count_frames()
+    else:
+        make_textual_cheap()
 
 
 @pytest.fixture(scope="session", autouse=True)
