@@ -39,6 +39,7 @@ class Handshakes:
             self._under_way[handshake] = None
         else:
             handshake.cut()
+            client.close()
 
     async def shake_hands(self, client: socket.socket) -> None:
         """Start the session with a client, unless the handshake fails or takes too long."""

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from authlib.integrations.httpx_client import AsyncOAuth2Client
+from authlib.integrations.requests_client import OAuth2Session
 from authlib.oauth2.rfc8414 import AuthorizationServerMetadata
 
 from ledger_engine.core.settings import Location
@@ -60,12 +60,9 @@ def sign_in_and_decide(url: str, decision: str = "allow") -> tuple[str, list[str
 # Another implementation (Authlib) as the app
 
 
-async def test_a_client_that_knows_the_address_alone_gets_all_the_way(
-    serving: Serving, client_id: str
-) -> None:
+def test_a_client_that_knows_the_address_alone_gets_all_the_way(serving: Serving, client_id: str) -> None:
     serving.make_user()
-    async with httpx.AsyncClient() as http:
-        answer = await http.get(f"{serving.url}/.well-known/oauth-authorization-server")
+    answer = httpx.get(f"{serving.url}/.well-known/oauth-authorization-server")
     metadata = AuthorizationServerMetadata(answer.json())
     # It asks for https everywhere, which a server on this machine alone does without.
     secure = {
@@ -77,7 +74,7 @@ async def test_a_client_that_knows_the_address_alone_gets_all_the_way(
     assert metadata["code_challenge_methods_supported"] == ["S256"]
     assert metadata["authorization_response_iss_parameter_supported"] is True
 
-    async with AsyncOAuth2Client(
+    with OAuth2Session(
         client_id,
         token_endpoint_auth_method="none",
         redirect_uri=REDIRECT,
@@ -91,19 +88,19 @@ async def test_a_client_that_knows_the_address_alone_gets_all_the_way(
         back, _ = sign_in_and_decide(url)
         assert back.startswith(REDIRECT)
         assert redirect_query(httpx.Response(303, headers={"Location": back}))["iss"] == metadata["issuer"]
-        token = await client.fetch_token(
+        token = client.fetch_token(
             metadata["token_endpoint"], authorization_response=back, state=state, code_verifier=VERIFIER
         )
         assert token["scope"] == "read:projects"
-        whoami = await client.get(f"{serving.url}/v1/whoami")
+        whoami = client.get(f"{serving.url}/v1/whoami")
         assert (whoami.status_code, whoami.json()["id"]) == (200, client_id)
-        newer = await client.refresh_token(metadata["token_endpoint"])
+        newer = client.refresh_token(metadata["token_endpoint"])
         assert newer["refresh_token"] != token["refresh_token"]
-        assert (await client.get(f"{serving.url}/v1/accounts")).status_code == 200
-        revoked = await client.revoke_token(metadata["revocation_endpoint"], token=newer["refresh_token"])
+        assert (client.get(f"{serving.url}/v1/accounts")).status_code == 200
+        revoked = client.revoke_token(metadata["revocation_endpoint"], token=newer["refresh_token"])
         assert revoked.status_code == 200
         client.token = {**newer, "expires_at": None}
-        assert (await client.get(f"{serving.url}/v1/accounts")).status_code == 401
+        assert (client.get(f"{serving.url}/v1/accounts")).status_code == 401
 
 
 # Nothing secret in clear

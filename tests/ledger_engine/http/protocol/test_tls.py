@@ -7,7 +7,7 @@ import contextlib
 import ipaddress
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -60,14 +60,26 @@ async def listening(folder: Path) -> AsyncIterator[int]:
         await room.stop()
 
 
-async def halves(port: int, count: int) -> list[asyncio.StreamReader]:
-    """Clients that begin a session and do not go on."""
-    opened = []
-    for _ in range(count):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(HALF)
-        opened.append(reader)
-    return opened
+Halves = Callable[[int, int], Awaitable[list[asyncio.StreamReader]]]
+
+
+@pytest.fixture
+async def halves() -> AsyncIterator[Halves]:
+    """Return a function that opens clients who begin a session and do not go on."""
+    writers = []
+
+    async def begin(port: int, count: int) -> list[asyncio.StreamReader]:
+        opened = []
+        for _ in range(count):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writers.append(writer)
+            writer.write(HALF)
+            opened.append(reader)
+        return opened
+
+    yield begin
+    for each in writers:
+        each.close()
 
 
 async def ask(port: int, trusting: ssl.SSLContext) -> bytes:
@@ -80,7 +92,7 @@ async def ask(port: int, trusting: ssl.SSLContext) -> bytes:
 
 
 async def test_one_handshake_too_many_ends_the_one_that_takes_longest(
-    tmp_path: Path, trusting: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, trusting: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, halves: Halves
 ) -> None:
     monkeypatch.setattr(tls, "HANDSHAKES_MAX", 2)
     async with listening(tmp_path) as port:
@@ -92,7 +104,7 @@ async def test_one_handshake_too_many_ends_the_one_that_takes_longest(
 
 
 async def test_a_handshake_has_the_place_of_a_connection(
-    tmp_path: Path, trusting: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, trusting: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, halves: Halves
 ) -> None:
     monkeypatch.setattr(connections, "connections_max", lambda: 2)
     async with listening(tmp_path) as port:
@@ -119,7 +131,9 @@ async def test_no_handshake_begins_where_all_places_are_of_connections_that_are_
     assert len(room) == 1
 
 
-async def test_a_handshake_has_a_limit_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_handshake_has_a_limit_of_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, halves: Halves
+) -> None:
     monkeypatch.setattr(tls, "HANDSHAKE_S", 0.05)
     async with listening(tmp_path) as port:
         (half,) = await halves(port, 1)
