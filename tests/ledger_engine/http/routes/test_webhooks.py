@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine.store.engine import Engine
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import endpoints
+from ledger_engine.store.engine import Engine
 from tests.ledger_engine.conftest import Run
 
 PATH = "/v1/webhook_endpoints"

@@ -2,7 +2,7 @@
 -- and three that PostgreSQL alone needs, `heads`, `rate_counts` and `leases`.
 --
 -- The collation "C" compares text, and with it ids, by their bytes, as SQLite does.
--- `ledger_engine.database.postgres.migrations` leaves out what a distributed database lacks: collations,
+-- `ledger_engine.store.postgres.migrations` leaves out what a distributed database lacks: collations,
 -- UNLOGGED, and how full pages are.
 
 CREATE TABLE projects (

@@ -336,7 +336,7 @@ CREATE TABLE oauth_tokens (
 CREATE INDEX oauth_tokens_by_grant ON oauth_tokens (grant_id);
 CREATE INDEX oauth_tokens_by_expiry ON oauth_tokens (expires);
 
--- One row; `ledger_engine.database.kept_time` explains it.
+-- One row; `ledger_engine.store.kept_time` explains it.
 CREATE TABLE kept_time (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     reached INTEGER NOT NULL,
