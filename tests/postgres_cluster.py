@@ -6,6 +6,7 @@ It is the server that comes by pip, unless TESTS_POSTGRES names another folder o
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import os
@@ -125,7 +126,7 @@ def shared(folder: Path, settings: str) -> Cluster:
                 return _made(folder, settings, file, users)
         fcntl.flock(file, fcntl.LOCK_SH)
         if _is_there(file) and _is_ready(file):
-            _used.append(file)
+            atexit.register(file.close)
             return Cluster(folder, settings)
         file.close()  # the server was stopped, or could not be started, meanwhile
 
@@ -137,9 +138,6 @@ def watched(cluster: Cluster) -> IO[str]:
     fcntl.flock(file, fcntl.LOCK_SH)
     cluster.watch(users)
     return file
-
-
-_used: list[IO[str]] = []  # the files of the servers that this process uses: closing one ends the lock
 
 
 def _made(folder: Path, settings: str, file: IO[str], users: Path) -> Cluster:
@@ -156,7 +154,7 @@ def _made(folder: Path, settings: str, file: IO[str], users: Path) -> Cluster:
     file.flush()
     fcntl.flock(file, fcntl.LOCK_SH)
     cluster.watch(users)  # only now, as changing the lock may let another process go first
-    _used.append(file)
+    atexit.register(file.close)  # which ends the lock
     return cluster
 
 
