@@ -1,6 +1,6 @@
 """What a database can, found out by asking it: PostgreSQL, or what speaks its protocol.
 
-docs/architecture.md#distributed-engines says of each what it has.
+docs/design/014-distributed-engines.md says of each what it has.
 """
 
 from __future__ import annotations
