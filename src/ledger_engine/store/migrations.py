@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from contextlib import closing
+from functools import cache
+from pathlib import Path
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store import schema
@@ -19,6 +22,10 @@ _TAKE_AS_BASELINE = (
     f" SELECT migration_set, '{schema.BASELINE}', applied_at FROM {RECORD}"
     f" WHERE migration_set = '{_SET}' AND name = '{schema.LAST_BEFORE_BASELINE}'"
 )
+
+_PARTS = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
+# ALTER TABLE leaves other spaces and quotes than the baseline has; they mean nothing.
+_MEANINGLESS = str.maketrans("", "", ' \n\t"')
 
 log = logging.getLogger("ledger_engine.store.migrations")
 
@@ -58,13 +65,20 @@ def require_usable(connection: sqlite3.Connection) -> None:
 def require_ledger(connection: sqlite3.Connection, *, up_to_date: bool = True) -> None:
     """Raise StorageUnavailable for a file that is no ledger, or unusable; change nothing.
 
-    With `up_to_date` also for one without the tables of this version.
+    With `up_to_date` also for one without the tables of this version, or whose tables somebody has changed.
     """
     applied, pending = _state(connection)
     if applied is None:
         raise StorageUnavailable("it is not a ledger")
     if pending and up_to_date:
         raise StorageUnavailable(schema.NOT_UP_TO_DATE)
+    if up_to_date:
+        schema.require_as_made(_parts(connection), _made(schema.FOLDER))
+
+
+def require_all_there(connection: sqlite3.Connection) -> None:
+    """Raise StorageUnavailable when a table, index, view or trigger of an up-to-date file is missing."""
+    schema.require_all_there("sqlite", [name for _, name, _ in connection.execute(_PARTS)])
 
 
 def require_no_others(connection: sqlite3.Connection) -> None:
@@ -103,3 +117,17 @@ def _apply(connection: sqlite3.Connection) -> None:
 
         migrations(name=each)(migrate)
     migrations.apply(Database(connection, recursive_triggers=False))
+
+
+def _parts(connection: sqlite3.Connection) -> dict[schema.Part, str]:
+    return {(kind, name): sql.translate(_MEANINGLESS) for kind, name, sql in connection.execute(_PARTS)}
+
+
+@cache
+def _made(folder: Path) -> dict[schema.Part, str]:
+    """Return the parts of the tables that the migrations in a folder make."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for name in schema.names("sqlite"):
+            for statement in schema.statements("sqlite", name):
+                connection.execute(statement)
+        return _parts(connection)

@@ -46,6 +46,7 @@ class SqliteDatabase(ThreadedDatabase):
         try:
             self._writer = self._file.connect_writer()
             migrations.apply(self._writer)
+            migrations.require_all_there(self._writer)
             close_to_others(path)  # only when it is known to be a ledger
             # Before the first read: a clock set back while nothing was served must not revive what has
             # expired.

@@ -129,3 +129,42 @@ def test_every_table_is_strict_and_holds_text_and_integers_only(connection: sqli
 def test_both_engines_have_the_same_migrations() -> None:
     assert schema.names("sqlite") == schema.names("postgres")
     assert schema.names("sqlite")[0] == schema.BASELINE
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (
+            "DROP INDEX invoices_by_number; CREATE INDEX invoices_by_number"
+            " ON invoices (project, livemode, number) WHERE number IS NOT NULL",
+            "the index invoices_by_number is not as the ledger made it",
+        ),
+        (
+            "CREATE TRIGGER doubled AFTER INSERT ON orders BEGIN SELECT 1; END",
+            "the trigger doubled is not the ledger's",
+        ),
+        (
+            "DROP VIEW event_log; CREATE VIEW event_log AS SELECT 1 AS event",
+            "the view event_log is not as the ledger made it",
+        ),
+    ],
+)
+def test_tables_that_somebody_has_changed_are_not_read(tmp_path: Path, change: str, fault: str) -> None:
+    path = put_empty_ledger(tmp_path / "ledger.db")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(change)
+    with pytest.raises(StorageUnavailable) as refused:
+        read_copy(path, audit.verify)
+    assert refused.value.reason == (
+        f"{path}: somebody has changed its tables: {fault}; undo that, or restore a backup"
+    )
+
+
+def test_a_file_without_its_unique_indexes_is_neither_opened_nor_read(tmp_path: Path) -> None:
+    path = put_empty_ledger(tmp_path / "ledger.db")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("DROP INDEX invoices_by_number; DROP INDEX transactions_reversed_once")
+    faults = "the index invoices_by_number is missing, the index transactions_reversed_once is missing"
+    for refuse in (lambda: open_engine(path), lambda: read_copy(path, audit.verify)):
+        with pytest.raises(StorageUnavailable, match=f"somebody has changed its tables: {faults};"):
+            refuse()

@@ -63,6 +63,7 @@ class PostgresDatabase(ThreadedDatabase):
         try:
             can = abilities.ask(connection, plain=plain)
             migrations.apply(connection, clock.now(), can, partial(Connection, url, math.inf, UNLIMITED))
+            migrations.require_all_there(connection)
             self._follow_clocks(connection)
         finally:
             connection.close()

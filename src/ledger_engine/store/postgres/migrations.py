@@ -43,7 +43,43 @@ _TABLES = rendered(
     " WHERE nspname = current_schema() AND relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT EXISTS ("
     "SELECT 1 FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')"
 )
+_NAMES = rendered(
+    "SELECT CAST(relname AS text) AS name FROM pg_class WHERE relnamespace = current_schema()::regnamespace"
+)
 _RECORDED = rendered("SELECT name FROM ledger_migrations")
+_CAN_COMPARE = rendered(
+    "SELECT CAST(version() LIKE 'PostgreSQL %' AND version() NOT LIKE '%-YB-%' AND NOT pg_is_in_recovery()"
+    " AND current_setting('transaction_read_only') = 'off'"
+    " AND has_database_privilege(current_database(), 'TEMP') AS int) AS can"
+)
+# The functions name a schema only if it is not searched, so those of temporary tables say the same. A ledger
+# from before the baseline has constraints that `_RENAMES` has not renamed yet.
+_PARTS = rendered("""
+SELECT 'table' AS kind, CAST(relname AS text) AS name, string_agg(concat_ws(' ', quote_ident(attname),
+    format_type(atttypid, atttypmod), CASE WHEN attnotnull THEN 'NOT NULL' END,
+    'COLLATE ' || nullif(attcollation, 0)::regcollation, attidentity, attgenerated,
+    pg_get_expr(adbin, adrelid, true)), ', ' ORDER BY attname) AS definition
+FROM pg_class AS c JOIN pg_attribute ON attrelid = c.oid AND attnum > 0 AND NOT attisdropped
+    LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' GROUP BY relname
+UNION ALL
+SELECT 'index', CAST(relname AS text),
+    pg_get_indexdef(c.oid, 0, true) || CASE WHEN indisvalid THEN '' ELSE ' INVALID' END
+FROM pg_class AS c JOIN pg_index ON indexrelid = c.oid WHERE relnamespace = current_schema()::regnamespace
+    AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = c.oid AND contype IN ('p', 'u', 'x'))
+UNION ALL
+SELECT 'constraint', regexp_replace(conname, '^new_', ''),
+    conrelid::regclass || ' ' || pg_get_constraintdef(oid, true)
+FROM pg_constraint
+WHERE connamespace = current_schema()::regnamespace AND contype IN ('c', 'f', 'p', 'u', 'x')
+UNION ALL
+SELECT 'view', CAST(relname AS text), pg_get_viewdef(oid, true) FROM pg_class
+WHERE relnamespace = current_schema()::regnamespace AND relkind = 'v'
+UNION ALL
+SELECT 'trigger', CAST(tgname AS text), pg_get_triggerdef(t.oid, true)
+FROM pg_trigger AS t JOIN pg_class AS c ON c.oid = tgrelid
+WHERE relnamespace = current_schema()::regnamespace AND NOT tgisinternal
+""")
 _TAKE_AS_BASELINE = rendered(
     f"INSERT INTO ledger_migrations (name, applied_at) SELECT '{schema.BASELINE}', applied_at"
     f" FROM ledger_migrations WHERE name = '{schema.LAST_BEFORE_BASELINE}' ON CONFLICT DO NOTHING"
@@ -170,6 +206,45 @@ def _as_can_be(statement: str, can: Abilities) -> Statement:
     if not can.unlogged:
         statement = statement.replace(_UNLOGGED, "").replace(_HALF_FULL, "")
     return Statement(statement.encode(), (), False, False)
+
+
+def require_all_there(connection: Connection) -> None:
+    """Raise StorageUnavailable when a table, index or view of an up-to-date database is missing."""
+    schema.require_all_there("postgres", [row["name"] for row in connection.rows(_NAMES, {})])
+
+
+def require_as_made(connection: Connection) -> None:
+    """Raise StorageUnavailable when somebody has changed the tables of an up-to-date database.
+
+    They are compared with temporary ones, which are made in a transaction that is rolled back. Where these
+    cannot be made, on a standby or in a distributed database, only the names are compared.
+    """
+    require_all_there(connection)
+    if not connection.rows(_CAN_COMPARE, {})[0]["can"]:
+        return
+    found = _parts(connection)
+    connection.send(rendered("BEGIN"))
+    connection.send(rendered("SET LOCAL search_path TO pg_temp"))
+    for name in schema.names("postgres"):
+        for statement in schema.statements("postgres", name):
+            connection.send(Statement(statement.replace(_UNLOGGED, "").encode(), (), False, False))
+    connection.settle()
+    made = _parts(connection)
+    # PostgreSQL writes a view in other words once it was restored from a dump.
+    for (kind, name), definition in made.items():
+        if kind == "view":
+            words = f"CREATE OR REPLACE VIEW {name} AS {definition}"
+            connection.send(Statement(words.encode(), (), False, False))
+    restored = _parts(connection)
+    connection.send(rendered("ROLLBACK"))
+    connection.settle()
+    same = {part: made[part] for part, definition in restored.items() if found.get(part) == definition}
+    schema.require_as_made(found | same, made)
+
+
+def _parts(connection: Connection) -> dict[schema.Part, str]:
+    rows = connection.rows(_PARTS, {})
+    return {(row["kind"], row["name"]): row["definition"] for row in rows}
 
 
 def is_up_to_date(connection: Connection, *, unfinished: bool = False) -> bool:

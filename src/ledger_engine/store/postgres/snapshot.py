@@ -38,6 +38,7 @@ def open_snapshot(
             ]
             if not migrations.is_up_to_date(connections[0], unfinished=unfinished):
                 raise StorageUnavailable(schema.NOT_UP_TO_DATE)
+            migrations.require_as_made(connections[0])
             name = _begin(connections[0], None)
             for connection in connections[1:]:
                 _begin(connection, name)

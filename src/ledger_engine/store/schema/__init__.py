@@ -6,7 +6,8 @@ tables is a new file of the same name in both folders.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +24,12 @@ TOO_OLD = (
     "it was written before version 1.0; check out commit d1d6d1b of this project and run"
     " `ledger-engine projects list` on it once, which brings it up to date"
 )
-_NAMED_MAX = 3  # tables in a message
+_NAMED_MAX = 3  # tables, or faults, in a message
+_MADE = re.compile(r"CREATE (?:UNIQUE |UNLOGGED )?(TABLE|INDEX|VIEW|TRIGGER) (\w+)")
+_RENAMED = re.compile(r"ALTER (?:TABLE|INDEX) (\w+) RENAME TO (\w+)")
+_DROPPED = re.compile(r"DROP (?:TABLE|INDEX|VIEW|TRIGGER) (?:IF EXISTS )?(\w+)")
+
+Part = tuple[str, str]  # of the tables: its kind, such as "index" or "view", and its name
 
 
 def names(engine: Engine) -> list[str]:
@@ -69,4 +75,44 @@ def require_no_others(tables: Collection[str]) -> None:
             named[_NAMED_MAX:] = ["…"]
         raise StorageUnavailable(
             f"it holds tables of another program ({', '.join(named)}); give the ledger a database of its own"
+        )
+
+
+def require_all_there(engine: Engine, found: Collection[str]) -> None:
+    """Raise StorageUnavailable unless all tables, indexes, views and triggers are among the names `found`.
+
+    This is for each start. What they are is compared by `require_as_made`.
+    """
+    made: dict[str, str] = {}
+    for name in names(engine):
+        for statement in statements(engine, name):
+            if match := _MADE.match(statement):
+                made[match[2]] = match[1].lower()
+            elif match := _RENAMED.match(statement):
+                made[match[2]] = made.pop(match[1])
+            elif match := _DROPPED.match(statement):
+                made.pop(match[1], None)
+    _refuse([f"the {made[name]} {name} is missing" for name in sorted(made.keys() - set(found))])
+
+
+def require_as_made(found: Mapping[Part, str], made: Mapping[Part, str]) -> None:
+    """Raise StorageUnavailable unless each part of the tables has the definition with which it was made.
+
+    Further tables, indexes and views may be there, but no further trigger: it may change what is written.
+    """
+    faults = [
+        f"the {kind} {name} is " + ("not as the ledger made it" if (kind, name) in found else "missing")
+        for kind, name in sorted(made)
+        if found.get((kind, name)) != made[kind, name]
+    ]
+    added = sorted(part for part in found if part[0] == "trigger" and part not in made)
+    _refuse(faults + [f"the trigger {name} is not the ledger's" for _, name in added])
+
+
+def _refuse(faults: list[str]) -> None:
+    if faults:
+        more = f", and {len(faults) - _NAMED_MAX} more" if len(faults) > _NAMED_MAX else ""
+        raise StorageUnavailable(
+            f"somebody has changed its tables: {', '.join(faults[:_NAMED_MAX])}{more}; undo that, or restore"
+            " a backup"
         )

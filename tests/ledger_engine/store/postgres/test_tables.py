@@ -1,0 +1,79 @@
+"""Tables that somebody has changed: a server needs all of them, and whoever verifies compares them."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from ledger_engine.core.errors import StorageUnavailable
+from ledger_engine.store.engine import open_engine, open_snapshot
+from tests.postgres_server import new_database
+
+
+@pytest.fixture(scope="module")
+def ledger() -> str:
+    """Return the address of a database of these tests, in which tables may be changed."""
+    return new_database("changed")
+
+
+@pytest.fixture
+async def address(ledger: str) -> str:
+    with psycopg.connect(ledger, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    await open_engine(ledger).close()
+    return ledger
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (
+            "DROP INDEX invoices_by_number; CREATE INDEX invoices_by_number"
+            " ON invoices (project, livemode, number) WHERE number IS NOT NULL",
+            "the index invoices_by_number is not as the ledger made it",
+        ),
+        (
+            "CREATE TRIGGER doubled BEFORE UPDATE ON orders"
+            " FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+            "the trigger doubled is not the ledger's",
+        ),
+        (
+            "CREATE OR REPLACE VIEW trial_balance AS SELECT project, CAST('live' AS text) AS mode, currency,"
+            " name, balance, balance AS debit, balance AS credit FROM accounts",
+            "the view trial_balance is not as the ledger made it",
+        ),
+        (
+            "ALTER TABLE transactions DROP CONSTRAINT transactions_amount_check",
+            "the constraint transactions_amount_check is missing",
+        ),
+        (
+            "ALTER TABLE orders ALTER total DROP NOT NULL",
+            "the table orders is not as the ledger made it",
+        ),
+    ],
+)
+def test_what_was_changed_is_named_to_whoever_verifies(address: str, change: str, fault: str) -> None:
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(change.encode())
+    with pytest.raises(StorageUnavailable) as refused, open_snapshot(address, 1):
+        pass
+    assert refused.value.reason == (
+        f"somebody has changed its tables: {fault}; undo that, or restore a backup"
+    )
+
+
+def test_a_server_does_not_start_without_its_unique_indexes(address: str) -> None:
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("DROP INDEX invoices_by_number, transactions_reversed_once")
+    faults = "the index invoices_by_number is missing, the index transactions_reversed_once is missing"
+    with pytest.raises(StorageUnavailable, match=f"somebody has changed its tables: {faults};"):
+        open_engine(address, serving=True)
+
+
+def test_what_others_have_added_is_no_fault(address: str) -> None:
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("CREATE VIEW of_ours AS SELECT id FROM orders; CREATE INDEX ON orders (total)")
+        with open_snapshot(address, 1):
+            pass
+        left = connection.execute("SELECT 1 FROM pg_class WHERE relpersistence = 't' AND relkind = 'r'")
+        assert left.fetchall() == []
