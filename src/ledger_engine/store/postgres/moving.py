@@ -33,7 +33,7 @@ from ledger_engine.store.moving import (
 )
 from ledger_engine.store.nul import SUBSTITUTE, restored, substituted
 from ledger_engine.store.postgres import abilities, locks, migrations
-from ledger_engine.store.postgres.connection import CONNECT_S, Connection
+from ledger_engine.store.postgres.connection import CONNECT_S, UNLIMITED, Connection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, reason_of
 from ledger_engine.store.postgres.snapshot import open_snapshot
 from ledger_engine.store.snapshot import Snapshot
@@ -189,7 +189,7 @@ def open_source(url: str) -> Iterator[PostgresSource]:
     """Open a database to copy it. Raises Conflict while a server uses it, and StorageUnavailable."""
     with _errors(url), ExitStack() as stack:
         connection, watch = (stack.enter_context(_connected(url)) for _ in range(2))
-        with closing(Connection(url, CONNECT_S)) as own:
+        with closing(Connection(url, CONNECT_S, UNLIMITED)) as own:
             if not migrations.is_up_to_date(own):
                 raise StorageUnavailable(schema.NOT_UP_TO_DATE)
         served = connection.execute(_SERVED).fetchone()
@@ -214,12 +214,12 @@ def open_target(url: str, first_project: str | None) -> Iterator[PostgresTarget]
             connection.execute("SELECT pg_advisory_lock(%s, 1)", (_LOCK,))
         except psycopg.errors.LockNotAvailable:
             raise refusal(f"Another `ledger-engine migrate` is filling {named(url)}.") from None
-        connection.execute("SET lock_timeout TO DEFAULT")
+        connection.execute("SET lock_timeout TO 0")
         begun = connection.execute("SELECT to_regclass(%s)", (migrations.MOVING,)).fetchone()
         if begun is None or begun[0] is None:
             _prepare(connection, url)
         else:
-            with closing(Connection(url, CONNECT_S)) as own:
+            with closing(Connection(url, CONNECT_S, UNLIMITED)) as own:
                 if not migrations.is_up_to_date(own, unfinished=True):
                     raise refusal("The unfinished copy is of an older version; remove it and begin anew.")
         target = PostgresTarget(connection, url)
@@ -229,8 +229,10 @@ def open_target(url: str, first_project: str | None) -> Iterator[PostgresTarget]
 
 def _prepare(connection: psycopg.Connection, url: str) -> None:
     """Make the tables of a ledger without what is made at the end. Raises Conflict where there are rows."""
-    with closing(Connection(url, CONNECT_S)) as own:
-        migrations.apply(own, SystemClock().now(), abilities.ask(own), partial(Connection, url, CONNECT_S))
+    with closing(Connection(url, CONNECT_S, UNLIMITED)) as own:
+        migrations.apply(
+            own, SystemClock().now(), abilities.ask(own), partial(Connection, url, CONNECT_S, UNLIMITED)
+        )
     with connection.transaction():
         if connection.execute("SELECT 1 FROM projects LIMIT 1").fetchone() is not None:
             raise LedgerThere(f"{named(url)} has a ledger already; name an empty database.")
@@ -267,7 +269,8 @@ def _connected(url: str) -> Iterator[psycopg.Connection]:
     with psycopg.connect(
         url, autocommit=True, connect_timeout=CONNECT_S, application_name="ledger-engine migrate"
     ) as connection:
-        connection.execute("SET client_encoding TO 'UTF8'")
+        for setting in ("SET client_encoding TO 'UTF8'", *UNLIMITED):
+            connection.execute(setting.encode())
         abilities.require_version(connection.info.server_version)
         yield connection
 

@@ -17,7 +17,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import BadSettings, ServeSettings, named
 from ledger_engine.store import Unit, kept_time, schema
-from ledger_engine.store.engine import open_engine, open_snapshot
+from ledger_engine.store.engine import open_engine, open_snapshot, open_target
+from ledger_engine.store.moving import Table
 from ledger_engine.store.postgres import connection
 from ledger_engine.store.postgres.database import open_database
 from ledger_engine.store.postgres.errors import ConnectionLost
@@ -181,3 +182,10 @@ async def test_a_time_limit_of_the_role_does_not_end_the_statements_of_a_command
         await database.read(rest)
     finally:
         await database.close()
+
+
+def test_a_copy_is_filled_without_the_time_limits_of_the_role() -> None:
+    limited = f"{bare_database()}&options=-cstatement_timeout%3D20"
+    slow = Table("pg_sleep(0.1)", (), frozenset(), ())
+    with open_target(limited, None) as target:
+        assert target.count(slow) == 1
