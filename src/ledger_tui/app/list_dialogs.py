@@ -103,7 +103,8 @@ class ListDialogs:
         """Show a record in another program."""
         from ledger_tui.features.raw.programs import show_in_program
 
-        self._warn(show_in_program(self._screen.app, message.variable, message.record))
+        keys = self._context.key_variables
+        self._warn(show_in_program(self._screen.app, message.variable, message.record, keys))
 
     def export(self) -> None:
         """Write the list, or its marked rows, to a file."""

@@ -53,7 +53,7 @@ def environment(record: Mapping[str, Any], kind: str, url: str) -> dict[str, str
     return found
 
 
-def _without_secrets(key_variables: Collection[str]) -> dict[str, str]:
+def without_secrets(key_variables: Collection[str]) -> dict[str, str]:
     """Return this process's environment without keys and without the programs' settings."""
     return {
         name: value
@@ -75,7 +75,7 @@ async def run(command: OwnCommand, variables: Mapping[str, str], key_variables: 
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            env=_without_secrets(key_variables) | dict(variables),
+            env=without_secrets(key_variables) | dict(variables),
             start_new_session=True,
         )
     except UnicodeEncodeError:

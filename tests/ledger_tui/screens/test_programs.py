@@ -42,6 +42,30 @@ def test_the_program_gets_a_private_file_that_is_removed_afterwards(
 
 
 @pytest.mark.process
+@pytest.mark.parametrize("kind", ["a/b", "\ud800", "x" * 300, 7])
+def test_what_a_server_calls_a_record_is_not_in_the_name_of_the_file(
+    kind: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAGER", "true")
+    assert show_in_program(cast(Any, Terminal()), "PAGER", RECORD | {"object": kind}) == ""
+
+
+@pytest.mark.process
+def test_the_program_gets_no_key_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LEDGER_API_KEY", "SHOP_KEY"):
+        monkeypatch.setenv(name, "secret")
+    monkeypatch.setenv("OTHER", "sk_live_0123456789abcdef")
+    monkeypatch.setenv("SHOWN", "yes")
+    monkeypatch.setenv("PAGER", f"sh -c 'env > {tmp_path}/seen'")
+    assert show_in_program(cast(Any, Terminal()), "PAGER", RECORD, ["SHOP_KEY"]) == ""
+    names = {line.partition("=")[0] for line in (tmp_path / "seen").read_text().splitlines()}
+    assert "SHOWN" in names
+    assert not names & {"LEDGER_API_KEY", "SHOP_KEY", "OTHER"}
+
+
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("editor", "sentence"),
     [("/no/such/editor", "/no/such/editor cannot be started"), ("false", "false ended with status 1.")],

@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +15,29 @@ from textual.app import App, SuspendNotSupported
 from ledger_tui.client.records import Record
 from ledger_tui.features.raw.text import json_text
 from ledger_tui.formats.text import literal
+from ledger_tui.settings.own_commands import without_secrets
 
 # Used when the variable is not set, the first that is installed.
 _DEFAULTS = {"PAGER": ("less", "more"), "EDITOR": ("sensible-editor", "nano", "vi")}
 
 
-def show_in_program(app: App[Any], variable: str, record: Record) -> str:
+def show_in_program(app: App[Any], variable: str, record: Record, key_variables: Collection[str] = ()) -> str:
     """Show the record's JSON in the program that the environment variable names; return why it failed, or "".
 
-    The file is the user's alone and is removed afterwards: what is changed in it is not sent.
+    The file is the user's alone and is removed afterwards: what is changed in it is not sent. The program's
+    environment is that of own commands, without keys.
     """
     command = _command(variable)
     if command is None:
         return f"${variable} is not set, and none of {', '.join(_DEFAULTS[variable])} is installed."
-    descriptor, name = tempfile.mkstemp(prefix=f"{record.get('object') or 'record'}-", suffix=".json")
+    descriptor, name = tempfile.mkstemp(prefix="record-", suffix=".json")
     file = Path(name)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
             stream.write(json_text(record) + "\n")
         with app.suspend():
-            status = subprocess.run([*command, name], check=False).returncode
+            environment = without_secrets(key_variables)
+            status = subprocess.run([*command, name], check=False, env=environment).returncode
     except SuspendNotSupported:
         return "Another program cannot take over this terminal."
     except OSError as error:
