@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingsMap
 from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
+from textual.worker import Worker
 
 from ledger_tui.app.commanding import CommandLine, OwnCommands, ThemeChoice
 from ledger_tui.app.list_dialogs import ListDialogs
@@ -185,6 +186,11 @@ class Dashboard(Screen[None]):
     @handles(NamesLoaded)
     def names_loaded(self) -> None:
         self.view.names_loaded()
+
+    @handles(Worker.StateChanged)
+    def worker_ended(self, event: Worker.StateChanged) -> None:
+        """Have the application show an unexpected error of a worker: the message does not bubble."""
+        self.app.post_message(event)
 
     # ------------------------------------------------------------------ dialogs
 

@@ -13,9 +13,11 @@ from textual.content import Content
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
+from textual.worker import Worker
 
 from ledger_tui.client.session import Mode
 from ledger_tui.formats.text import literal
+from ledger_tui.ui.handlers import handles
 from ledger_tui.ui.key_bar import KeyBar
 
 
@@ -24,6 +26,11 @@ class Dialog(ModalScreen[ScreenResultType]):
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
         event.refresh_styles = False  # its widgets got their styles when they were mounted
+
+    @handles(Worker.StateChanged)
+    def worker_ended(self, event: Worker.StateChanged) -> None:
+        """Have the application show an unexpected error of a worker: the message does not bubble."""
+        self.app.post_message(event)
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         if self not in self.app.screen_stack:

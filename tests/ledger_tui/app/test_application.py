@@ -19,16 +19,22 @@ from tests.ledger_tui.contract_server import ContractServer
 pytestmark = pytest.mark.dashboard
 
 
+@pytest.mark.parametrize("of", ["application", "main screen", "dialog"])
 async def test_a_fault_in_a_worker_is_shown_and_the_dashboard_goes_on(
-    server: ContractServer, dashboards: Dashboards
+    server: ContractServer, dashboards: Dashboards, of: str
 ) -> None:
     async def fail() -> None:
         raise RuntimeError("a fault with the key sk_live_0123456789abcdefghijklmnopqrstuv")
 
     async with dashboards.open() as driver:
-        driver.app.run_worker(fail(), exit_on_error=False)
+        if of == "dialog":
+            await driver.press("n")
+        owner = driver.app if of == "application" else driver.app.screen
+        owner.run_worker(fail(), exit_on_error=False)
         await driver.sees("unexpected RuntimeError('a fault with the key sk_live_••••")
         assert "0123456789" not in driver.text()
+        if of == "dialog":
+            await driver.press("escape")
         await driver.press("2")
         assert driver.view.place.kind == "transactions"
 

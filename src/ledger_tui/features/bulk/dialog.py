@@ -246,7 +246,8 @@ class BulkScreen(Dialog[list[Record]]):
 
     @handles(Worker.StateChanged)
     def worker_ended(self, event: Worker.StateChanged) -> None:
-        """Show an unexpected error instead of waiting for ever."""
+        """Show an unexpected error here instead of waiting for ever."""
+        event.prevent_default()
         if event.state is WorkerState.ERROR:
             self._ended = True
             self._note(f"✕ unexpected {literal(masked(repr(event.worker.error)))}", "bold $error")
