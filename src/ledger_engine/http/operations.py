@@ -90,8 +90,7 @@ class Call:
         self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Run a work that reads, for the caller's tenant."""
-        tenant = self._known_tenant()
-        return await self.engine.read(lambda unit: work(unit, tenant, *args, **kwargs))
+        return await self.engine.read(_TenantWork(work, self._known_tenant(), args, kwargs))
 
     async def write(
         self, work: Callable[Concatenate[Unit, Tenant, P], T], *args: P.args, **kwargs: P.kwargs
@@ -132,6 +131,11 @@ class _TenantWork(Generic[T]):
     def book(self) -> BookKey | None:
         """The book that the work keeps to, None if it may do more."""
         return self._tenant.book if keeps_to_book(self._work) else None
+
+    @property
+    def project(self) -> str:
+        """The project whose turn it is when the work is run."""
+        return self._tenant.project
 
     def __call__(self, unit: Unit) -> T:
         return self._work(unit, self._tenant, *self._args, **self._kwargs)

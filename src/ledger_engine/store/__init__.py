@@ -197,6 +197,12 @@ def book_of(work: Work[Any]) -> BookKey | None:
     return book
 
 
+def project_of(work: Work[Any]) -> str | None:
+    """Return the project that a work is run for, from its attribute `project`; None for no single one."""
+    project: str | None = getattr(work, "project", None)
+    return project
+
+
 _IN_ONE_BOOK: set[Callable[..., Any]] = set()
 
 

@@ -50,7 +50,7 @@ class Readers(ReadingThreads[threading.Barrier]):
     def _run(self) -> None:
         connection: sqlite3.Connection | None = None
         met: threading.Barrier | None = None
-        while (job := self._waiting.get()) is not None:
+        while (job := self._next()) is not None:
             if self._together is not met:
                 met = self._together
                 _close(connection)

@@ -34,7 +34,7 @@ class Readers(ReadingThreads[Never]):
 
     def _run(self) -> None:
         connection: Connection | None = None
-        while (job := self._waiting.get()) is not None:
+        while (job := self._next()) is not None:
             if job.outcome.done():  # given up or cancelled
                 continue
             for left in reversed(range(TRIES)):
