@@ -98,8 +98,12 @@ def get(unit: Unit, tenant: Tenant, id: str) -> Event:
 
 
 def page(unit: Unit, tenant: Tenant, wanted: PageRequest) -> Page[Event]:
-    """Return events, newest first; those of users only for a credential that may read users."""
-    return _LISTING.page(unit, tenant, wanted, {}, where=_shown_to(tenant))
+    """Return events, newest first; those of users only for a credential that may read users.
+
+    A page without them is bounded, as a ledger may have many of them in a row.
+    """
+    shown = _shown_to(tenant)
+    return _LISTING.page(unit, tenant, wanted, {}, where=shown, bounded=shown is not None)
 
 
 def about(unit: Unit, tenant: Tenant, wanted: PageRequest, object: str) -> Page[Event]:
@@ -205,6 +209,7 @@ def _of_posting(unit: Unit, tenant: Tenant, wanted: PageRequest, transaction: st
 
     No index holds it: its id was made after the transaction's, in the same millisecond.
     """
+    _LISTING.require_cursors(unit, tenant, wanted)
     rows = unit.execute(
         f"SELECT {_COLUMNS} FROM {_WITH_POSTINGS} WHERE e.{OF_BOOK}"
         " AND e.id > :first AND e.id < :end AND e.object = :object",

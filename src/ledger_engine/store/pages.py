@@ -91,9 +91,8 @@ class Listing(Generic[R]):
 
         Listed ids are greater than `since`. `where` is one more condition, `among` one in place of
         `of_tenant`, and `given` are their parameters. Of the tenant's rows a `bounded` page looks at the
-        first LOOKED_AT_MAX after its cursor, for a filter that no index has; where it ends there, the last of
-        them is its next cursor. Raises InvalidRequest `invalid_cursor` for a cursor
-        that is not an object of this project and mode.
+        first LOOKED_AT_MAX from its cursor on, for a filter that no index has; where it ends there, the last
+        of them is its next cursor. Raises what `require_cursors` raises.
         """
         parameters: dict[str, Value] = tenant.bind(rows=wanted.limit + 1, **given)
         conditions = [among or self.of_tenant]
@@ -104,14 +103,17 @@ class Listing(Generic[R]):
                 conditions.append(f"{column} = :{column}")
                 parameters[column] = value
         if wanted.after is not None:
-            self._require(unit, tenant, wanted.after, wanted.cursor)
             conditions.append(f"{self.id} < :after")
             parameters["after"] = wanted.after
-        if wanted.before is not None:
-            self._require(unit, tenant, wanted.before, "ending_before")
-        last = None
+        self.require_cursors(unit, tenant, wanted)
+        last = beyond = None
         if bounded:
-            last, since = self._bound(unit, tenant, wanted.after)
+            last, beyond = self._bound(unit, tenant, wanted)
+        if beyond is not None and wanted.before is not None:
+            conditions.append(f"{self.id} < :beyond")
+            parameters["beyond"] = beyond
+        elif beyond is not None:
+            since = beyond
         # One bound, not two: SQLite checks one of two bounds row by row, and may then choose a worse index.
         floor = max(filter(None, (since, wanted.before)), default=None)
         if floor is not None:
@@ -131,21 +133,26 @@ class Listing(Generic[R]):
             items.reverse()
         return Page(items, has_more, next_cursor)
 
-    def _bound(self, unit: Unit, tenant: Tenant, after: str | None) -> tuple[str | None, str | None]:
+    def require_cursors(self, unit: Unit, tenant: Tenant, wanted: PageRequest) -> None:
+        """Raise InvalidRequest `invalid_cursor` for one that is no object of this project and mode."""
+        for cursor, param in ((wanted.after, wanted.cursor), (wanted.before, "ending_before")):
+            if cursor is not None and self._find(unit, tenant, cursor, "1") is None:
+                raise InvalidRequest(
+                    "invalid_cursor", f"{param} must be the id of an object of this list.", param
+                )
+
+    def _bound(self, unit: Unit, tenant: Tenant, wanted: PageRequest) -> tuple[str | None, str | None]:
         """Return the ids of the last row that a bounded page looks at and of the one after it, if any."""
-        older = "" if after is None else f" AND {self.id} < :after"
+        cursor, beyond, order = wanted.after, "<", "DESC"
+        if wanted.before is not None:
+            cursor, beyond, order = wanted.before, ">", "ASC"
         rows = unit.execute(
-            f"SELECT {self.id} AS id FROM {self.table} WHERE {self.of_tenant}{older}"
-            f" ORDER BY {self.id} DESC LIMIT 2 OFFSET :skipped",
-            tenant.bind(skipped=LOOKED_AT_MAX - 1) | ({} if after is None else {"after": after}),
+            f"SELECT {self.id} AS id FROM {self.table} WHERE {self.of_tenant}"
+            f"{'' if cursor is None else f' AND {self.id} {beyond} :cursor'}"
+            f" ORDER BY {self.id} {order} LIMIT 2 OFFSET :skipped",
+            tenant.bind(skipped=LOOKED_AT_MAX - 1) | ({} if cursor is None else {"cursor": cursor}),
         )
         return (rows[0]["id"], rows[1]["id"]) if len(rows) == 2 else (None, None)
-
-    def _require(self, unit: Unit, tenant: Tenant, cursor: str, param: str) -> None:
-        if self._find(unit, tenant, cursor, "1") is None:
-            raise InvalidRequest(
-                "invalid_cursor", f"{param} must be the id of an object of this list.", param
-            )
 
     def _find(self, unit: Unit, tenant: Tenant, id: str, columns: str) -> Row | None:
         return unit.first(

@@ -27,6 +27,7 @@ from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.http.protocol.hypercorn_patch import make_strict
 from ledger_engine.http.routes import events as routes
 from ledger_engine.ledger import accounts
+from ledger_engine.store import pages
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.timekeeping import Timekeeper
@@ -95,6 +96,48 @@ async def test_the_events_about_one_object_are_listed(api: httpx.AsyncClient) ->
     assert [event["type"] for event in (await api.get("/v1/events", params=rest)).json()["data"]] == [
         "invoice.created"
     ]
+
+
+@pytest.mark.parametrize("cursor", ["cursor", "ending_before"])
+async def test_an_unknown_cursor_is_refused_whichever_object_is_asked_about(
+    api: httpx.AsyncClient, cursor: str
+) -> None:
+    account = (await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})).json()["id"]
+    body = {"account": account, "amount": 1, "type": "credit"}
+    for object in (account, (await api.post("/v1/transactions", json=body)).json()["id"]):
+        answer = await api.get("/v1/events", params={"object": object, cursor: "evt_none"})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_cursor")
+
+
+@pytest.mark.parametrize(
+    ("cursor", "kinds", "expected"),
+    [("cursor", "aauuuuuuuuaa", [2, 0, 2]), ("ending_before", "aauuuuuuuuaaa", [1, 0, 3])],
+)
+async def test_a_page_without_events_of_users_looks_at_so_many_and_then_goes_on(
+    api: httpx.AsyncClient,
+    api_with: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    cursor: str,
+    kinds: str,
+    expected: list[int],
+) -> None:
+    monkeypatch.setattr(pages, "LOOKED_AT_MAX", 4)
+    for number, kind in enumerate(kinds):
+        if kind == "a":
+            await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})
+        else:
+            await api.post("/api/users", json={"name": "Ada", "email": f"ada{number}@example.com"})
+    oldest = (await api.get("/v1/events")).json()["data"][-1]["id"]
+    reader = await api_with(scopes=["read:projects"])
+    query = {"limit": "3"} | ({cursor: oldest} if cursor == "ending_before" else {})
+    counts: list[int] = []
+    while True:
+        page = (await reader.get("/v1/events", params=query)).json()
+        counts.append(len(page["data"]))
+        if not page["has_more"]:
+            break
+        query[cursor] = page["next_cursor"]
+    assert counts == expected
 
 
 async def test_each_transaction_of_a_batch_has_its_own_event(api: httpx.AsyncClient) -> None:
