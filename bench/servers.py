@@ -70,7 +70,7 @@ async def _serve_nothing(kind: str) -> None:
     from hypercorn.config import Config
 
     from bench.empty import app
-    from ledger_engine.http.protocol.hypercorn_patch import make_strict
+    from ledger_engine.http.wire.hypercorn_patch import make_strict
 
     config = Config()
     listening = socket.socket()

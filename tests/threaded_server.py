@@ -14,7 +14,7 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 from quart import Quart
 
-from ledger_engine.http.protocol.hypercorn_patch import make_strict
+from ledger_engine.http.wire.hypercorn_patch import make_strict
 from ledger_engine.store.engine import Engine
 
 

@@ -9,7 +9,7 @@ from ledger_engine.access import api_keys, projects
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.http.app import create_app
-from ledger_engine.http.protocol.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit
+from ledger_engine.http.gate.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit
 from ledger_engine.store.engine import open_engine
 from tests.contract.raw import Wire
 from tests.ledger_engine.manual_clock import ManualClock

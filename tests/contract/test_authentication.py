@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from ledger_engine.core.settings import Location
-from ledger_engine.http.protocol.gate import AuthRateLimit
+from ledger_engine.http.gate.gate import AuthRateLimit
 from tests.contract.clockwork import Clockwork
 from tests.contract.conftest import MakeKey, MakeProject, Project
 from tests.contract.raw import Wire

@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from ledger_engine.core.settings import Location
-from ledger_engine.http.protocol import request_body
-from ledger_engine.http.protocol.gate import AuthRateLimit
+from ledger_engine.http.gate import request_body
+from ledger_engine.http.gate.gate import AuthRateLimit
 from ledger_engine.limits.semaphores import HeldPlaces
 from tests.contract.clockwork import Clockwork
 from tests.contract.conftest import Server

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from ledger_engine.core.settings import Location
-from ledger_engine.http.protocol import request_body, tcp
+from ledger_engine.http.gate import request_body
+from ledger_engine.http.wire import tcp
 from tests.contract.clockwork import Clockwork
 from tests.contract.raw import Wire, chunked
 from tests.contract.rules import holds

@@ -15,13 +15,12 @@ from ledger_engine.events.request_recorder import RequestRecorder
 from ledger_engine.http.bodies import BODY_MAX
 from ledger_engine.http.dispatch import Dispatcher
 from ledger_engine.http.errors import InternalError, UnsupportedMethod, from_status, render
+from ledger_engine.http.gate.cors import Cors
+from ledger_engine.http.gate.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit, Gate
 from ledger_engine.http.openapi import documentation
 from ledger_engine.http.operations import Routes, call_of
 from ledger_engine.http.pages import views
 from ledger_engine.http.pages.issuer import Issuer
-from ledger_engine.http.protocol.asgi import Asgi
-from ledger_engine.http.protocol.cors import Cors
-from ledger_engine.http.protocol.gate import DEFAULT_AUTH_RATE_LIMIT, AuthRateLimit, Gate
 from ledger_engine.http.routes import (
     accounts,
     api_keys,
@@ -40,6 +39,7 @@ from ledger_engine.http.routes import (
     webhooks,
     whoami,
 )
+from ledger_engine.http.wire.asgi import Asgi
 from ledger_engine.limits.rate_limits import WallClock, Windows
 from ledger_engine.store.engine import Engine
 

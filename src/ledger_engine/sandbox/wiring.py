@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledger_engine.http.protocol.asgi import Asgi, Receive, Send
-from ledger_engine.http.protocol.gate import Gate
+from ledger_engine.http.gate.gate import Gate
+from ledger_engine.http.wire.asgi import Asgi, Receive, Send
 from ledger_engine.sandbox.guard import Guard, is_helper
 from ledger_engine.sandbox.helpers import Helpers
 from ledger_engine.sandbox.routes import routes

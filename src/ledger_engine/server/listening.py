@@ -10,8 +10,8 @@ from pathlib import Path
 from hypercorn.config import Config
 
 from ledger_engine.core.settings import BadSettings, ServeSettings
-from ledger_engine.http.protocol.hypercorn_patch import make_strict
-from ledger_engine.http.protocol.tcp import HEAD_BUFFER
+from ledger_engine.http.wire.hypercorn_patch import make_strict
+from ledger_engine.http.wire.tcp import HEAD_BUFFER
 
 BACKLOG = 4096  # connections that the system queues while the server is busy; it may have a lower limit
 IDLE_S = 30  # an idle connection is closed after this, and so is one that has not sent its headers yet

@@ -14,11 +14,11 @@ from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.core.settings import ServeSettings
 from ledger_engine.events.request_recorder import RequestRecorder
 from ledger_engine.http.app import create_app
+from ledger_engine.http.gate.gate import AuthRateLimit
+from ledger_engine.http.gate.proxies import BehindProxies
 from ledger_engine.http.pages.issuer import Issuer
-from ledger_engine.http.protocol.gate import AuthRateLimit
-from ledger_engine.http.protocol.passed import PassedConnections
-from ledger_engine.http.protocol.proxies import BehindProxies
-from ledger_engine.http.protocol.serving import cut_connections, worker_serve
+from ledger_engine.http.wire.passed import PassedConnections
+from ledger_engine.http.wire.serving import cut_connections, worker_serve
 from ledger_engine.server.stopping import Stop, first_of
 from ledger_engine.store.engine import Engine
 

@@ -23,7 +23,7 @@ from ledger_engine.access.oauth import apps
 from ledger_engine.access.projects import NewProject, Project
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.http.app import RESOURCES, create_app
-from ledger_engine.http.protocol.gate import AuthRateLimit
+from ledger_engine.http.gate.gate import AuthRateLimit
 from ledger_engine.ledger import users
 from ledger_engine.store.engine import Engine
 from tests.ledger_engine.manual_clock import ManualClock

@@ -15,7 +15,7 @@ from quart import Quart
 from ledger_engine.access import projects
 from ledger_engine.access.projects import NewProject
 from ledger_engine.http.app import create_app
-from ledger_engine.http.protocol.gate import AuthRateLimit
+from ledger_engine.http.gate.gate import AuthRateLimit
 from ledger_engine.limits import RateLimits
 from ledger_engine.limits.counted_together import CountedTogether, Counter
 from ledger_engine.limits.rate_limits import Windows

@@ -23,7 +23,7 @@ from ledger_engine.events import request_log
 from ledger_engine.events.request_log import Entry
 from ledger_engine.events.webhooks import deliveries, endpoints
 from ledger_engine.http.app import create_app
-from ledger_engine.http.protocol.gate import AuthRateLimit
+from ledger_engine.http.gate.gate import AuthRateLimit
 from ledger_engine.ledger import accounts, invoices, orders, transactions, users
 from ledger_engine.ledger import statements as drawing
 from ledger_engine.store import Parameters, Unit

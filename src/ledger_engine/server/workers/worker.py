@@ -15,7 +15,7 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.program import OTHER_PROGRAM, fingerprint
 from ledger_engine.events.following import Followers
 from ledger_engine.events.request_recorder import RequestRecorder
-from ledger_engine.http.protocol.passed import PassedConnections
+from ledger_engine.http.wire.passed import PassedConnections
 from ledger_engine.limits import Shared
 from ledger_engine.limits.shared_windows import SharedWindows
 from ledger_engine.server.listening import configure

@@ -21,9 +21,9 @@ from ledger_engine.core.clock import iso
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import SCOPES, Tenant
 from ledger_engine.http.app import RESOURCES, create_app
+from ledger_engine.http.gate import authentication
+from ledger_engine.http.gate.gate import AuthRateLimit
 from ledger_engine.http.pages.issuer import Issuer
-from ledger_engine.http.protocol import authentication
-from ledger_engine.http.protocol.gate import AuthRateLimit
 from ledger_engine.ledger import users
 from ledger_engine.ledger.users import User
 from ledger_engine.store.engine import Engine, open_engine

@@ -24,8 +24,8 @@ from ledger_engine.events import following, outbox
 from ledger_engine.events.following import Followers
 from ledger_engine.events.webhooks import deliveries, endpoints, signatures
 from ledger_engine.events.webhooks.sealing import Seal
-from ledger_engine.http.protocol.hypercorn_patch import make_strict
 from ledger_engine.http.routes import events as routes
+from ledger_engine.http.wire.hypercorn_patch import make_strict
 from ledger_engine.ledger import accounts
 from ledger_engine.store import pages
 from ledger_engine.store.engine import Engine, open_engine

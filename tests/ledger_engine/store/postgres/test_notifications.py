@@ -13,9 +13,9 @@ from ledger_engine.access.credentials import Credential
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import following, outbox
 from ledger_engine.events.following import Followers
+from ledger_engine.http.gate import authentication
+from ledger_engine.http.gate.authentication import Authenticator
 from ledger_engine.http.operations import _TenantWork
-from ledger_engine.http.protocol import authentication
-from ledger_engine.http.protocol.authentication import Authenticator
 from ledger_engine.ledger import accounts
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.postgres import notifications

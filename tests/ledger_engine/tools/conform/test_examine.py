@@ -13,7 +13,7 @@ import pytest
 
 from ledger_client.answers import Client
 from ledger_engine.http.app import create_app
-from ledger_engine.http.protocol.gate import AuthRateLimit
+from ledger_engine.http.gate.gate import AuthRateLimit
 from ledger_engine.store.engine import Engine
 from ledger_engine.tools.conform import examiner, report, writing
 from ledger_engine.tools.conform.examiner import Examiner, Exchange, Unusable

@@ -1,0 +1,50 @@
+"""CORS: which web pages of other origins may read the answers (docs/operations.md#browsers).
+
+Off unless origins are named. A page sends its credential in the Authorization header, so cookies are never
+allowed; and an origin is named exactly, so `*` is never an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ledger_engine.http.wire.asgi import Header
+
+_METHODS = b"GET, POST, PATCH, DELETE"
+_SENT = b"Authorization, Content-Type, Idempotency-Key, Last-Event-ID"
+_READ = (
+    b"Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After,"
+    b" Idempotency-Original, Idempotency-Originals, WWW-Authenticate, Allow"
+)
+_REMEMBERED_S = b"600"
+
+
+class Cors:
+    """What the answers say to pages of these origins."""
+
+    def __init__(self, origins: Sequence[str]) -> None:
+        self._origins = frozenset(origin.encode() for origin in origins)
+
+    def headers(self, request: dict[bytes, bytes]) -> list[Header]:
+        """Return the headers to add to the answer to a request with these headers."""
+        # Answers differ by origin, so no cache may give one page the answer for another.
+        added = [(b"vary", b"Origin")]
+        origin = request.get(b"origin")
+        if origin in self._origins:
+            added += [(b"access-control-allow-origin", origin), (b"access-control-expose-headers", _READ)]
+        return added
+
+    def preflight(self, method: str, request: dict[bytes, bytes]) -> list[Header] | None:
+        """Return the headers that answer a preflight request, None for another request.
+
+        The preflight of an origin that is not allowed is answered as any OPTIONS is, so that its page may not
+        go on.
+        """
+        is_one = method == "OPTIONS" and b"access-control-request-method" in request
+        if not is_one or request.get(b"origin") not in self._origins:
+            return None
+        return [
+            (b"access-control-allow-methods", _METHODS),
+            (b"access-control-allow-headers", _SENT),
+            (b"access-control-max-age", _REMEMBERED_S),
+        ]

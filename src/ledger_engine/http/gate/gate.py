@@ -1,0 +1,309 @@
+"""The gate: checks each request before it reaches its route, and adds the headers of every response.
+
+It wraps the web framework as plain ASGI, so that every answer gets the headers, including the framework's own
+errors. It checks the sizes of URL and headers, the credential and the rate limit.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast
+
+from ledger_engine.access.credentials import Credential
+from ledger_engine.access.quotas import PLANS
+from ledger_engine.core.errors import InvalidRequest, LedgerError, NotFound, StorageUnavailable
+from ledger_engine.core.ids import IdSource
+from ledger_engine.core.measuring import RequestMeter
+from ledger_engine.events.request_recorder import BODY_KEPT_MAX, Note, RequestRecorder
+from ledger_engine.http.errors import (
+    JSON,
+    HeadersTooLarge,
+    InternalError,
+    render,
+    render_rate_limited,
+)
+from ledger_engine.http.gate.authentication import Authenticator
+from ledger_engine.http.gate.cors import Cors
+from ledger_engine.http.gate.request_body import (
+    ClientGone,
+    LargeBodies,
+    TooManyBodies,
+    check_length,
+    is_small,
+    read_body,
+)
+from ledger_engine.http.gate.request_lines import log_request
+from ledger_engine.http.operations import CALL, Call
+from ledger_engine.http.wire.asgi import ARRIVAL, REFUSAL, Arrival, Asgi, Receive, Reply, Send
+from ledger_engine.http.wire.head import URL_MAX, url_too_long
+from ledger_engine.limits import RateLimits, Verdict
+from ledger_engine.store.engine import Engine
+
+HEADERS_MAX = 16 * 1024
+HEALTH = "/api/health"
+# Authentication endpoints have a stricter limit, counted per client address
+# (docs/decisions.md#rate-limits-auth).
+SIGN_IN_PATHS = frozenset({"/v1/auth/token", "/oauth/token", "/oauth/sign-in"})
+
+AsgiScope = dict[str, Any]
+
+log = logging.getLogger("ledger_engine.http")
+
+
+@dataclass(frozen=True, slots=True)
+class AuthRateLimit:
+    """The limit for requests to authentication endpoints, per client address."""
+
+    per_minute: int = 20
+    per_second: int = 5
+
+
+DEFAULT_AUTH_RATE_LIMIT = AuthRateLimit()
+
+
+class Gate:
+    """An ASGI application that wraps another one."""
+
+    def __init__(
+        self,
+        app: Asgi,
+        engine: Engine,
+        auth_rate_limit: AuthRateLimit,
+        rate_limits: RateLimits,
+        recorder: RequestRecorder | None = None,
+        cors: Cors | None = None,
+        meter: RequestMeter | None = None,
+    ) -> None:
+        self._app = app
+        self._engine = engine
+        self._auth_rate_limit = auth_rate_limit
+        self._authenticator = Authenticator(engine)
+        self._rate_limits = rate_limits
+        self._ids = IdSource()
+        self._recorder = recorder
+        self._large_bodies = LargeBodies(engine.shared.places)
+        self._cors = cors
+        self._meter = meter
+
+    def restart_ids(self) -> None:
+        """Begin the ids of requests anew, because the ledger and its time went back."""
+        self._ids = IdSource()
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, now = time.perf_counter(), self._engine.clock.now()
+        request_id = self._ids.new("req", now)
+        headers = dict(scope["headers"])
+        caller = await self._caller(headers.get(b"authorization"), request_id, now)
+        # What a browser asks before a request is answered here, and not counted: it has no credential.
+        cors = self._cors
+        preflight = None if cors is None else cors.preflight(scope["method"], headers)
+        verdict = await self._count(scope, caller, only_look=preflight is not None)
+        arrival: Arrival | None = scope.get("state", _NO_STATE).get(ARRIVAL)
+        call = Call(self._engine, request_id, caller, b"", headers)
+        try:
+            refusal = await self._receive(call, scope, receive)
+        except ClientGone:
+            return
+
+        def closes() -> bool:
+            # What follows on the connection is not read as a request, so it ends.
+            return refusal is not None or (arrival is not None and not arrival.whole)
+
+        for_pages = [] if cors is None else cors.headers(headers)
+        added = [(b"request-id", request_id.encode()), *_headers(verdict), *for_pages]
+        reply = Reply(scope, send, added, closes, BODY_KEPT_MAX)
+        recorder = self._recorder
+        try:
+            if verdict.wait or refusal is not None:
+                if verdict.wait:
+                    self._note_refusal("authentication" if scope["path"] in SIGN_IN_PATHS else "requests")
+                await _refuse_request(refusal, verdict, scope["path"], reply)
+                return
+            if preflight is not None:
+                await reply.answer(200, preflight, b"")
+                return
+            scope[CALL] = call
+            await self._app(scope, receive, reply)
+        except ClientGone:
+            recorder = None
+        except TooManyBodies:
+            self._note_refusal("bodies")
+            verdict = replace(verdict, remaining=0, wait=1)
+            reply.added[1:] = [*_headers(verdict), *for_pages]
+            await _refuse_request(None, verdict, scope["path"], reply)
+        except Exception:
+            log.exception("request %s failed", request_id)
+            if reply.status:
+                raise
+            await reply.answer(*render(InternalError(request_id), scope["path"]))
+        finally:
+            self._note_answer(call, scope, reply, now, time.perf_counter() - began, recorder)
+
+    def _note_answer(
+        self,
+        call: Call,
+        scope: AsgiScope,
+        reply: Reply,
+        now: int,
+        took: float,
+        recorder: RequestRecorder | None,
+    ) -> None:
+        """Count and log a request that began at `now` (milliseconds) and took so many seconds."""
+        caller, headers = call.caller, call.headers
+        if reply.status:
+            if self._meter is not None:
+                self._meter.answered(scope["method"], call.route, reply.status, took)
+            log_request(
+                call.request_id, scope["method"], scope["path"], reply.status, took, caller, _address(scope)
+            )
+        if recorder is not None and isinstance(caller, Credential):
+            recorder.note(
+                Note(
+                    call.request_id,
+                    now,
+                    took,
+                    caller,
+                    scope["method"],
+                    scope["path"],
+                    scope["query_string"],
+                    (scope.get("client") or ("",))[0],
+                    headers.get(b"authorization", b""),
+                    headers.get(b"idempotency-key", b""),
+                    call.body,
+                    reply.status,
+                    reply.body,
+                    call.error_code,
+                )
+            )
+
+    def _note_refusal(self, limit: str) -> None:
+        if self._meter is not None:
+            self._meter.refused(limit)
+
+    async def _receive(self, call: Call, scope: AsgiScope, receive: Receive) -> LedgerError | None:
+        """Check the head, and read the body if it has arrived or is small; return the error, if any.
+
+        Raises ClientGone.
+        """
+        headers = call.headers
+        arrival: Arrival | None = scope.get("state", _NO_STATE).get(ARRIVAL)
+        is_known = isinstance(call.caller, Credential)
+        try:
+            _check_head(scope, headers)
+            if arrival is None or arrival.whole or is_small(headers):
+                call.body = await read_body(receive, headers, arrival)
+            else:
+                # The request may be refused without its body.
+                place = None if is_known else self._large_bodies.take_place(_address(scope))
+                call.unread = partial(read_body, receive, headers, arrival, place)
+        except HeadersTooLarge as error:
+            if not is_known and len(headers.get(b"authorization", b"")) > HEADERS_MAX:
+                return cast(LedgerError, call.caller)
+            return error.with_traceback(None)
+        except LedgerError as error:
+            return error.with_traceback(None)  # as `Dispatcher` does, and for its reason
+        return None
+
+    async def _caller(self, header: bytes | None, request_id: str, now: int) -> Credential | LedgerError:
+        text = None if header is None else header.decode("latin-1")
+        known = self._authenticator.remembered(text, now)
+        if known is not None:
+            return known
+        try:
+            return await self._authenticator.find(text or "")
+        except Exception:
+            log.exception("request %s failed", request_id)
+            return InternalError(request_id)
+
+    async def _count(self, scope: AsgiScope, caller: Credential | LedgerError, *, only_look: bool) -> Verdict:
+        address = _address(scope)
+        if only_look:
+            return await self._rate_limits.peek(f"address/{address}", PLANS["free"].requests_per_minute)
+        if scope["path"] in SIGN_IN_PATHS:
+            limit = self._auth_rate_limit
+            return await self._rate_limits.count(f"auth/{address}", limit.per_minute, limit.per_second)
+        if isinstance(caller, Credential):
+            who, per_minute, per_second = (
+                caller.counted_on,
+                caller.limits.requests_per_minute,
+                caller.limits.burst,
+            )
+        else:
+            free = PLANS["free"]
+            who, per_minute, per_second = f"address/{address}", free.requests_per_minute, free.burst
+        # While the storage is lost, answer so without counting: retries would turn that answer into a 429.
+        if scope["path"] == HEALTH or isinstance(caller, StorageUnavailable):
+            return await self._rate_limits.peek(who, per_minute)
+        return await self._rate_limits.count(who, per_minute, per_second)
+
+
+_NO_STATE: dict[str, Any] = {}
+# RFC 3986, 3.2.2, without userinfo; it is empty when the client knows no name.
+_HOST = re.compile(
+    rb"(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?", re.ASCII
+)
+# When one is sent twice, each reader could use a different one.
+_SINGLE = (b"authorization", b"content-type", b"idempotency-key")
+
+
+def _address(scope: AsgiScope) -> str:
+    client = scope.get("client")
+    return client[0] if client else "unknown"
+
+
+def _headers(verdict: Verdict) -> list[tuple[bytes, bytes]]:
+    """Return the headers of every response, and `Retry-After` with a refusal."""
+    shown = [
+        (b"x-ratelimit-limit", b"%d" % verdict.limit),
+        (b"x-ratelimit-remaining", b"%d" % verdict.remaining),
+        (b"x-ratelimit-reset", b"%d" % verdict.reset),
+    ]
+    if verdict.wait:
+        shown.append((b"retry-after", b"%d" % verdict.wait))
+    return shown
+
+
+def _check_head(scope: AsgiScope, headers: dict[bytes, bytes]) -> None:
+    refusal = scope.get("state", _NO_STATE).get(REFUSAL)
+    if refusal is not None:
+        raise refusal
+    if scope["path"].startswith("//"):
+        # Quart would treat it as the path with one slash, which is not the path counted here.
+        raise NotFound("path", scope["path"])
+    # For an application that another server serves; ours has refused such a head already (`head.py`).
+    query = scope["query_string"]
+    if len(scope["raw_path"]) + (len(query) + 1 if query else 0) > URL_MAX:
+        raise url_too_long()
+    if _HOST.fullmatch(headers.get(b"host", b"")) is None:
+        raise InvalidRequest(
+            "invalid_value", "The Host header must be a name or address, and a port.", "Host"
+        )
+    lines = scope["headers"]
+    if sum([len(name) + len(value) + 4 for name, value in lines]) > HEADERS_MAX:
+        raise HeadersTooLarge(f"The headers are larger than {HEADERS_MAX} bytes.")
+    if b"transfer-encoding" in headers and b"content-length" in headers:
+        raise InvalidRequest(
+            "header_conflict", "Content-Length and Transfer-Encoding cannot be sent together."
+        )
+    if len(headers) != len(lines):
+        names = [name for name, _ in lines]
+        for name in _SINGLE:
+            if names.count(name) > 1:
+                header = name.decode().title()
+                raise InvalidRequest("header_conflict", f"{header} is given more than once.", header)
+    check_length(headers)
+
+
+async def _refuse_request(refusal: LedgerError | None, verdict: Verdict, path: str, reply: Reply) -> None:
+    """Answer a request that goes no further, as it exceeds its rate limit or is refused."""
+    if refusal is not None and not verdict.wait:
+        await reply.answer(*render(refusal, path))
+    else:
+        await reply.answer(429, [JSON], render_rate_limited(verdict.wait))

@@ -1,0 +1,61 @@
+"""The client's address behind proxies is the one that they report (docs/decisions.md#conventions).
+
+Hypercorn has a middleware for this too, but it copies the whole scope deeply for each request and accepts any
+text as an address.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from typing import Any
+
+from ledger_engine.http.wire.asgi import Asgi
+
+
+class BehindProxies:
+    """An ASGI application that wraps another one, which is behind `hops` proxies.
+
+    Each proxy appends the address it was called from to `X-Forwarded-For`, so the client's is the one `hops`
+    from the right; the client may have invented those further left. A request with fewer entries did not pass
+    through all proxies and keeps the address it came from.
+    """
+
+    def __init__(self, app: Asgi, hops: int) -> None:
+        self._app = app
+        self._hops = hops
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            address = parse_address(self._forwarded(scope["headers"], b"x-forwarded-for"))
+            if address is not None:
+                scope = {**scope, "client": (address, 0)}
+            # Proxies replace this header where they append to the other: often it has one value for all of
+            # them.
+            scheme = self._forwarded(scope["headers"], b"x-forwarded-proto", at_least=1)
+            if scheme in ("http", "https"):
+                scope = {**scope, "scheme": scheme}
+        await self._app(scope, receive, send)
+
+    def _forwarded(
+        self, headers: Iterable[tuple[bytes, bytes]], name: bytes, at_least: int | None = None
+    ) -> str:
+        """Return the value `hops` from the right; of fewer values the first, if there are `at_least` many."""
+        values = [
+            part.strip() for header, value in headers if header.lower() == name for part in value.split(b",")
+        ]
+        if len(values) < (self._hops if at_least is None else at_least):
+            return ""
+        return values[-min(self._hops, len(values))].decode("latin-1")
+
+
+def parse_address(text: str) -> str | None:
+    """Return the IP address in `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1` or `[2001:db8::1]:80`, or None."""
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        return None

@@ -1,0 +1,178 @@
+"""Request bodies: counted as they arrive, and never stored beyond what is allowed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Any, NoReturn
+
+from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.http import parse_options_header
+from werkzeug.sansio.multipart import NEED_DATA, Data, Epilogue, Field, File, MultipartDecoder
+
+from ledger_engine.core.errors import InvalidRequest
+from ledger_engine.http.bodies import BODY_MAX
+from ledger_engine.http.errors import BodyTimeout, PayloadTooLarge
+from ledger_engine.http.wire.asgi import LARGE, REFUSAL, Arrival, Receive
+from ledger_engine.limits import Full, Place, Places
+
+FILE_MAX = 25 * 1024 * 1024  # bytes of one file (docs/interface.md#request-size)
+PARTS_MAX = 1000
+BODY_TIMEOUT_S = 60
+ANONYMOUS_BODIES_MAX = 16  # large bodies read at a time for callers without a valid credential
+ANONYMOUS_BODIES_PER_ADDRESS_MAX = 4  # … of these from one address
+
+
+class ClientGone(Exception):
+    """The client disconnected before its request was complete."""
+
+
+class TooManyBodies(Exception):
+    """The limit of large bodies that are read for callers without a valid credential is reached."""
+
+
+class LargeBodies:
+    """Counts the large bodies that are being read for callers without a valid credential.
+
+    A few are allowed, and fewer from one address: thousands that never end would take all memory.
+    """
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+
+    @contextlib.asynccontextmanager
+    async def take_place(self, address: str) -> AsyncIterator[None]:
+        """Count a body from this address for the duration of the context. Raises TooManyBodies."""
+        of_address = Place(f"bodies/{address}", ANONYMOUS_BODIES_PER_ADDRESS_MAX)
+        of_all = Place("bodies", ANONYMOUS_BODIES_MAX)
+        async with contextlib.AsyncExitStack() as held:
+            try:
+                await held.enter_async_context(self._places.hold(of_address, of_all))
+            except Full:
+                raise TooManyBodies from None
+            yield
+
+
+def check_length(headers: dict[bytes, bytes]) -> None:
+    """Raise PayloadTooLarge if the declared length of the body is over the limit."""
+    length = headers.get(b"content-length")
+    if length is not None and int(length) > BODY_MAX and _boundary(headers) is None:
+        _refuse_size()
+
+
+def is_small(headers: dict[bytes, bytes]) -> bool:
+    """Return whether the body is declared to be small, and the client does not wait for 100 Continue."""
+    length = headers.get(b"content-length")
+    return length is not None and int(length) <= LARGE and b"expect" not in headers
+
+
+async def read_body(
+    receive: Receive,
+    headers: dict[bytes, bytes],
+    arrival: Arrival | None = None,
+    place: AbstractAsyncContextManager[None] | None = None,
+) -> bytes:
+    """Return the whole body; that of a file upload is counted, dropped and empty, as no route takes files.
+
+    A large body is read within the context `place`, if given. Raises PayloadTooLarge, BodyTimeout,
+    InvalidRequest when the body is not framed as HTTP requires, what entering `place` raises, and ClientGone.
+    After any of these the rest has not been read.
+    """
+    if b"content-length" not in headers and b"transfer-encoding" not in headers:
+        return _content(await receive())
+    boundary = _boundary(headers)
+    if boundary is None and arrival is not None and arrival.whole:
+        return await _read_whole(receive)
+    try:
+        async with contextlib.AsyncExitStack() as entered:
+            if place is not None and (boundary is not None or int(headers.get(b"content-length", 0)) > LARGE):
+                await entered.enter_async_context(place)
+                place = None
+            if arrival is not None:
+                arrival.want(may_be_large=place is None)
+            async with asyncio.timeout(BODY_TIMEOUT_S):
+                if boundary is None:
+                    return await _read_whole(receive, place, entered)
+                await _pass_files(receive, boundary)
+                return b""
+    except TimeoutError:
+        raise BodyTimeout(f"The body did not arrive within {BODY_TIMEOUT_S} seconds.") from None
+
+
+async def _read_whole(
+    receive: Receive,
+    place: AbstractAsyncContextManager[None] | None = None,
+    entered: contextlib.AsyncExitStack | None = None,
+) -> bytes:
+    chunks: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await receive()
+        chunks.append(_content(message))
+        size += len(chunks[-1])
+        if size > BODY_MAX:
+            _refuse_size()
+        if size > LARGE and place is not None and entered is not None:
+            await entered.enter_async_context(place)
+            place = None
+        more = bool(message.get("more_body"))
+    return b"".join(chunks)
+
+
+async def _pass_files(receive: Receive, boundary: bytes) -> None:
+    """Count the files of a multipart body, each up to 25 MB; its other fields have the limit of a body."""
+    decoder = MultipartDecoder(boundary, max_form_memory_size=BODY_MAX, max_parts=PARTS_MAX)
+    left = 0
+    in_file = False
+    fields_left = BODY_MAX
+    more = True
+    try:
+        while more:
+            message = await receive()
+            decoder.receive_data(_content(message))
+            more = bool(message.get("more_body"))
+            if not more:
+                decoder.receive_data(None)
+            while (event := decoder.next_event()) is not NEED_DATA:
+                if isinstance(event, (File, Field)):
+                    in_file = isinstance(event, File)
+                    left = FILE_MAX if in_file else fields_left
+                elif isinstance(event, Data):
+                    left -= len(event.data)
+                    if left < 0:
+                        raise PayloadTooLarge("A file is larger than 25 MB." if in_file else _TOO_LARGE)
+                    if not in_file:
+                        fields_left = left
+                elif isinstance(event, Epilogue):
+                    break
+    except RequestEntityTooLarge:
+        _refuse_size()
+    except ValueError as error:
+        raise InvalidRequest(
+            "unsupported_content_type", f"The multipart body is malformed: {error}.", "Content-Type"
+        ) from None
+
+
+def _content(message: dict[str, Any]) -> bytes:
+    if message["type"] == "http.request":
+        return bytes(message.get("body", b""))
+    refusal = message.get(REFUSAL)
+    raise ClientGone if refusal is None else refusal
+
+
+def _boundary(headers: dict[bytes, bytes]) -> bytes | None:
+    """Return the boundary of a multipart body, None for any other."""
+    content_type = headers.get(b"content-type", b"")
+    if content_type[:10].lower() != b"multipart/":
+        return None
+    boundary = parse_options_header(content_type.decode("latin-1"))[1].get("boundary")
+    return boundary.encode() if boundary else None
+
+
+_TOO_LARGE = "The body is larger than 1 MB."
+
+
+def _refuse_size() -> NoReturn:
+    raise PayloadTooLarge(_TOO_LARGE)

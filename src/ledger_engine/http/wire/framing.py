@@ -1,0 +1,127 @@
+"""The end of a request's body: after its length, or after its last chunk and the trailer."""
+
+from __future__ import annotations
+
+import re
+
+from ledger_engine.http.wire.head import TOKEN, VALUE
+
+CHUNKS_MAX = 100_000  # chunks of one body: each costs as much to read as a kilobyte
+ANONYMOUS_CHUNKS_MAX = 100  # … of a caller without a valid credential
+LINE_MAX = 28 * 1024  # bytes of the line before a chunk, with its extensions
+TRAILER_MAX = 16 * 1024  # bytes; the content is ignored
+_INVALID = "its framing is not valid HTTP/1.1"
+# Some readers end a line at a lone CR or LF (RFC 9112, 7.1.1), so neither may occur in it.
+# No size has more than 16 digits: readers that count in 64 bits would see another one.
+_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[^\r\n]*)?[ \t]*")
+_TRAILER = re.compile(TOKEN + b":" + VALUE)
+
+
+class BadFraming(Exception):
+    """The end of the body cannot be determined; the message says why."""
+
+
+class Sized:
+    """A body of a given length in bytes."""
+
+    __slots__ = ("_left",)
+    is_stopped = False
+
+    def __init__(self, length: int) -> None:
+        self._left = length
+
+    def take(self, data: bytes, parts: list[bytes], chunks_max: int) -> bytes | None:
+        """Append the body's data to `parts`.
+
+        Return the data that follows the body, None if the body is not complete.
+        """
+        left = self._left
+        if left > len(data):
+            self._left -= len(data)
+            if data:
+                parts.append(data)
+            return None
+        parts.append(data[:left])
+        return data[left:]
+
+
+class Chunked:
+    """A body in chunks, and a trailer."""
+
+    __slots__ = ("is_stopped", "_count", "_in_trailer", "_left", "_rest", "_trailer")
+
+    def __init__(self) -> None:
+        self.is_stopped = False  # whether it stopped before a chunk beyond the limit
+        self._count = 0  # chunks so far
+        self._left = 0  # bytes to come of the current chunk and the CRLF after it
+        self._rest = b""  # data not parsed yet
+        self._in_trailer = False
+        self._trailer = 0  # bytes of it so far
+
+    def take(self, data: bytes, parts: list[bytes], chunks_max: int) -> bytes | None:
+        """Do the same as `Sized.take`, for up to `chunks_max` chunks. Raises BadFraming.
+
+        After it has stopped, a call with a larger number continues.
+        """
+        data, self._rest, at = self._rest + data, b"", 0
+        self.is_stopped = False
+        while True:
+            if self._left:
+                at = self._pass_chunk(data, at, parts)
+                if self._left:
+                    return None
+            end = data.find(b"\r\n", at)
+            if (len(data) - 1 if end < 0 else end) - at > LINE_MAX:  # the last byte may be the CR
+                raise BadFraming(_INVALID)
+            if end < 0:
+                self._rest = data[at:]
+                return None
+            line = data[at:end]
+            if self._in_trailer:
+                if not line:
+                    return data[end + 2 :]
+                self._read_trailer(line)
+            elif not self._read_size(line, chunks_max):
+                self.is_stopped = True
+                self._rest = data[at:]
+                return None
+            at = end + 2
+
+    def _pass_chunk(self, data: bytes, at: int, parts: list[bytes]) -> int:
+        """Take the available data of the current chunk; return where in `data` it ends."""
+        if self._left > 2:
+            part = data[at : at + self._left - 2]
+            if part:
+                parts.append(part)
+                at += len(part)
+                self._left -= len(part)
+        if self._left <= 2:
+            due = b"\r\n"[2 - self._left :]
+            end = data[at : at + len(due)]
+            if not due.startswith(end):
+                raise BadFraming(_INVALID)
+            at += len(end)
+            self._left -= len(end)
+        return at
+
+    def _read_size(self, line: bytes, chunks_max: int) -> bool:
+        """Start a chunk or the trailer; return False if it would be one chunk too many."""
+        chunk = _CHUNK.fullmatch(line)
+        if chunk is None:
+            raise BadFraming(_INVALID)
+        size = int(chunk[1], 16)
+        if not size:
+            self._in_trailer = True
+        elif self._count >= chunks_max:
+            return False
+        else:
+            self._count += 1
+            self._left = size + 2
+        return True
+
+    def _read_trailer(self, line: bytes) -> None:
+        self._trailer += len(line) + 2
+        if self._trailer > TRAILER_MAX:
+            raise BadFraming(f"its trailer is larger than {TRAILER_MAX:,} bytes")
+        if _TRAILER.fullmatch(line) is None:
+            raise BadFraming(_INVALID)

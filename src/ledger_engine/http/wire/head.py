@@ -1,0 +1,191 @@
+"""The head of a request: its first line and its headers, read so that no other reader can differ.
+
+The grammar is h11's, which `tests/ledger_engine/http/wire/test_head.py` compares with this one. Where h11
+is lenient about the end of a line, the request is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ledger_engine.core.errors import AuthenticationError, InvalidRequest, LedgerError
+from ledger_engine.http.errors import HeadersTooLarge, PayloadTooLarge, UnsupportedMethod, UriTooLong
+
+METHODS = ["DELETE", "GET", "HEAD", "PATCH", "POST"]
+CHUNKED = -1
+URL_MAX = 8 * 1024  # bytes of path and query (docs/interface.md#request-size)
+TOKEN = rb"[-!#$%&'*+.^_`|~0-9a-zA-Z]+"
+VALUE = rb"[^\x00\n\v\f\r]*"  # with spaces and tabs around it, which are not part of it
+_DIGITS_MAX = 4300  # digits of a Content-Length: the most that Python reads
+# Possessive, so that text which does not match costs no more than text which does.
+_HEAD = re.compile(
+    rb"(%b) ([\x21-\x7e]++) HTTP/([0-9]\.[0-9])\r\n((?:%b+:%b+\r\n)*+)\r\n" % (TOKEN, TOKEN, VALUE)
+)
+_REQUEST_LINE = re.compile(rb"%b [\x21-\x7e]+ HTTP/[0-9]\.[0-9]\r\n" % TOKEN)
+_FOLD = re.compile(rb"\r\n[ \t]+")
+_ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
+_REQUEST_TARGET = re.compile(rb"\S* +(?:https?://[^/?#\s]*)?(/[\x21-\x7e]*)", re.IGNORECASE)
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class Head(NamedTuple):
+    """A request head that can be read.
+
+    `path` includes the query, the names of `headers` are in lower case, `body` is its length in bytes or
+    CHUNKED. With a `refusal` the request is refused with that error.
+    """
+
+    method: str
+    path: bytes
+    version: str
+    headers: Headers
+    body: int
+    keeps_open: bool  # whether another request may follow
+    expects_continue: bool
+    refusal: LedgerError | None
+
+
+def read_head(text: bytes) -> Head:
+    """Return the head in `text`, which includes the empty line at its end. Raises LedgerError."""
+    found = _HEAD.fullmatch(text)
+    refusal: LedgerError | None = None
+    if found is None:
+        # Other readers end or join such lines elsewhere (RFC 9112, 2.2 and 5.2).
+        first, _, rest = text.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n").partition(b"\r\n")
+        found = _HEAD.fullmatch(first + b"\r\n" + _FOLD.sub(b" ", rest))
+        if found is None:
+            raise _invalid("illegal header line" if _REQUEST_LINE.match(text) else "illegal request line")
+        refusal = InvalidRequest("invalid_value", "Each line of a head must end in CRLF, and none be folded.")
+    method, path, version, lines = found.groups()
+    headers: Headers = []
+    for line in lines.split(b"\r\n")[:-1]:
+        name, _, value = line.partition(b":")
+        headers.append((name.lower(), value.strip(b" \t")))
+    given = dict(headers)
+    if len(given) != len(headers):
+        given = _joined(headers)
+    body, headers = _framing(given, headers)
+    if version == b"1.1" and b"host" not in given:
+        raise _invalid("missing Host header")
+    may_go_on = version >= b"1.1"
+    return Head(
+        method.decode(),
+        _path_of(path),
+        version.decode(),
+        headers,
+        body,
+        may_go_on and b"close" not in _tokens(given.get(b"connection")),
+        may_go_on and b"100-continue" in _tokens(given.get(b"expect")),
+        refusal or _refusal(method, path, version),
+    )
+
+
+def asked_path(text: bytes) -> bytes:
+    """Return the path in a head that cannot be read, as far as it can be found; otherwise `/`.
+
+    It decides the shape of the error.
+    """
+    target = _REQUEST_TARGET.match(text)
+    return target[1] if target is not None else b"/"
+
+
+def too_large(text: bytes) -> LedgerError:
+    """Return the error for a head that does not end, by its last line, which is too long."""
+    earlier, _, last = text.rpartition(b"\n")
+    if not earlier:
+        return UriTooLong("The URL is far too long.")
+    if last[:14].lower() == b"authorization:":
+        return AuthenticationError("invalid_credential", "No API key or token is that long.")
+    return HeadersTooLarge("The headers are far too large.")
+
+
+def illegal_start() -> LedgerError:
+    """Return the error for data that cannot start a request line."""
+    return _invalid("illegal request line")
+
+
+def _invalid(reason: str, code: str = "invalid_value") -> LedgerError:
+    return InvalidRequest(code, f"This is not valid HTTP/1.1: {reason}.")
+
+
+def _joined(headers: Headers) -> dict[bytes, bytes]:
+    """Return the headers by name; the values of repeated ones are joined by commas."""
+    given: dict[bytes, bytes] = {}
+    for name, value in headers:
+        if name in given:
+            if name == b"host":
+                raise _invalid("multiple Host headers", "header_conflict")
+            if name == b"transfer-encoding":
+                raise _invalid("multiple Transfer-Encoding headers", "header_conflict")
+            value = given[name] + b"," + value
+        given[name] = value
+    return given
+
+
+def _framing(given: dict[bytes, bytes], headers: Headers) -> tuple[int, Headers]:
+    """Return the length of the body or CHUNKED, and the headers with a single value for it."""
+    body = 0
+    value = given.get(b"content-length")
+    if value is not None:
+        length = value if value.isdigit() and len(value) <= _DIGITS_MAX else _one_length(value)
+        if length is not value or len(given) != len(headers):
+            place = [name for name, _ in headers].index(b"content-length")
+            headers = [header for header in headers if header[0] != b"content-length"]
+            headers.insert(place, (b"content-length", length))
+        body = int(length)
+    value = given.get(b"transfer-encoding")
+    if value is not None:
+        if value.lower() != b"chunked":
+            raise _invalid("only Transfer-Encoding: chunked is supported")
+        headers = [
+            (name, b"chunked") if name == b"transfer-encoding" else (name, value) for name, value in headers
+        ]
+        body = CHUNKED
+    return body, headers
+
+
+def _one_length(value: bytes) -> bytes:
+    """Return the value of a Content-Length that is too long for a number, or is repeated."""
+    lengths = {length.strip() for length in value.split(b",")}
+    if len(lengths) > 1:
+        raise _invalid("conflicting Content-Length headers", "header_conflict")
+    length = lengths.pop()
+    if not length.isdigit():
+        raise _invalid("bad Content-Length")
+    length = length.lstrip(b"0") or b"0"
+    if len(length) > _DIGITS_MAX:
+        raise PayloadTooLarge("The body is larger than 1 MB.")
+    return length
+
+
+def _tokens(value: bytes | None) -> list[bytes]:
+    return [] if value is None else [token.strip() for token in value.lower().split(b",")]
+
+
+def url_too_long() -> UriTooLong:
+    """Return the error for a URL of more than URL_MAX bytes."""
+    return UriTooLong(f"The URL is longer than {URL_MAX} bytes.")
+
+
+def _path_of(target: bytes) -> bytes:
+    if not target.startswith(b"/") and _ABSOLUTE.match(target):
+        target = _ABSOLUTE.sub(b"", target, count=1)
+        return target if target.startswith(b"/") else b"/" + target
+    return target
+
+
+def _refusal(method: bytes, target: bytes, version: bytes) -> LedgerError | None:
+    """Return the error for a request that can be read but is refused, or None."""
+    if version not in (b"1.1", b"1.0"):
+        return InvalidRequest("invalid_value", "This server speaks HTTP/1.1.")
+    if method == b"CONNECT" or not method.isupper():
+        # Methods are case-sensitive (RFC 9110, 9.1); the URL map would treat `get` as `GET`.
+        return UnsupportedMethod(METHODS)
+    path = _path_of(target)
+    if path[:1] != b"/":
+        return InvalidRequest("invalid_value", "The request must be for a path, like /v1/accounts.")
+    if len(path) > URL_MAX:
+        return url_too_long()
+    return None

@@ -1,0 +1,112 @@
+"""Hypercorn's worker, with connections of our own, from the application's start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, cast
+
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.asyncio.lifespan import Lifespan
+from hypercorn.config import Config, Sockets
+from hypercorn.typing import AppWrapper
+
+from ledger_engine.http.wire.asgi import Asgi
+from ledger_engine.http.wire.connections import Connections
+from ledger_engine.http.wire.http1 import Http1, Service
+from ledger_engine.http.wire.passed import PassedConnections
+from ledger_engine.http.wire.tls import Handshakes, TlsListener
+
+_Listener = asyncio.AbstractServer | TlsListener | PassedConnections
+
+_services: set[Service] = set()  # the services of this process
+
+
+def cut_connections() -> None:
+    """End all connections and requests of this process at once."""
+    for service in list(_services):
+        service.cut()
+
+
+async def worker_serve(
+    app: AppWrapper,
+    config: Config,
+    *,
+    sockets: Sockets | None = None,
+    shutdown_trigger: Callable[..., Awaitable[None]] | None = None,
+    passed: PassedConnections | None = None,
+) -> None:
+    """Serve the application until `shutdown_trigger` returns; then finish what is under way.
+
+    The connections come from the sockets, or are those `passed` by another process.
+    """
+    if not isinstance(app, ASGIWrapper) or shutdown_trigger is None:
+        raise TypeError("an ASGI application is served here, until its trigger returns")
+    loop = asyncio.get_running_loop()
+    state: dict[str, Any] = {}
+    lifespan = Lifespan(app, config, loop, state)
+    living = loop.create_task(lifespan.handle_lifespan())
+    await lifespan.wait_for_startup()
+    if living.done() and (failure := living.exception()) is not None:
+        raise failure
+    connections = Connections(float(config.keep_alive_timeout))
+    service = Service(cast(Asgi, app.app), connections, "https" if config.ssl_enabled else "http", state)
+    _services.add(service)
+    if passed is None:
+        listening = await _listen(service, config, sockets or config.create_sockets())
+    else:
+        passed.start(_beginner(service, config), connections)
+        listening = [passed]
+    try:
+        await shutdown_trigger()
+    finally:
+        for server in listening:
+            server.close()
+        await connections.stop()
+        await service.finish()
+        _services.discard(service)
+        await lifespan.wait_for_shutdown()
+        living.cancel()
+        await asyncio.wait({living})
+
+
+async def _listen(service: Service, config: Config, sockets: Sockets) -> list[_Listener]:
+    make = partial(Http1, service)
+    listening: list[_Listener] = []
+    for each in sockets.insecure_sockets:
+        server = await asyncio.get_running_loop().create_server(make, sock=each, backlog=config.backlog)
+        listening.append(server)
+    if sockets.secure_sockets:
+        context = cast(ssl.SSLContext, config.create_ssl_context())
+        for each in sockets.secure_sockets:
+            listener = TlsListener(each, Handshakes(context, service.connections, make))
+            listener.start(config.backlog)
+            listening.append(listener)
+    return listening
+
+
+def _beginner(service: Service, config: Config) -> Callable[[socket.socket], None]:
+    """Return what is called with each connection that another process has accepted."""
+    make = partial(Http1, service)
+    context = config.create_ssl_context()
+    if context is not None:
+        return Handshakes(context, service.connections, make).begin
+    loop = asyncio.get_running_loop()
+    beginning: set[asyncio.Task[None]] = set()
+
+    async def connect(client: socket.socket) -> None:
+        try:
+            await loop.connect_accepted_socket(make, client)
+        except OSError:  # the client is gone
+            client.close()
+            service.connections.note_change()
+
+    def begin(client: socket.socket) -> None:
+        task = loop.create_task(connect(client))
+        beginning.add(task)
+        task.add_done_callback(beginning.discard)
+
+    return begin

@@ -1,0 +1,212 @@
+"""A TCP connection: read no faster than needed, and closed without losing an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from abc import ABC, abstractmethod
+from typing import cast
+
+from ledger_engine.http.wire.connections import Connections
+
+HEAD_BUFFER = 8 * 1024  # bytes that the system buffers for a connection that we have not read from yet …
+BODY_BUFFER = 512 * 1024  # … and for one that sends a body we need
+HEAD_PIECE = 8 * 1024  # bytes read at a time: a head is small, and its body may not be needed
+BODY_PIECE = 64 * 1024  # the same for a body that is needed
+DRAINED_MAX = 32  # ended connections that are still read from; the clients of others may see a reset
+LINGER_S = 2  # the time for a client to read its last answer before the connection is closed
+SEND_TIMEOUT_S = 60  # the time for a client to read what was sent
+
+# All connections read into this buffer: the data is copied out of it before the next read.
+_BUFFER = memoryview(bytearray(BODY_PIECE))
+_FOR_HEAD = _BUFFER[:HEAD_PIECE]
+
+Address = tuple[str, int] | None
+
+
+class TcpConnection(asyncio.BufferedProtocol, ABC):
+    """One connection; what is said on it is its subclass's.
+
+    Closing a socket with data unread resets it, and a reset can take the answer along that the client
+    has not read yet. So we end our side first, and let go once the client ends its own or has had its time.
+    """
+
+    __slots__ = (
+        "client",
+        "is_over",
+        "server",
+        "_connections",
+        "_drained",
+        "_has_ended",
+        "_is_blocked",
+        "_is_lingering",
+        "_is_paused",
+        "_timer",
+        "_transport",
+        "_wants_much",
+    )
+    _lingering = 0  # ended connections of this process that are not closed yet
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._transport: asyncio.Transport
+        self.client: Address = None
+        self.server: Address = None
+        self.is_over = False  # nothing more that the client sends will be answered
+        self._has_ended = False  # whether the client has ended its side
+        self._is_lingering = False
+        self._is_paused = False  # reading
+        self._is_blocked = False  # writing, as the client does not read
+        self._wants_much = False  # whether to read in large pieces
+        self._timer: asyncio.TimerHandle | None = None  # for the client to read what was sent, or to close
+        self._drained: asyncio.Future[None] | None = None
+
+    # Called on subclasses.
+
+    @abstractmethod
+    def take(self, data: bytes) -> None:
+        """Handle data from the client."""
+
+    @abstractmethod
+    def take_end(self) -> None:
+        """Handle the end of the client's data."""
+
+    @abstractmethod
+    def take_loss(self) -> None:
+        """Handle the loss of the connection."""
+
+    @abstractmethod
+    def go_on(self) -> None:
+        """Handle that the client has read what was sent, after it had stopped reading."""
+
+    # Called by the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self.client = _address(transport.get_extra_info("peername"))
+        self.server = _address(transport.get_extra_info("sockname"))
+        if not self._connections.add(self):
+            self.is_over = True
+            self._transport.abort()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return _BUFFER if self._wants_much else _FOR_HEAD
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if not self.is_over:
+            self.take(bytes(_BUFFER[:nbytes]))
+
+    def eof_received(self) -> bool:
+        """Return whether the socket stays open for our side."""
+        self._has_ended = True
+        if self._is_lingering:
+            return False
+        self.take_end()
+        return self._transport.can_write_eof()  # a TLS session has no half that stays open
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_over = True
+        self._stop_timer()
+        if self._is_lingering:
+            self._is_lingering = False
+            TcpConnection._lingering -= 1
+        self._wake()
+        self.take_loss()
+        self._connections.remove(self)
+
+    def pause_writing(self) -> None:
+        self._is_blocked = True
+        self._limit_time(SEND_TIMEOUT_S)
+
+    def resume_writing(self) -> None:
+        self._is_blocked = False
+        self._wake()
+        if not self._is_lingering and not self._transport.is_closing():
+            self._stop_timer()
+            self.go_on()
+
+    # Called by subclasses.
+
+    def write(self, data: bytes) -> None:
+        """Send the data, or drop it if the client has disconnected."""
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    async def drain(self) -> None:
+        """Wait until the client has read what was sent, or has disconnected."""
+        if self._is_blocked and not self._transport.is_closing():
+            if self._drained is None:
+                self._drained = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._drained)
+
+    def pause_reading(self) -> None:
+        """Stop reading: what the client sends stays with it."""
+        if not self._is_paused and not self._transport.is_closing():
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._is_paused and not self._transport.is_closing():
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    def enlarge_buffer(self) -> None:
+        """Let the system buffer more of a body that is needed."""
+        self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BODY_BUFFER)
+
+    def end(self) -> None:
+        """End the connection when the client has read what was sent, or its time for that is over."""
+        self.is_over = True
+        if self._transport.is_closing() or self._is_lingering:
+            return
+        if self._has_ended or not self._transport.can_write_eof():
+            self._close()
+            return
+        self._transport.write_eof()
+        self._is_lingering = self._wants_much = True
+        TcpConnection._lingering += 1
+        self._connections.note_awaited(self)
+        if TcpConnection._lingering > DRAINED_MAX:
+            self.pause_reading()
+        else:
+            self.resume_reading()
+        self._stop_timer()
+        self._timer = asyncio.get_running_loop().call_later(LINGER_S, self._close)
+
+    def cut(self) -> None:
+        """End the connection at once, whatever is under way on it."""
+        self.is_over = True
+        self._transport.abort()
+
+    def close_waiting(self) -> None:
+        """End a connection that waits for its client, without an answer."""
+        self.is_over = True
+        self.take_loss()
+        self._close()
+
+    def _close(self) -> None:
+        """Close the socket when the client has read what was sent, or its time for that is over."""
+        self._transport.close()
+        # Otherwise the client reads nothing, or does not answer the end of its TLS session.
+        self._stop_timer()
+        self._limit_time(SEND_TIMEOUT_S)
+
+    def _limit_time(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._transport.abort)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _wake(self) -> None:
+        if self._drained is not None:
+            if not self._drained.done():
+                self._drained.set_result(None)
+            self._drained = None
+
+
+def _address(name: object) -> Address:
+    """Return host and port of a socket's name, which may have more parts, or be the path of a Unix socket."""
+    return (name[0], name[1]) if isinstance(name, tuple) and len(name) >= 2 else None

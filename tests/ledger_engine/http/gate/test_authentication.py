@@ -1,0 +1,392 @@
+"""The Authorization header (docs/interface.md#authentication), and what guessing costs."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+import httpx
+import pytest
+from quart import Quart
+
+from ledger_engine.access import api_keys, projects
+from ledger_engine.access.api_keys import NewApiKey
+from ledger_engine.access.credentials import Credential
+from ledger_engine.core.errors import AuthenticationError, StorageUnavailable
+from ledger_engine.core.settings import Location
+from ledger_engine.core.tenant import Tenant
+from ledger_engine.http.app import create_app
+from ledger_engine.http.gate import authentication
+from ledger_engine.http.gate.authentication import Authenticator
+from ledger_engine.store import Listener, Unit
+from ledger_engine.store.engine import Engine, open_engine
+from tests.ledger_engine.manual_clock import ManualClock
+
+
+@pytest.fixture
+def app(engine: Engine) -> Quart:
+    """Return an application in which each request has a new minute, so that none exceeds its limit."""
+    return create_app(engine, wall_clock=partial(next, itertools.count(0, 60)))
+
+
+@pytest.fixture
+async def key(engine: Engine, tenant: Tenant) -> tuple[str, str]:
+    """Return the id and the value of an admin's key."""
+    value = api_keys.new_value(livemode=False)
+    made = await engine.write(partial(api_keys.create, tenant=tenant, new=NewApiKey(), value=value))
+    return made.id, value
+
+
+async def ask(
+    client: httpx.AsyncClient, header: str | bytes | None, path: str = "/v1/whoami"
+) -> httpx.Response:
+    return await client.get(path, headers={} if header is None else {"Authorization": header})
+
+
+def code_of(answer: httpx.Response) -> str:
+    return str(answer.json()["error"]["code"])
+
+
+# What the header must look like
+
+
+async def test_a_key_after_bearer_and_one_space_is_taken(
+    anyone: httpx.AsyncClient, key: tuple[str, str]
+) -> None:
+    answer = await ask(anyone, f"Bearer {key[1]}")
+    assert (answer.status_code, answer.json()["id"]) == (200, key[0])
+
+
+MALFORMED: dict[str, Callable[[str], str | bytes]] = {
+    "nothing": lambda value: "",
+    "the key alone": lambda value: value,
+    "no space": lambda value: f"Bearer{value}",
+    "two spaces": lambda value: f"Bearer  {value}",
+    "a tab": lambda value: f"Bearer\t{value}",
+    "a space before": lambda value: f" Bearer {value}",
+    "a space after": lambda value: f"Bearer {value} ",
+    "lower case": lambda value: f"bearer {value}",
+    "upper case": lambda value: f"BEARER {value}",
+    "double quotes": lambda value: f'Bearer "{value}"',
+    "single quotes": lambda value: f"Bearer '{value}'",
+    "angle brackets": lambda value: f"Bearer <{value}>",
+    "two keys": lambda value: f"Bearer {value}, Bearer {value}",
+    "something behind": lambda value: f"Bearer {value} x",
+    "another scheme": lambda value: f"Basic {value}",
+    "no key": lambda value: "Bearer ",
+    "no key and no space": lambda value: "Bearer",
+    "not ASCII": lambda value: f"Bearer {value}é".encode("latin-1"),
+    "digits that are not ASCII": lambda value: f"Bearer {value[:-1]}٣".encode(),
+    "a NUL": lambda value: f"Bearer {value}\0".encode(),
+    "a longer key": lambda value: f"Bearer {value}A",
+    "the key of the other mode": lambda value: f"Bearer {value.replace('test', 'live')}",
+    "a megabyte": lambda value: "Bearer " + "A" * 2**20,
+}
+
+
+@pytest.mark.parametrize("form", MALFORMED)
+async def test_anything_else_is_401_invalid_credential(
+    anyone: httpx.AsyncClient, key: tuple[str, str], form: str
+) -> None:
+    answer = await ask(anyone, MALFORMED[form](key[1]))
+    assert answer.status_code == 401
+    error = answer.json()["error"]
+    assert (error["type"], error["code"], error["param"]) == (
+        "authentication_error",
+        "invalid_credential",
+        None,
+    )
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+    assert key[1] not in answer.text
+
+
+@pytest.mark.parametrize("query", ["access_token", "api_key", "Authorization", "key"])
+async def test_a_key_in_the_query_is_no_credential(
+    anyone: httpx.AsyncClient, key: tuple[str, str], query: str
+) -> None:
+    answer = await anyone.get("/v1/whoami", params={query: key[1]})
+    assert (answer.status_code, code_of(answer)) == (401, "missing_credential")
+
+
+async def test_a_missing_credential_is_reported_in_the_shape_of_each_surface(
+    anyone: httpx.AsyncClient,
+) -> None:
+    ledger = await ask(anyone, None, "/v1/accounts")
+    assert (ledger.status_code, code_of(ledger)) == (401, "missing_credential")
+    directory = await ask(anyone, None, "/api/users")
+    assert directory.status_code == 401
+    assert directory.json().keys() == {"error", "message"}
+    assert directory.json()["error"] == "missing_credential"
+
+
+@pytest.mark.parametrize("header", [None, "", "bearer x", "Bearer sk_test_none"])
+async def test_what_is_public_takes_any_header(anyone: httpx.AsyncClient, header: str | None) -> None:
+    assert (await ask(anyone, header, "/api/health")).status_code == 200
+
+
+@pytest.mark.parametrize("prefix", ["sk_test_", "sk_live_", "at_"])
+async def test_an_unknown_value_is_invalid(anyone: httpx.AsyncClient, prefix: str) -> None:
+    answer = await ask(anyone, f"Bearer {prefix}{'A' * 32}")
+    assert (answer.status_code, code_of(answer)) == (401, "invalid_credential")
+
+
+# What happens to a credential between two requests
+
+
+async def test_a_revoked_key_is_401_with_the_next_request(
+    anyone: httpx.AsyncClient, engine: Engine, tenant: Tenant, key: tuple[str, str]
+) -> None:
+    id, value = key
+    assert (await ask(anyone, f"Bearer {value}")).status_code == 200
+    await engine.write(partial(api_keys.revoke, tenant=tenant, id=id))
+    answer = await ask(anyone, f"Bearer {value}")
+    assert (answer.status_code, code_of(answer)) == (401, "revoked_credential")
+
+
+async def test_a_key_of_an_archived_project_is_401_with_the_next_request(
+    anyone: httpx.AsyncClient, engine: Engine, tenant: Tenant, key: tuple[str, str]
+) -> None:
+    assert (await ask(anyone, f"Bearer {key[1]}")).status_code == 200
+    await engine.write(partial(projects.archive, tenant=tenant, id=tenant.project))
+    answer = await ask(anyone, f"Bearer {key[1]}")
+    assert (answer.status_code, code_of(answer)) == (401, "revoked_credential")
+
+
+async def test_a_key_revoked_by_another_process_is_refused_within_a_second(
+    anyone: httpx.AsyncClient,
+    location: Location,
+    clock: ManualClock,
+    tenant: Tenant,
+    key: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """docs/decisions.md#commands. The ledger's clock stands still, as the one of test helpers may."""
+    id, value = key
+    passed = 0.0
+    monkeypatch.setattr(authentication, "monotonic", lambda: passed)
+    assert (await ask(anyone, f"Bearer {value}")).status_code == 200
+    beside = open_engine(location, clock=clock)
+    await beside.write(partial(api_keys.revoke, tenant=tenant, id=id))
+    await beside.close()
+    passed = 0.999
+    answer = await ask(anyone, f"Bearer {value}")
+    assert (answer.status_code, code_of(answer)) == (401, "revoked_credential")
+
+
+async def test_an_access_token_expires_between_two_requests(
+    anyone: httpx.AsyncClient, clock: ManualClock, key: tuple[str, str]
+) -> None:
+    body = {"grant_type": "api_key", "api_key": key[1]}
+    token = (await anyone.post("/v1/auth/token", json=body)).json()["access_token"]
+    clock.advance(3_600_000 - 1)
+    assert (await ask(anyone, f"Bearer {token}")).status_code == 200
+    clock.advance(1)
+    for _ in range(2):
+        answer = await ask(anyone, f"Bearer {token}")
+        assert (answer.status_code, code_of(answer)) == (401, "expired_credential")
+
+
+# What it costs
+
+
+class CountedEngine:
+    """An engine as far as the authenticator knows one, that counts its reads and can be made to fail."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.clock = engine.clock
+        self.reads = 0
+        self.at_once = 0
+        self.most_at_once = 0
+        self.trouble: Exception | None = None
+        self.hangs_until: asyncio.Event | None = None
+        self.before_answer: Callable[[], Any] | None = None
+
+    async def read(self, work: Callable[[Unit], Credential]) -> Credential:
+        self.reads += 1
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            if self.trouble is not None:
+                raise self.trouble
+            if self.hangs_until is not None:
+                await self.hangs_until.wait()
+            try:
+                return await self._engine.read(work)
+            finally:
+                if self.before_answer is not None:
+                    await self.before_answer()
+        finally:
+            self.at_once -= 1
+
+    def listen(self, listener: Listener) -> None:
+        self._engine.listen(listener)
+
+
+@pytest.fixture
+def counted(engine: Engine) -> CountedEngine:
+    return CountedEngine(engine)
+
+
+@pytest.fixture
+def look_up(counted: CountedEngine, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """Find a value as the gate does. What is remembered is new for ever, unless a test says otherwise."""
+    monkeypatch.setattr(authentication, "monotonic", lambda: 0.0)
+    authenticator = Authenticator(cast(Engine, counted))
+
+    async def find(value: str) -> Any:
+        known = authenticator.remembered(f"Bearer {value}", counted.clock.now())
+        return await authenticator.find(f"Bearer {value}") if known is None else known
+
+    return find
+
+
+def unknown() -> str:
+    return api_keys.new_value(livemode=False)
+
+
+@pytest.mark.parametrize("value", ["x", "sk_test_x", "sk_prod_" + "A" * 32, "rt_" + "A" * 32, "A" * 2**20])
+async def test_what_has_not_the_form_of_a_credential_is_not_looked_up(
+    look_up: Any, counted: CountedEngine, value: str
+) -> None:
+    assert (await look_up(value)).code == "invalid_credential"
+    assert counted.reads == 0
+
+
+async def test_a_value_is_looked_up_once_in_half_a_second_whether_good_or_not(
+    look_up: Any, counted: CountedEngine, key: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a second of the time that passes, also where the ledger's clock stands still as it does here."""
+    passed = 0.0
+    monkeypatch.setattr(authentication, "monotonic", lambda: passed)
+    for reads, value in enumerate((key[1], unknown()), 1):
+        first = await look_up(value)
+        passed += 0.5
+        assert type(await look_up(value)) is type(first)
+        assert counted.reads == 2 * reads - 1
+        passed += 0.25
+        assert type(await look_up(value)) is type(first)
+        assert counted.reads == 2 * reads
+
+
+async def test_those_who_ask_for_one_value_at_once_share_a_look_up(
+    look_up: Any, counted: CountedEngine, key: tuple[str, str]
+) -> None:
+    found = await asyncio.gather(*(look_up(key[1]) for _ in range(32)))
+    assert {credential.id for credential in found} == {key[0]}
+    assert counted.reads == 1
+
+
+async def test_whoever_waits_for_a_look_up_that_is_called_off_looks_for_themselves(
+    look_up: Any, counted: CountedEngine, key: tuple[str, str]
+) -> None:
+    read = asyncio.Event()
+    counted.before_answer = partial(_tell_and_wait, read)
+    first = asyncio.ensure_future(look_up(key[1]))
+    await read.wait()
+    second = asyncio.ensure_future(look_up(key[1]))
+    counted.before_answer = None
+    first.cancel()
+    assert isinstance(await second, Credential)
+    assert counted.reads == 2
+
+
+async def _tell_and_wait(told: asyncio.Event) -> None:
+    told.set()
+    await asyncio.Event().wait()
+
+
+async def test_whoever_waits_for_a_look_up_is_refused_when_the_key_is_revoked_meanwhile(
+    look_up: Any, counted: CountedEngine, engine: Engine, tenant: Tenant, key: tuple[str, str]
+) -> None:
+    id, value = key
+    counted.before_answer = partial(engine.write, partial(api_keys.revoke, tenant=tenant, id=id))
+    first = asyncio.ensure_future(look_up(value))
+    second = asyncio.ensure_future(look_up(value))
+    assert isinstance(await first, Credential)  # it was good when it was read
+    assert (await second).code == "revoked_credential"
+
+
+async def test_each_refusal_is_an_error_of_its_own(look_up: Any) -> None:
+    value = unknown()
+    first, second = await look_up(value), await look_up(value)
+    assert isinstance(second, AuthenticationError)
+    assert first is not second
+    assert (first.code, first.message) == (second.code, second.message)
+
+
+@pytest.mark.slow
+async def test_a_flood_of_unknown_values_does_not_push_out_the_good_ones(
+    look_up: Any, counted: CountedEngine, key: tuple[str, str]
+) -> None:
+    await look_up(key[1])
+    for _ in range(1_100):
+        await look_up(unknown())
+    reads = counted.reads
+    assert isinstance(await look_up(key[1]), Credential)
+    assert counted.reads == reads
+
+
+async def test_few_values_are_looked_up_at_a_time(look_up: Any, counted: CountedEngine) -> None:
+    await asyncio.gather(*(look_up(unknown()) for _ in range(200)))
+    assert counted.reads == 200
+    assert counted.most_at_once == 16
+
+
+async def test_lost_storage_is_not_remembered_as_a_refusal(
+    look_up: Any, counted: CountedEngine, key: tuple[str, str]
+) -> None:
+    counted.trouble = StorageUnavailable("the disk is gone")
+    assert (await look_up(key[1])).code == "storage_unavailable"
+    counted.trouble = None
+    assert isinstance(await look_up(key[1]), Credential)
+
+
+async def test_while_the_storage_hangs_nobody_waits_for_the_look_ups_of_others(
+    look_up: Any, counted: CountedEngine, key: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted.hangs_until = asyncio.Event()
+    of_one_value = [look_up(key[1]) for _ in range(50)]
+    of_others = [look_up(unknown()) for _ in range(50)]
+    with monkeypatch.context() as patch:
+        patch.setattr(authentication, "_LOOKED_UP_IN_S", 0.1)
+        outcome = await asyncio.wait_for(asyncio.gather(*of_one_value, *of_others), 60)
+    assert {each.code for each in outcome} == {"storage_unavailable"}
+    assert counted.reads <= 51  # the 50 with one value share one, and the others have one each at the most
+    counted.hangs_until.set()
+    assert isinstance(await look_up(key[1]), Credential)
+
+
+async def test_a_credential_revoked_while_it_is_looked_up_is_not_remembered(
+    look_up: Any, counted: CountedEngine, engine: Engine, tenant: Tenant, key: tuple[str, str]
+) -> None:
+    id, value = key
+    counted.before_answer = partial(engine.write, partial(api_keys.revoke, tenant=tenant, id=id))
+    assert isinstance(await look_up(value), Credential)  # it was good when it was read
+    counted.before_answer = None
+    assert (await look_up(value)).code == "revoked_credential"
+
+
+async def test_a_refusal_found_while_credentials_change_is_not_remembered(
+    look_up: Any, counted: CountedEngine, engine: Engine, tenant: Tenant, key: tuple[str, str]
+) -> None:
+    """The change may be that the value has become good."""
+    counted.before_answer = partial(engine.write, partial(api_keys.revoke, tenant=tenant, id=key[0]))
+    value = unknown()
+    assert (await look_up(value)).code == "invalid_credential"
+    counted.before_answer = None
+    assert (await look_up(value)).code == "invalid_credential"
+    assert counted.reads == 2
+
+
+async def test_a_plan_is_heeded_with_the_next_request(
+    anyone: httpx.AsyncClient, engine: Engine, tenant: Tenant, key: tuple[str, str]
+) -> None:
+    assert (await ask(anyone, f"Bearer {key[1]}")).json()["plan"] == "enterprise"
+    changes = projects.Changes(plan="free")
+    await engine.write(partial(projects.update, id=tenant.project, changes=changes))
+    answer = await ask(anyone, f"Bearer {key[1]}")
+    assert (answer.json()["plan"], answer.headers["X-RateLimit-Limit"]) == ("free", "60")

@@ -1,0 +1,116 @@
+"""What a request is answered whatever its headers and its end, and what it leaves behind: nothing."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from ledger_engine.core.errors import InvalidRequest, LedgerError
+from ledger_engine.http.app import create_app
+from ledger_engine.http.gate.gate import DEFAULT_AUTH_RATE_LIMIT, Gate
+from ledger_engine.http.wire.asgi import REFUSAL
+from ledger_engine.store.engine import Engine
+
+
+class Receiving:
+    """An ASGI `receive`; with `broken` of a body whose rest cannot be read."""
+
+    def __init__(self, broken: LedgerError | None) -> None:
+        self.broken = broken
+
+    async def __call__(self) -> dict[str, Any]:
+        if self.broken is not None:
+            return {"type": "http.disconnect", REFUSAL: self.broken}
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    """What is held in a circle stays, as it does in a server for minutes."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("without_collector")
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("GET", "/v1/accounts", [], 401),
+        ("GET", "/v1/accounts", [(b"authorization", b"Bearer sk_test_" + b"A" * 32)], 401),
+        ("GET", "/v1/accounts", [(b"x", b"x" * 20_000)], 431),
+        ("PUT", "/api/health", [], 405),
+        ("GET", "/api/health", [], 200),
+        ("BROKEN BODY", "/v1/accounts", [], 400),
+        ("BROKEN HEAD", "/v1/accounts", [], 400),
+    ],
+)
+async def test_a_request_that_is_answered_is_gone(
+    engine: Engine, method: str, path: str, headers: list[tuple[bytes, bytes]], status: int
+) -> None:
+    """Else a flood of requests that are refused, each with 8 KB of its body, takes memory and keeps it."""
+    app = create_app(engine)
+    statuses = []
+
+    async def send(message: dict[str, Any]) -> None:
+        statuses.append(message.get("status"))
+
+    broken = InvalidRequest("invalid_value", "no") if method.startswith("BROKEN") else None
+    receive = Receiving(broken)
+    gone = weakref.ref(receive)
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"host", b"here"), *headers],
+        "client": ("127.0.0.1", 1),
+        "state": {REFUSAL: broken, "receive": receive} if method == "BROKEN HEAD" else {},
+    }
+    del broken
+    await app(scope, receive, send)  # type: ignore[arg-type]
+    del receive, scope
+    assert statuses[0] == status
+    assert gone() is None
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("Accept", 200), ("Authorization", 400), ("Content-Type", 400), ("Idempotency-Key", 400)],
+)
+async def test_a_header_of_which_only_one_counts_cannot_come_twice_and_others_can(
+    engine: Engine, name: str, status: int
+) -> None:
+    """For an application that another server serves; ours refuses the same (`head.py`)."""
+    transport = httpx.ASGITransport(app=create_app(engine))
+    async with httpx.AsyncClient(transport=transport, base_url="http://ledger.test") as client:
+        answer = await client.get("/api/health", headers=[(name, "one"), (name, "two")])
+    assert answer.status_code == status
+    assert status == 200 or answer.json()["error"] == "header_conflict"
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_failure_is_a_500_unless_an_answer_has_begun(engine: Engine, begun: bool) -> None:
+    """Its client would read a second answer as part of the first, or as that to its next request."""
+
+    async def fails(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if begun:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise RuntimeError("it failed")
+
+    transport = httpx.ASGITransport(
+        app=Gate(fails, engine, DEFAULT_AUTH_RATE_LIMIT, engine.shared.rate_limits)  # type: ignore[arg-type]
+    )
+    async with httpx.AsyncClient(transport=transport, base_url="http://ledger.test") as client:
+        if begun:
+            with pytest.raises(RuntimeError, match="it failed"):
+                await client.get("/v1/accounts")
+        else:
+            answer = await client.get("/v1/accounts")
+            assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal_error")

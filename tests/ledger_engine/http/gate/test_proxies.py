@@ -1,0 +1,92 @@
+"""Whose address counts when proxies stand in front."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ledger_engine.http.gate.proxies import BehindProxies, parse_address
+
+PEER = ("10.0.0.9", 4711)
+
+
+async def seen(hops: int, *headers: tuple[str, str]) -> dict[str, Any]:
+    """Return the scope that reaches the application."""
+    found: list[dict[str, Any]] = []
+
+    async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        found.append(scope)
+
+    scope = {
+        "type": "http",
+        "client": PEER,
+        "scheme": "http",
+        "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in headers],
+    }
+    await BehindProxies(app, hops)(scope, None, None)
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("hops", "forwarded", "address"),
+    [
+        (1, ["198.51.100.7"], "198.51.100.7"),
+        (1, ["203.0.113.1, 198.51.100.7"], "198.51.100.7"),
+        (1, ["203.0.113.1", "198.51.100.7"], "198.51.100.7"),
+        (2, ["203.0.113.1, 198.51.100.7, 10.0.0.1"], "198.51.100.7"),
+        (2, ["198.51.100.7, 10.0.0.1"], "198.51.100.7"),
+        (2, ["10.0.0.1"], "10.0.0.9"),
+        (1, [], "10.0.0.9"),
+        (1, ["unknown"], "10.0.0.9"),
+        (1, [""], "10.0.0.9"),
+        (1, ["198.51.100.7, evil\x85"], "10.0.0.9"),
+    ],
+)
+async def test_the_address_is_the_one_so_many_proxies_from_the_right(
+    hops: int, forwarded: list[str], address: str
+) -> None:
+    scope = await seen(hops, *[("X-Forwarded-For", value) for value in forwarded])
+    assert scope["client"][0] == address
+
+
+@pytest.mark.parametrize(
+    ("told", "scheme"), [("https", "https"), ("http, https", "https"), ("gopher", "http"), ("", "http")]
+)
+async def test_the_scheme_is_the_one_the_proxy_was_called_with(told: str, scheme: str) -> None:
+    assert (await seen(1, ("X-Forwarded-Proto", told)))["scheme"] == scheme
+
+
+async def test_one_scheme_is_enough_for_all_the_proxies() -> None:
+    told = (("X-Forwarded-For", "198.51.100.7, 10.0.0.1"), ("X-Forwarded-Proto", "https"))
+    assert (await seen(2, *told))["scheme"] == "https"
+    assert (await seen(2, ("X-Forwarded-Proto", "http, https, http")))["scheme"] == "https"
+
+
+async def test_what_is_no_request_is_passed_on_as_it_is() -> None:
+    passed: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        passed.append(scope)
+
+    lifespan = {"type": "lifespan"}
+    await BehindProxies(app, 1)(lifespan, None, None)
+    assert passed[0] is lifespan
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("192.0.2.1:80", "192.0.2.1"),
+        ("2001:db8::1", "2001:db8::1"),
+        ("[2001:db8::1]:80", "2001:db8::1"),
+        ("[2001:db8::1]", "2001:db8::1"),
+        ("2001:DB8:0::1", "2001:db8::1"),
+        ("192.0.2.256", None),
+        ("_hidden", None),
+        ("", None),
+    ],
+)
+def test_an_address_is_read_in_its_usual_forms(text: str, address: str | None) -> None:
+    assert parse_address(text) == address

@@ -1,0 +1,136 @@
+"""A head is read as h11 reads it, whatever stands in it, and refused where its lines end in doubt."""
+
+from __future__ import annotations
+
+import random
+
+import h11
+import pytest
+
+from ledger_engine.core.errors import InvalidRequest, LedgerError
+from ledger_engine.http.errors import PayloadTooLarge
+from ledger_engine.http.wire.head import CHUNKED, Head, read_head
+from tests.contract.mutations import Mutations
+
+HEADS = 1500
+MAY_DIFFER = "Each line of a head must end in CRLF, and none be folded."
+
+
+def by_h11(text: bytes) -> h11.Request | None:
+    """The same head as h11 reads it, None if it refuses it."""
+    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=10**6)
+    connection.receive_data(text)
+    try:
+        event = connection.next_event()
+    except h11.RemoteProtocolError:
+        return None
+    assert isinstance(event, h11.Request)
+    return event
+
+
+def by_us(text: bytes) -> Head | None:
+    """The same head as we read it, None if it cannot be read."""
+    try:
+        return read_head(text)
+    except LedgerError:
+        return None
+
+
+def body_by_h11(request: h11.Request) -> int:
+    given = dict(request.headers)
+    return CHUNKED if b"transfer-encoding" in given else int(given.get(b"content-length", 0))
+
+
+def heads(seed: int, count: int) -> list[bytes]:
+    """Requests made wrong by chance, up to the end of their heads."""
+    mutations = Mutations(seed, "sk_test_" + "A" * 32)
+    found: list[bytes] = []
+    while len(found) < count:
+        text = b"".join(mutations.next().pieces)
+        # Where a head ends, and what may come before it, is settled before it is read.
+        ends = [place + len(mark) for mark in (b"\n\r\n", b"\n\n") if (place := text.find(mark)) >= 0]
+        if ends and text[0] > 32:
+            found.append(text[: min(ends)])
+    return found
+
+
+def test_whatever_a_head_holds_it_is_read_as_h11_reads_it(
+    seed: int, soak: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("h11._headers.CONTENT_LENGTH_MAX_DIGITS", 4300)
+    read = 0
+    for text in heads(seed, HEADS * soak):
+        theirs, ours = by_h11(text), by_us(text)
+        assert (theirs is None) == (ours is None), text
+        if theirs is None or ours is None:
+            continue
+        read += 1
+        assert ours.method == theirs.method.decode()
+        assert ours.version == theirs.http_version.decode()
+        assert theirs.target.endswith(ours.path) or ours.path.startswith(b"/?") or ours.path == b"/", text
+        assert ours.headers == list(theirs.headers), text
+        assert ours.body == body_by_h11(theirs), text
+        lines = text.count(b"\r\n")
+        in_doubt = text.count(b"\n") != lines or b"\n " in text or b"\n\t" in text
+        assert in_doubt == (ours.refusal is not None and ours.refusal.message == MAY_DIFFER), text
+    assert read > HEADS * soak // 4
+
+
+@pytest.mark.parametrize(
+    ("lines", "length"),
+    [
+        ([b"5"], b"5"),
+        ([b"005"], b"005"),
+        ([b"5, 5"], b"5"),
+        ([b"5", b"5"], b"5"),
+        ([b"0" * 5000 + b"5"], b"5"),
+        ([b"9" * 4300], b"9" * 4300),
+    ],
+)
+def test_a_length_is_sent_once_and_in_digits(lines: list[bytes], length: bytes) -> None:
+    text = b"POST / HTTP/1.1\r\nHost: a\r\n%bX: y\r\n\r\n"
+    head = read_head(text % b"".join(b"Content-Length: %b\r\n" % line for line in lines))
+    assert head.headers == [(b"host", b"a"), (b"content-length", length), (b"x", b"y")]
+    assert head.body == int(length)
+
+
+def test_a_length_that_nobody_can_count_is_too_large() -> None:
+    with pytest.raises(PayloadTooLarge):
+        read_head(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %b\r\n\r\n" % (b"9" * 4301))
+
+
+@pytest.mark.parametrize("lengths", [[b"5", b"6"], [b"5", b"5x"], [b"5", b""], [b"", b""], [b"1,"], [b"+1"]])
+def test_lengths_in_doubt_are_refused(lengths: list[bytes]) -> None:
+    text = b"".join(b"Content-Length: %b\r\n" % length for length in lengths)
+    with pytest.raises(InvalidRequest):
+        read_head(b"POST / HTTP/1.1\r\nHost: a\r\n%b\r\n" % text)
+
+
+@pytest.mark.parametrize(
+    ("line", "version", "keeps_open", "expects"),
+    [
+        (b"X: y", b"1.1", True, False),
+        (b"Connection: Close", b"1.1", False, False),
+        (b"Connection: keep-alive, close", b"1.1", False, False),
+        (b"Connection: x\r\nConnection: close", b"1.1", False, False),
+        (b"Connection: keep-alive", b"1.0", False, False),
+        (b"Expect: 100-Continue", b"1.1", True, True),
+        (b"Expect: 100-continue", b"1.0", False, False),
+    ],
+)
+def test_what_a_client_says_of_the_connection(
+    line: bytes, version: bytes, keeps_open: bool, expects: bool
+) -> None:
+    head = read_head(b"GET / HTTP/%b\r\nHost: a\r\n%b\r\n\r\n" % (version, line))
+    assert (head.keeps_open, head.expects_continue) == (keeps_open, expects)
+
+
+def test_what_almost_fits_is_refused_as_fast_as_the_rest() -> None:
+    """A pattern that tries again and again would take minutes."""
+    for part in (b"X: " + b" " * 20_000, b"X:" + b"a \t" * 7_000, b"X: y\r\n" * 4_000):
+        with pytest.raises(InvalidRequest):
+            read_head(b"GET / HTTP/1.1\r\nHost: a\r\n" + part + b"\x00\r\n\r\n")
+    chance = random.Random(1)
+    noise = bytes(chance.choice(b"aA: \t\r\n,") for _ in range(20_000))
+    with pytest.raises(InvalidRequest):
+        read_head(b"GET / HTTP/1.1\r\n" + noise + b"\r\n\r\n")

@@ -1,0 +1,164 @@
+"""What a client sends is answered alike, however TCP cuts it into pieces on its way."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+
+from ledger_engine.core.errors import LedgerError
+from ledger_engine.http.wire.asgi import ARRIVAL, REFUSAL
+from ledger_engine.http.wire.connections import Connections
+from ledger_engine.http.wire.framing import LINE_MAX
+from ledger_engine.http.wire.http1 import HEAD_MAX, Http1, Service
+from ledger_engine.http.wire.tcp import HEAD_PIECE
+
+NEVER_S = 1000.0
+DATE = re.compile(rb"date: [^\r]*\r\n")
+STATUS = re.compile(rb"HTTP/1.1 ([0-9]+) \r\n")
+
+HOST = b"Host: a\r\n"
+NEXT = b"GET /next HTTP/1.1\r\nHost: a\r\n\r\n"
+CHUNKS = b"POST /p HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+STREAMS = [
+    (b"GET / HTTP/1.1\r\n" + HOST + b"\r\n" + NEXT, [200, 200]),
+    (b"\r\n\r\nGET / HTTP/1.1\r\n" + HOST + b"\r\n\r\n" + NEXT, [200, 200]),
+    (b"HEAD /docs HTTP/1.1\r\n" + HOST + b"Content-Length:\t0\r\n\n\r\n" + NEXT, [400]),
+    (b"GET / HTTP/1.1\n" + HOST + b"\n\r\n" + NEXT, [400]),
+    (b"GET / HTTP/1.1\r\n" + HOST + b"\n" + NEXT, [400]),
+    (b"GET / HTTP/1.1\r\n" + HOST + b"\r\n\n" + NEXT, [200, 400]),
+    (b"GET / HTTP/1.1\r\n" + HOST + b"X: a\r\n b\r\n\r\n" + NEXT, [400]),
+    (b"GET / HTTP/1.1\r\n" + HOST + b"\r\r\n\r\n" + NEXT, [400]),
+    (b"POST /p HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\n\r\nhello" + NEXT, [200, 200]),
+    (b"POST /p HTTP/1.1\r\n" + HOST + b"Content-Length: 5, 6\r\n\r\nhello" + NEXT, [400]),
+    (b"POST /p HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\n\r\nhel", []),
+    (CHUNKS + b"5;e=1\r\nhello\r\n0\r\nX: 1\r\n\r\n" + NEXT, [200, 200]),
+    (CHUNKS + b"5\r\nhello\r\n0\r\n\n\r\n" + NEXT, [400]),
+    (CHUNKS + b"zz\r\n" + NEXT, [400]),
+    (CHUNKS + b"5\r\nhello!!0\r\n\r\n" + NEXT, [400]),
+    (CHUNKS + b"11111111111111111\r\nhello" + NEXT, [400]),
+    (b"\x16\x03\x01\x02\x00\x01\x00\x01" + NEXT, [400]),
+]
+
+
+class Wire(asyncio.Transport):
+    """The transport of a connection, which passes it pieces of data while it reads, and then their end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self._reads = asyncio.Event()
+        self._reads.set()
+        self._is_closed = False
+        self._protocol: Http1
+
+    async def pass_on(self, protocol: Http1, pieces: list[bytes]) -> None:
+        self._protocol = protocol
+        protocol.connection_made(self)
+        for piece in pieces:
+            await self._reads.wait()
+            if not self._is_closed:
+                protocol.get_buffer(-1)[: len(piece)] = piece
+                protocol.buffer_updated(len(piece))
+        await self._reads.wait()
+        if not self._is_closed and not protocol.eof_received():
+            self.close()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def write_eof(self) -> None:
+        """Do nothing: what was written is looked at in the end."""
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def pause_reading(self) -> None:
+        self._reads.clear()
+
+    def resume_reading(self) -> None:
+        self._reads.set()
+
+    def is_closing(self) -> bool:
+        return self._is_closed
+
+    def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._reads.set()
+            asyncio.get_running_loop().call_soon(self._protocol.connection_lost, None)
+
+    abort = close
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    """Answer with what was read of the request, or with why it cannot be read."""
+    status, said = 200, b"%b %b %r" % (scope["method"].encode(), scope["raw_path"], scope["headers"])
+    error: LedgerError | None = scope["state"].get(REFUSAL)
+    scope["state"][ARRIVAL].want()
+    more = error is None
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            if message[REFUSAL] is None:
+                return
+            error = message[REFUSAL]
+            break
+        said += message["body"]
+        more = message["more_body"]
+    if error is not None:
+        status, said = 400, b"%b %b" % (scope["raw_path"], error.message.encode())
+    headers = [(b"content-length", b"%d" % len(said))]
+    if status == 400:
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": said})
+
+
+async def answers(pieces: list[bytes]) -> bytes:
+    """All that a server writes to a client that sends these pieces and ends its side, without the time."""
+    room = Connections(NEVER_S)
+    service = Service(application, room, "http", {})
+    wire = Wire()
+    await wire.pass_on(Http1(service), [piece for piece in pieces if piece])
+    await service.finish()
+    service.cut()
+    await room.stop()
+    return DATE.sub(b"", wire.written)
+
+
+def in_pieces_of(data: bytes, size: int) -> list[bytes]:
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sent", "statuses"), STREAMS)
+async def test_the_answers_are_the_same_wherever_a_stream_is_cut(sent: bytes, statuses: list[int]) -> None:
+    whole = await answers([sent])
+    assert [int(status) for status in STATUS.findall(whole)] == statuses
+    for cut in range(1, len(sent)):
+        assert await answers([sent[:cut], sent[cut:]]) == whole, (sent[:cut], sent[cut:])
+    assert await answers(in_pieces_of(sent, 1)) == whole
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1, 2, 3, 4, HEAD_PIECE])
+@pytest.mark.parametrize("start", [b"GET /", b"GET / HTTP/1.1\r\nHost: a\r\nX: "])
+async def test_a_head_that_is_too_large_is_refused_alike_in_pieces_of_any_size(
+    start: bytes, over: int
+) -> None:
+    end = b"\r\n\r\n" if start.endswith(b"X: ") else b" HTTP/1.1\r\nHost: a\r\n\r\n"
+    sent = start + b"x" * (HEAD_MAX + over - len(start + end)) + end
+    whole = await answers(in_pieces_of(sent, HEAD_PIECE))
+    for size in (1000, 1024, 4096, 7001):
+        assert await answers(in_pieces_of(sent, size)) == whole
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1, 2, 3, HEAD_PIECE])
+async def test_a_chunk_line_that_is_too_long_is_refused_alike_in_pieces_of_any_size(over: int) -> None:
+    sent = CHUNKS + b"5;" + b"x" * (LINE_MAX + over - 2) + b"\r\nhello\r\n0\r\n\r\n"
+    whole = await answers(in_pieces_of(sent, HEAD_PIECE))
+    assert STATUS.findall(whole) == ([b"200"] if over <= 0 else [b"400"])
+    for size in (1000, 1024, 4096, 7001):
+        assert await answers(in_pieces_of(sent, size)) == whole
