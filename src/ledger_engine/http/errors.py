@@ -20,6 +20,9 @@ from ledger_engine.core.errors import (
     StorageUnavailable,
 )
 from ledger_engine.core.records import dumps
+from ledger_engine.http.wire import errors as wire
+
+METHODS = ["DELETE", "GET", "HEAD", "PATCH", "POST"]
 
 
 class UnsupportedMethod(InvalidRequest):
@@ -193,6 +196,22 @@ def render_rate_limited(wait: int) -> bytes:
     """Return the body of a 429, the same on every surface (docs/interface.md#errors); `wait` in seconds."""
     seconds = "1 second" if wait == 1 else f"{wait} seconds"
     return dumps({"error": "rate_limited", "message": f"Too many requests. Try again in {seconds}."}).encode()
+
+
+def from_wire(error: wire.BadRequest) -> LedgerError:
+    """Return the error for a request that the connection could not read."""
+    if isinstance(error, wire.UnknownMethod):
+        return UnsupportedMethod(METHODS)
+    if isinstance(error, wire.AuthorizationTooLong):
+        return AuthenticationError("invalid_credential", "No API key or token is that long.")
+    if isinstance(error, wire.HeadTooLarge):
+        return HeadersTooLarge(error.message)
+    if isinstance(error, wire.TargetTooLong):
+        return UriTooLong(error.message)
+    if isinstance(error, wire.BodyTooLarge):
+        return PayloadTooLarge("The body is larger than 1 MB.")
+    code = "header_conflict" if isinstance(error, wire.HeaderConflict) else "invalid_value"
+    return InvalidRequest(code, error.message)
 
 
 def from_status(status: int, path: str) -> LedgerError:

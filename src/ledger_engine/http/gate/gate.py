@@ -23,6 +23,8 @@ from ledger_engine.http.errors import (
     JSON,
     HeadersTooLarge,
     InternalError,
+    UriTooLong,
+    from_wire,
     render,
     render_rate_limited,
 )
@@ -39,7 +41,7 @@ from ledger_engine.http.gate.request_body import (
 from ledger_engine.http.gate.request_lines import log_request
 from ledger_engine.http.operations import CALL, Call
 from ledger_engine.http.wire.asgi import ARRIVAL, REFUSAL, Arrival, Asgi, Receive, Reply, Send
-from ledger_engine.http.wire.head import URL_MAX, url_too_long
+from ledger_engine.http.wire.head import URL_MAX
 from ledger_engine.limits import RateLimits, Verdict
 from ledger_engine.store.engine import Engine
 
@@ -273,14 +275,14 @@ def _headers(verdict: Verdict) -> list[tuple[bytes, bytes]]:
 def _check_head(scope: AsgiScope, headers: dict[bytes, bytes]) -> None:
     refusal = scope.get("state", _NO_STATE).get(REFUSAL)
     if refusal is not None:
-        raise refusal
+        raise from_wire(refusal)
     if scope["path"].startswith("//"):
         # Quart would treat it as the path with one slash, which is not the path counted here.
         raise NotFound("path", scope["path"])
     # For an application that another server serves; ours has refused such a head already (`head.py`).
     query = scope["query_string"]
     if len(scope["raw_path"]) + (len(query) + 1 if query else 0) > URL_MAX:
-        raise url_too_long()
+        raise UriTooLong(f"The URL is longer than {URL_MAX} bytes.")
     if _HOST.fullmatch(headers.get(b"host", b"")) is None:
         raise InvalidRequest(
             "invalid_value", "The Host header must be a name or address, and a port.", "Host"

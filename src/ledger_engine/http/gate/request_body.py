@@ -14,7 +14,7 @@ from werkzeug.sansio.multipart import NEED_DATA, Data, Epilogue, Field, File, Mu
 
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.http.bodies import BODY_MAX
-from ledger_engine.http.errors import BodyTimeout, PayloadTooLarge
+from ledger_engine.http.errors import BodyTimeout, PayloadTooLarge, from_wire
 from ledger_engine.http.wire.asgi import LARGE, REFUSAL, Arrival, Receive
 from ledger_engine.limits import Full, Place, Places
 
@@ -159,7 +159,7 @@ def _content(message: dict[str, Any]) -> bytes:
     if message["type"] == "http.request":
         return bytes(message.get("body", b""))
     refusal = message.get(REFUSAL)
-    raise ClientGone if refusal is None else refusal
+    raise ClientGone if refusal is None else from_wire(refusal)
 
 
 def _boundary(headers: dict[bytes, bytes]) -> bytes | None:

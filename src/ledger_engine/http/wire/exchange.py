@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Protocol
 
-from ledger_engine.core.errors import LedgerError
 from ledger_engine.http.wire.answers import LAST_CHUNK, chunk, write_head
 from ledger_engine.http.wire.asgi import REFUSAL
+from ledger_engine.http.wire.errors import BadRequest
 from ledger_engine.http.wire.head import Head, Headers
 
 READ_AHEAD = 64 * 1024  # bytes of a body not yet received by the application at which reading pauses
@@ -38,7 +38,7 @@ class Exchange:
     may_be_large = False
     _is_taken = False  # whether the application has received the whole body
     _is_gone = False  # whether the client has disconnected, or the rest of the body will not come
-    _broken: LedgerError | None = None
+    _broken: BadRequest | None = None
     _waiting: asyncio.Future[None] | None = None
 
     _status = 0
@@ -62,7 +62,7 @@ class Exchange:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
-    def break_off(self, broken: LedgerError | None = None) -> None:
+    def break_off(self, broken: BadRequest | None = None) -> None:
         """Report that no more data will come, with the error that the body caused; the first call counts."""
         if not self._is_gone:
             self._is_gone = True

@@ -9,12 +9,18 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ledger_engine.core.errors import AuthenticationError, InvalidRequest, LedgerError
-from ledger_engine.http.errors import HeadersTooLarge, PayloadTooLarge, UnsupportedMethod, UriTooLong
+from ledger_engine.http.wire.errors import (
+    AuthorizationTooLong,
+    BadRequest,
+    BodyTooLarge,
+    HeaderConflict,
+    HeadTooLarge,
+    TargetTooLong,
+    UnknownMethod,
+)
 
-METHODS = ["DELETE", "GET", "HEAD", "PATCH", "POST"]
 CHUNKED = -1
-URL_MAX = 8 * 1024  # bytes of path and query (docs/interface.md#request-size)
+URL_MAX = 8 * 1024  # bytes of path and query
 TOKEN = rb"[-!#$%&'*+.^_`|~0-9a-zA-Z]+"
 VALUE = rb"[^\x00\n\v\f\r]*"  # with spaces and tabs around it, which are not part of it
 _DIGITS_MAX = 4300  # digits of a Content-Length: the most that Python reads
@@ -44,20 +50,20 @@ class Head(NamedTuple):
     body: int
     keeps_open: bool  # whether another request may follow
     expects_continue: bool
-    refusal: LedgerError | None
+    refusal: BadRequest | None
 
 
 def read_head(text: bytes) -> Head:
-    """Return the head in `text`, which includes the empty line at its end. Raises LedgerError."""
+    """Return the head in `text`, which includes the empty line at its end. Raises BadRequest."""
     found = _HEAD.fullmatch(text)
-    refusal: LedgerError | None = None
+    refusal: BadRequest | None = None
     if found is None:
         # Other readers end or join such lines elsewhere (RFC 9112, 2.2 and 5.2).
         first, _, rest = text.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n").partition(b"\r\n")
         found = _HEAD.fullmatch(first + b"\r\n" + _FOLD.sub(b" ", rest))
         if found is None:
             raise _invalid("illegal header line" if _REQUEST_LINE.match(text) else "illegal request line")
-        refusal = InvalidRequest("invalid_value", "Each line of a head must end in CRLF, and none be folded.")
+        refusal = BadRequest("Each line of a head must end in CRLF, and none be folded.")
     method, path, version, lines = found.groups()
     headers: Headers = []
     for line in lines.split(b"\r\n")[:-1]:
@@ -91,23 +97,23 @@ def asked_path(text: bytes) -> bytes:
     return target[1] if target is not None else b"/"
 
 
-def too_large(text: bytes) -> LedgerError:
+def too_large(text: bytes) -> BadRequest:
     """Return the error for a head that does not end, by its last line, which is too long."""
     earlier, _, last = text.rpartition(b"\n")
     if not earlier:
-        return UriTooLong("The URL is far too long.")
+        return TargetTooLong("The URL is far too long.")
     if last[:14].lower() == b"authorization:":
-        return AuthenticationError("invalid_credential", "No API key or token is that long.")
-    return HeadersTooLarge("The headers are far too large.")
+        return AuthorizationTooLong("The Authorization header is far too large.")
+    return HeadTooLarge("The headers are far too large.")
 
 
-def illegal_start() -> LedgerError:
+def illegal_start() -> BadRequest:
     """Return the error for data that cannot start a request line."""
     return _invalid("illegal request line")
 
 
-def _invalid(reason: str, code: str = "invalid_value") -> LedgerError:
-    return InvalidRequest(code, f"This is not valid HTTP/1.1: {reason}.")
+def _invalid(reason: str, kind: type[BadRequest] = BadRequest) -> BadRequest:
+    return kind(f"This is not valid HTTP/1.1: {reason}.")
 
 
 def _joined(headers: Headers) -> dict[bytes, bytes]:
@@ -116,9 +122,9 @@ def _joined(headers: Headers) -> dict[bytes, bytes]:
     for name, value in headers:
         if name in given:
             if name == b"host":
-                raise _invalid("multiple Host headers", "header_conflict")
+                raise _invalid("multiple Host headers", HeaderConflict)
             if name == b"transfer-encoding":
-                raise _invalid("multiple Transfer-Encoding headers", "header_conflict")
+                raise _invalid("multiple Transfer-Encoding headers", HeaderConflict)
             value = given[name] + b"," + value
         given[name] = value
     return given
@@ -150,23 +156,18 @@ def _one_length(value: bytes) -> bytes:
     """Return the value of a Content-Length that is too long for a number, or is repeated."""
     lengths = {length.strip() for length in value.split(b",")}
     if len(lengths) > 1:
-        raise _invalid("conflicting Content-Length headers", "header_conflict")
+        raise _invalid("conflicting Content-Length headers", HeaderConflict)
     length = lengths.pop()
     if not length.isdigit():
         raise _invalid("bad Content-Length")
     length = length.lstrip(b"0") or b"0"
     if len(length) > _DIGITS_MAX:
-        raise PayloadTooLarge("The body is larger than 1 MB.")
+        raise BodyTooLarge("The Content-Length has too many digits.")
     return length
 
 
 def _tokens(value: bytes | None) -> list[bytes]:
     return [] if value is None else [token.strip() for token in value.lower().split(b",")]
-
-
-def url_too_long() -> UriTooLong:
-    """Return the error for a URL of more than URL_MAX bytes."""
-    return UriTooLong(f"The URL is longer than {URL_MAX} bytes.")
 
 
 def _path_of(target: bytes) -> bytes:
@@ -176,16 +177,16 @@ def _path_of(target: bytes) -> bytes:
     return target
 
 
-def _refusal(method: bytes, target: bytes, version: bytes) -> LedgerError | None:
+def _refusal(method: bytes, target: bytes, version: bytes) -> BadRequest | None:
     """Return the error for a request that can be read but is refused, or None."""
     if version not in (b"1.1", b"1.0"):
-        return InvalidRequest("invalid_value", "This server speaks HTTP/1.1.")
+        return BadRequest("This server speaks HTTP/1.1.")
     if method == b"CONNECT" or not method.isupper():
         # Methods are case-sensitive (RFC 9110, 9.1); the URL map would treat `get` as `GET`.
-        return UnsupportedMethod(METHODS)
+        return UnknownMethod("The method must be in capital letters, and not CONNECT.")
     path = _path_of(target)
     if path[:1] != b"/":
-        return InvalidRequest("invalid_value", "The request must be for a path, like /v1/accounts.")
+        return BadRequest("The request must be for a path, like /v1/accounts.")
     if len(path) > URL_MAX:
-        return url_too_long()
+        return TargetTooLong(f"The URL is longer than {URL_MAX} bytes.")
     return None

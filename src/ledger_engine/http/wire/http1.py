@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from ledger_engine.core.errors import InvalidRequest, LedgerError
 from ledger_engine.http.wire.answers import CONTINUE
 from ledger_engine.http.wire.asgi import ARRIVAL, LARGE, REFUSAL, WHOLE_ANSWERS, Asgi
 from ledger_engine.http.wire.connections import Connections
+from ledger_engine.http.wire.errors import BadRequest
 from ledger_engine.http.wire.exchange import Exchange
 from ledger_engine.http.wire.framing import ANONYMOUS_CHUNKS_MAX, CHUNKS_MAX, BadFraming, Chunked, Sized
 from ledger_engine.http.wire.head import CHUNKED, Head, asked_path, illegal_start, read_head, too_large
@@ -164,12 +164,13 @@ class Http1(TcpConnection):
         text, self._unread = unread[: found.end()], unread[found.end() :]
         try:
             head = read_head(text)
-        except LedgerError as error:
-            self._refuse(text, error)
+        except BadRequest as error:
+            # Without the frames it came through, which hold the connection.
+            self._refuse(text, error.with_traceback(None))
         else:
             self._begin(head)
 
-    def _refuse(self, text: bytes, error: LedgerError) -> None:
+    def _refuse(self, text: bytes, error: BadRequest) -> None:
         """Let the application answer a request that cannot be read; what follows it is not read."""
         self._unread = b""
         self._begin(Head("", asked_path(text), "1.1", [], 0, False, False, error))
@@ -233,7 +234,7 @@ class Http1(TcpConnection):
         """Report to the gate that the rest of the body will not come."""
         self._body = None
         self.is_over = True
-        exchange.break_off(InvalidRequest("invalid_value", f"The body cannot be read: {reason}."))
+        exchange.break_off(BadRequest(f"The body cannot be read: {reason}."))
 
     # Answering
 

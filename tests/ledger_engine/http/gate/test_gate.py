@@ -10,17 +10,17 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine.core.errors import InvalidRequest, LedgerError
 from ledger_engine.http.app import create_app
 from ledger_engine.http.gate.gate import DEFAULT_AUTH_RATE_LIMIT, Gate
 from ledger_engine.http.wire.asgi import REFUSAL
+from ledger_engine.http.wire.errors import BadRequest
 from ledger_engine.store.engine import Engine
 
 
 class Receiving:
     """An ASGI `receive`; with `broken` of a body whose rest cannot be read."""
 
-    def __init__(self, broken: LedgerError | None) -> None:
+    def __init__(self, broken: BadRequest | None) -> None:
         self.broken = broken
 
     async def __call__(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ async def test_a_request_that_is_answered_is_gone(
     async def send(message: dict[str, Any]) -> None:
         statuses.append(message.get("status"))
 
-    broken = InvalidRequest("invalid_value", "no") if method.startswith("BROKEN") else None
+    broken = BadRequest("no") if method.startswith("BROKEN") else None
     receive = Receiving(broken)
     gone = weakref.ref(receive)
     scope = {

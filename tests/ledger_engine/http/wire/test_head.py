@@ -7,8 +7,7 @@ import random
 import h11
 import pytest
 
-from ledger_engine.core.errors import InvalidRequest, LedgerError
-from ledger_engine.http.errors import PayloadTooLarge
+from ledger_engine.http.wire.errors import BadRequest, BodyTooLarge
 from ledger_engine.http.wire.head import CHUNKED, Head, read_head
 from tests.contract.mutations import Mutations
 
@@ -32,7 +31,7 @@ def by_us(text: bytes) -> Head | None:
     """The same head as we read it, None if it cannot be read."""
     try:
         return read_head(text)
-    except LedgerError:
+    except BadRequest:
         return None
 
 
@@ -95,14 +94,14 @@ def test_a_length_is_sent_once_and_in_digits(lines: list[bytes], length: bytes) 
 
 
 def test_a_length_that_nobody_can_count_is_too_large() -> None:
-    with pytest.raises(PayloadTooLarge):
+    with pytest.raises(BodyTooLarge):
         read_head(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %b\r\n\r\n" % (b"9" * 4301))
 
 
 @pytest.mark.parametrize("lengths", [[b"5", b"6"], [b"5", b"5x"], [b"5", b""], [b"", b""], [b"1,"], [b"+1"]])
 def test_lengths_in_doubt_are_refused(lengths: list[bytes]) -> None:
     text = b"".join(b"Content-Length: %b\r\n" % length for length in lengths)
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(BadRequest):
         read_head(b"POST / HTTP/1.1\r\nHost: a\r\n%b\r\n" % text)
 
 
@@ -128,9 +127,9 @@ def test_what_a_client_says_of_the_connection(
 def test_what_almost_fits_is_refused_as_fast_as_the_rest() -> None:
     """A pattern that tries again and again would take minutes."""
     for part in (b"X: " + b" " * 20_000, b"X:" + b"a \t" * 7_000, b"X: y\r\n" * 4_000):
-        with pytest.raises(InvalidRequest):
+        with pytest.raises(BadRequest):
             read_head(b"GET / HTTP/1.1\r\nHost: a\r\n" + part + b"\x00\r\n\r\n")
     chance = random.Random(1)
     noise = bytes(chance.choice(b"aA: \t\r\n,") for _ in range(20_000))
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(BadRequest):
         read_head(b"GET / HTTP/1.1\r\n" + noise + b"\r\n\r\n")

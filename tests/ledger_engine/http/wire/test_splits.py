@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ledger_engine.core.errors import LedgerError
 from ledger_engine.http.wire.asgi import ARRIVAL, REFUSAL
 from ledger_engine.http.wire.connections import Connections
+from ledger_engine.http.wire.errors import BadRequest
 from ledger_engine.http.wire.framing import LINE_MAX
 from ledger_engine.http.wire.http1 import HEAD_MAX, Http1, Service
 from ledger_engine.http.wire.tcp import HEAD_PIECE
@@ -96,7 +96,7 @@ class Wire(asyncio.Transport):
 async def application(scope: Any, receive: Any, send: Any) -> None:
     """Answer with what was read of the request, or with why it cannot be read."""
     status, said = 200, b"%b %b %r" % (scope["method"].encode(), scope["raw_path"], scope["headers"])
-    error: LedgerError | None = scope["state"].get(REFUSAL)
+    error: BadRequest | None = scope["state"].get(REFUSAL)
     scope["state"][ARRIVAL].want()
     more = error is None
     while more:
