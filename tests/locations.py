@@ -60,10 +60,13 @@ def execute(ledger: Location, statement: str) -> list[Any]:
 
         with psycopg.connect(ledger) as connection:
             connection.execute("SET session_replication_role = replica")
-            if not statement.startswith("SELECT"):
+            try:
+                with connection.transaction():
+                    cursor = connection.execute(statement.encode())
+            except psycopg.errors.CheckViolation:
                 for (drop,) in connection.execute(_DROP_CHECKS).fetchall():
                     connection.execute(drop)
-            cursor = connection.execute(statement.encode())
+                cursor = connection.execute(statement.encode())
             assert cursor.rowcount > 0 or cursor.description, "nothing was changed"
             return cursor.fetchall() if cursor.description else []
     with closing(sqlite3.connect(ledger)) as opened, opened:
