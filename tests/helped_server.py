@@ -18,8 +18,8 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.events.webhooks.sending import Sender
 from ledger_engine.http.app import create_app
-from ledger_engine.sandbox import kept_clock, wiring
-from ledger_engine.sandbox.clock import MovableClock
+from ledger_engine.sandbox import wiring
+from ledger_engine.sandbox.clock import MovableClock, clock_of
 from ledger_engine.sandbox.helpers import Helpers
 from ledger_engine.store.engine import open_engine
 from ledger_engine.upkeep.background import Background
@@ -81,7 +81,7 @@ class HelpedServer(ThreadedServer):
 
     async def prepare(self) -> Quart:
         file = self._file()
-        self.clock = kept_clock.clock_of(file)
+        self.clock = clock_of(file)
         self.engine = open_engine(file, clock=self.clock, serving=True)
         helpers = Helpers.offer(self.engine, self.clock, self.database)
         timekeeper = Timekeeper(self.engine, accept=True, monotonic=self.clock.monotonic)

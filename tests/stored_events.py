@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ledger_engine.events import bodies
+from ledger_engine.events import outbox
 
 # Of all projects, oldest first; `bodies.body_of` renders the body of a row.
 EVERY_EVENT = (
-    f"SELECT {bodies.COLUMNS}, e.request, b.project, b.livemode FROM books AS b"
-    f" JOIN events AS e ON e.book = b.book {bodies.JOIN} ORDER BY e.id"
+    f"SELECT {outbox.COLUMNS}, e.request, b.project, b.livemode FROM books AS b"
+    f" JOIN events AS e ON e.book = b.book {outbox.JOIN} ORDER BY e.id"
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from ledger_engine.cli import main
-from ledger_engine.tools.conform.rules import RULES
+from ledger_engine.tools.conform.examiner import RULES
 from tests.contract.conftest import Project, Server, ledger_engine, start_server, stop_server
 from tests.locations import new_ledger
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ledger_engine.events import bodies
+from ledger_engine.events.outbox import body_of
 from ledger_engine.store.engine import open_snapshot
 from tests.contract.conftest import Project, Server
 from tests.contract.rules import holds
@@ -25,7 +25,7 @@ class Outbox:
     def messages(self) -> list[Any]:
         with open_snapshot(self._database, 1) as snapshot:
             rows = snapshot.start(lambda unit: unit.execute(EVERY_EVENT)).result()
-        return [json.loads(bodies.body_of(row)) for row in rows if row["project"] == self._project]
+        return [json.loads(body_of(row)) for row in rows if row["project"] == self._project]
 
 
 @pytest.fixture

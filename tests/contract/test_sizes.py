@@ -10,7 +10,7 @@ import pytest
 from ledger_engine.core.settings import Location
 from ledger_engine.http.gate import request_body
 from ledger_engine.http.gate.gate import AuthRateLimit
-from ledger_engine.limits.semaphores import HeldPlaces
+from ledger_engine.limits import HeldPlaces
 from tests.contract.clockwork import Clockwork
 from tests.contract.conftest import Server
 from tests.contract.raw import Wire, chunked

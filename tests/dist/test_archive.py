@@ -12,7 +12,7 @@ from zipfile import ZipFile
 import httpx
 import pytest
 
-from ledger_engine.tools.seed import seed_files
+from ledger_engine.tools.seed import reading
 
 ROOT = Path(__file__).resolve().parents[2]
 LISTENING = "Listening on "
@@ -164,7 +164,7 @@ def test_the_archive_carries_the_demo_data(
     with ZipFile(archive) as packed:
         carried = {PurePosixPath(name) for name in packed.namelist()}
     folder = PurePosixPath("site-packages/ledger_engine/tools/seed/seeds")
-    assert {folder / f"{name}.json" for name in seed_files.names()} <= carried
+    assert {folder / f"{name}.json" for name in reading.names()} <= carried
     run(python, archive, environment, tmp_path, "seed", "minimal", "--database", str(tmp_path / "ledger.db"))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ledger_engine.access import api_keys, credentials, projects, tokens
+from ledger_engine.access import api_keys, credentials, projects
 from ledger_engine.access.oauth import apps, authorization, passwords, sign_ins
 from ledger_engine.access.oauth.authorization import AuthorizationRequest
 from ledger_engine.core.tenant import Tenant
@@ -47,8 +47,8 @@ class Machine:
 class Held:
     """What lets somebody in for a time: an API key's tokens, an app's tokens, a code and a sign-in."""
 
-    pair: tokens.TokenPair
-    of_app: tokens.TokenPair
+    pair: credentials.TokenPair
+    of_app: credentials.TokenPair
     code: str
     sign_in: str
     asked: dict[str, str]
@@ -202,12 +202,12 @@ async def is_signed_in(engine: Engine, client: httpx.AsyncClient, held: Held) ->
 async def let_everybody_in(engine: Engine) -> Held:
     key = await make_key(engine)
     first, second = api_keys.new_secret("ac"), api_keys.new_secret("ac")
-    pair, of_app = tokens.new_pair(), tokens.new_pair()
+    pair, of_app = credentials.new_pair(), credentials.new_pair()
     sign_in, uri = api_keys.new_secret("si"), "https://app.example/"
     challenge = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).decode().rstrip("=")
 
     def work(unit: Unit) -> Held:
-        tokens.exchange(unit, key, pair)
+        credentials.exchange(unit, key, pair)
         tenant = Tenant(credentials.find_key(unit, key).project, livemode=False)
         user = users.create(unit, tenant, users.NewUser("Ada", "ada@example.com", "owner"))
         passwords.set_password(unit, tenant, "ada@example.com", "a hash")

@@ -23,7 +23,7 @@ from ledger_engine.core.program import OTHER_PROGRAM
 from ledger_engine.core.settings import ServeSettings
 from ledger_engine.server import ledger
 from ledger_engine.server.listening import listen
-from ledger_engine.server.stopping import Stop
+from ledger_engine.server.serving import Stop
 from ledger_engine.server.workers import pool as workers
 from ledger_engine.server.workers import process as worker_process
 from ledger_engine.server.workers.pool import Workers

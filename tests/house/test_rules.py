@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ledger_engine.http.errors import CODES
-from ledger_engine.tools.conform.rules import RULES
+from ledger_engine.tools.conform.examiner import RULES
 from tests.house.pages import rules, sentences
 
 

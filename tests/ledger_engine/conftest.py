@@ -15,13 +15,13 @@ import httpx
 import pytest
 from quart import Quart
 
-from ledger_engine.access import api_keys, projects, tokens
+from ledger_engine.access import api_keys, credentials, projects
 from ledger_engine.access.oauth import apps, authorization, grants, passwords, sign_ins
 from ledger_engine.access.oauth.authorization import AuthorizationRequest
 from ledger_engine.access.projects import Project
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.events import bodies
+from ledger_engine.events import outbox
 from ledger_engine.http.app import create_app
 from ledger_engine.ledger import users
 from ledger_engine.store import Unit, readers, threaded
@@ -162,7 +162,7 @@ def let_app_in(engine: Engine, tenant: Tenant) -> Callable[[str, list[str]], Awa
             app = apps.create(unit, tenant, apps.NewApp("App", [uri]))
             authorization.decide(unit, AuthorizationRequest(app, uri, scopes, "s", challenge), cookie, code)
             given = {"code": code, "code_verifier": verifier}
-            tokens_given = authorization.exchange(unit, given, tokens.new_pair())
+            tokens_given = authorization.exchange(unit, given, credentials.new_pair())
             assert isinstance(tokens_given, grants.OAuthTokens)
             return tokens_given.access_token
 
@@ -197,7 +197,7 @@ def recorded(engine: Engine) -> Run:
 
     async def events(type: str | None = None) -> list[dict[str, Any]]:
         rows = await engine.read(lambda unit: unit.execute(EVERY_EVENT))
-        every = [json.loads(bodies.body_of(row)) for row in rows]
+        every = [json.loads(outbox.body_of(row)) for row in rows]
         return [event for event in every if type in (None, event["type"])]
 
     return events

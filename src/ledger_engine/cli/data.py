@@ -14,7 +14,7 @@ import click
 
 from ledger_engine.cli import options
 from ledger_engine.cli.running import in_words, print_json, project_or_first, say
-from ledger_engine.core.printable import printable
+from ledger_engine.core.logs import printable
 from ledger_engine.core.settings import Location, make_folder, named
 from ledger_engine.store import T
 
@@ -38,16 +38,15 @@ def seed(file: str, project: str | None, database: Location, as_json: bool) -> N
     yesterday. When there is a mistake, nothing is loaded. A load that was interrupted continues when the
     command is run again.
     """
-    from ledger_engine.tools.seed import seed_files
-    from ledger_engine.tools.seed.fields import BadDataSet
-    from ledger_engine.tools.seed.loading import Progress
+    from ledger_engine.tools.seed import reading
+    from ledger_engine.tools.seed.entries import BadDataSet
+    from ledger_engine.tools.seed.loading import Progress, steps_of
     from ledger_engine.tools.seed.reading import read as read_data_set
-    from ledger_engine.tools.seed.steps import steps_of
-    from ledger_engine.tools.seed.whole import load_data_set
+    from ledger_engine.tools.seed.turns import load_data_set
 
     progress = Progress()
     try:
-        data_set = read_data_set(seed_files.path(file))
+        data_set = read_data_set(reading.path(file))
         steps = steps_of(data_set)
 
         make_folder(database)

@@ -23,7 +23,7 @@ from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox as ledger_events
 from ledger_engine.events.outbox import Event
-from ledger_engine.events.webhooks import deliveries, resending
+from ledger_engine.events.webhooks import deliveries
 from ledger_engine.events.webhooks.deliveries import Delivery
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
@@ -90,7 +90,7 @@ def resend(
 
         async def resend_failed(engine: Engine) -> int:
             tenant = await engine.read(lambda unit: Tenant(known_project(unit, project).id, mode == "live"))
-            return await resending.resend_failed(engine, tenant, since, endpoint)
+            return await deliveries.resend_failed(engine, tenant, since, endpoint)
 
         require(database)
         count = asyncio.run(using(database, resend_failed))

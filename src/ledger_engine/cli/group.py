@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from ledger_engine.core.errors import LedgerError
-from ledger_engine.core.printable import printable
+from ledger_engine.core.logs import printable
 
 
 class OneLineErrors(click.Group):

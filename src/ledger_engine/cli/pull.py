@@ -12,7 +12,7 @@ import click
 
 from ledger_engine.cli import options
 from ledger_engine.cli.running import in_words, print_json, say, using
-from ledger_engine.core.printable import printable
+from ledger_engine.core.logs import printable
 from ledger_engine.core.settings import Location, named
 from ledger_engine.core.tenant import mode_name
 

@@ -14,7 +14,7 @@ import click
 from ledger_engine.access import projects
 from ledger_engine.access.projects import Project
 from ledger_engine.core.errors import Conflict
-from ledger_engine.core.printable import printable, printable_json
+from ledger_engine.core.logs import printable, printable_json
 from ledger_engine.core.records import Record, as_json
 from ledger_engine.core.settings import Location, make_folder
 from ledger_engine.store import T, Unit, Work, books

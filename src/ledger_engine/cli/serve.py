@@ -15,8 +15,7 @@ import click
 from ledger_engine.cli import options
 from ledger_engine.cli.configuration import Configured, read_file
 from ledger_engine.cli.group import discard_output
-from ledger_engine.core.logs import FORMATS, LEVELS
-from ledger_engine.core.printable import printable
+from ledger_engine.core.logs import FORMATS, LEVELS, printable
 from ledger_engine.core.settings import (
     DEMO_WEBHOOK_RETRIES_S,
     PORT,

@@ -58,7 +58,7 @@ def create(
     url: str, kinds: tuple[str, ...], mode: str, project: str | None, database: Location, as_json: bool
 ) -> None:
     """Send the events from now on to URL. The signing secret is printed only this once."""
-    from ledger_engine.events.webhooks.exchange import check_url
+    from ledger_engine.events.webhooks.sending import check_url
 
     livemode = mode == "live"
     asyncio.run(check_url(url, livemode=livemode))

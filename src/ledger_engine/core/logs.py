@@ -4,9 +4,49 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+from copy import copy
 from datetime import UTC, datetime
 
-from ledger_engine.core.printable import LineFormatter, printable_json
+# Control characters (C0, DEL, C1), line ends, direction marks, and lone surrogates, which cannot be encoded.
+_BEYOND_ASCII = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+
+
+_STEERING = re.compile(f"[\x00-\x1f{_BEYOND_ASCII}]")
+
+
+_STEERING_IN_JSON = re.compile(f"[{_BEYOND_ASCII}]")
+
+
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def printable(text: str) -> str:
+    """Return the text as one safe line: `\\x1b`, `\\u202e` and `\\n` stand for what would not be visible."""
+    return _STEERING.sub(lambda found: _SHORT.get(found[0]) or _escape(found[0]), text)
+
+
+def printable_json(text: str) -> str:
+    """Return the JSON document with the same meaning, safe to print.
+
+    JSON has escaped C0 characters already, and the line ends between its members stay.
+    """
+    return _STEERING_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class LineFormatter(logging.Formatter):
+    """A log formatter that writes one line for each record, whatever clients put into its values."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        shown = copy(record)
+        shown.msg, shown.args = printable(record.getMessage()), ()
+        return "\n".join(printable(line) for line in super().format(shown).split("\n"))
+
+
+def _escape(character: str) -> str:
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+
 
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")

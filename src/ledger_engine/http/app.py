@@ -11,7 +11,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from ledger_engine.core.errors import LedgerError
 from ledger_engine.core.measuring import RequestMeter
-from ledger_engine.events.request_recorder import RequestRecorder
+from ledger_engine.events.request_log import RequestRecorder
 from ledger_engine.http.bodies import BODY_MAX
 from ledger_engine.http.dispatch import Dispatcher
 from ledger_engine.http.errors import InternalError, UnsupportedMethod, from_status, render
@@ -40,7 +40,7 @@ from ledger_engine.http.routes import (
     whoami,
 )
 from ledger_engine.http.wire.asgi import Asgi
-from ledger_engine.limits.rate_limits import WallClock, Windows
+from ledger_engine.limits import WallClock, Windows
 from ledger_engine.store.engine import Engine
 
 log = logging.getLogger("ledger_engine.http")

@@ -20,7 +20,7 @@ from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.pickling import pickled_by_fields
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.events import bodies, outbox
+from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, descriptions
 from ledger_engine.ledger.balances import Balances
 from ledger_engine.store import Holder, Row, Unit, books, in_one_book
@@ -349,7 +349,7 @@ class Postings:
                 long_description,
             )
         )
-        self._events.append(outbox.row_of(self._unit, self._tenant, self._book, bodies.POSTING, posted))
+        self._events.append(outbox.row_of(self._unit, self._tenant, self._book, outbox.POSTING, posted))
 
 
 def _check(new: NewTransaction, at: str) -> None:

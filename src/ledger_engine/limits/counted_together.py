@@ -15,8 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from ledger_engine.core.tasks import cancel
-from ledger_engine.limits import Verdict
-from ledger_engine.limits.rate_limits import Windows, end_of_minute
+from ledger_engine.limits import Verdict, Windows, end_of_minute
 
 ANSWER_S = 1.0  # after this time the server counts by itself …
 RETRY_S = 1.0  # … and tries the place again after so long

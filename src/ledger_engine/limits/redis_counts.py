@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from redis import RedisError
 from redis import asyncio as redis
 
+from ledger_engine.limits import WallClock
 from ledger_engine.limits.counted_together import ANSWER_S, Asked, Counted
-from ledger_engine.limits.rate_limits import WallClock
 
 _OPEN_S = 5
 _PREFIX = "ledger:requests:"

@@ -16,8 +16,7 @@ import time
 from functools import lru_cache
 from hashlib import blake2b
 
-from ledger_engine.limits import Verdict
-from ledger_engine.limits.rate_limits import WallClock, end_of_minute
+from ledger_engine.limits import Verdict, WallClock, end_of_minute
 
 BUCKETS = 16_384
 CALLERS = 16  # in one bucket; of more within a minute, those with the fewest requests are forgotten

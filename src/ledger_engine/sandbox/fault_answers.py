@@ -1,6 +1,8 @@
-"""The answers with which faults fail a request: an error as the ledger itself would answer it."""
+"""The checks of a fault, and the answers with which faults fail a request."""
 
 from __future__ import annotations
+
+from typing import Any, cast
 
 from ledger_engine.core.errors import (
     AuthenticationError,
@@ -10,7 +12,9 @@ from ledger_engine.core.errors import (
     PermissionDenied,
 )
 from ledger_engine.core.records import dumps
+from ledger_engine.events import outbox
 from ledger_engine.http.errors import CODES, JSON, Rendered, body_of, render_rate_limited
+from ledger_engine.sandbox.faults import Action, Match
 
 RATE_LIMITED = 429
 _OTHER = {4: ("invalid_request", ("invalid_value",)), 5: ("api_error", ("internal_error",))}
@@ -41,3 +45,65 @@ def fault_answer(status: int, code: str | None, fault: str, path: str) -> Render
     error = _KINDS[type](code or codes[0], f"This answer was asked for by {fault}.")
     headers = [JSON, (b"www-authenticate", b"Bearer")] if status == 401 else [JSON]
     return status, headers, dumps(body_of(error, path)).encode()
+
+
+METHODS = ("GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS")
+
+
+_OF_REQUESTS = ("method", "path", "key", "header")
+
+
+_OF_WEBHOOKS = ("endpoint", "type")
+
+
+def checked(match: dict[str, Any], action: dict[str, Any]) -> tuple[Match, Action]:
+    """Return the match and the action as they are kept. Raises InvalidRequest naming what is at fault."""
+    _check_action(action)
+    is_webhook = action["webhook"] is not None
+    for name in _OF_REQUESTS if is_webhook else _OF_WEBHOOKS:
+        if match[name] is not None:
+            what = "requests, not for webhooks" if is_webhook else "webhooks, not for requests"
+            raise _wrong(f"{name} is for {what}.", f"match.{name}")
+    _check_match(match)
+    return cast(Match, match), cast(Action, action)
+
+
+def _check_action(action: dict[str, Any]) -> None:
+    given = [name for name in ("status", "cut", "webhook") if action[name] is not None]
+    if action["delay_ms"] is not None and action["webhook"] is None:
+        given.append("delay_ms")
+    if len(given) != 1:
+        raise _wrong("Give one of status, delay_ms, cut and webhook.", "action")
+    if action["jitter_ms"] is not None and given != ["delay_ms"]:
+        raise _wrong("jitter_ms goes with the delay_ms of a request.", "action.jitter_ms")
+    if action["delay_ms"] is not None and action["webhook"] not in (None, "delay", "reorder"):
+        raise _wrong("delay_ms goes with the webhook faults delay and reorder.", "action.delay_ms")
+    if action["code"] is None:
+        return
+    if action["status"] is None:
+        raise _wrong("code goes with a status.", "action.code")
+    codes = codes_of(action["status"])
+    if action["code"] not in codes:
+        raise _wrong(f"With {action['status']} code must be one of {', '.join(codes)}.", "action.code")
+
+
+def _check_match(match: dict[str, Any]) -> None:
+    if match["method"] is not None:
+        match["method"] = match["method"].upper()
+        if match["method"] not in METHODS:
+            raise _wrong(f"method must be one of {', '.join(METHODS)}.", "match.method")
+    path = match["path"]
+    if path is not None and (not path.startswith("/") or "*" in path[:-1]):
+        raise _wrong("path must begin with a slash, and may have one * at its end.", "match.path")
+    if match["key"] is not None and not match["key"].startswith(("key_", "app_")):
+        raise _wrong("key must be the id of an API key or app, not its value.", "match.key")
+    if match["endpoint"] is not None and not match["endpoint"].startswith("whe_"):
+        raise _wrong("endpoint must be the id of a webhook endpoint.", "match.endpoint")
+    if match["header"] is not None and not match["header"].partition(":")[0].strip():
+        raise _wrong("header must be a name, or a name, a colon and a value.", "match.header")
+    if match["type"] is not None and match["type"] not in outbox.KINDS:
+        raise _wrong(f"type must be one of {', '.join(outbox.KINDS)}.", "match.type")
+
+
+def _wrong(message: str, param: str) -> InvalidRequest:
+    return InvalidRequest("invalid_value", message, param)

@@ -15,8 +15,7 @@ from ledger_engine.core import logs
 from ledger_engine.core.settings import Location, ServeSettings
 from ledger_engine.server import ledger
 from ledger_engine.server.listening import cannot_listen, configure, listen, url_of
-from ledger_engine.server.serving import make_app, serve_until
-from ledger_engine.server.stopping import Stop, loop_factory
+from ledger_engine.server.serving import Stop, loop_factory, make_app, serve_until
 from ledger_engine.server.workers.pool import Workers
 from ledger_engine.store.lock import ServingLock
 

@@ -211,9 +211,9 @@ async def _limits(url: str | None) -> AsyncIterator[RateLimits | None]:
 def _clock(settings: ServeSettings, database: Location) -> Clock:
     if not settings.test_helpers or isinstance(database, str):
         return SystemClock()
-    from ledger_engine.sandbox import kept_clock
+    from ledger_engine.sandbox import clock
 
-    return kept_clock.clock_of(database)
+    return clock.clock_of(database)
 
 
 def _make_key(unit: Unit, value: str, settings: ServeSettings, server: str | None) -> bool:

@@ -14,9 +14,7 @@ from ledger_engine.core.errors import ExpiredCredential, StorageUnavailable
 from ledger_engine.core.ids import IdMark
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.core.settings import Location
-from ledger_engine.limits import Outcome, RateLimits, Shared
-from ledger_engine.limits.rate_limits import Windows
-from ledger_engine.limits.semaphores import HeldPlaces
+from ledger_engine.limits import HeldPlaces, Outcome, RateLimits, Shared, Windows
 from ledger_engine.store import Database, Listener, ReportRows, Rewinder, T, Unit, Work, kept_time, unwatched
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from ledger_engine.core.settings import WEBHOOK_RETRIES_S
 from ledger_engine.core.tasks import cancel
 from ledger_engine.events.following import Followers
-from ledger_engine.events.request_recorder import RequestRecorder
+from ledger_engine.events.request_log import RequestRecorder
 from ledger_engine.events.webhooks.deliver import Deliverer
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.events.webhooks.sender_process import MakeSender

@@ -1,14 +1,23 @@
 """Metrics for Prometheus, on a listener of their own (docs/operations.md#metrics).
 
 What happens often is counted as it happens; what is large or slow to know is read when somebody asks.
+
+On the loopback interface the listener answers no request that names another host. A stranger's page whose
+name was made to lead to this machine (DNS rebinding) could read the metrics otherwise, as they need no
+credential.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+import ipaddress
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
+from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import (
     CollectorRegistry,
@@ -18,6 +27,7 @@ from prometheus_client import (
     Info,
     PlatformCollector,
     ProcessCollector,
+    start_http_server,
 )
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -25,9 +35,83 @@ from prometheus_client.registry import Collector
 from ledger_engine import __version__
 from ledger_engine.core.errors import LedgerError
 from ledger_engine.core.settings import Location
-from ledger_engine.events.webhooks import backlog
+from ledger_engine.events.webhooks import deliveries
 from ledger_engine.store.engine import Engine
-from ledger_engine.upkeep.scrapes import Listener, listen
+
+PATH = "/metrics"
+
+
+Environ = dict[str, Any]
+
+
+Start = Callable[..., Any]
+
+
+Wsgi = Callable[[Environ, Start], Iterable[bytes]]
+
+
+class Listener:
+    """A listener for scrapes; `port` is the one it has."""
+
+    def __init__(self, server: WSGIServer) -> None:
+        self._server = server
+        self.port = server.server_port
+
+    async def close(self) -> None:
+        """Stop listening."""
+        ended = asyncio.create_task(asyncio.to_thread(self._server.shutdown))
+        # The thread that listens wakes up for it, and otherwise twice a second, as where this is refused.
+        with suppress(OSError):
+            self._server.socket.shutdown(socket.SHUT_RDWR)
+        await ended
+        self._server.server_close()
+
+
+def listen(registry: CollectorRegistry, host: str, port: int) -> Listener:
+    """Listen, in a thread. Raises OSError with a sentence when the address cannot be bound."""
+    try:
+        server, _ = start_http_server(port, host, registry)
+    except OSError as error:
+        raise OSError(
+            f"Cannot serve metrics on {host} port {port}: {error.strerror}. --metrics names another address."
+        ) from error
+    metrics = server.get_app()
+    assert metrics is not None, "start_http_server has set it"
+    is_loopback = ipaddress.ip_address(str(server.server_address[0]).partition("%")[0]).is_loopback
+    server.set_app(_only_metrics(metrics, any_host=not is_loopback))
+    return Listener(server)
+
+
+def _only_metrics(metrics: Wsgi, *, any_host: bool) -> Wsgi:
+    def answer(environ: Environ, start: Start) -> Iterable[bytes]:
+        host = environ.get("HTTP_HOST", "localhost")  # HTTP/1.0 needs none, and browsers always send it
+        if not any_host and not _is_this_machine(host):
+            sentence = f"This is not {host}: ask for localhost, or for the address.\n"
+            return _refuse(start, "403 Forbidden", sentence)
+        if environ.get("PATH_INFO") != PATH:
+            return _refuse(start, "404 Not Found", f"The metrics are at {PATH}.\n")
+        return metrics(environ, start)
+
+    return answer
+
+
+def _is_this_machine(host: str) -> bool:
+    """Return whether the value of Host is an address, which no name leads to, or localhost."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+    if name.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _refuse(start: Start, status: str, sentence: str) -> Iterable[bytes]:
+    body = sentence.encode()
+    start(status, [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))])
+    return [body]
+
 
 ASKED_S = 5.0  # how long a scrape waits for the ledger
 OTHER = "other"  # for what clients choose freely, so that they cannot make series without end
@@ -133,9 +217,9 @@ class _OfLedger(Collector):
             )
             yield _gauge("ledger_webhook_backlog_age_seconds", "Age of the oldest of both.", late_ms / 1000)
 
-    def _backlog(self) -> backlog.Backlog | None:
+    def _backlog(self) -> deliveries.Backlog | None:
         try:
-            reading = asyncio.run_coroutine_threadsafe(self._engine.read(backlog.measure), self._loop)
+            reading = asyncio.run_coroutine_threadsafe(self._engine.read(deliveries.measure), self._loop)
             return reading.result(ASKED_S)
         except (LedgerError, TimeoutError, RuntimeError):  # lost, silent, or the loop is closed
             return None

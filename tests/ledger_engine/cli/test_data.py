@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ledger_engine.core.settings import Location
-from ledger_engine.tools.seed import seed_files
+from ledger_engine.tools.seed import reading
 from ledger_engine.upkeep import backups
 from tests.forking import Process
 from tests.ledger_engine.cli.conftest import Command, only_line
@@ -30,7 +30,7 @@ RunJson = Callable[..., Any]
 BY_PROCESSES = {"ledger_engine.store.snapshot.PROCESSES_FROM_BYTES": 0}
 
 
-@pytest.mark.parametrize("name", seed_files.names())
+@pytest.mark.parametrize("name", reading.names())
 def test_every_data_set_that_comes_with_the_program_loads_and_verifies(run_json: RunJson, name: str) -> None:
     loaded = run_json("seed", name)
     report = run_json("verify")

@@ -13,7 +13,7 @@ from ledger_engine.core.clock import iso
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.events import bodies, outbox
+from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.ledger.transactions import NewTransaction
@@ -27,7 +27,7 @@ TILL = NewAccount("Till ☕", "EUR", {"shop": "1"})
 
 async def recorded(engine: Engine) -> list[dict[str, Any]]:
     rows = await engine.read(lambda unit: unit.execute(EVERY_EVENT))
-    return [dict(row) | {"body": bodies.body_of(row)} for row in rows]
+    return [dict(row) | {"body": outbox.body_of(row)} for row in rows]
 
 
 async def test_an_event_holds_the_object_as_it_was_then(engine: Engine, tenant: Tenant) -> None:

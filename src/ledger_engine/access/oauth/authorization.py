@@ -13,13 +13,21 @@ from typing import NoReturn
 from authlib.oauth2 import OAuth2Error
 from authlib.oauth2.rfc6749 import BaseGrant, InvalidClientError
 
+from ledger_engine.access.credentials import TokenPair
 from ledger_engine.access.oauth import grants, sign_ins
 from ledger_engine.access.oauth.apps import App
 from ledger_engine.access.oauth.grants import Code, OAuthTokens, Token
-from ledger_engine.access.oauth.models import AUTHORIZATION_CODE, Request, app_of
-from ledger_engine.access.oauth.server import Server, is_state, listed, may_ask, refusal
+from ledger_engine.access.oauth.server import (
+    AUTHORIZATION_CODE,
+    Request,
+    Server,
+    app_of,
+    is_state,
+    listed,
+    may_ask,
+    refusal,
+)
 from ledger_engine.access.oauth.sign_ins import SignedIn
-from ledger_engine.access.tokens import TokenPair
 from ledger_engine.core.errors import InvalidRequest, LedgerError, NotFound
 from ledger_engine.store import Unit
 

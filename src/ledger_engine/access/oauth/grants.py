@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from ledger_engine.access import api_keys
 from ledger_engine.access.api_keys import hash_secret
-from ledger_engine.access.oauth import sign_ins
-from ledger_engine.access.tokens import (
+from ledger_engine.access.credentials import (
     ACCESS_SECONDS,
     FORGOTTEN_AFTER_MS,
     FORGOTTEN_AT_ONCE,
     REFRESH_SECONDS,
     TokenPair,
 )
+from ledger_engine.access.oauth import sign_ins
 from ledger_engine.core.records import dumps
 from ledger_engine.store import Unit, kept_time
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ledger_engine.access.api_keys import hash_secret
-from ledger_engine.access.tokens import FORGOTTEN_AT_ONCE
+from ledger_engine.access.credentials import FORGOTTEN_AT_ONCE
 from ledger_engine.store import Unit
 
 LASTS_MS = 12 * 3_600_000  # milliseconds, a working day; a browser forgets it earlier when it is closed

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ledger_engine.events import bodies
+from ledger_engine.events import outbox
 from ledger_engine.events.outbox import Message
 from ledger_engine.events.webhooks.endpoints import Subscription
 from ledger_engine.store import Unit, Value, kept_time
@@ -94,8 +94,8 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
     looked_through = 0
     while len(messages) < count_max and bytes_left > 0 and looked_through < _LOOKED_THROUGH_MAX:
         rows = unit.execute(
-            f"SELECT {bodies.COLUMNS}, :livemode AS livemode, {wanted}{has_delivery} AS wanted"
-            f" FROM events AS e {bodies.JOIN}{joined}"
+            f"SELECT {outbox.COLUMNS}, :livemode AS livemode, {wanted}{has_delivery} AS wanted"
+            f" FROM events AS e {outbox.JOIN}{joined}"
             f" WHERE e.{OF_BOOK} AND e.id > :after ORDER BY e.id LIMIT :rows",
             parameters | {"after": after},
         )
@@ -103,7 +103,7 @@ def feed(unit: Unit, subscription: Subscription, after: str, count_max: int, byt
             if row["wanted"]:
                 if len(messages) == count_max or bytes_left <= 0:
                     return Feed(messages, after, True)
-                body = bodies.body_of(row)
+                body = outbox.body_of(row)
                 messages.append(Message(row["id"], row["type"], body))
                 bytes_left -= len(body)
             after = row["id"]
@@ -119,9 +119,9 @@ def pending(unit: Unit, endpoint: str, limit: int, held_before: int = 0) -> list
     Leave out those last attempted before the ledger's time `held_before`, except those that somebody resent.
     """
     rows = unit.execute(
-        f"SELECT d.id AS delivery, d.attempts, d.retries, d.due, d.livemode, {bodies.COLUMNS}"
+        f"SELECT d.id AS delivery, d.attempts, d.retries, d.due, d.livemode, {outbox.COLUMNS}"
         " FROM deliveries AS d JOIN books AS b ON b.project = d.project AND b.livemode = d.livemode"
-        f" JOIN events AS e ON e.book = b.book AND e.id = d.event {bodies.JOIN}"
+        f" JOIN events AS e ON e.book = b.book AND e.id = d.event {outbox.JOIN}"
         " WHERE d.endpoint = :endpoint AND d.status = 'pending'"
         " AND (d.retries = 0 OR d.attempted_at >= :held_before) ORDER BY d.due LIMIT :limit",
         {"endpoint": endpoint, "limit": limit, "held_before": held_before},
@@ -130,7 +130,7 @@ def pending(unit: Unit, endpoint: str, limit: int, held_before: int = 0) -> list
     return [
         Retry(
             row["delivery"],
-            Message(row["id"], row["type"], bodies.body_of(row)),
+            Message(row["id"], row["type"], outbox.body_of(row)),
             row["attempts"],
             row["retries"],
             row["due"] + put_off,

@@ -1,6 +1,10 @@
 """Deliveries: each sends one event to one endpoint, and has every attempt made.
 
 See docs/decisions.md#webhooks.
+
+`resend_failed` resends all that failed since a time, in short turns: in one commit they would make every
+other writer wait. When it is interrupted, part of the deliveries were resent and its idempotency key is not
+used: the same request does the rest. `measure` counts what is still to be sent, for the metrics.
 """
 
 from __future__ import annotations
@@ -8,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import Annotated, ClassVar, NamedTuple, TypedDict
 
@@ -15,11 +20,14 @@ from ledger_engine.access import idempotency
 from ledger_engine.core.clock import iso
 from ledger_engine.core.records import Format, Moment, OneOf
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.events import bodies, outbox
-from ledger_engine.events.webhooks import endpoints
+from ledger_engine.events import outbox
+from ledger_engine.events.webhooks import deliveries, endpoints
+from ledger_engine.limits import Place
 from ledger_engine.store import Row, Unit, Value, kept_time
 from ledger_engine.store.books import OF_BOOK
+from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import Listing, Page, PageRequest
+from ledger_engine.store.turns import AT_ONCE, take_turns
 
 _FAILED = "(status = 'failed' OR (status = 'pending' AND retries > 0))"
 SHOWN_MAX = 4096  # bytes of a body that are stored and shown (docs/decisions.md#events-list)
@@ -206,7 +214,7 @@ def _fill(unit: Unit, tenant: Tenant, deliveries: list[Delivery]) -> None:
         of_delivery.setdefault(row["delivery"], []).append(row)
     for delivery in deliveries:
         event = unit.first(
-            f"SELECT {bodies.COLUMNS}, :livemode AS livemode FROM events AS e {bodies.JOIN}"
+            f"SELECT {outbox.COLUMNS}, :livemode AS livemode FROM events AS e {outbox.JOIN}"
             f" WHERE e.{OF_BOOK} AND e.id = :id",
             tenant.bind(id=delivery.event),
         )
@@ -214,7 +222,7 @@ def _fill(unit: Unit, tenant: Tenant, deliveries: list[Delivery]) -> None:
         delivery.event_type = event["type"]
         if delivery.next_attempt_at is not None:
             delivery.next_attempt_at = Moment(delivery.next_attempt_at + put_off)
-        body: str | None = bodies.body_of(event).encode()[:SHOWN_MAX].decode(errors="ignore")
+        body: str | None = outbox.body_of(event).encode()[:SHOWN_MAX].decode(errors="ignore")
         if event["type"] in outbox.USER_KINDS and not tenant.may_see_users():
             body = None
         delivery.attempts = [_attempt(row, body) for row in of_delivery.get(delivery.id, [])]
@@ -258,3 +266,100 @@ def _read(row: Row) -> Delivery:
 
 
 _LISTING: Listing[Delivery] = Listing("deliveries", "delivery", _read, attrgetter("id"))
+
+
+_ONE_AT_A_TIME = Place("resending", 1)
+
+
+async def resend_failed(
+    engine: Engine, tenant: Tenant, since: int, endpoint: str | None = None, key: str | None = None
+) -> int:
+    """Send again, now, the deliveries last attempted at `since` or later that failed; return how many.
+
+    Only to enabled endpoints, or to the one given. Deliveries that are already waiting to be resent stay as
+    they are. Raises NotFound for the endpoint, and DuplicateIdempotencyKey.
+    """
+    # One at a time: the turns of several together would be grouped into one long commit.
+    async with engine.shared.places.hold(_ONE_AT_A_TIME, wait=True):
+        wanted, until = await engine.read(partial(_begin, tenant=tenant, endpoint=endpoint, key=key))
+        attempted_at, count = since, 0
+
+        async def turn() -> int:
+            nonlocal attempted_at, count
+            find = partial(deliveries.failed, tenant=tenant, wanted=wanted, since=attempted_at)
+            # Read outside of the commit, as many unwanted ones may lie between two that are wanted.
+            found = await engine.read(partial(find, until=until, limit=AT_ONCE))
+            if found:
+                attempted_at = found[-1].attempted_at
+                ids = [delivery.id for delivery in found]
+                count += await engine.write(partial(deliveries.send_again, ids=ids))
+            return len(found)
+
+        await take_turns(turn)
+        # Last, so that an interrupted request can be repeated.
+        if key is not None:
+            object = endpoint or tenant.project
+            await engine.write(partial(idempotency.take, tenant=tenant, key=key, object=object))
+        return count
+
+
+def _begin(unit: Unit, tenant: Tenant, endpoint: str | None, key: str | None) -> tuple[list[str], int]:
+    """Return the endpoints to resend to, and the time after which failures are left out."""
+    wanted = [each.endpoint for each in endpoints.enabled(unit, tenant, endpoint, "endpoint")]
+    used = None if key is None else idempotency.second_use(unit, tenant, key)
+    if used is not None:
+        raise used
+    return wanted, unit.now
+
+
+COUNTED_MAX = 10_000  # events after one endpoint's cursor; more are not looked at
+
+
+@dataclass(slots=True)
+class Backlog:
+    """`events` are those whose first attempt to an endpoint is not recorded yet, `retries` the deliveries
+    that failed and wait for their next attempt. `oldest` is when the oldest of all of these happened, in
+    milliseconds, None without any."""
+
+    events: int = 0
+    retries: int = 0
+    oldest: int | None = None
+
+    def _note_oldest(self, created: int | None) -> None:
+        if created is not None:
+            self.oldest = created if self.oldest is None else min(self.oldest, created)
+
+
+def measure(unit: Unit) -> Backlog:
+    """Return the backlog of all projects."""
+    backlog = Backlog()
+    for each in endpoints.subscriptions(unit):
+        kinds = sorted(each.kinds or ())
+        parameters: dict[str, Value] = {f"kind{position}": kind for position, kind in enumerate(kinds)}
+        names = ", ".join(f":{name}" for name in parameters)
+        wanted = "1 = 1" if each.kinds is None else f"type IN ({names})"
+        row = unit.first(
+            f"SELECT sum(CASE WHEN {wanted} THEN 1 ELSE 0 END) AS events,"
+            f" min(CASE WHEN {wanted} THEN created END) AS oldest FROM"
+            f" (SELECT type, created FROM events WHERE {OF_BOOK} AND id > :cursor ORDER BY id LIMIT :most)"
+            " AS following",
+            parameters
+            | {
+                "project": each.project,
+                "livemode": each.livemode,
+                "cursor": each.cursor,
+                "most": COUNTED_MAX,
+            },
+        )
+        assert row is not None, "an aggregate has one row"
+        backlog.events += row["events"] or 0
+        backlog._note_oldest(row["oldest"])
+        row = unit.first(
+            "SELECT count(*) AS retries, min(created) AS oldest FROM deliveries"
+            " WHERE endpoint = :endpoint AND status = 'pending'",
+            {"endpoint": each.endpoint},
+        )
+        assert row is not None
+        backlog.retries += row["retries"]
+        backlog._note_oldest(row["oldest"])
+    return backlog

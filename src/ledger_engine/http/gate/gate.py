@@ -18,7 +18,7 @@ from ledger_engine.access.quotas import PLANS
 from ledger_engine.core.errors import InvalidRequest, LedgerError, NotFound, StorageUnavailable
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.measuring import RequestMeter
-from ledger_engine.events.request_recorder import BODY_KEPT_MAX, Note, RequestRecorder
+from ledger_engine.events.request_log import BODY_KEPT_MAX, Note, RequestRecorder
 from ledger_engine.http.errors import (
     JSON,
     HeadersTooLarge,

@@ -8,7 +8,7 @@ from typing import Any
 
 from quart import Request
 
-from ledger_engine.access.oauth.models import GRANT_TYPES
+from ledger_engine.access.oauth.server import GRANT_TYPES
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.tenant import SCOPES
 

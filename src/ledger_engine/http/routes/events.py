@@ -16,7 +16,7 @@ from ledger_engine.core.errors import LedgerError
 from ledger_engine.events import outbox
 from ledger_engine.events.following import Followers
 from ledger_engine.events.outbox import Event
-from ledger_engine.events.webhooks import deliveries, endpoints, resending, signatures
+from ledger_engine.events.webhooks import deliveries, endpoints, signatures
 from ledger_engine.events.webhooks.deliveries import Delivery
 from ledger_engine.http.bodies import Body, Query
 from ledger_engine.http.lists import GenericList, page_request
@@ -142,7 +142,7 @@ async def resend_failed(call: Call, body: ResendFailed) -> ResentFailed:
     since = parse_moment(body.since, "since")
     tenant = call.authenticate()
     key = call.idempotency_key
-    return ResentFailed(await resending.resend_failed(call.engine, tenant, since, body.endpoint, key))
+    return ResentFailed(await deliveries.resend_failed(call.engine, tenant, since, body.endpoint, key))
 
 
 async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGenerator[str, None]:

@@ -10,10 +10,10 @@ from pydantic import GetJsonSchemaHandler, TypeAdapter
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from ledger_engine.access import tokens
+from ledger_engine.access import credentials
 from ledger_engine.access.oauth import authorization
 from ledger_engine.access.oauth.grants import OAuthTokens
-from ledger_engine.access.oauth.models import AUTHORIZATION_CODE
+from ledger_engine.access.oauth.server import AUTHORIZATION_CODE
 from ledger_engine.core.errors import InvalidRequest, LedgerError
 from ledger_engine.http.bodies import FormOrJson
 from ledger_engine.http.operations import Call, Routes
@@ -77,7 +77,9 @@ async def exchange_code(call: Call, body: OAuthTokenRequest) -> OAuthTokens:
         if getattr(body, name) is None:
             raise InvalidRequest("missing_field", f"{name} is required.", name)
     given = body.model_dump(exclude_none=True)
-    answer = await call.engine.write(partial(authorization.exchange, given=given, pair=tokens.new_pair()))
+    answer = await call.engine.write(
+        partial(authorization.exchange, given=given, pair=credentials.new_pair())
+    )
     if isinstance(answer, LedgerError):
         raise answer
     return answer

@@ -9,8 +9,8 @@ from pydantic import Field, GetJsonSchemaHandler, TypeAdapter, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from ledger_engine.access import tokens
-from ledger_engine.access.tokens import TokenPair
+from ledger_engine.access import credentials
+from ledger_engine.access.credentials import TokenPair
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.operations import Call, Routes
@@ -71,7 +71,7 @@ class TokenRequest(Body):
 @routes.add("POST", "/auth/token", public=True, body=TokenRequest, answer=TokenPair, secret=True)
 async def issue_token(call: Call, body: TokenRequest) -> TokenPair:
     """Exchange an API key or a refresh token for an access token and a refresh token."""
-    pair = tokens.new_pair()
+    pair = credentials.new_pair()
     if body.grant_type == "api_key":
-        return await call.engine.write(partial(tokens.exchange, api_key=body.api_key, pair=pair))
-    return await call.engine.write(partial(tokens.refresh, refresh_token=body.refresh_token, pair=pair))
+        return await call.engine.write(partial(credentials.exchange, api_key=body.api_key, pair=pair))
+    return await call.engine.write(partial(credentials.refresh, refresh_token=body.refresh_token, pair=pair))

@@ -10,8 +10,8 @@ from ledger_engine.events.webhooks import deleted, deliveries, endpoints
 from ledger_engine.events.webhooks.addresses import URL_MAX
 from ledger_engine.events.webhooks.deliveries import Delivery
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint, WebhookEndpoint
-from ledger_engine.events.webhooks.exchange import check_url
 from ledger_engine.events.webhooks.sealing import Seal
+from ledger_engine.events.webhooks.sending import check_url
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.lists import GenericList
 from ledger_engine.http.operations import Call, Routes

@@ -1,16 +1,104 @@
-"""A worker's side of the channel: what it asks its parent, and what its parent tells it."""
+"""A worker's side of the channel: what it asks its parent, and what its parent tells it.
+
+What one side sends in one iteration of its event loop travels together, so that a group of works costs one
+write and one read. The messages are pickled, works by reference to their functions. That is safe because the
+pair of sockets has no name: only a parent and the process it started have its ends.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import itertools
+import pickle
 import socket
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias, cast
 
+from ledger_engine.core.measuring import RequestMeter
+from ledger_engine.core.pickling import Messages, framed
 from ledger_engine.limits import Outcome, Place
-from ledger_engine.server.workers.channel import Channel, Message
+
+# What the message is about, the number of a request and of its answer, and what it says. A class of its own,
+# even a NamedTuple, is pickled by calls of Python.
+Message: TypeAlias = tuple[str, int, Any]
+
+
+class Channel(asyncio.Protocol):
+    """One end of a channel.
+
+    `receive` is called with the messages that arrived together, `lost` when the other end is gone.
+    `unsendable` is called with a message that cannot be pickled and with the error, and returns another one
+    to send instead, or None.
+    """
+
+    def __init__(
+        self,
+        receive: Callable[[list[Message]], None],
+        lost: Callable[[], None],
+        unsendable: Callable[[Message, Exception], Message | None],
+    ) -> None:
+        self._receive = receive
+        self._lost = lost
+        self._unsendable = unsendable
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._unsent: list[Message] = []
+        self._arrived = Messages()
+
+    async def open(self, end: socket.socket) -> None:
+        """Start sending and receiving at this end of the pair."""
+        await self._loop.create_connection(lambda: self, sock=end)
+
+    def send(self, kind: str, content: Any = None, number: int = 0) -> None:
+        """Send a message at the end of this iteration of the event loop; nothing happens once it is lost."""
+        if not self._unsent:
+            self._loop.call_soon(self.flush)
+        self._unsent.append((kind, number, content))
+
+    def flush(self) -> None:
+        """Send what is waiting at once."""
+        messages, self._unsent = self._unsent, []
+        if self._transport is None or not messages:
+            return
+        try:
+            data = framed(messages)
+        except Exception:  # of one of them, whatever it raises: the others must not suffer
+            data = framed(self._sendable(messages))
+        self._transport.write(data)
+
+    def close(self) -> None:
+        """Send what is waiting, and close this end."""
+        self.flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    # Called by the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        for messages in self._arrived.feed(data):
+            self._receive(messages)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._lost()
+
+    def _sendable(self, messages: list[Message]) -> list[Message]:
+        sendable: list[Message] = []
+        for message in messages:
+            try:
+                pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+            except Exception as error:
+                replacement = self._unsendable(message, error)
+                if replacement is not None:
+                    sendable.append(replacement)
+            else:
+                sendable.append(message)
+        return sendable
+
 
 ANSWER, REFUSAL = "answer", "refusal"  # the kinds of message that end a request, with a result or an error
 
@@ -98,3 +186,50 @@ class ParentsPlaces:
         finally:
             # Also when this was cancelled before the answer, which may be under way.
             self._parent.tell("give places back", number=number)
+
+
+REPORTED_AFTER_S = 1.0  # what a worker has noted is lost if it is killed within this time
+
+
+class Measured(NamedTuple):
+    """What a worker has answered and refused since its last report: arguments of calls of `RequestMeter`."""
+
+    answered: list[tuple[str, str, int, float]]
+    refused: list[str]
+
+    def count_in(self, meter: RequestMeter) -> None:
+        """Count all of it."""
+        for request in self.answered:
+            meter.answered(*request)
+        for limit in self.refused:
+            meter.refused(limit)
+
+
+class ParentsMeter:
+    """The `RequestMeter` of a worker: its parent counts, and gets a report at most once a second."""
+
+    def __init__(self, parent: Parent) -> None:
+        self._parent = parent
+        self._loop = asyncio.get_running_loop()
+        self._noted = Measured([], [])
+        self._timer: asyncio.TimerHandle | None = None
+
+    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+        self._noted.answered.append((method, route, status, seconds))
+        self._report_soon()
+
+    def refused(self, limit: str) -> None:
+        self._noted.refused.append(limit)
+        self._report_soon()
+
+    def report(self) -> None:
+        """Send the parent what was noted, at once; for the end of the worker."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            noted, self._noted = self._noted, Measured([], [])
+            self._parent.tell("measured", noted)
+
+    def _report_soon(self) -> None:
+        if self._timer is None:
+            self._timer = self._loop.call_later(REPORTED_AFTER_S, self.report)

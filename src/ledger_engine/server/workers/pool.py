@@ -24,8 +24,7 @@ from ledger_engine.core.program import OTHER_PROGRAM, fingerprint
 from ledger_engine.core.settings import ServeSettings
 from ledger_engine.limits.shared_windows import make_memory
 from ledger_engine.server.listening import BACKLOG
-from ledger_engine.server.serving import DRAIN_S
-from ledger_engine.server.stopping import Stop, first_of
+from ledger_engine.server.serving import DRAIN_S, Stop, first_of
 from ledger_engine.server.workers.process import Begin, WorkerProcess
 from ledger_engine.store.engine import Engine
 

@@ -18,8 +18,7 @@ from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.core.settings import ServeSettings
 from ledger_engine.events.webhooks.sealing import VARIABLE
 from ledger_engine.limits import Full, Place
-from ledger_engine.server.workers.channel import Channel, Message
-from ledger_engine.server.workers.parent import ANSWER, REFUSAL
+from ledger_engine.server.workers.parent import ANSWER, REFUSAL, Channel, Message
 from ledger_engine.store.engine import Engine
 
 BEAT_S = 1.0  # how often a worker is asked for a sign of life

@@ -14,16 +14,13 @@ from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.program import OTHER_PROGRAM, fingerprint
 from ledger_engine.events.following import Followers
-from ledger_engine.events.request_recorder import RequestRecorder
+from ledger_engine.events.request_log import RequestRecorder
 from ledger_engine.http.wire.passed import PassedConnections
 from ledger_engine.limits import Shared
 from ledger_engine.limits.shared_windows import SharedWindows
 from ledger_engine.server.listening import configure
-from ledger_engine.server.serving import collect_rarely, make_app, serve_until
-from ledger_engine.server.stopping import Stop, loop_factory
-from ledger_engine.server.workers.channel import Message
-from ledger_engine.server.workers.metering import ParentsMeter
-from ledger_engine.server.workers.parent import Parent, ParentsPlaces
+from ledger_engine.server.serving import Stop, collect_rarely, loop_factory, make_app, serve_until
+from ledger_engine.server.workers.parent import Message, Parent, ParentsMeter, ParentsPlaces
 from ledger_engine.server.workers.process import Begin
 from ledger_engine.server.workers.store import WorkerDatabase, open_database
 from ledger_engine.store.engine import Engine

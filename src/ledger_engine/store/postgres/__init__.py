@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import named
-from ledger_engine.limits.leases import Leases
+from ledger_engine.limits import Leases
 
 if TYPE_CHECKING:
     from ledger_engine.store import ReportRows

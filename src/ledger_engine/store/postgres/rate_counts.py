@@ -14,8 +14,8 @@ from functools import lru_cache
 
 from psycopg.pq.abc import PGresult
 
+from ledger_engine.limits import WallClock
 from ledger_engine.limits.counted_together import ANSWER_S, Asked, Counted
-from ledger_engine.limits.rate_limits import WallClock
 from ledger_engine.store.postgres import values
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.errors import ConnectionLost

@@ -9,10 +9,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ledger_client.answers import Client
-from ledger_engine.tools.conform.examiner import Examiner, Fault, Unusable
-from ledger_engine.tools.conform.reading import READING
-from ledger_engine.tools.conform.rules import RULES
-from ledger_engine.tools.conform.writing import WRITING
+from ledger_engine.tools.conform.examiner import RULES, Examiner, Fault, Unusable
+from ledger_engine.tools.conform.writing import READING, WRITING
 
 _UNSEEN = "cannot be seen over HTTP alone"
 _READ_ONLY = "needs requests that write"

@@ -16,8 +16,7 @@ from ledger_engine.ledger.accounts import TRANSACTIONS
 from ledger_engine.store import Unit, books
 from ledger_engine.store.engine import Engine
 from ledger_engine.tools.pull import applying, staging
-from ledger_engine.tools.pull.applying import Applied
-from ledger_engine.tools.pull.fields import Unusable, id_of
+from ledger_engine.tools.pull.applying import Applied, Unusable, id_of
 from ledger_engine.tools.pull.remote import LISTS, ListOf, PageRead, PullFailed, Remote
 from ledger_engine.tools.pull.staging import Book, Origin
 

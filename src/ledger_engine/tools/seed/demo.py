@@ -20,12 +20,11 @@ from ledger_engine.events.webhooks.endpoints import NewEndpoint
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
-from ledger_engine.tools.seed import acts, loading, seed_files
+from ledger_engine.tools.seed import acts, loading, reading
 from ledger_engine.tools.seed.acts import Past
-from ledger_engine.tools.seed.loading import Progress, UnitInThePast
+from ledger_engine.tools.seed.loading import History, Progress, Step, UnitInThePast, steps_of
 from ledger_engine.tools.seed.reading import read
 from ledger_engine.tools.seed.receivers import Receiver, make_receivers, receiving
-from ledger_engine.tools.seed.steps import History, Step, steps_of
 
 DATA_SET = "roastery"  # one of those included in the package
 # Below the plan's 200, so that a client that does not spread its requests meets 429.
@@ -98,7 +97,7 @@ async def load(
     engine: Engine, report: Report, receivers: Sequence[Receiver] = (), root: str = "", seed: int = 1
 ) -> tuple[Tenant, Past]:
     """Load the data set and the minutes before now, in short turns; return what traffic needs."""
-    data_set = read(seed_files.path(DATA_SET))
+    data_set = read(reading.path(DATA_SET))
     steps = steps_of(data_set)
     random = Random(seed)
     now = engine.clock.now()

@@ -1,9 +1,16 @@
-"""Loading of a data set: its history is made by the engine's own rules, with dates in the past."""
+"""The steps of a data set's history, each with its time, in order.
+
+Each entry draws from a random stream of its own, so that the same file gives the same history, and adding an
+entry changes no other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Any
 from urllib.parse import quote
 
 from ledger_engine.access import idempotency
@@ -12,12 +19,250 @@ from ledger_engine.core.clock import DAY, iso
 from ledger_engine.core.errors import Conflict, DuplicateIdempotencyKey, LedgerError, StorageUnavailable
 from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.tenant import Tenant
+from ledger_engine.ledger import accounts, invoices, orders, transactions, users
+from ledger_engine.ledger.invoices import NewInvoice
+from ledger_engine.ledger.orders import NewOrder
+from ledger_engine.ledger.transactions import NewTransaction, postings_of
 from ledger_engine.store import Unit
 from ledger_engine.store.books import condition_on
 from ledger_engine.store.wrapped_unit import WrappedUnit
-from ledger_engine.tools.seed.entries import DataSet
-from ledger_engine.tools.seed.fields import BadDataSet
-from ledger_engine.tools.seed.steps import History, Step
+from ledger_engine.tools.seed.entries import (
+    AccountEntry,
+    BadDataSet,
+    DataSet,
+    Entry,
+    InvoiceEntry,
+    OrderEntry,
+    TransactionEntry,
+    UserEntry,
+    When,
+    Whole,
+)
+
+STEPS_MAX = 1_000_000
+_MINUTE = 60_000
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
+    "November", "December",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class History:
+    """The context of a step: the project, and the ids of the objects that earlier steps made."""
+
+    unit: Unit
+    tenant: Tenant
+    accounts: dict[str, str] = field(default_factory=dict)
+    users: dict[str, str] = field(default_factory=dict)
+    made: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`at` is in milliseconds from the start of the history; `place` is the entry that the step is from."""
+
+    at: int
+    place: str
+    happen: Callable[[History], None]
+
+
+def steps_of(data_set: DataSet) -> list[Step]:
+    """Return all steps in order. Raises BadDataSet when there are far too many."""
+    found: list[Step] = []
+    for entry in data_set.entries:
+        for step in _steps(entry, Random(entry.place)):
+            # Steps after the end have not happened yet: an invoice stays open, an order is not shipped.
+            if step.at < data_set.days * DAY:
+                found.append(step)
+            if len(found) > STEPS_MAX:
+                raise BadDataSet(entry.place, f"the data set has more than {STEPS_MAX:,} steps.")
+    found.sort(key=lambda step: step.at)
+    return found
+
+
+def _steps(entry: Entry, random: Random) -> Iterator[Step]:
+    for number, at in enumerate(_moments(entry.when, random), 1):
+        match entry:
+            case AccountEntry():
+                yield Step(at, entry.place, partial(_open_account, entry))
+            case UserEntry():
+                yield from _user(entry, at, random)
+            case TransactionEntry():
+                yield from _transaction(entry, at, number, random)
+            case InvoiceEntry():
+                yield from _invoice(entry, at, number, random)
+            case OrderEntry():
+                yield from _order(entry, at, number, random)
+
+
+def _moments(when: When, random: Random) -> Iterator[int]:
+    for day in range(when.day, when.until + 1, when.every):
+        for _ in range(when.per_day.draw(random)):
+            second = int(random.random() * 60_000) if when.minute.least < when.minute.most else 0
+            yield (day - 1) * DAY + when.minute.draw(random) * _MINUTE + second
+
+
+def _later(at: int, days: Whole, random: Random) -> int:
+    """Return the time `days` days and up to three hours after `at`."""
+    return at + days.draw(random) * DAY + int((1 + random.random() * 180) * _MINUTE)
+
+
+# Accounts and users
+
+
+def _open_account(entry: AccountEntry, history: History) -> None:
+    new = accounts.NewAccount(entry.name, entry.currency, entry.metadata)
+    history.accounts[entry.ref] = accounts.create(history.unit, history.tenant, new).id
+
+
+def _user(entry: UserEntry, at: int, random: Random) -> Iterator[Step]:
+    def join(history: History) -> None:
+        new = users.NewUser(entry.name, entry.email, entry.role)
+        history.users[entry.ref] = users.create(history.unit, history.tenant, new).id
+
+    def leave(history: History) -> None:
+        users.deactivate(history.unit, history.tenant, history.users[entry.ref])
+
+    yield Step(at, entry.place, join)
+    if entry.deactivate_after is not None:
+        yield Step(_later(at, entry.deactivate_after, random), entry.place, leave)
+
+
+# Transactions
+
+
+def _transaction(entry: TransactionEntry, at: int, number: int, random: Random) -> Iterator[Step]:
+    account = entry.accounts.draw(random)
+    destination = entry.destinations.draw(random) if entry.destinations else None
+    amount = entry.amount.draw(random) if entry.amount else None
+    description = entry.descriptions.draw(random) if entry.descriptions else None
+    key = f"{entry.place} {number}"
+
+    def post(history: History) -> None:
+        unit = history.unit
+        postings = postings_of(unit, history.tenant)
+        id = _opened(history, account, "account", entry.place)
+        other = None if destination is None else _opened(history, destination, "destination", entry.place)
+        moved = postings.balance(id) if amount is None else amount
+        if amount is None and moved <= 0:
+            return  # the account is empty
+        text = _filled_in(description, number, unit.now)
+        new = NewTransaction(id, moved, entry.type, text, other)
+        posted = postings.add(unit.new_id("txn"), new, "")
+        history.made[key] = posted.id
+        fee = 0 if entry.fee is None else (moved * entry.fee.percent + 50) // 100
+        if entry.fee is not None and fee:
+            to = _opened(history, entry.fee.to, "fee.to", entry.place)
+            new = NewTransaction(id, fee, "debit", entry.fee.description, to)
+            postings.add(unit.new_id("txn"), new, "")
+
+    def reverse(history: History) -> None:
+        if key in history.made:
+            transactions.reverse(history.unit, history.tenant, history.made[key])
+
+    yield Step(at, entry.place, post)
+    if entry.reverse_after is not None and random.random() * 100 < entry.reverse_share:
+        yield Step(_later(at, entry.reverse_after, random), entry.place, reverse)
+
+
+# Invoices and orders
+
+
+def _invoice(entry: InvoiceEntry, at: int, number: int, random: Random) -> Iterator[Step]:
+    key = f"{entry.place} {number}"
+    customer = entry.customers.draw(random)
+    amount = entry.amount.draw(random) if entry.amount else None
+    lines = [
+        invoices.Line(
+            description=line.description,
+            quantity=line.quantity.draw(random),
+            unit_amount=line.unit_amount.draw(random),
+        )
+        for line in _picked(entry.lines, entry.pick, random)
+    ]
+
+    def draft(history: History) -> None:
+        due = None if entry.due_in is None else iso(history.unit.now + entry.due_in * DAY)[:10]
+        new = NewInvoice(
+            account=_opened(history, entry.account, "account", entry.place),
+            customer=customer,
+            amount=amount,
+            lines=lines or None,
+            due_date=due,
+            description=_filled_in(entry.description, number, history.unit.now),
+            metadata=entry.metadata,
+        )
+        history.made[key] = invoices.create(history.unit, history.tenant, new).id
+
+    def finalize(history: History) -> None:
+        invoices.finalize(history.unit, history.tenant, history.made[key])
+
+    def pay(history: History) -> None:
+        invoices.pay(history.unit, history.tenant, history.made[key])
+
+    def void(history: History) -> None:
+        invoices.void(history.unit, history.tenant, history.made[key])
+
+    yield Step(at, entry.place, draft)
+    if entry.finalize_after is None:
+        return
+    opened = _later(at, entry.finalize_after, random)
+    yield Step(opened, entry.place, finalize)
+    if entry.pay_after is not None:
+        yield Step(_later(opened, entry.pay_after, random), entry.place, pay)
+    elif entry.void_after is not None:
+        yield Step(_later(opened, entry.void_after, random), entry.place, void)
+
+
+def _order(entry: OrderEntry, at: int, number: int, random: Random) -> Iterator[Step]:
+    key = f"{entry.place} {number}"
+    user = entry.users.draw(random)
+    items: list[dict[str, Any]] = [
+        {name: value.draw(random) if isinstance(value, Whole) else value for name, value in item.items()}
+        for item in _picked(entry.items, entry.pick, random)
+    ]
+
+    def place(history: History) -> None:
+        if user not in history.users:
+            raise BadDataSet(f"{entry.place}.user", f"{user!r} has not joined yet.")
+        new = NewOrder(history.users[user], items)
+        history.made[key] = orders.create(history.unit, history.tenant, new).id
+
+    def pay(history: History) -> None:
+        orders.pay(history.unit, history.tenant, history.made[key])
+
+    def ship(history: History) -> None:
+        orders.ship(history.unit, history.tenant, history.made[key])
+
+    yield Step(at, entry.place, place)
+    if entry.pay_after is None:
+        return
+    paid = _later(at, entry.pay_after, random)
+    yield Step(paid, entry.place, pay)
+    if entry.ship_after is not None:
+        yield Step(_later(paid, entry.ship_after, random), entry.place, ship)
+
+
+def _opened(history: History, ref: str, name: str, place: str) -> str:
+    if ref not in history.accounts:
+        raise BadDataSet(f"{place}.{name}", f"{ref!r} is not open yet at that time.")
+    return history.accounts[ref]
+
+
+def _picked(choices: tuple[Any, ...], pick: Whole | None, random: Random) -> list[Any]:
+    """Return `pick` of the choices, each at most once, in their order; all for None."""
+    if pick is None:
+        return list(choices)
+    order = sorted(range(len(choices)), key=lambda _: random.random())
+    return [choices[position] for position in sorted(order[: pick.draw(random)])]
+
+
+def _filled_in(text: str | None, number: int, moment: int) -> str | None:
+    if text is None:
+        return None
+    return text.replace("{n}", str(number)).replace("{month}", _MONTHS[int(iso(moment)[5:7]) - 1])
+
 
 TABLES = ("accounts", "transactions", "invoices", "users", "orders")
 

@@ -12,9 +12,11 @@ from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import dumps
 from ledger_engine.tools.seed.entries import (
     AccountEntry,
+    BadDataSet,
     DataSet,
     Entry,
     Fee,
+    Fields,
     InvoiceEntry,
     LineEntry,
     OrderEntry,
@@ -22,7 +24,6 @@ from ledger_engine.tools.seed.entries import (
     UserEntry,
     Whole,
 )
-from ledger_engine.tools.seed.fields import BadDataSet, Fields
 
 DAYS_MAX = 3650
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -227,3 +228,31 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the field {twice!r} occurs twice in one object")
     return value
+
+
+def names() -> list[str]:
+    """Return the names of the included data sets (the files' stems), sorted."""
+    return sorted(file.stem for file in _folder().glob("*.json"))
+
+
+def path(name_or_path: str) -> Path:
+    """Return the path of a data set: one of `names()`, or any JSON file by its path.
+
+    An included name comes first, so that a file that happens to be in the working directory has no effect.
+    Raises FileNotFoundError, whose message lists the names.
+    """
+    bundled = _folder() / f"{name_or_path}.json"
+    if name_or_path in names():
+        return bundled
+    file = Path(name_or_path).expanduser()
+    if file.is_file():
+        return file
+    raise FileNotFoundError(
+        f"There is no data set {name_or_path!r}: give a JSON file or one of {', '.join(names())}."
+    )
+
+
+def _folder() -> Path:
+    here = Path(__file__).resolve()
+    installed = here.with_name("seeds")
+    return installed if installed.is_dir() else here.parents[4] / "seeds"

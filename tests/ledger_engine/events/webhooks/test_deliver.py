@@ -29,9 +29,8 @@ from ledger_engine.events.webhooks import (
 )
 from ledger_engine.events.webhooks.attempts import Outcome
 from ledger_engine.events.webhooks.deliver import Deliverer
-from ledger_engine.events.webhooks.deliveries import Delivery
+from ledger_engine.events.webhooks.deliveries import Delivery, resend_failed
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint
-from ledger_engine.events.webhooks.resending import resend_failed
 from ledger_engine.events.webhooks.retry_clock import RetryClock
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.events.webhooks.sending import Sender, SendResult

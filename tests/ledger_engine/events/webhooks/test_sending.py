@@ -15,7 +15,7 @@ import pytest
 from cryptography import x509
 
 from ledger_engine.core.records import dumps
-from ledger_engine.events.webhooks import exchange, sending
+from ledger_engine.events.webhooks import sending
 from ledger_engine.events.webhooks.addresses import parse_url
 from ledger_engine.events.webhooks.sending import Job, Sender, SendResult
 from tests.certificates import make_certificate
@@ -331,7 +331,7 @@ async def test_a_receiver_over_tls_must_have_a_good_certificate(own_tls: ssl.SSL
 async def test_a_receiver_over_tls_is_sent_to(
     own_tls: ssl.SSLContext, trusting: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "_tls_context", lambda: trusting)
+    monkeypatch.setattr(sending, "_tls_context", lambda: trusting)
     async with receiving(tls=own_tls) as receiver, sending_for() as sender:
         answers = [await sender.outcome(sender.submit(receiver)) for _ in range(3)]
         assert receiver.connections == 1

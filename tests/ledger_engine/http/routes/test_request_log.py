@@ -10,7 +10,7 @@ import pytest
 
 from ledger_engine.access import api_keys, projects
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.events.request_recorder import MASK, RequestRecorder
+from ledger_engine.events.request_log import MASK, RequestRecorder
 from ledger_engine.http.app import create_app
 from ledger_engine.store import pages
 from ledger_engine.store.engine import Engine

@@ -16,11 +16,9 @@ from ledger_engine.http.app import create_app
 from ledger_engine.http.gate.gate import AuthRateLimit
 from ledger_engine.store.engine import Engine
 from ledger_engine.tools.conform import examiner, report, writing
-from ledger_engine.tools.conform.examiner import Examiner, Exchange, Unusable
-from ledger_engine.tools.conform.reading import READING
+from ledger_engine.tools.conform.examiner import RULES, Examiner, Exchange, Unusable
 from ledger_engine.tools.conform.report import Verdict, examine, junit
-from ledger_engine.tools.conform.rules import RULES
-from ledger_engine.tools.conform.writing import WRITING
+from ledger_engine.tools.conform.writing import READING, WRITING
 from tests.ledger_engine.conftest import MakeKey
 from tests.ledger_engine.tools.conform.broken import BROKEN, Breakage, Reply, wrapped
 

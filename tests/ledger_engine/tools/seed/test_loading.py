@@ -17,12 +17,10 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import invoices, orders, transactions, users
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.pages import PageRequest
-from ledger_engine.tools.seed import seed_files
-from ledger_engine.tools.seed.entries import DataSet
-from ledger_engine.tools.seed.fields import BadDataSet
-from ledger_engine.tools.seed.loading import TABLES, Progress, load
+from ledger_engine.tools.seed import reading
+from ledger_engine.tools.seed.entries import BadDataSet, DataSet
+from ledger_engine.tools.seed.loading import TABLES, Progress, load, steps_of
 from ledger_engine.tools.seed.reading import read as read_data_set
-from ledger_engine.tools.seed.steps import steps_of
 from ledger_engine.verify import audit
 from tests.ledger_engine.conftest import START, Run
 from tests.ledger_engine.manual_clock import ManualClock
@@ -62,7 +60,7 @@ async def test_the_history_ends_with_the_last_day_and_is_in_order(
 
 @pytest.mark.slow
 async def test_two_loads_are_the_same_but_for_the_ids(tmp_path: Path) -> None:
-    data_set = read_data_set(seed_files.path("marketplace"))
+    data_set = read_data_set(reading.path("marketplace"))
     histories = []
     for name in ("one", "two"):
         engine = open_engine(tmp_path / name, clock=ManualClock(START))

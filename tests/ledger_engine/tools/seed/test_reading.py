@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ledger_engine.tools.seed import reading, seed_files
-from ledger_engine.tools.seed.fields import BadDataSet
+from ledger_engine.tools.seed import reading
+from ledger_engine.tools.seed.entries import BadDataSet
 from ledger_engine.tools.seed.reading import read
 from tests.ledger_engine.tools.seed.conftest import ADA, BANK, Written
 
@@ -132,15 +132,15 @@ def test_what_varies_is_kept_for_later(written: Written) -> None:
     assert (entry.amount.least, entry.amount.most, entry.amount.step) == (5, 25, 10)
 
 
-@pytest.mark.parametrize("name", seed_files.names())
+@pytest.mark.parametrize("name", reading.names())
 def test_each_data_set_tells_what_it_is_about(name: str) -> None:
-    value = json.loads(seed_files.path(name).read_bytes())
+    value = json.loads(reading.path(name).read_bytes())
     assert value["about"]
-    assert read(seed_files.path(name)).title == value["title"]
+    assert read(reading.path(name)).title == value["title"]
 
 
 def test_every_field_of_a_data_set_is_documented() -> None:
-    sources = Path(reading.__file__).read_text() + Path(reading.__file__).with_name("fields.py").read_text()
+    sources = Path(reading.__file__).read_text() + Path(reading.__file__).with_name("entries.py").read_text()
     fields = set(re.findall(r'\.(?:text|texts|whole|varying|list|object|take)\(\s*"(\w+)"', sources))
     assert {"ref", "finalize_after", "repeat", "metadata"} <= fields
     page = (Path(__file__).parents[4] / "docs" / "seeds.md").read_text(encoding="utf-8")

@@ -22,8 +22,7 @@ from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.pages import PageRequest
 from ledger_engine.tools.seed import turns
 from ledger_engine.tools.seed.entries import DataSet
-from ledger_engine.tools.seed.loading import Progress
-from ledger_engine.tools.seed.steps import steps_of
+from ledger_engine.tools.seed.loading import Progress, steps_of
 from ledger_engine.tools.seed.turns import TURN_STEPS, Rests, load_in_turns
 from ledger_engine.verify import audit
 from tests.ledger_engine.manual_clock import ManualClock

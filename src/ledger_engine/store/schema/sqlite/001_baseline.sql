@@ -121,7 +121,7 @@ CREATE TABLE idempotency_keys (
     PRIMARY KEY (project, livemode, key)
 ) STRICT, WITHOUT ROWID;
 
--- The event of a posting has no body: it follows from the transaction (`ledger_engine.events.bodies`). It is
+-- The event of a posting has no body: it follows from the transaction (`ledger_engine.events.outbox`). It is
 -- found by the time in its transaction's id, so the index costs a posting nothing.
 CREATE TABLE events (
     book INTEGER NOT NULL REFERENCES books (book),

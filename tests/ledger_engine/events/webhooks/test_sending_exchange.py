@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from ledger_engine.core.errors import InvalidRequest
-from ledger_engine.events.webhooks import exchange
+from ledger_engine.events.webhooks import sending
 from ledger_engine.events.webhooks.addresses import Target, parse_url
-from ledger_engine.events.webhooks.exchange import (
+from ledger_engine.events.webhooks.sending import (
     ANSWER_MAX,
     KEPT_MAX,
     Failed,
@@ -156,7 +156,7 @@ async def test_more_names_than_can_be_asked_for_at_a_time_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     silent = threading.Event()
-    monkeypatch.setattr(exchange, "LOOKUPS_MAX", 1)
+    monkeypatch.setattr(sending, "LOOKUPS_MAX", 1)
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: silent.wait(60) and [])
     waiting = asyncio.ensure_future(look_up("one.example"))
     try:
@@ -250,7 +250,7 @@ async def test_the_name_is_looked_up_once_for_a_connection(
 
 async def test_a_dead_address_gives_way_to_the_next(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
     names("hooks.example", ["127.0.0.2", "127.0.0.1"])
-    monkeypatch.setattr(exchange, "CONNECT_S", 0.2)
+    monkeypatch.setattr(sending, "CONNECT_S", 0.2)
     async with receiving() as receiver:
         (await connect(Target("hooks.example", receiver.port, False, "/"), livemode=False)).close()
 
@@ -283,13 +283,13 @@ async def test_registering_does_not_wait_for_a_name_server_that_is_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     waiting = asyncio.Event()
-    monkeypatch.setattr(exchange, "LOOK_UP_S", 0.05)
+    monkeypatch.setattr(sending, "LOOK_UP_S", 0.05)
 
     async def never(_: str) -> list[str]:
         await waiting.wait()
         return []
 
-    monkeypatch.setattr(exchange, "look_up", never)
+    monkeypatch.setattr(sending, "look_up", never)
     await check_url("https://hooks.example/hook", livemode=True)
     with pytest.raises(InvalidRequest):
         await check_url("http://hooks.example/hook", livemode=False)

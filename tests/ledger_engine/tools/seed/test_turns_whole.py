@@ -18,13 +18,10 @@ from ledger_engine.store import Unit
 from ledger_engine.store.backup import read_copy
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.lock import lock_file
-from ledger_engine.tools.seed import turns, whole
-from ledger_engine.tools.seed.entries import DataSet
-from ledger_engine.tools.seed.fields import BadDataSet
-from ledger_engine.tools.seed.loading import Progress
-from ledger_engine.tools.seed.steps import steps_of
-from ledger_engine.tools.seed.turns import TURN_STEPS, load_in_turns
-from ledger_engine.tools.seed.whole import load_data_set
+from ledger_engine.tools.seed import turns
+from ledger_engine.tools.seed.entries import BadDataSet, DataSet
+from ledger_engine.tools.seed.loading import Progress, steps_of
+from ledger_engine.tools.seed.turns import TURN_STEPS, load_data_set, load_in_turns
 from ledger_engine.verify import audit
 from tests.ledger_engine.tools.seed.conftest import Written
 from tests.ledger_engine.waiting import looked_until
@@ -137,7 +134,7 @@ async def test_a_served_ledger_is_loaded_in_turns(
 async def test_a_large_data_set_is_loaded_in_turns(
     load: Load, history: DataSet, in_turns: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whole, "STEPS_MAX", len(steps_of(history)) - 1)
+    monkeypatch.setattr(turns, "STEPS_MAX", len(steps_of(history)) - 1)
     await load(history)
     assert in_turns == [1]
 

@@ -11,8 +11,7 @@ import pytest
 
 from ledger_engine.core.errors import NotFound
 from ledger_engine.limits import Full, Place
-from ledger_engine.server.workers.channel import Channel, Message
-from ledger_engine.server.workers.parent import ANSWER, REFUSAL, Parent, ParentsPlaces
+from ledger_engine.server.workers.parent import ANSWER, REFUSAL, Channel, Message, Parent, ParentsPlaces
 from tests.ledger_engine.waiting import until
 
 

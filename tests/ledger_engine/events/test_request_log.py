@@ -17,8 +17,8 @@ from ledger_engine.core.ids import IdSource, first_at
 from ledger_engine.core.masking import MASK
 from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.events import request_log, request_recorder
-from ledger_engine.events.request_recorder import BODY_KEPT_MAX, Note, RequestRecorder
+from ledger_engine.events import request_log
+from ledger_engine.events.request_log import BODY_KEPT_MAX, Note, RequestRecorder
 from ledger_engine.store import Work
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import PageRequest
@@ -179,7 +179,7 @@ async def test_stopping_writes_what_waits(engine: Engine, tenant: Tenant) -> Non
 async def test_more_than_can_wait_is_dropped_and_counted(
     engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(request_recorder, "WAITING_MAX", 5)
+    monkeypatch.setattr(request_log, "WAITING_MAX", 5)
     recorder = RequestRecorder(engine)
     for _ in range(12):
         recorder.note(note(tenant))
@@ -192,7 +192,7 @@ async def test_more_than_can_wait_is_dropped_and_counted(
 async def test_lost_storage_is_waited_for(
     engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_recorder, "RETRY_AFTER_S", 0.01)
+    monkeypatch.setattr(request_log, "RETRY_AFTER_S", 0.01)
     real, refused = engine.write, asyncio.Event()
 
     async def refuse(_: Work[Any]) -> Any:
@@ -212,7 +212,7 @@ async def test_lost_storage_is_waited_for(
 async def test_what_was_stored_by_a_commit_of_unknown_outcome_is_logged_once_with_what_came_after(
     engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(request_recorder, "RETRY_AFTER_S", 0.01)
+    monkeypatch.setattr(request_log, "RETRY_AFTER_S", 0.01)
     real = engine.write
     recorder = RequestRecorder(engine)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ledger_engine.access import api_keys, credentials, projects, tokens
+from ledger_engine.access import api_keys, credentials, projects
 from ledger_engine.access.api_keys import ApiKey, NewApiKey
-from ledger_engine.access.tokens import TokenPair
+from ledger_engine.access.credentials import TokenPair
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import AuthenticationError
 from ledger_engine.core.tenant import Tenant
@@ -31,11 +31,13 @@ async def key(engine: Engine, tenant: Tenant) -> ApiKey:
 
 
 async def exchange(engine: Engine, value: str = VALUE) -> TokenPair:
-    return await engine.write(partial(tokens.exchange, api_key=value, pair=tokens.new_pair()))
+    return await engine.write(partial(credentials.exchange, api_key=value, pair=credentials.new_pair()))
 
 
 async def refresh(engine: Engine, refresh_token: str) -> TokenPair:
-    return await engine.write(partial(tokens.refresh, refresh_token=refresh_token, pair=tokens.new_pair()))
+    return await engine.write(
+        partial(credentials.refresh, refresh_token=refresh_token, pair=credentials.new_pair())
+    )
 
 
 async def code_of_use(engine: Engine, access_token: str) -> str:
@@ -57,7 +59,7 @@ async def code_of_refresh(engine: Engine, refresh_token: str) -> str:
 
 
 def test_the_values_say_what_they_are() -> None:
-    pair = tokens.new_pair()
+    pair = credentials.new_pair()
     assert re.fullmatch("at_[A-Za-z0-9]{32}", pair.access_token)
     assert re.fullmatch("rt_[A-Za-z0-9]{32}", pair.refresh_token)
     assert (pair.token_type, pair.expires_in) == ("Bearer", 3600)
@@ -202,7 +204,7 @@ async def test_one_pair_clears_only_so_many_of_them_away(
     engine: Engine, key: ApiKey, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a long pause there may be many, and everybody who writes would wait for that commit."""
-    monkeypatch.setattr(tokens, "FORGOTTEN_AT_ONCE", 3)
+    monkeypatch.setattr(credentials, "FORGOTTEN_AT_ONCE", 3)
     for _ in range(4):
         await exchange(engine)
     clock.advance(40 * DAY)

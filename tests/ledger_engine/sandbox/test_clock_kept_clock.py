@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.sandbox import kept_clock
-from ledger_engine.sandbox.clock import MovableClock
+from ledger_engine.sandbox.clock import MovableClock, clock_of, keep_clock
 from tests.helped_server import ROOT, HelpedServer, Owned
 
 DAY_S = 86_400
@@ -53,12 +52,12 @@ def test_a_clock_goes_on_after_a_restart_as_it_was_left(tmp_path: Path) -> None:
 def test_a_new_ledger_has_the_real_time_wherever_the_one_before_was(tmp_path: Path) -> None:
     database = tmp_path / "ledger.db"
     database.touch()
-    kept_clock.keep(database, MovableClock(frozen_at=5))
-    assert kept_clock.clock_of(database).now() == 5
+    keep_clock(database, MovableClock(frozen_at=5))
+    assert clock_of(database).now() == 5
     database.unlink()
-    assert kept_clock.clock_of(database).state().frozen is False
+    assert clock_of(database).state().frozen is False
     database.touch()
-    assert kept_clock.clock_of(database).state().frozen is False, "not later either"
+    assert clock_of(database).state().frozen is False, "not later either"
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"offset_ms": null, "frozen_at": null}'])
@@ -69,4 +68,4 @@ def test_a_file_that_says_nothing_is_named(tmp_path: Path, content: str) -> None
     with pytest.raises(
         StorageUnavailable, match=r"ledger\.db\.clock does not say where the test clock stands"
     ):
-        kept_clock.clock_of(database)
+        clock_of(database)

@@ -8,7 +8,7 @@ import unicodedata
 
 import pytest
 
-from ledger_engine.core.printable import LineFormatter, printable, printable_json
+from ledger_engine.core.logs import LineFormatter, printable, printable_json
 
 BIDI = ("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI")
 STEERING = [

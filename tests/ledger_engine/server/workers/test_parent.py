@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledger_engine.server.workers.metering import Measured, ParentsMeter
+from ledger_engine.server.workers.parent import Measured, ParentsMeter
 
 
 class Told:

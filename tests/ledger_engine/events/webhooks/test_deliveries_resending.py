@@ -11,8 +11,8 @@ from ledger_engine.access import idempotency
 from ledger_engine.core.errors import DuplicateIdempotencyKey, NotFound
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
-from ledger_engine.events.webhooks import deleted, deliveries, endpoints, resending
-from ledger_engine.events.webhooks.resending import resend_failed
+from ledger_engine.events.webhooks import deleted, deliveries, endpoints
+from ledger_engine.events.webhooks.deliveries import resend_failed
 from ledger_engine.ledger import accounts
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import Engine
@@ -28,7 +28,7 @@ async def sending(engine: Engine, clock: ManualClock, tenant: Tenant) -> Sending
 
 @pytest.fixture(autouse=True)
 def two_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resending, "AT_ONCE", 2)
+    monkeypatch.setattr(deliveries, "AT_ONCE", 2)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.money import MAX_AMOUNT
-from ledger_engine.tools.pull.fields import Fields, Unusable, id_of, total_of
+from ledger_engine.tools.pull.applying import Fields, Unusable, id_of, total_of
 from tests.ledger_engine.conftest import START
 
 
