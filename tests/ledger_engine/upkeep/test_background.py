@@ -17,7 +17,7 @@ from ledger_engine.store.pages import PageRequest
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.timekeeping import Timekeeper
 from tests.ledger_engine.conftest import Run
-from tests.ledger_engine.events.test_request_recorder import note
+from tests.ledger_engine.events.test_request_log import note
 from tests.ledger_engine.events.webhooks.test_deliver import Delivering
 from tests.receivers import receiving
 

@@ -20,7 +20,7 @@ from ledger_engine.upkeep import retention
 from ledger_engine.upkeep.retention import Retention
 from tests.contract.rules import holds
 from tests.ledger_engine.conftest import Run
-from tests.ledger_engine.events.test_request_recorder import log, logged
+from tests.ledger_engine.events.test_request_log import log, logged
 from tests.ledger_engine.events.webhooks.test_attempts import begin
 from tests.ledger_engine.leases_of_others import leave_to_others
 from tests.ledger_engine.manual_clock import ManualClock

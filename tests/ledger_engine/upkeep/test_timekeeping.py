@@ -22,7 +22,7 @@ from ledger_engine.upkeep import retention, timekeeping
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.timekeeping import Timekeeper
 from tests.ledger_engine.conftest import START
-from tests.ledger_engine.events.test_request_recorder import log, logged
+from tests.ledger_engine.events.test_request_log import log, logged
 from tests.ledger_engine.events.webhooks.test_deliver import Delivering, HereSender
 from tests.ledger_engine.waiting import looked_until, until
 from tests.receivers import answering, receiving
