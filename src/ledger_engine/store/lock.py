@@ -11,6 +11,7 @@ closes, and on some systems the two kinds of locks exclude each other. SQLite ne
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -43,12 +44,13 @@ class ServingLock:
     def __init__(self, database: Path) -> None:
         """Take the lock of a database file. Raises StorageUnavailable while another process holds it."""
         database = database.resolve()
-        file = lock_file(database)
-        self._file = _locked(file, database)
+        self._name = lock_file(database)
+        self._made = not self._name.exists()
+        self._file = _locked(self._name, database)
         try:
             log = hold_log(database)
         except StorageUnavailable:
-            os.close(self._file)
+            self.release()
             raise
         if log is not None:
             os.close(log)
@@ -59,8 +61,14 @@ class ServingLock:
         self._write({"pid": os.getpid(), "url": url})
 
     def release(self) -> None:
-        """Release the lock; the file stays, as otherwise two processes could lock two files of one name."""
+        """Release the lock, and remove its file if it was made for this lock.
+
+        Whoever has opened the removed file finds that it has lost its name, and opens a new one.
+        """
         os.ftruncate(self._file, 0)
+        with contextlib.suppress(OSError):  # Windows keeps a file that is open
+            if self._made and os.path.samestat(os.fstat(self._file), os.stat(self._name)):
+                self._name.unlink()
         os.close(self._file)
 
     def _write(self, holder: dict[str, int | str]) -> None:

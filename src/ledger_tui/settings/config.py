@@ -124,7 +124,7 @@ def parse_config(text: str, file: str) -> Config:
         raise bad("keys", "must be a table")
     for name, value in keys.items():
         if isinstance(value, dict):
-            raise bad(f"keys.{name}", 'write a name with a dot in quotes, like "act.pay" = "P"')
+            raise bad(f"keys.{name}", 'write a name with a dot in quotes, like "act.pay" = "Z"')
         if not isinstance(value, str) or not value.strip():
             raise bad(f"keys.{name}", 'must be a key in quotes, like "ctrl+r"')
     tables = data.get("profiles", {})

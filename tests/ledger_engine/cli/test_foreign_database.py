@@ -85,6 +85,17 @@ def test_a_file_with_tables_of_another_program_is_refused_by_every_command_and_s
         assert IN_OTHER_WORDS.get(name, SAID) in refused(words), words
         assert path.read_bytes() == before, words
     assert not (tmp_path / "new.db").exists()
+    assert not (tmp_path / "theirs.db.lock").exists()
+
+
+@pytest.mark.sqlite
+def test_a_file_that_is_no_database_is_refused_by_every_command_and_gets_no_lock_file(tmp_path: Path) -> None:
+    path = tmp_path / "text.db"
+    path.write_text("no database" * 100)
+    for name, words in commands(str(path), tmp_path):
+        if name != ("restore",):  # which keeps it, and puts a backup in its place
+            assert "not a database" in refused(words) or name in IN_OTHER_WORDS, words
+            assert not (tmp_path / "text.db.lock").exists(), words
 
 
 @pytest.mark.process

@@ -64,6 +64,15 @@ def test_a_lock_that_is_released_can_be_taken_again(tmp_path: Path) -> None:
         ServingLock(database).release()
 
 
+def test_a_lock_file_goes_with_the_lock_that_made_it_and_one_that_was_there_stays(tmp_path: Path) -> None:
+    database = tmp_path / "ledger.db"
+    ServingLock(database).release()
+    assert not lock_file(database).exists()
+    lock_file(database).touch()
+    ServingLock(database).release()
+    assert lock_file(database).exists()
+
+
 def test_another_name_of_the_file_is_the_same_lock(tmp_path: Path) -> None:
     database = tmp_path / "ledger.db"
     database.touch()

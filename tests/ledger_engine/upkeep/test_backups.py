@@ -255,7 +255,7 @@ def test_the_ledger_before_is_kept_whole(ledger: Path, tmp_path: Path) -> None:
     assert aside == ledger.with_name("ledger.before-restore-20260921T141320000Z.db")
     assert posted(aside) == 25
     left = sorted(path.name for path in ledger.parent.iterdir())
-    assert left == [aside.name, "ledger.db", "ledger.db.lock"]
+    assert left == [aside.name, "ledger.db"]
 
 
 def test_a_restore_makes_a_ledger_where_there_was_none(ledger: Path, tmp_path: Path) -> None:
@@ -424,7 +424,7 @@ def test_nothing_is_restored_while_anyone_else_uses_the_database(ledger: Path, t
         with pytest.raises(StorageUnavailable, match="in use"):
             backups.restore(tmp_path / "copy.db", ledger, START)
     assert posted(ledger) == 21
-    assert sorted(path.name for path in ledger.parent.iterdir()) == ["ledger.db", "ledger.db.lock"]
+    assert sorted(path.name for path in ledger.parent.iterdir()) == ["ledger.db"]
 
 
 @pytest.mark.parametrize("spoil", ["no database", "wrong books", "empty", "an empty database"])
@@ -446,7 +446,7 @@ def test_a_backup_that_is_not_good_is_not_restored(ledger: Path, tmp_path: Path,
     with pytest.raises(LedgerError):
         backups.restore(copy, ledger, START)
     assert posted(ledger) == 21
-    assert sorted(path.name for path in ledger.parent.iterdir()) == ["ledger.db", "ledger.db.lock"]
+    assert sorted(path.name for path in ledger.parent.iterdir()) == ["ledger.db"]
 
 
 def test_a_ledger_is_not_restored_over_itself(ledger: Path) -> None:
