@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -62,7 +61,8 @@ class Created(Message):
     record: Record | None  # None when unknown: an earlier request created it
     sentence: str
     secret: str | None = None  # shown once
-    edited: bool = dataclasses.field(default=False, kw_only=True)  # changed, not created
+    _: KW_ONLY
+    edited: bool = False  # changed, not created
 
 
 _TYPING_SECONDS = 0.3  # after the last key, a name that is not known is looked for
