@@ -97,7 +97,7 @@ _HEAD = """\
 
 <!-- Made from the code: `make catalogues` writes this page anew. -->
 
-Every error that the server answers with, as a list to search. The rules are in
+Reference: every error that the server answers with, as a list to search. The rules are in
 [the interface](interface.md#errors) and the [decisions](decisions.md#errors).
 
 **Decide by `code`** (or by the status), and show `message` to people: messages may change, codes do not.

@@ -51,8 +51,8 @@ _HEAD = """\
 
 <!-- Made from the code: `make catalogues` writes this page anew. -->
 
-Every kind of event, with an example. How events are sent, signed and tried again is on
-[the page of webhooks](webhooks.md); the same JSON comes by webhook, by `GET /v1/events/stream` and in
+Reference: every kind of event, with an example. How events are sent, signed and tried again is on
+[the page of webhooks](webhooks.md). The same JSON comes by webhook, by `GET /v1/events/stream` and in
 `GET /v1/events`, which adds `request`, the id of the request that caused the event.
 
 `data.object` is the object as it was when the event happened; `GET` it to know what it is now. A webhook may

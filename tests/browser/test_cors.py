@@ -1,4 +1,4 @@
-"""A web page of another origin, in a real browser (docs/operations.md#browsers)."""
+"""A web page of another origin, in a real browser (docs/browsers.md)."""
 
 from __future__ import annotations
 

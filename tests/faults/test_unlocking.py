@@ -17,7 +17,7 @@ from tests.commands import answer_of_command
 from tests.faults.tracing import Running, Tracer, can_trace, traced
 from tests.ledger_engine.waiting import wait_until
 
-ANSWERED_S = 60  # at most 30 are promised (docs/operations.md)
+ANSWERED_S = 60  # at most 30 are promised (docs/storage.md)
 # Each fourth call that locks or unlocks the index of the log; soon these are unlocks after reading.
 FAILURE = "inject=fcntl:error=EIO:when=4+4"
 # SQLite tries a hundred times to read past such a lock, and sleeps ten seconds in all between the tries. Here

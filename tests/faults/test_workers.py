@@ -23,7 +23,7 @@ from tests.receivers import receiving
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 
-FOLLOWERS_OF_ONE_MAX = 25  # docs/operations.md#workers: over all workers
+FOLLOWERS_OF_ONE_MAX = 25  # docs/workers.md: over all workers
 
 
 @pytest.fixture(scope="module")

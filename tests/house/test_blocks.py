@@ -16,7 +16,7 @@ READ = ("json", "toml", "yaml")
 # What cannot be run here, by the reason that its page gives.
 NOT_RUN = {
     "containers": 3,
-    "needs PostgreSQL": 4,
+    "needs PostgreSQL": 3,
     "needs a browser": 2,
     "needs a clone and a terminal": 2,
     "needs a terminal": 5,
@@ -66,7 +66,7 @@ def test_a_block_of_data_can_be_read(block: Block) -> None:
 
 @pytest.mark.parametrize("block", in_language("toml"), ids=str)
 def test_an_example_of_a_config_file_is_taken(block: Block, tmp_path: Path) -> None:
-    assert block.page.name == "dashboard.md"
+    assert block.page.name == "dashboard-configuration.md"
     (tmp_path / "config.toml").write_text(block.text)
     config = read_checked(tmp_path / "config.toml")
     assert config.profiles

@@ -1,4 +1,4 @@
-"""The nginx recipe of docs/operations.md, with nginx itself in front of a server."""
+"""The nginx recipe of docs/deploy.md, with nginx itself in front of a server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.ledger_engine.cli.test_listening import free_port
 
 pytestmark = pytest.mark.process
 
-RECIPE = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
+RECIPE = Path(__file__).resolve().parents[2] / "docs" / "deploy.md"
 CONFIG = """
 daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log;
 events {{}}

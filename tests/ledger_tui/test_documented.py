@@ -1,4 +1,4 @@
-"""docs/dashboard.md names every key, theme and entry of the config file."""
+"""The pages of the dashboard name every key, theme and entry of the config file."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -9,7 +9,9 @@ from ledger_tui.app.keymap import BY_ID
 from ledger_tui.settings.config import Profile
 from ledger_tui.ui.styles import ABOUT, THEMES
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "dashboard.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+KEYS = (DOCS / "dashboard-keys.md").read_text(encoding="utf-8")
+CONFIGURATION = (DOCS / "dashboard-configuration.md").read_text(encoding="utf-8")
 SCREENS = {"show.accounts", "show.overview"}
 
 
@@ -17,15 +19,15 @@ SCREENS = {"show.accounts", "show.overview"}
     "name", sorted(name for name in BY_ID if not name.startswith("show.") or name in SCREENS)
 )
 def test_a_key_is_documented(name: str) -> None:
-    assert f"`{name}`" in PAGE
+    assert f"`{name}`" in KEYS
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Profile) if each.name != "name"])
 def test_an_entry_of_a_profile_is_documented(name: str) -> None:
-    assert f"\n{name} = " in PAGE
+    assert f"\n{name} = " in CONFIGURATION
 
 
 def test_themes_are_documented() -> None:
     assert {theme.name for theme in THEMES} == set(ABOUT)
     for name in ABOUT:
-        assert name in PAGE
+        assert name in CONFIGURATION

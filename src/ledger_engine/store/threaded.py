@@ -20,7 +20,7 @@ from ledger_engine.store.group_commit import GroupCommit
 from ledger_engine.store.jobs import Job, Pending, call_soon
 from ledger_engine.store.reading_threads import ReadingThreads
 
-ANSWER_S = 10  # a work of the server that takes longer fails (docs/operations.md)
+ANSWER_S = 10  # a work of the server that takes longer fails (docs/storage.md)
 CHECK_S = 3  # a check that takes longer fails
 CLOSE_S = 20  # the time for the readers, and then for the writer, to finish
 WAITING_MAX = 4096  # works waiting for the writer or the readers; further ones are refused

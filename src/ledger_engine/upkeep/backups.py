@@ -1,4 +1,4 @@
-"""Backups: a whole ledger in one audited file, and how to restore it (docs/operations.md)."""
+"""Backups: a whole ledger in one audited file, and how to restore it (docs/backups.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, on a listener of their own (docs/operations.md#metrics).
+"""Metrics for Prometheus, on a listener of their own (docs/monitoring.md#metrics).
 
 What happens often is counted as it happens; what is large or slow to know is read when somebody asks.
 

@@ -1,4 +1,4 @@
-"""Options by command line, environment and file (docs/operations.md#serving)."""
+"""Options by command line, environment and file (docs/serve.md#options)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_environment_can_name_the_file(options: Options, file: Path) -> None
 
 
 def test_every_option_has_a_variable_and_stands_in_the_table() -> None:
-    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
     for option in OPTIONS:
         assert isinstance(option.envvar, str)
         line = "" if option.name == "config" else f", `{line_name(option)} = "

@@ -18,7 +18,7 @@ _REFUSALS_MAX = 1_000
 # A key revoked by another process is refused within 1 s (docs/decisions.md#commands).
 _REMEMBERED_FOR_S = 0.5
 _LOOKED_UP_AT_ONCE = 16
-_LOOKED_UP_IN_S = 10  # including the wait for its turn (docs/operations.md)
+_LOOKED_UP_IN_S = 10  # including the wait for its turn (docs/storage.md)
 _SCHEME = "Bearer "
 _WELL_FORMED = re.compile(rf"{_SCHEME}(?:sk_test|sk_live|at)_[A-Za-z0-9]{{{api_keys.SECRET_LENGTH}}}")
 

@@ -1,4 +1,4 @@
-"""Pages of other origins: what they may read, and what nobody is told (docs/operations.md#browsers)."""
+"""Pages of other origins: what they may read, and what nobody is told (docs/browsers.md)."""
 
 from __future__ import annotations
 

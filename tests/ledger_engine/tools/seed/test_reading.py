@@ -143,5 +143,5 @@ def test_every_field_of_a_data_set_is_documented() -> None:
     sources = Path(reading.__file__).read_text() + Path(reading.__file__).with_name("entries.py").read_text()
     fields = set(re.findall(r'\.(?:text|texts|whole|varying|list|object|take)\(\s*"(\w+)"', sources))
     assert {"ref", "finalize_after", "repeat", "metadata"} <= fields
-    page = (Path(__file__).parents[4] / "docs" / "seeds.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs" / "seeds-format.md").read_text(encoding="utf-8")
     assert {field for field in fields if f"`{field}`" not in page} == set()
