@@ -15,7 +15,7 @@ from ledger_engine.core.money import parse_currency
 from ledger_engine.core.records import Moment, dumps
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
-from ledger_engine.ledger.descriptions import ELSEWHERE, parse_metadata
+from ledger_engine.ledger.fields import ELSEWHERE, parse_metadata
 from ledger_engine.store import Row, Unit, in_one_book
 from ledger_engine.store.pages import Listing, Page, PageRequest
 

@@ -12,7 +12,7 @@ from ledger_engine.core.ids import first_at
 from ledger_engine.core.records import Moment
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts
-from ledger_engine.ledger.descriptions import WHOLE
+from ledger_engine.ledger.fields import DESCRIPTION
 from ledger_engine.store import Unit
 
 LINES_AT_ONCE = 500
@@ -83,7 +83,7 @@ def lines(unit: Unit, tenant: Tenant, statement: Statement, after: str | None = 
     if statement.last_transaction is None:
         return []
     rows = unit.execute(
-        f"SELECT id, created, {WHOLE}, type, amount, balance_after FROM {accounts.TRANSACTIONS}"
+        f"SELECT id, created, {DESCRIPTION}, type, amount, balance_after FROM {accounts.TRANSACTIONS}"
         f" WHERE {accounts.OF_ACCOUNT}"
         " AND id > :after AND id <= :last ORDER BY id LIMIT :rows",
         tenant.bind(

@@ -21,7 +21,7 @@ from ledger_engine.core.pickling import pickled_by_fields
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
-from ledger_engine.ledger import accounts, descriptions
+from ledger_engine.ledger import accounts, fields
 from ledger_engine.ledger.balances import Balances
 from ledger_engine.store import Holder, Row, Unit, books, in_one_book
 from ledger_engine.store.books import BOOK, OF_BOOK
@@ -32,7 +32,7 @@ TYPES = ("credit", "debit")
 DESCRIPTION_MAX = 500
 BATCH_MAX = 1000
 _COLUMNS = (
-    f"id, account, amount, type, {descriptions.WHOLE}, balance_after, destination, transfer, reverses,"
+    f"id, account, amount, type, {fields.DESCRIPTION}, balance_after, destination, transfer, reverses,"
     " created, :livemode AS livemode"
 )
 # Without a hint SQLite would search by the book and look at each type. PostgreSQL's index has the two as one
@@ -332,7 +332,7 @@ class Postings:
 
     def _add(self, posted: Transaction) -> None:
         """Add the row and the event."""
-        description, long_description = descriptions.stored(posted.description)
+        description, long_description = fields.stored_description(posted.description)
         self._rows.append(
             (
                 self._book,

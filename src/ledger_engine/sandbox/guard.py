@@ -15,7 +15,7 @@ from ledger_engine.core.errors import NotFound, StorageUnavailable
 from ledger_engine.http.errors import render
 from ledger_engine.http.operations import CALL, Call
 from ledger_engine.http.wire.asgi import Asgi, Header, Receive, Reply
-from ledger_engine.sandbox.fault_answers import fault_answer
+from ledger_engine.sandbox.fault_rules import fault_answer
 from ledger_engine.sandbox.faults import Fault, Faults, Request
 from ledger_engine.sandbox.turnstile import Turnstile
 

@@ -21,7 +21,7 @@ from ledger_engine.http.bodies import Body
 from ledger_engine.http.lists import GenericList
 from ledger_engine.http.operations import Call, Routes, shown
 from ledger_engine.sandbox.emptying import Emptied
-from ledger_engine.sandbox.fault_answers import checked
+from ledger_engine.sandbox.fault_rules import checked
 from ledger_engine.sandbox.faults import Fault
 from ledger_engine.sandbox.guard import ROOT
 from ledger_engine.sandbox.happening import make_happen

@@ -23,8 +23,9 @@ from ledger_engine.core.money import MAX_AMOUNT
 from ledger_engine.core.records import dumps
 from ledger_engine.core.tenant import ROLES
 from ledger_engine.events import outbox
-from ledger_engine.ledger import descriptions, invoices, orders, transactions
+from ledger_engine.ledger import invoices, orders, transactions
 from ledger_engine.ledger.balances import Balances
+from ledger_engine.ledger.fields import stored_description
 from ledger_engine.store import Row, Unit, Value
 from ledger_engine.tools.pull.remote import PullFailed
 from ledger_engine.tools.pull.staging import Book, newest
@@ -293,7 +294,7 @@ def _transactions(unit: Unit, book: Book, read: list[Fields]) -> Applied:
         if reverses is not None and reverses not in made and not _is_posted(unit, book, reverses):
             raise fields.wrong("reverses", "not shown")
         made.add(fields.id)
-        description, long_description = descriptions.stored(fields.text_or_none("description"))
+        description, long_description = stored_description(fields.text_or_none("description"))
         rows.append(
             (book.number, fields.id, account, amount, type, description, balance.amount, destination,
              transfer, reverses, fields.created, long_description)

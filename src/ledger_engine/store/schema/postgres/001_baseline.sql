@@ -84,7 +84,7 @@ CREATE TABLE settlements (
     PRIMARY KEY (project, livemode, currency)
 );
 
--- A long description is in a column of its own, as in a file (`ledger_engine.ledger.descriptions`). The index
+-- A long description is in a column of its own, as in a file (`ledger_engine.ledger.fields`). The index
 -- by account is narrow, unlike a file's: PostgreSQL limits the size of an entry, and sorts what it looks up.
 -- An expression in an index may not depend on settings, as joining text with a number may, hence the cast.
 CREATE TABLE transactions (

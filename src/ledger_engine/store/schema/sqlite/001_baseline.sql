@@ -86,7 +86,7 @@ CREATE TABLE settlements (
 ) STRICT, WITHOUT ROWID;
 
 -- The index by account has all columns but one, so that what is read of one account is read from neighbouring
--- entries; long descriptions are in the other one (`ledger_engine.ledger.descriptions`).
+-- entries; long descriptions are in the other one (`ledger_engine.ledger.fields`).
 CREATE TABLE transactions (
     book INTEGER NOT NULL REFERENCES books (book),
     id TEXT NOT NULL,

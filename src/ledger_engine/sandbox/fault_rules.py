@@ -1,4 +1,4 @@
-"""The checks of a fault, and the answers with which faults fail a request."""
+"""The rules of faults: which match and action may be set, and the answers of requests that are to fail."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, statements, transactions
 from ledger_engine.ledger.accounts import NewAccount
-from ledger_engine.ledger.descriptions import ELSEWHERE, SHORT_MAX
+from ledger_engine.ledger.fields import ELSEWHERE, SHORT_MAX
 from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.store.engine import Engine
 from ledger_engine.store.pages import PageRequest

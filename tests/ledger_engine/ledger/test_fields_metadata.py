@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledger_engine.core.errors import InvalidRequest
-from ledger_engine.ledger.descriptions import parse_metadata
+from ledger_engine.ledger.fields import parse_metadata
 
 
 @pytest.mark.parametrize(

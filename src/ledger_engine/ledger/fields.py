@@ -1,11 +1,10 @@
-"""The descriptions of transactions as they are stored: long ones in a column of their own.
+"""Fields of several kinds of objects: the description of a transaction as it is stored, and metadata.
 
 The index by account has `description`, so that an account's transactions are read from it alone. A long text
 would take its space twice, and a page of that index would hold few entries. So it is stored in
 `long_description`, which is in no index, and `description` is `ELSEWHERE`.
 
-Metadata, up to 20 pairs of text that callers store with an object (docs/interface.md#account), is checked
-here too.
+Metadata are up to 20 pairs of text that callers store with an object (docs/interface.md#account).
 """
 
 from __future__ import annotations
@@ -16,25 +15,19 @@ from ledger_engine.core.errors import InvalidRequest
 
 SHORT_MAX = 100  # characters
 ELSEWHERE = "…"  # also what a short description may be: then `long_description` is NULL
+PAIRS_MAX = 20
+KEY_MAX = 64
+VALUE_MAX = 1024
 
 # The description of a row of `transactions`, or of another table or query with both columns.
-WHOLE = "coalesce(long_description, description) AS description"
+DESCRIPTION = "coalesce(long_description, description) AS description"
 
 
-def stored(description: str | None) -> tuple[str | None, str | None]:
+def stored_description(description: str | None) -> tuple[str | None, str | None]:
     """Return the values of the columns `description` and `long_description`."""
     if description is None or len(description) <= SHORT_MAX:
         return description, None
     return ELSEWHERE, description
-
-
-PAIRS_MAX = 20
-
-
-KEY_MAX = 64
-
-
-VALUE_MAX = 1024
 
 
 def parse_metadata(metadata: Mapping[str, str], param: str = "metadata") -> dict[str, str]:
