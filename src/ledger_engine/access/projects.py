@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 
 from ledger_engine.access import api_keys, idempotency
 from ledger_engine.access.api_keys import ApiKey, NewApiKey
-from ledger_engine.access.quotas import PLANS, Plan
+from ledger_engine.access.quotas import PLANS, Plan, stored_objects
 from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound, PermissionDenied
 from ledger_engine.core.records import Moment, OneOf
 from ledger_engine.core.tenant import Tenant
@@ -49,6 +49,28 @@ class Project:
     def limits(self) -> Plan:
         """Return the limits of the plan, or the project's own where the plan allows them."""
         return limits_of(self.plan, self.rate_limit, self.burst)
+
+
+@dataclass(slots=True)
+class Billing:
+    """A project's plan and its use in one mode.
+
+    `rate_limit` is in requests a minute and `burst` in requests a second, for each API key; `stored_objects`
+    counts the objects of the mode, of `stored_objects_max` at most (None for no limit). `created` is the
+    project's.
+    """
+
+    OBJECT: ClassVar[str] = "billing"
+
+    id: str
+    plan: Annotated[str, OneOf(*PLANS)]
+    rate_limit: int
+    burst: int
+    stored_objects: int
+    stored_objects_max: int | None
+    webhook_endpoints_max: int | None
+    created: Moment
+    livemode: bool
 
 
 @dataclass(slots=True)
@@ -249,6 +271,20 @@ def change(unit: Unit, tenant: Tenant, id: str, changes: Changes) -> Project:
     return update(unit, id, changes)
 
 
+def billing(unit: Unit, tenant: Tenant) -> Billing:
+    """Return the billing of the caller's project."""
+    return _billing_of(unit, tenant, get(unit, tenant.project))
+
+
+def change_plan(unit: Unit, tenant: Tenant, plan: str) -> Billing:
+    """Move the caller's project to another plan, at once.
+
+    Objects beyond the quota of a lower plan stay; nothing can be added until the project is below it again.
+    Raises PermissionDenied for a key of the test mode once the project has keys of the live mode.
+    """
+    return _billing_of(unit, tenant, change(unit, tenant, tenant.project, Changes(plan=plan)))
+
+
 def archive(unit: Unit, tenant: Tenant, id: str) -> Project:
     """Archive a project that the caller sees: everything is kept, and its credentials stop working at once.
 
@@ -291,6 +327,20 @@ def _require_live_key_in_live_use(unit: Unit, tenant: Tenant, id: str) -> None:
             "missing_live_key",
             "The project has live keys, so this needs a live key; this credential is of the test mode.",
         )
+
+
+def _billing_of(unit: Unit, tenant: Tenant, project: Project) -> Billing:
+    return Billing(
+        id=project.id,
+        plan=project.plan,
+        rate_limit=project.limits.requests_per_minute,
+        burst=project.limits.burst,
+        stored_objects=stored_objects(unit, tenant),
+        stored_objects_max=project.limits.stored_objects,
+        webhook_endpoints_max=project.limits.webhook_endpoints,
+        created=project.created,
+        livemode=tenant.livemode,
+    )
 
 
 def _insert(unit: Unit, project: Project) -> Project:

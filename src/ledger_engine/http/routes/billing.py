@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from ledger_engine.access import billing
-from ledger_engine.access.billing import Billing
+from ledger_engine.access import projects
+from ledger_engine.access.projects import Billing
 from ledger_engine.http.bodies import Body
 from ledger_engine.http.operations import Call, Routes
 
@@ -22,7 +22,7 @@ class ChangeBilling(Body):
 @routes.add("GET", "/billing", needs="admin:billing", role="owner", answer=Billing, beyond_contract=True)
 async def get_billing(call: Call) -> Billing:
     """Get the project's plan, its limits and how much of them is used."""
-    return await call.read(billing.get)
+    return await call.read(projects.billing)
 
 
 @routes.add(
@@ -37,5 +37,5 @@ async def get_billing(call: Call) -> Billing:
 async def change_billing(call: Call, body: ChangeBilling) -> Billing:
     """Move the project to another plan, at once."""
     if "plan" not in body.model_fields_set:
-        return await call.read(billing.get)
-    return await call.write(billing.change_plan, body.plan)
+        return await call.read(projects.billing)
+    return await call.write(projects.change_plan, body.plan)
