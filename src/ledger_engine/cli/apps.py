@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from ledger_engine.access.oauth import apps as oauth_apps
-from ledger_engine.access.oauth import deleted as deleted_apps
 from ledger_engine.access.oauth.apps import App, NewApp
 from ledger_engine.cli import options
 from ledger_engine.cli.running import (
@@ -87,7 +86,7 @@ def create(
 @options.as_json
 def list_apps(deleted: bool, project: str | None, database: Location, as_json: bool) -> None:
     """List the apps of a project, newest first."""
-    every = deleted_apps.every if deleted else oauth_apps.every
+    every = oauth_apps.deleted if deleted else oauth_apps.every
     found = read(database, lambda unit: every(unit, known_project(unit, project).id))
     if as_json:
         print_json([_shown(app) for app in found])
@@ -122,7 +121,7 @@ def delete(id: str, database: Location, as_json: bool) -> None:
 @options.as_json
 def restore(id: str, database: Location, as_json: bool) -> None:
     """Restore the app ID, deleted at most 30 days ago. Its users must allow it again."""
-    _print(write(database, partial(deleted_apps.restore, id=id)), as_json, "restored")
+    _print(write(database, partial(oauth_apps.restore, id=id)), as_json, "restored")
 
 
 def _print(app: App, as_json: bool, done: str) -> None:

@@ -25,7 +25,6 @@ from ledger_engine.core.clock import iso
 from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant, mode_name
 from ledger_engine.events.outbox import KINDS
-from ledger_engine.events.webhooks import deleted as deleted_endpoints
 from ledger_engine.events.webhooks import deliveries, endpoints
 from ledger_engine.events.webhooks.deliveries import Delivery
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint, WebhookEndpoint
@@ -80,7 +79,7 @@ def create(
 @options.as_json
 def list_endpoints(deleted: bool, project: str | None, database: Location, as_json: bool) -> None:
     """List the webhook endpoints of both modes, oldest first."""
-    every = deleted_endpoints.every if deleted else endpoints.every
+    every = endpoints.deleted if deleted else endpoints.every
 
     def find(unit: Unit) -> list[WebhookEndpoint]:
         return every(unit, known_project(unit, project).id)
@@ -110,7 +109,7 @@ def list_endpoints(deleted: bool, project: str | None, database: Location, as_js
 @options.as_json
 def delete(id: str, database: Location, as_json: bool) -> None:
     """Delete the endpoint ID, which can be restored for 30 days."""
-    _change(deleted_endpoints.delete, id, database, as_json, "deleted")
+    _change(endpoints.delete, id, database, as_json, "deleted")
 
 
 @webhooks.command()
@@ -123,10 +122,10 @@ def restore(id: str, database: Location, as_json: bool) -> None:
     sealed = Seal.from_environment().close(secret)
 
     async def take_back(engine: Engine) -> EndpointWithSecret:
-        tenant = await engine.read(partial(deleted_endpoints.tenant_of, id=id))
-        await deleted_endpoints.end_deliveries(engine, tenant, id)
+        tenant = await engine.read(partial(endpoints.tenant_of, id=id))
+        await endpoints.end_deliveries(engine, tenant, id)
         return await engine.write(
-            partial(deleted_endpoints.restore, tenant=tenant, id=id, secret=secret, sealed=sealed)
+            partial(endpoints.restore, tenant=tenant, id=id, secret=secret, sealed=sealed)
         )
 
     require(database)

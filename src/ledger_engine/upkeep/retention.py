@@ -12,14 +12,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from ledger_engine.access import projects
-from ledger_engine.access.oauth import deleted as deleted_apps
+from ledger_engine.access.oauth import apps
 from ledger_engine.access.quotas import RECOVERABLE_FOR
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.tasks import cancel
 from ledger_engine.events import outbox, request_log
-from ledger_engine.events.webhooks import deleted as deleted_endpoints
 from ledger_engine.events.webhooks import deliveries, endpoints
 from ledger_engine.ledger import users
 from ledger_engine.store import Unit
@@ -76,7 +75,7 @@ class Retention:
 
     async def _forget_deleted(self, before: int) -> None:
         """Purge the webhook endpoints and apps that can no longer be restored."""
-        for purge in (deleted_endpoints.purge, deleted_apps.purge):
+        for purge in (endpoints.purge, apps.purge):
             await self._repeat(partial(purge, before=before))
 
     def _turn_of_erasing(self, user: str, before: int) -> Callable[[], Awaitable[int]]:

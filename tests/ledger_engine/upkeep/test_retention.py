@@ -11,7 +11,7 @@ import pytest
 from ledger_engine.access.oauth import apps
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.events.webhooks import deleted, deliveries, endpoints
+from ledger_engine.events.webhooks import deliveries, endpoints
 from ledger_engine.ledger import orders, users
 from ledger_engine.store import turns
 from ledger_engine.store.engine import Engine
@@ -93,7 +93,7 @@ async def test_a_deleted_endpoint_and_app_are_forgotten_after_thirty_days(
     new = endpoints.NewEndpoint("http://127.0.0.1:9/", ["*"])
     endpoint = await write(endpoints.create, new, "whsec_", "sealed")
     app = await write(apps.create, apps.NewApp("Planner", ["https://app.example/"]))
-    await write(deleted.delete, endpoint.id)
+    await write(endpoints.delete, endpoint.id)
     await engine.write(lambda unit: apps.delete(unit, app.id))
     kept = "SELECT id FROM apps UNION ALL SELECT id FROM deleted_webhook_endpoints"
     for run, left in ((30 * DAY, 2), (1, 0)):

@@ -1,6 +1,7 @@
 """Apps: programs that may ask a project's users for authorization (docs/interface.md#auth-oauth).
 
 They are public clients: an app is identified by the address its users are sent back to, not by a secret.
+The local administrator can restore a deleted app for 30 days.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from typing import ClassVar
 from urllib.parse import SplitResult, urlsplit
 
 from ledger_engine.access import api_keys
-from ledger_engine.core.errors import InvalidRequest, NotFound
+from ledger_engine.access.oauth import grants
+from ledger_engine.access.quotas import RECOVERABLE_FOR
+from ledger_engine.core.errors import Conflict, InvalidRequest, NotFound
 from ledger_engine.core.records import Moment, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.store import Row, Unit
+from ledger_engine.store import Row, Unit, Value
 
 NAME_MAX = 100  # users read it on the page where they decide
 REDIRECT_URIS_MAX = 20
@@ -122,6 +125,51 @@ def delete(unit: Unit, id: str) -> App:
         raise NotFound("app", id)
     unit.announce(api_keys.TOPIC)
     return replace(read(row), deleted_at=Moment(unit.now))
+
+
+def restore(unit: Unit, id: str) -> App:
+    """Restore an app that was deleted at most 30 days ago.
+
+    Its grants stay ended: its users are asked again. Raises NotFound, and Conflict for an app that is not
+    deleted.
+    """
+    row = unit.first(
+        "UPDATE apps SET deleted_at = NULL WHERE id = :id AND deleted_at >= :oldest RETURNING *",
+        {"id": id, "oldest": unit.now - RECOVERABLE_FOR},
+    )
+    if row is None:
+        if unit.first("SELECT 1 FROM apps WHERE id = :id AND deleted_at IS NULL", {"id": id}) is not None:
+            raise Conflict("not_recoverable", f"{id} is not deleted.")
+        raise NotFound("app", id)
+    grants.revoke_all_for(unit, id)
+    return read(row)
+
+
+def deleted(unit: Unit, project: str) -> list[App]:
+    """Return the apps of both modes that can be restored, newest first."""
+    rows = unit.execute(
+        "SELECT * FROM apps WHERE project = :project AND deleted_at >= :oldest ORDER BY id DESC",
+        {"project": project, "oldest": unit.now - RECOVERABLE_FOR},
+    )
+    return [read(row) for row in rows]
+
+
+def purge(unit: Unit, before: int, limit: int) -> int:
+    """Delete up to `limit` grants of apps deleted before `before`, then the apps that have none left.
+
+    `before` is in milliseconds. Returns the number of grants deleted.
+    """
+    rows = unit.execute(
+        "SELECT g.id FROM apps AS a JOIN grants AS g ON g.app = a.id WHERE a.deleted_at < :before"
+        " LIMIT :limit",
+        {"before": before, "limit": limit},
+    )
+    ids: list[dict[str, Value]] = [{"id": row["id"]} for row in rows]
+    unit.execute_many("DELETE FROM oauth_tokens WHERE grant_id = :id", ids)
+    unit.execute_many("DELETE FROM grants WHERE id = :id", ids)
+    if len(ids) < limit:
+        unit.execute("DELETE FROM apps WHERE deleted_at < :before", {"before": before})
+    return len(ids)
 
 
 def _check(new: NewApp) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ledger_engine.events.webhooks import deleted, deliveries, endpoints
+from ledger_engine.events.webhooks import deliveries, endpoints
 from ledger_engine.events.webhooks.addresses import URL_MAX
 from ledger_engine.events.webhooks.deliveries import Delivery
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint, WebhookEndpoint
@@ -72,7 +72,7 @@ async def get_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
 )
 async def delete_webhook_endpoint(call: Call, id: str) -> WebhookEndpoint:
     """Delete a webhook endpoint; its open deliveries are not sent any more."""
-    return await call.write(deleted.delete, id)
+    return await call.write(endpoints.delete, id)
 
 
 @routes.add(
@@ -88,8 +88,8 @@ async def restore_webhook_endpoint(call: Call, id: str) -> EndpointWithSecret:
     """Restore a webhook endpoint within 30 days of its deletion; its new secret is shown this once."""
     secret = endpoints.new_secret()
     sealed = Seal.from_environment().close(secret)
-    await deleted.end_deliveries(call.engine, call.authenticate(), id)
-    return await call.write(deleted.restore, id, secret, sealed, call.idempotency_key)
+    await endpoints.end_deliveries(call.engine, call.authenticate(), id)
+    return await call.write(endpoints.restore, id, secret, sealed, call.idempotency_key)
 
 
 @routes.add(

@@ -8,7 +8,7 @@ from ledger_engine.core.errors import DuplicateIdempotencyKey, InvalidRequest, N
 from ledger_engine.core.ids import first_at
 from ledger_engine.core.records import dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.events.webhooks import deleted, deliveries, endpoints
+from ledger_engine.events.webhooks import deliveries, endpoints
 from ledger_engine.ledger.orders import NewOrder, create
 from ledger_engine.ledger.users import NewUser
 from ledger_engine.ledger.users import create as create_user
@@ -188,7 +188,7 @@ async def test_what_waits_for_an_endpoint_that_is_gone_is_purged_too(
     sending: Sending, engine: Engine, write: Run
 ) -> None:
     (event,) = await attempted(sending)
-    await write(deleted.delete, sending.subscription.endpoint)
+    await write(endpoints.delete, sending.subscription.endpoint)
     # An answer that was under way when the endpoint was deleted.
     await sending.record(sending.failure(event))
     sending.clock.advance(1000)

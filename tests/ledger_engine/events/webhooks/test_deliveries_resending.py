@@ -11,7 +11,7 @@ from ledger_engine.access import idempotency
 from ledger_engine.core.errors import DuplicateIdempotencyKey, NotFound
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
-from ledger_engine.events.webhooks import deleted, deliveries, endpoints
+from ledger_engine.events.webhooks import deliveries, endpoints
 from ledger_engine.events.webhooks.deliveries import resend_failed
 from ledger_engine.ledger import accounts
 from ledger_engine.store import Unit
@@ -183,9 +183,9 @@ async def test_a_restored_endpoint_is_not_sent_what_was_open_when_it_was_deleted
     first, second = await sending.happen(2)
     endpoint = sending.subscription.endpoint
     await sending.record(sending.failure(first))
-    await write(deleted.delete, endpoint)
+    await write(endpoints.delete, endpoint)
     await sending.record(sending.failure(second))  # an answer that was under way
-    await write(deleted.restore, endpoint, "whsec_new", "sealed")
+    await write(endpoints.restore, endpoint, "whsec_new", "sealed")
     assert await sending.pending() == []
     assert {each.status for each in await sending.deliveries()} == {"failed"}
 
@@ -193,24 +193,24 @@ async def test_a_restored_endpoint_is_not_sent_what_was_open_when_it_was_deleted
 async def test_the_deliveries_of_a_deleted_endpoint_are_ended_in_turns(
     sending: Sending, engine: Engine, tenant: Tenant, write: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deleted, "AT_ONCE", 2)
+    monkeypatch.setattr(endpoints, "AT_ONCE", 2)
     happened = await sending.happen(5)
     await sending.record(*(sending.failure(event) for event in happened))
     endpoint = sending.subscription.endpoint
-    await deleted.end_deliveries(engine, tenant, endpoint)
+    await endpoints.end_deliveries(engine, tenant, endpoint)
     assert len(await sending.pending()) == 5, "it is not deleted"
-    await write(deleted.delete, endpoint)
+    await write(endpoints.delete, endpoint)
     heard: list[int] = []
     engine.listen(lambda _: heard.append(1))
     left = []
-    end_some = deleted._end_some
+    end_some = endpoints._end_some
 
     def watched(unit: Unit, **given: object) -> int:
         left.append(end_some(unit, **given))  # type: ignore[arg-type]
         return left[-1]
 
-    monkeypatch.setattr(deleted, "_end_some", watched)
-    await deleted.end_deliveries(engine, tenant, endpoint)
+    monkeypatch.setattr(endpoints, "_end_some", watched)
+    await endpoints.end_deliveries(engine, tenant, endpoint)
     assert left == [2, 2, 1, 0]
     assert await sending.pending() == []
 
@@ -220,6 +220,6 @@ async def test_the_deliveries_of_another_project_are_not_ended(
 ) -> None:
     (event,) = await sending.happen()
     await sending.record(sending.failure(event))
-    await write(deleted.delete, sending.subscription.endpoint)
-    await deleted.end_deliveries(engine, stranger, sending.subscription.endpoint)
+    await write(endpoints.delete, sending.subscription.endpoint)
+    await endpoints.end_deliveries(engine, stranger, sending.subscription.endpoint)
     assert len(await sending.pending()) == 1

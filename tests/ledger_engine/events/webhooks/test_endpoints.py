@@ -17,7 +17,7 @@ from ledger_engine.core.errors import (
 )
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
-from ledger_engine.events.webhooks import deleted, endpoints, signatures
+from ledger_engine.events.webhooks import endpoints, signatures
 from ledger_engine.events.webhooks.endpoints import EndpointWithSecret, NewEndpoint
 from ledger_engine.ledger import accounts
 from ledger_engine.store.engine import Engine
@@ -111,7 +111,7 @@ async def test_the_plan_limits_how_many_there_are_in_each_mode(
         await register(by=test)
     assert refused.value.code == "quota_exceeded"
     await register("https://hooks.example/", by=live)
-    await write(deleted.delete, made[0].id, by=test)
+    await write(endpoints.delete, made[0].id, by=test)
     await register(by=test)
 
 
@@ -140,7 +140,7 @@ async def test_to_others_an_endpoint_does_not_exist(
     made = await register()
     for call in (
         read(endpoints.get, made.id, by=stranger),
-        write(deleted.delete, made.id, by=stranger),
+        write(endpoints.delete, made.id, by=stranger),
         write(endpoints.disable, made.id, by=stranger),
         write(endpoints.enable, made.id, by=stranger),
         write(endpoints.roll_secret, made.id, "whsec_y", "whsec_y", by=stranger),
@@ -192,9 +192,9 @@ async def test_a_disabled_endpoint_is_not_subscribed_and_an_enabled_one_goes_on(
 
 async def test_a_deleted_endpoint_is_gone_with_its_secret(engine: Engine, register: Run, write: Run) -> None:
     made = await register()
-    assert (await write(deleted.delete, made.id)).id == made.id
+    assert (await write(endpoints.delete, made.id)).id == made.id
     with pytest.raises(NotFound):
-        await write(deleted.delete, made.id)
+        await write(endpoints.delete, made.id)
     assert await engine.read(endpoints.sealed_secrets) == []
 
 
@@ -239,7 +239,7 @@ async def test_every_change_is_announced(engine: Engine, register: Run, write: R
     await write(endpoints.disable, made.id)
     await write(endpoints.enable, made.id)
     await write(endpoints.roll_secret, made.id, "whsec_y", "whsec_y")
-    await write(deleted.delete, made.id)
+    await write(endpoints.delete, made.id)
     assert [endpoints.TOPIC in topics for topics in announced] == [True] * 4
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from ledger_engine.access.oauth import apps, deleted
+from ledger_engine.access.oauth import apps
 from ledger_engine.access.oauth.apps import App
 from ledger_engine.core.clock import DAY
 from ledger_engine.core.errors import Conflict, NotFound
@@ -20,7 +20,7 @@ async def test_a_restored_app_asks_its_users_again(browser: Browser, engine: Eng
     waiting = await browser.code()
     await engine.write(partial(apps.delete, id=planner.id))
     assert (await browser.authorize()).status_code == 400
-    assert await engine.write(partial(deleted.restore, id=planner.id)) == planner
+    assert await engine.write(partial(apps.restore, id=planner.id)) == planner
     assert await engine.read(partial(apps.every, project=planner.project)) == [planner]
     assert (await browser.use(before["access_token"])).status_code == 401
     for old in ({"grant_type": "refresh_token", "refresh_token": before["refresh_token"]}, {"code": waiting}):
@@ -32,18 +32,18 @@ async def test_a_restored_app_asks_its_users_again(browser: Browser, engine: Eng
 async def test_an_app_is_restored_for_30_days_and_no_longer(
     engine: Engine, planner: App, clock: ManualClock
 ) -> None:
-    kept = partial(deleted.every, project=planner.project)
+    kept = partial(apps.deleted, project=planner.project)
     await engine.write(partial(apps.delete, id=planner.id))
     clock.advance(30 * DAY)
     assert [app.id for app in await engine.read(kept)] == [planner.id]
-    await engine.write(partial(deleted.restore, id=planner.id))
+    await engine.write(partial(apps.restore, id=planner.id))
     with pytest.raises(Conflict, match="not deleted"):
-        await engine.write(partial(deleted.restore, id=planner.id))
+        await engine.write(partial(apps.restore, id=planner.id))
     await engine.write(partial(apps.delete, id=planner.id))
     clock.advance(30 * DAY + 1)
     assert await engine.read(kept) == []
     with pytest.raises(NotFound):
-        await engine.write(partial(deleted.restore, id=planner.id))
+        await engine.write(partial(apps.restore, id=planner.id))
 
 
 async def test_a_purge_takes_a_deleted_app_with_its_grants_and_tokens(
@@ -52,8 +52,8 @@ async def test_a_purge_takes_a_deleted_app_with_its_grants_and_tokens(
     for _ in range(3):
         await browser.tokens()
     await engine.write(partial(apps.delete, id=planner.id))
-    purge = partial(deleted.purge, before=clock.now() + 1, limit=2)
-    assert await engine.write(partial(deleted.purge, before=clock.now(), limit=2)) == 0
+    purge = partial(apps.purge, before=clock.now() + 1, limit=2)
+    assert await engine.write(partial(apps.purge, before=clock.now(), limit=2)) == 0
     assert [await engine.write(purge) for _ in range(3)] == [2, 1, 0]
     for table in ("apps", "grants", "oauth_tokens"):
         select = f"SELECT * FROM {table}"
