@@ -1,9 +1,15 @@
-"""The test helpers of one server; operations find them by the server's engine."""
+"""The test helpers of one server; operations find them by the server's engine.
+
+When the clock is moved, what lives by time happens as if the time had passed. The clock stops at each moment
+at which a webhook is due, until that was sent and its result recorded; a retry that follows from it may be
+due before the end and is then sent in its turn. Then retention runs.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
@@ -15,19 +21,23 @@ from ledger_engine.core.ids import IdSource
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.events.following import Followers
-from ledger_engine.events.webhooks import endpoints, sender_process
-from ledger_engine.sandbox import emptying, moving
+from ledger_engine.events.webhooks import attempts, endpoints, sender_process
+from ledger_engine.sandbox import emptying
 from ledger_engine.sandbox.clock import MovableClock, keep_clock
 from ledger_engine.sandbox.emptying import Emptied
 from ledger_engine.sandbox.faults import Faults
 from ledger_engine.sandbox.faulty_sender import FaultySender
 from ledger_engine.sandbox.snapshots import Snapshot, Snapshots
 from ledger_engine.sandbox.turnstile import Turnstile
-from ledger_engine.store import Unit
+from ledger_engine.store import Unit, kept_time
 from ledger_engine.store.engine import Engine
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.retention import Retention
 from ledger_engine.upkeep.timekeeping import Timekeeper
+
+# A receiver that hangs takes 15 s for an attempt; what was not sent after this is sent later.
+PATIENCE_S = 20.0
+_LOOKS_EVERY_S = 0.005
 
 
 class Helpers:
@@ -84,7 +94,8 @@ class Helpers:
 
     async def _move_to(self, moment: int) -> None:
         assert self._retention is not None, "begin was called"
-        await moving.move_to(self._engine, self.clock, moment, self._retention.clean_up)
+        await _move_to(self._engine, self.clock, moment)
+        await self._retention.clean_up()
         keep_clock(self._database, self.clock)
 
     async def freeze(self, *, frozen: bool) -> None:
@@ -136,6 +147,56 @@ def _announce_all(unit: Unit) -> None:
     """Let everyone look again: at credentials, events and webhook endpoints."""
     for topic in (api_keys.TOPIC, outbox.TOPIC, endpoints.TOPIC):
         unit.announce(topic)
+
+
+async def _move_to(engine: Engine, clock: MovableClock, moment: int) -> None:
+    """Move the clock and return when the webhooks that were due are sent. Raises StorageUnavailable."""
+    all_sent = await _until_all_is_sent(engine, clock)
+    while (due := await engine.read(_next_due)) is not None and due <= moment:
+        # A retry that fell due since the last look is sent like any other, as the clock runs on meanwhile.
+        if not all_sent and due <= clock.now():  # it could not be sent
+            break
+        clock.move_to(due)
+        await engine.write(_follow)
+        all_sent = await _until_all_is_sent(engine, clock)
+    clock.move_to(moment)
+    await engine.write(_follow)
+    await _until_all_is_sent(engine, clock)
+
+
+async def _until_all_is_sent(engine: Engine, clock: MovableClock) -> bool:
+    """Wait until every webhook that is due was sent and its result recorded; return False if some was not."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not await engine.read(partial(_all_is_sent, now=clock.now())):
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(_LOOKS_EVERY_S)
+    return True
+
+
+def _follow(unit: Unit) -> None:
+    """Store the time, from which a server that starts again goes on, and wake the deliverer."""
+    kept_time.reach(unit)
+    unit.announce(endpoints.TOPIC)
+
+
+def _all_is_sent(unit: Unit, now: int) -> bool:
+    for subscription in endpoints.subscriptions(unit):
+        if attempts.feed(unit, subscription, subscription.cursor, 1, 1).messages:
+            return False
+        if any(retry.due <= now for retry in attempts.pending(unit, subscription.endpoint, 1)):
+            return False
+    return True
+
+
+def _next_due(unit: Unit) -> int | None:
+    """Return when the next retry of all endpoints is due, in the ledger's time; None without one."""
+    dues = [
+        retry.due
+        for subscription in endpoints.subscriptions(unit)
+        for retry in attempts.pending(unit, subscription.endpoint, 1)
+    ]
+    return min(dues, default=None)
 
 
 _OF: WeakKeyDictionary[Engine, Helpers] = WeakKeyDictionary()

@@ -10,7 +10,7 @@ from datetime import datetime
 import httpx
 import pytest
 
-from ledger_engine.sandbox import moving
+from ledger_engine.sandbox import helpers
 from ledger_engine.sandbox.routes import LATEST
 from ledger_engine.store import Unit
 from tests.helped_server import ROOT, HelpedServer, Owned
@@ -128,7 +128,7 @@ async def test_each_retry_is_sent_at_its_time_in_order_and_none_is_skipped(own: 
 async def test_a_retry_that_falls_due_while_the_clock_is_moved_is_not_taken_for_one_that_fails(
     server: HelpedServer, own: Owned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    next_due = moving._next_due
+    next_due = helpers._next_due
 
     def slowly(unit: Unit) -> int | None:
         due = next_due(unit)
@@ -136,7 +136,7 @@ async def test_a_retry_that_falls_due_while_the_clock_is_moved_is_not_taken_for_
             server.clock.move_to(due + 1)
         return due
 
-    monkeypatch.setattr(moving, "_next_due", slowly)
+    monkeypatch.setattr(helpers, "_next_due", slowly)
     async with receiving(answering(500)) as receiver:
         await asyncio.to_thread(
             own.made, "/v1/webhook_endpoints", url=receiver.url, events=["account.created"]
