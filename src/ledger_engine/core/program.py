@@ -1,15 +1,25 @@
-"""Whether two processes of a server run the same program, as its files may be replaced while it runs."""
+"""The processes that a program starts: their environment, and whether they run the same version of it.
+
+The files of a program may be replaced while it runs.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import ledger_engine
 
-OTHER_PROGRAM = (
-    76  # the exit status of a process that was started from files of another version (EX_PROTOCOL)
-)
+# The exit status of a process that was started from files of another version (EX_PROTOCOL).
+OTHER_PROGRAM = 76
+
+
+def without_settings(*kept: str) -> dict[str, str]:
+    """Return our environment without the variables `LEDGER_…`, which have secrets, except the kept ones."""
+    return {
+        name: value for name, value in os.environ.items() if name in kept or not name.startswith("LEDGER_")
+    }
 
 
 def fingerprint() -> str:

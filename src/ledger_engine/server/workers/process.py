@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ledger_engine.core.environment import without_settings
 from ledger_engine.core.errors import LedgerError, StorageUnavailable
 from ledger_engine.core.measuring import RequestMeter
+from ledger_engine.core.program import without_settings
 from ledger_engine.core.settings import ServeSettings
 from ledger_engine.events.webhooks.sealing import VARIABLE
 from ledger_engine.limits import Full, Place
