@@ -15,7 +15,13 @@ from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource
 from ledger_engine.store import T, Work, migrations
-from ledger_engine.store.connection import BUSY_TIMEOUT_MS, code_of, companions, make_private
+from ledger_engine.store.connection import (
+    BUSY_TIMEOUT_MS,
+    code_of,
+    companions,
+    make_private,
+    reason_not_opened,
+)
 from ledger_engine.store.log import log_file, require_own_log
 from ledger_engine.store.unit import SqliteUnit
 
@@ -33,23 +39,24 @@ def copy(source: Path, target: Path) -> None:
     (`require_own_log`). Raises StorageUnavailable, which names the file that failed or both, also when the
     source is not a ledger.
     """
-    make_private(target)
+    with closing(open_to_copy(source)) as connection:
+        copy_of_open(connection, source, target)
+
+
+def open_to_copy(source: Path) -> sqlite3.Connection:
+    """Open the database `source` for `copy_of_open`. Raises StorageUnavailable as `copy` does."""
     require_own_log(source)
-    try:
-        with closing(open_to_read(source, cache_kb=_CACHE_OF_COPY_KB, up_to_date=False)) as connection:
-            _copy(connection, target)
-    except sqlite3.Error as error:
-        raise StorageUnavailable(f"{_at_fault(code_of(error), source, target)}: {error}") from error
+    return open_to_read(source, cache_kb=_CACHE_OF_COPY_KB, up_to_date=False)
 
 
-def copy_of_open(connection: sqlite3.Connection, source: Path, target: Path) -> None:
+def copy_of_open(connection: sqlite3.Connection, source: Path, target: Path, *, durable: bool = True) -> None:
     """Copy as `copy` does, by a connection to the source that has no transaction open.
 
-    The copy may be lost with the machine's power.
+    A copy that is not durable may be lost with the machine's power.
     """
     make_private(target)
     try:
-        _copy(connection, target, durable=False)
+        _copy(connection, target, durable=durable)
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{_at_fault(code_of(error), source, target)}: {error}") from error
 
@@ -249,16 +256,16 @@ def open_to_read(file: Path, *, cache_kb: int = _CACHE_KB, up_to_date: bool = Tr
     if not file.is_file():
         raise StorageUnavailable(f"there is no file {file}")
     connection = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
-    connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-    connection.execute("PRAGMA wal_autocheckpoint=0")
-    connection.execute("PRAGMA query_only=ON")
-    connection.execute("PRAGMA trusted_schema=OFF")
-    connection.execute(f"PRAGMA cache_size=-{cache_kb}")
     try:
+        connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+        connection.execute("PRAGMA wal_autocheckpoint=0")
+        connection.execute("PRAGMA query_only=ON")
+        connection.execute("PRAGMA trusted_schema=OFF")
+        connection.execute(f"PRAGMA cache_size=-{cache_kb}")
         migrations.require_ledger(connection, up_to_date=up_to_date)
-    except StorageUnavailable as error:
+    except (StorageUnavailable, sqlite3.Error) as error:
         connection.close()
-        raise StorageUnavailable(f"{file}: {error.reason}") from error
+        raise StorageUnavailable(f"{file}: {reason_not_opened(file, error)}") from error
     return connection
 
 

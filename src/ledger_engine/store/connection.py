@@ -165,6 +165,23 @@ def reason_of(error: BaseException) -> str:
     return (str(error) or type(error).__name__).rstrip(".")
 
 
+def reason_not_opened(file: Path, error: Exception) -> str:
+    """Return in words why a file could not be opened.
+
+    SQLite needs the files beside a ledger also to read it. It can read without them (`immutable`), but then
+    it misses what others write meanwhile, and the owner of the file may open it at any moment.
+    """
+    folder = file.resolve().parent
+    if code_of(error) in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN} and not os.access(
+        folder, os.W_OK
+    ):
+        return (
+            f"SQLite keeps a log beside it, and {folder} cannot be written; copy the file, with its -wal file"
+            " if it has one, to a folder that can"
+        )
+    return reason_of(error)
+
+
 def public_error(error: BaseException) -> BaseException:
     """Return the error for the caller: StorageUnavailable when the storage failed, else the same error."""
     if isinstance(error, OSError):

@@ -9,7 +9,10 @@ from pathlib import Path
 
 def write_private(file: Path, text: str) -> None:
     """Write the text to a file of mode 0600, in place of one that is there. Raises OSError."""
-    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # mode 0600
+    try:
+        descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # mode 0600
+    except OSError as error:  # which names a file that nobody knows
+        raise OSError(error.errno, error.strerror, str(file.parent.resolve())) from error
     try:
         with open(descriptor, "w", encoding="utf-8") as written:
             written.write(text)

@@ -20,7 +20,7 @@ class SqliteRewinder:
 
     async def copy_to(self, file: Path, note: Callable[[], T]) -> tuple[IdMark, T]:
         def copy(writer: sqlite3.Connection) -> tuple[IdMark, T]:
-            backup.copy_of_open(writer, self._path, file)
+            backup.copy_of_open(writer, self._path, file, durable=False)
             return self._database.ids.mark(), note()
 
         return await self._database.between_groups(copy)

@@ -20,7 +20,13 @@ from ledger_engine.core.ids import IdSource, moment_of
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.store import T, Work, kept_time, migrations
 from ledger_engine.store.committer import CommitFailed, Committer
-from ledger_engine.store.connection import close_to_others, code_of, public_error, reason_of
+from ledger_engine.store.connection import (
+    close_to_others,
+    code_of,
+    public_error,
+    reason_not_opened,
+    reason_of,
+)
 from ledger_engine.store.file import DatabaseFile, has_space, probe_read, probe_write
 from ledger_engine.store.jobs import Job, call_soon
 from ledger_engine.store.readers import CLOSE_CONNECTIONS_S, Readers
@@ -213,4 +219,4 @@ def open_database(path: Path, clock: Clock, *, checkpoints: bool) -> SqliteDatab
     try:
         return SqliteDatabase(path, clock, checkpoints=checkpoints)
     except (sqlite3.Error, OSError) as error:
-        raise StorageUnavailable(f"{path}: {reason_of(error)}") from error
+        raise StorageUnavailable(f"{path}: {reason_not_opened(path, error)}") from error

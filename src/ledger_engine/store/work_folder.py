@@ -52,7 +52,7 @@ else:
 def work_folder(parent: Path) -> Iterator[Path]:
     """Create a private folder in `parent`; remove it at the end, and leftovers of killed commands now.
 
-    A file in it can be renamed into `parent` in one step.
+    A file in it can be renamed into `parent` in one step. Raises OSError, which names `parent`.
     """
     _remove_leftovers(parent)
     folder, held = _make(parent)
@@ -67,7 +67,10 @@ def work_folder(parent: Path) -> Iterator[Path]:
 def _make(parent: Path) -> tuple[Path, int | None]:
     while True:
         folder = parent / f"{_PREFIX}{secrets.token_hex(4)}"
-        folder.mkdir(mode=0o700)
+        try:
+            folder.mkdir(mode=0o700)
+        except OSError as error:  # which names a folder that nobody knows
+            raise OSError(error.errno, error.strerror, str(parent.resolve())) from error
         try:
             held = _hold(folder)
         except OSError:

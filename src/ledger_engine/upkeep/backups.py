@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,9 +47,10 @@ def back_up(database: Path, target: Path, *, overwrite: bool = False) -> Report:
     when `target` exists and may not be overwritten, and StorageUnavailable.
     """
     _require_target(database, target, overwrite=overwrite)
-    with work_folder(target.parent) as folder:
+    with closing(backup.open_to_copy(database)) as source, work_folder(target.parent) as folder:
         copy = folder / target.name
-        backup.copy(database, copy)
+        backup.copy_of_open(source, database, copy)
+        source.close()  # others need not wait for the audit
         report = _proven(database, backup.read_copy(copy, audit.verify))
         put_in_place(copy, target, overwrite=overwrite)
     return report

@@ -9,7 +9,7 @@ import os
 import pty
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from tests.forking import Process
 from tests.ledger_engine.cli.conftest import Command, only_line
 from tests.ledger_engine.upkeep.test_backups import post_and_be_killed
 from tests.locations import execute
+from tests.made_once import put_empty_ledger
+from tests.permissions import bound_by_permissions
 
 pytestmark = pytest.mark.process
 
@@ -264,3 +266,65 @@ def test_a_fault_in_one_mode_names_the_mode(command: Command, database: Location
     command("seed", "minimal")
     execute(database, "UPDATE counters SET stored_objects = stored_objects + 1")
     assert ", test mode, has counted 1 objects" in only_line(command("verify", status=1).stderr)
+
+
+@pytest.fixture
+def closed_folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder with a ledger in which nothing can be written."""
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    put_empty_ledger(folder / "ledger.db")
+    folder.chmod(0o555)
+    yield folder
+    folder.chmod(0o755)
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("words", [("verify",), ("backup", "copy.db"), ("projects", "list")])
+def test_a_ledger_whose_folder_cannot_be_written_is_to_be_copied(
+    command: Command, closed_folder: Path, words: tuple[str, ...]
+) -> None:
+    file = closed_folder / "ledger.db"
+    with contextlib.chdir(closed_folder.parent):
+        done = bound_by_permissions(lambda: command(*words, status=1, LEDGER_DATABASE=str(file)))
+    assert only_line(done.stderr) == (
+        f"ledger-engine: The storage is not available: {file}: SQLite keeps a log beside it, and"
+        f" {closed_folder} cannot be written; copy the file, with its -wal file if it has one, to a folder"
+        " that can. Nothing was changed."
+    )
+
+
+@pytest.mark.sqlite
+def test_a_backup_is_verified_in_a_folder_that_cannot_be_written(
+    command: Command, closed_folder: Path
+) -> None:
+    command("seed", "minimal")
+    closed_folder.chmod(0o755)
+    backup = closed_folder / "backup.db"
+    command("backup", str(backup))
+    closed_folder.chmod(0o555)
+    done = bound_by_permissions(lambda: command("verify", LEDGER_DATABASE=str(backup)))
+    assert only_line(done.stdout).startswith("The books are correct: 2 accounts, 16 transactions")
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize(
+    "words", [("backup", "closed/b.db"), ("verify", "--save", "closed/point"), ("seed", "minimal")]
+)
+def test_a_folder_in_which_nothing_can_be_written_is_named(
+    command: Command, database: Path, closed_folder: Path, words: tuple[str, ...]
+) -> None:
+    put_empty_ledger(database)
+    to = {"LEDGER_DATABASE": "closed/new.db"} if words[0] == "seed" else {}
+    with contextlib.chdir(closed_folder.parent):
+        done = bound_by_permissions(lambda: command(*words, status=1, **to))
+    assert only_line(done.stderr) == f"ledger-engine: {closed_folder}: Permission denied"
+    assert [each.name for each in closed_folder.iterdir()] == ["ledger.db"]
+
+
+@pytest.mark.sqlite
+def test_a_ledger_that_cannot_be_copied_is_named_before_the_place_of_the_copy(
+    command: Command, database: Path, closed_folder: Path
+) -> None:
+    done = bound_by_permissions(lambda: command("backup", str(closed_folder / "b.db"), status=1))
+    assert f"there is no file {database}." in only_line(done.stderr)
