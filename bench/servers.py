@@ -1,7 +1,7 @@
 """Servers in processes of their own: the ledger as it is shipped, and applications that do nothing.
 
-`python -m bench.servers plain` is an empty handler on Hypercorn as it is; with `wire` it is on Hypercorn with
-the ledger's own settings and protocol classes. Both print `Listening on http://…` once they listen.
+`python -m bench.servers plain` is an empty handler on Hypercorn as it is; with `wire` it is on our own
+HTTP server. Both print `Listening on http://…` once they listen.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -66,11 +66,11 @@ def _running(command: Sequence[str], package: Path | None = None) -> Iterator[tu
 
 
 async def _serve_nothing(kind: str) -> None:
-    from hypercorn.asyncio import serve
+    import hypercorn.asyncio
     from hypercorn.config import Config
 
     from bench.empty import app
-    from ledger_engine.http.wire.hypercorn_patch import make_strict
+    from ledger_engine.http.wire.serving import serve
 
     config = Config()
     listening = socket.socket()
@@ -79,10 +79,9 @@ async def _serve_nothing(kind: str) -> None:
     listening.listen(config.backlog)  # Hypercorn does so too, but connections must be accepted once we say so
     config.bind = [f"fd://{listening.fileno()}"]
     config.errorlog = None
-    if kind == "wire":
-        make_strict(config)
     print(f"Listening on http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
-    await serve(app, config, shutdown_trigger=asyncio.Event().wait)
+    run: Callable[..., Awaitable[None]] = serve if kind == "wire" else hypercorn.asyncio.serve
+    await run(app, config, shutdown_trigger=asyncio.Event().wait)
 
 
 if __name__ == "__main__":

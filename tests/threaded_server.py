@@ -10,11 +10,10 @@ from functools import partial
 from typing import Any, Self
 
 import httpx
-from hypercorn.asyncio import serve
 from hypercorn.config import Config
 from quart import Quart
 
-from ledger_engine.http.wire.hypercorn_patch import make_strict
+from ledger_engine.http.wire.serving import serve
 from ledger_engine.store.engine import Engine
 
 
@@ -76,13 +75,12 @@ class ThreadedServer:
         config.bind = [f"fd://{self._listener.detach()}"]
         config.loglevel = "CRITICAL"
         self.configure(config)
-        make_strict(config)
 
         async def until_stopped() -> None:
             self._ready.set()
             await self._stop.wait()
             self.begin_stop()
 
-        await serve(app, config, shutdown_trigger=until_stopped, mode="asgi")
+        await serve(app, config, shutdown_trigger=until_stopped)
         await self.clean_up()
         await self.engine.close()

@@ -10,7 +10,6 @@ from pathlib import Path
 from hypercorn.config import Config
 
 from ledger_engine.core.settings import BadSettings, ServeSettings
-from ledger_engine.http.wire.hypercorn_patch import make_strict
 from ledger_engine.http.wire.tcp import HEAD_BUFFER
 
 BACKLOG = 4096  # connections that the system queues while the server is busy; it may have a lower limit
@@ -24,7 +23,6 @@ def configure(settings: ServeSettings) -> Config:
     config.backlog = BACKLOG
     config.keep_alive_timeout = IDLE_S
     config.include_server_header = False
-    make_strict(config)
     if settings.certfile is not None:
         config.certfile = str(settings.certfile)
         config.keyfile = str(settings.keyfile)

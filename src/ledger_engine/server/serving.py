@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 from hypercorn.config import Config
-from hypercorn.utils import wrap_app
 
 from ledger_engine.core.measuring import RequestMeter
 from ledger_engine.core.settings import ServeSettings
@@ -23,7 +22,7 @@ from ledger_engine.http.gate.gate import AuthRateLimit
 from ledger_engine.http.gate.proxies import BehindProxies
 from ledger_engine.http.pages.issuer import Issuer
 from ledger_engine.http.wire.passed import PassedConnections
-from ledger_engine.http.wire.serving import cut_connections, worker_serve
+from ledger_engine.http.wire.serving import cut_connections, serve
 from ledger_engine.store.engine import Engine
 
 
@@ -131,14 +130,7 @@ async def serve_until(
         await stop.asked.wait()
         begin_stop()
 
-    serving = asyncio.create_task(
-        worker_serve(
-            wrap_app(app, config.wsgi_max_body_size, "asgi"),
-            config,
-            shutdown_trigger=wait_until_asked,
-            passed=passed,
-        )
-    )
+    serving = asyncio.create_task(serve(app, config, shutdown_trigger=wait_until_asked, passed=passed))
     await first_of(serving, stop.asked)
     await first_of(serving, stop.hurry, seconds=DRAIN_S)
     while not serving.done():

@@ -1,4 +1,4 @@
-"""Hypercorn's worker, with connections of our own, from the application's start to its end."""
+"""The server, from the application's start to its end."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.asyncio.lifespan import Lifespan
 from hypercorn.config import Config, Sockets
-from hypercorn.typing import AppWrapper
 
 from ledger_engine.http.wire.asgi import Asgi
 from ledger_engine.http.wire.connections import Connections
@@ -31,32 +30,29 @@ def cut_connections() -> None:
         service.cut()
 
 
-async def worker_serve(
-    app: AppWrapper,
+async def serve(
+    app: Asgi,
     config: Config,
     *,
-    sockets: Sockets | None = None,
-    shutdown_trigger: Callable[..., Awaitable[None]] | None = None,
+    shutdown_trigger: Callable[[], Awaitable[object]],
     passed: PassedConnections | None = None,
 ) -> None:
     """Serve the application until `shutdown_trigger` returns; then finish what is under way.
 
-    The connections come from the sockets, or are those `passed` by another process.
+    The connections come from the sockets of the configuration, or are those `passed` by another process.
     """
-    if not isinstance(app, ASGIWrapper) or shutdown_trigger is None:
-        raise TypeError("an ASGI application is served here, until its trigger returns")
     loop = asyncio.get_running_loop()
     state: dict[str, Any] = {}
-    lifespan = Lifespan(app, config, loop, state)
+    lifespan = Lifespan(ASGIWrapper(app), config, loop, state)
     living = loop.create_task(lifespan.handle_lifespan())
     await lifespan.wait_for_startup()
     if living.done() and (failure := living.exception()) is not None:
         raise failure
     connections = Connections(float(config.keep_alive_timeout))
-    service = Service(cast(Asgi, app.app), connections, "https" if config.ssl_enabled else "http", state)
+    service = Service(app, connections, "https" if config.ssl_enabled else "http", state)
     _services.add(service)
     if passed is None:
-        listening = await _listen(service, config, sockets or config.create_sockets())
+        listening = await _listen(service, config, config.create_sockets())
     else:
         passed.start(_beginner(service, config), connections)
         listening = [passed]
@@ -73,6 +69,14 @@ async def worker_serve(
         await asyncio.wait({living})
 
 
+def tls_context(config: Config) -> ssl.SSLContext:
+    """Return the context of a configuration that has a certificate: it offers HTTP/1.1 alone."""
+    context = config.create_ssl_context()
+    assert context is not None, "there is no certificate"
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
 async def _listen(service: Service, config: Config, sockets: Sockets) -> list[_Listener]:
     make = partial(Http1, service)
     listening: list[_Listener] = []
@@ -80,9 +84,9 @@ async def _listen(service: Service, config: Config, sockets: Sockets) -> list[_L
         server = await asyncio.get_running_loop().create_server(make, sock=each, backlog=config.backlog)
         listening.append(server)
     if sockets.secure_sockets:
-        context = cast(ssl.SSLContext, config.create_ssl_context())
+        handshakes = Handshakes(tls_context(config), service.connections, make)
         for each in sockets.secure_sockets:
-            listener = TlsListener(each, Handshakes(context, service.connections, make))
+            listener = TlsListener(each, handshakes)
             listener.start(config.backlog)
             listening.append(listener)
     return listening
@@ -91,9 +95,8 @@ async def _listen(service: Service, config: Config, sockets: Sockets) -> list[_L
 def _beginner(service: Service, config: Config) -> Callable[[socket.socket], None]:
     """Return what is called with each connection that another process has accepted."""
     make = partial(Http1, service)
-    context = config.create_ssl_context()
-    if context is not None:
-        return Handshakes(context, service.connections, make).begin
+    if config.ssl_enabled:
+        return Handshakes(tls_context(config), service.connections, make).begin
     loop = asyncio.get_running_loop()
     beginning: set[asyncio.Task[None]] = set()
 

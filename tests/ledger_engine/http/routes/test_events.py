@@ -13,7 +13,6 @@ from typing import Any
 
 import httpx
 import pytest
-from hypercorn.asyncio import serve
 from hypercorn.config import Config
 from quart import Quart
 
@@ -25,7 +24,7 @@ from ledger_engine.events.following import Followers
 from ledger_engine.events.webhooks import deliveries, endpoints, signatures
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.http.routes import events as routes
-from ledger_engine.http.wire.hypercorn_patch import make_strict
+from ledger_engine.http.wire.serving import serve
 from ledger_engine.ledger import accounts
 from ledger_engine.store import pages
 from ledger_engine.store.engine import Engine, open_engine
@@ -263,12 +262,11 @@ async def served(app: Quart, engine: Engine) -> AsyncIterator[Served]:
     config = Config()
     config.loglevel = "CRITICAL"
     config.graceful_timeout = 20
-    make_strict(config)
     stop = asyncio.Event()
     port = listener.getsockname()[1]
     config.bind = [f"fd://{listener.detach()}"]
     made = Served(port, Background(engine, Seal(None), Timekeeper(engine)), stop)
-    serving = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait, mode="asgi"))
+    serving = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait))
     serving.add_done_callback(lambda _: made.ended.set())
     yield made
     made.stop()

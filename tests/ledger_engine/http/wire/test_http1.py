@@ -9,12 +9,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
 from ledger_engine.http.wire import connections
 from ledger_engine.http.wire.asgi import WHOLE_ANSWERS, until_gone
-from ledger_engine.http.wire.hypercorn_patch import make_strict
+from ledger_engine.http.wire.serving import serve
 
 Messages = list[dict[str, Any]]
 
@@ -59,7 +58,6 @@ async def serving(app: Any) -> AsyncIterator[Connection]:
     config = Config()
     config.bind = [f"fd://{listener.detach()}"]
     config.errorlog = None
-    make_strict(config)
     stop = asyncio.Event()
     running = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait))
     connection = Connection(*await asyncio.open_connection("127.0.0.1", port))

@@ -19,7 +19,7 @@ from hypercorn.config import Config
 from ledger_engine.http.wire import connections, tls
 from ledger_engine.http.wire.connections import Connections
 from ledger_engine.http.wire.http1 import Http1, Service
-from ledger_engine.http.wire.hypercorn_patch import make_strict
+from ledger_engine.http.wire.serving import tls_context
 from tests.certificates import make_certificate
 
 HALF = b"\x16\x03\x01\x02\x00\x01"  # of a client's first message
@@ -44,9 +44,7 @@ async def listening(folder: Path) -> AsyncIterator[int]:
     certificate = make_certificate(folder, x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
     config = Config()
     config.certfile, config.keyfile = map(str, certificate)
-    make_strict(config)
-    own = config.create_ssl_context()
-    assert own is not None
+    own = tls_context(config)
     room = Connections(NEVER_S)
     service = Service(app, room, "https", {})
     bound = socket.create_server(("127.0.0.1", 0))
