@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -36,12 +36,31 @@ def _version(context: click.Context, _parameter: click.Parameter, wanted: bool) 
         context.exit()
 
 
+class _Number(click.ParamType[float]):
+    """A number within bounds."""
+
+    name = "number"
+
+    def __init__(self, kind: type[int | float], least: float, most: float) -> None:
+        self._kind = kind
+        self._least = least
+        self._most = most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number."""
+        with contextlib.suppress(ValueError):
+            number = self._kind(value)
+            if self._least <= number <= self._most:
+                return number
+        return self.fail(f"{str(value)!r} must be a number, {self._least}–{self._most}.", param, ctx)
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
 @click.option("--demo", is_flag=True, help="Show demo data with live traffic, in a temporary database.")
 @click.option("--tour", is_flag=True, help="Show the demo by itself for a minute; any key ends it.")
 @click.option(
     "--pace",
-    type=click.FloatRange(0.2, 100),
+    type=_Number(float, 0.2, 100),
     help="How fast the tour plays: 2 is twice as fast.",
 )
 @click.option("--of-demo", is_flag=True, hidden=True, help="The server at --url is a demo.")
@@ -60,7 +79,7 @@ def _version(context: click.Context, _parameter: click.Parameter, wanted: bool) 
 )
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=_Number(int, 0, 65535),
     help="The port for --web; without it, or with 0, a free one is taken.",
 )
 @click.option(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import httpx
 import pytest
 
+from bench.terminal import Terminal
 from ledger_client import event_stream
 from ledger_client.answers import Client
 from ledger_engine.cli import listening
@@ -31,7 +34,7 @@ from ledger_tui.client.records import Want
 from ledger_tui.client.session import Session
 from ledger_tui.client.stream import EventLine
 from ledger_tui.client.traffic import Traffic as Exchanges
-from tests.ledger_client.hostile_server import BROKEN, SLOW, hostile
+from tests.ledger_client.hostile_server import BROKEN, SLOW, Hostile, Parts, hostile
 
 KEY = "sk_test_0123456789abcdef0123456789abcdef"
 BYTES_MAX = 1_000_000
@@ -135,7 +138,7 @@ CLIENTS: list[Use] = [pulls, conforms, listens, shows, sends, connects]
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the limits of what is read, so that reaching them is cheap."""
     monkeypatch.setattr(remote, "ANSWER_BYTES_MAX", BYTES_MAX)
-    monkeypatch.setattr("ledger_client.answers.LIST_BYTES_MAX", BYTES_MAX)
+    monkeypatch.setattr(transport, "ANSWER_BYTES_MAX", BYTES_MAX)
     monkeypatch.setattr(testing, "LIST_BYTES_MAX", BYTES_MAX)
     monkeypatch.setattr(event_stream, "EVENT_BYTES_MAX", BYTES_MAX)
     monkeypatch.setattr("ledger_client.parsing.VALUES_MAX", 100_000)
@@ -161,6 +164,28 @@ async def test_the_dashboard_does_not_ask_again_for_an_answer_that_is_too_large(
         with pytest.raises(Unreadable, match=r"^the answer has more than 1 MB$"):
             await api.read("/v1/accounts")
         await api.close()
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", [SLOW["a body that does not end"], BROKEN["endless chunks"]])
+async def test_the_dashboard_quits_while_an_answer_does_not_end(parts: Parts, tmp_path: Path) -> None:
+    async with hostile(parts, hangs=True) as server:
+        assert await asyncio.to_thread(_quit, server, tmp_path) == 0
+
+
+def _quit(server: Hostile, folder: Path) -> int | None:
+    """Press q in a dashboard whose first answers are on their way; return its exit status."""
+    command = [sys.executable, "-m", "ledger_tui", "--url", server.url]
+    environment = {"LEDGER_TUI_CONFIG": str(folder / "config.toml"), "LEDGER_API_KEY": KEY}
+    with Terminal(command, 80, 24, environment) as terminal:
+        terminal.until("quit")
+        while not server.sent:
+            terminal.read(0.05)
+        terminal.press("q")
+        while terminal.process.poll() is None:
+            terminal.read(0.05)
+        return terminal.process.returncode
 
 
 @pytest.mark.parametrize("use", CLIENTS, ids=lambda use: use.__name__)

@@ -59,6 +59,8 @@ def test_the_version_is_said() -> None:
         (["--demo", "--database", "f"], "leave out --database"),
         (["--tour", "--url", "http://h", "--key", "k"], "the dashboard's own"),
         (["--demo", "--pace", "2"], "--pace goes with --tour"),
+        (["--tour", "--pace", "nan"], "'nan' must be a number, 0.2–100."),
+        (["--web", "--port", "tcp://"], "'tcp://' must be a number, 0–65535."),
         (["--key", "k"], "--key goes with --url"),
         (["--port", "0"], "--port goes with --web"),
         (["--resume", "--web"], "--resume does not go with --web"),

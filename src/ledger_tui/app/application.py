@@ -105,10 +105,14 @@ class LedgerApp(App[int]):
         else:
             self.kept = Kept(options.config.lists, options.config.panes, kept_for)
         times.chosen.style = options.config.times or times.TimeStyle.UTC
-        self.set_keymap(keymap(options.config.keys, options.config_file))
+        own_keys = keymap(options.config.keys, options.config_file)
         self._command_keys = command_bindings(
             options.config.commands, options.config.keys, options.config_file
         )
+        if options.tour_pace is None:
+            self.set_keymap(own_keys)
+        else:  # a tour presses the default keys, which must not be another action or a command of the user
+            self._command_keys = []
 
     def notify(
         self,

@@ -80,7 +80,6 @@ class Api:
         await asyncio.to_thread(__import__, "httpx")
         import httpx
 
-        from ledger_client.answers import LIST_BYTES_MAX
         from ledger_tui.client.auth import BearerKey
 
         root = server_root(url)
@@ -88,7 +87,6 @@ class Api:
             raise CannotSend(f"{root} is not the address of a server.")
         before = self._client
         self._client = make_client(
-            bytes_max=LIST_BYTES_MAX,
             base_url=root,
             auth=BearerKey(credential),
             timeout=TIMEOUT_SECONDS,

@@ -14,6 +14,7 @@ _FASTEST_POLL_SECONDS = 2.0
 # Seconds that a request is unanswered before the screen says that the server is slow.
 PATIENT_SECONDS = 2.5
 _LOOK_SECONDS = 0.15  # seven requests a second are within the burst of every plan
+_OFFSET_MS_MAX = 100 * 365 * 86_400_000  # a century; no date could be made of much more
 _WRITES = "write:projects"
 _LIVE_PREFIX, _TEST_PREFIX = "sk_live_", "sk_test_"
 
@@ -252,7 +253,10 @@ class Session:
 
     def saw_clock(self, offset_ms: object) -> None:
         """Note how far the ledger's clock is ahead of the server's, as the test helpers say."""
-        self._ledger_ahead = offset_ms / 1000 if isinstance(offset_ms, int) else 0.0
+        if isinstance(offset_ms, int) and abs(offset_ms) <= _OFFSET_MS_MAX:
+            self._ledger_ahead = offset_ms / 1000
+        else:
+            self._ledger_ahead = 0.0
 
     @property
     def reset_seconds(self) -> int:
@@ -271,7 +275,7 @@ class Session:
         self.reset_at = _whole_number(headers.get("x-ratelimit-reset"), self.reset_at)
         from email.utils import parsedate_to_datetime  # not before the first paint
 
-        with suppress(ValueError):
+        with suppress(ValueError, OverflowError):
             self._server_ahead = parsedate_to_datetime(headers.get("date", "")).timestamp() - time.time()
 
 

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -22,6 +23,9 @@ _UNFIT = re.compile(r"[\s\x00-\x1f\x7f-\x9f?#\\]")
 _SURROGATE = re.compile(rb"\\u[dD]|\xed[\xa0-\xbf]")
 _PLAIN_NAME = re.compile(r"(?!xn--)[a-z0-9_.-]*[a-z]")
 ANSWER_SECONDS_MAX = 60.0
+ANSWER_BYTES_MAX = 16_000_000  # a list's page; more would be parsed for so long that keys wait
+_NUMBER_LENGTH_MAX = 24  # the longest form of a float, such as -1.2345678901234567e-308
+_FLOAT_MAX = 1e24
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -67,8 +71,8 @@ def is_key(text: str) -> bool:
     return bool(text) and text.isascii() and text.isprintable() and " " not in text
 
 
-def make_client(*, bytes_max: int, **settings: Any) -> Client:
-    """Return a new client. Raises CannotSend.
+def make_client(*, bytes_max: int | None = None, **settings: Any) -> Client:
+    """Return a new client, which reads at most ANSWER_BYTES_MAX of an answer by default. Raises CannotSend.
 
     It reads the environment: proxies, which are not used for this machine's own addresses, and the
     certificates to trust.
@@ -79,7 +83,9 @@ def make_client(*, bytes_max: int, **settings: Any) -> Client:
 
     direct = {f"all://{f'[{host}]' if ':' in host else host}": None for host in _LOOPBACK}
     try:
-        return Client(bytes_max=bytes_max, seconds_max=ANSWER_SECONDS_MAX, mounts=direct, **settings)
+        return Client(
+            bytes_max=bytes_max or ANSWER_BYTES_MAX, seconds_max=ANSWER_SECONDS_MAX, mounts=direct, **settings
+        )
     except (httpx.InvalidURL, ValueError, OSError, ImportError) as error:
         raise CannotSend(f"No connection can be made: {error}") from error
 
@@ -107,13 +113,24 @@ def decoded(text: bytes | str) -> Any:
     Lone surrogates are replaced: no id or text that has them could be sent back, shown or stored.
     """
     try:
-        found = parsed(text) if text else None
+        found = parsed(text, number=_number) if text else None
         if _SURROGATE.search(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")):
             plain = json.dumps(found, ensure_ascii=False).encode("utf-8", "surrogatepass")
             return parsed(plain.decode("utf-8", "replace"))
         return found
     except ValueError:
         return None
+
+
+def _number(text: str) -> int | float | str:
+    """Return a number of JSON, as text when it has too many digits for arithmetic with floats."""
+    if len(text) > _NUMBER_LENGTH_MAX:
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        value = float(text)
+        return value if isfinite(value) and abs(value) < _FLOAT_MAX else text
 
 
 def _reason(error: BaseException) -> str:

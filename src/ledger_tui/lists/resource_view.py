@@ -507,12 +507,18 @@ class ResourceView(View):
         return any(map(action.allowed, marked)) and not self.context.session.forbids_changes
 
     def why_not(self, binding: Binding) -> str:
-        """Return why a greyed key does nothing to the selected or the marked objects."""
+        """Return why a greyed key does nothing to the selected or the marked objects, or to the panes."""
         action, _, argument = binding.action.partition("(")
-        if action not in ("act", "edit"):
-            return ""
-        marked = bool(self.marked) and not self.opened
-        return why_not(self.resource, argument.strip("')"), self.selected, marked=marked)
+        match action:
+            case "act" | "edit":
+                marked = bool(self.marked) and not self.opened
+                return why_not(self.resource, argument.strip("')"), self.selected, marked=marked)
+            case "program":
+                return f"There is no {self.resource.singular} here to show."
+            case "widen":
+                return "The list and the detail are not side by side, so no width can change."
+            case _:
+                return ""
 
     def action_go(self, name: str) -> None:
         to = self.resource.related_view(name)

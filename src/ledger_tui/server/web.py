@@ -24,6 +24,7 @@ from textual_serve.server import Server
 
 from ledger_tui.server.embedded import EmbeddedServer, ServerDied
 from ledger_tui.settings.options import Options
+from ledger_tui.ui.styles import background_of
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -110,8 +111,9 @@ def _no(sentence: str) -> web.Response:
 class WebDashboard(Server):
     """textual-serve's server behind an AccessGuard. Each page opened is a dashboard in its own process."""
 
-    def __init__(self, command: Sequence[str], shows: str) -> None:
+    def __init__(self, command: Sequence[str], shows: str, background: str) -> None:
         super().__init__(shlex.join(command), host=HOST, title=f"Ledger · {shows}")
+        self._background = background
         self.guard = AccessGuard()
 
     async def on_startup(self, app: web.Application) -> None:
@@ -127,6 +129,9 @@ class WebDashboard(Server):
             if isinstance(answer, web.Response) and answer.content_type == "text/html":
                 page = self._without_what_is_elsewhere(answer.text or "")
                 title = f'<head>\n<meta charset="utf-8">\n<title>{escape(self.title)}</title>\n{_FOCUS}'
+                # The terminal has whole rows and columns, so a strip of the page is seen beside it.
+                title += "<style>body, .shade, .xterm-viewport"
+                title += f" {{ background: {self._background} !important; }}</style>"
                 answer.text = page.replace("<head>", title, 1).replace("<html>", '<html lang="en">', 1)
             return answer
 
@@ -194,7 +199,9 @@ def serve(options: Options, port: int, show_link: Callable[[str], None]) -> None
         ]
         own = "demo" if options.demo else "own ledger"
         shows = own if server is not None else where[1].partition("://")[2] or where[1]
-        asyncio.run(_serve(WebDashboard(command, shows), port, show_link, server))
+        asyncio.run(
+            _serve(WebDashboard(command, shows, background_of(options.config)), port, show_link, server)
+        )
     except ServerDied as error:
         raise CannotServe(f"The server did not start: {error}") from None
     except OSError as error:

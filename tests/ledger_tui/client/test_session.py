@@ -1,3 +1,7 @@
+import time
+
+import pytest
+
 from ledger_tui.client.session import ConnectionState, Mode, Session
 
 
@@ -73,6 +77,14 @@ def test_reading_page_by_page_slows_down_when_half_of_the_limit_is_used() -> Non
     assert session.look_pause < 1
     session.answered(200, {"x-ratelimit-limit": "60", "x-ratelimit-remaining": "29"})
     assert session.look_pause == session.pause_after(1) == 4.0
+
+
+@pytest.mark.parametrize("offset", [10**400, -(10**30), 1e300, "1", None, True])
+def test_a_clock_that_is_too_far_ahead_is_not_believed(offset: object) -> None:
+    session = Session()
+    session.saw_clock(offset)
+    session.answered(200, {"date": "Fri, 31 Dec 9999999 23:59:59 GMT"})
+    assert abs(session.server_time - time.time()) < 3600
 
 
 def test_why_nothing_can_be_changed() -> None:

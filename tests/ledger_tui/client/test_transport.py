@@ -10,7 +10,7 @@ from ledger_client.event_stream import NotEvents
 from ledger_tui.client.auth import BearerKey
 from ledger_tui.client.errors import ClientError, Unreachable
 from ledger_tui.client.oauth import OAuthApp, SignInFailed, ask_for_tokens
-from ledger_tui.client.transport import is_address, transport_errors
+from ledger_tui.client.transport import decoded, is_address, transport_errors
 from tests.ledger_tui.client.test_api import client
 from tests.ledger_tui.contract_server import ContractServer
 
@@ -109,3 +109,19 @@ def test_why_no_answer_came_is_said_in_a_few_words(
 async def test_a_sign_in_at_an_address_that_cannot_be_used_has_failed() -> None:
     with pytest.raises(SignInFailed):
         await ask_for_tokens(OAuthApp("https://xn--zz.example", "app_1", "read:users"), {})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("9007199254740991", 2**53 - 1),
+        ("-1.5", -1.5),
+        ("1e400", "1e400"),
+        ("-1e300", "-1e300"),
+        ("NaN", "NaN"),
+        ("Infinity", "Infinity"),
+        ("9" * 5000, "9" * 5000),
+    ],
+)
+def test_a_number_that_no_amount_or_time_can_have_is_read_as_text(text: str, value: object) -> None:
+    assert decoded(f'{{"amount": {text}}}') == {"amount": value}

@@ -348,3 +348,20 @@ async def test_a_transfer_is_one_form_and_then_the_cursor_is_on_what_the_message
     named = driver.view.selected or {}
     assert named["account"] == driver.app.names.search("till")[0].id
     assert f"Posted {named['id']}" in driver.text()
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        (["P"], "There is no account here to show."),
+        (["less_than_sign"], "The list and the detail are not side by side"),
+        (["6", "t"], "There is no refresh token"),
+        (["6", "u"], "The API key is in use already."),
+    ],
+)
+async def test_a_greyed_key_says_why(
+    server: ContractServer, dashboards: Dashboards, keys: list[str], reason: str
+) -> None:
+    async with dashboards.open(size=(80, 24)) as driver:
+        await driver.press(*keys)
+        await driver.sees(reason)

@@ -172,6 +172,12 @@ class EventsView(ResourceView):
             return True if self.paused or (self.window.following and len(self.window)) else None
         return super().check_action(action, parameters)
 
+    def why_not(self, binding: Binding) -> str:
+        """Return why nothing can be paused, or why a key of every list does nothing."""
+        if binding.action == "pause":
+            return "No new events are shown now; f shows them as they come."
+        return super().why_not(binding)
+
     @property
     def paused(self) -> bool:
         return self._paused and not self.window.following

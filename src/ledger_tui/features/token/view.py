@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from textual import work
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
@@ -125,6 +126,17 @@ class TokenView(View, can_focus=True):
         if action == "use_key":
             return True if pair is not None and tokens.key else None
         return True
+
+    def why_not(self, binding: Binding) -> str:
+        """Return why a key for another credential does nothing now."""
+        tokens = self.context.tokens
+        if self.asking:
+            return "The answer to the last request is still awaited."
+        if not tokens.key:
+            return "This dashboard was given no API key."
+        if binding.action == "use_key":
+            return "The API key is in use already."
+        return "There is no refresh token; x exchanges the API key for tokens."
 
     def action_exchange(self) -> None:
         self._ask("exchange")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from textual import events, work
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.message import Message
@@ -261,6 +262,12 @@ class TraceView(View):
             allowed = can_send_again(self._tree.node) and not self.context.session.forbids_changes
             return True if allowed else None
         return True
+
+    def why_not(self, binding: Binding) -> str:
+        """Return why a key does nothing to the line under the cursor."""
+        if binding.action == "open":
+            return "This line has no object to open."
+        return "Only a delivery that failed can be sent again."
 
     @handles(TraceTree.Opened)
     def action_open(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from textual.theme import Theme
 
-from ledger_tui.settings.config import BadConfig
+from ledger_tui.settings.config import BadConfig, Config
 
 DEFAULT_THEME = "ledger"
 ABOUT = {
@@ -86,6 +86,14 @@ THEMES = (
         ),
     ),
 )
+
+
+def background_of(config: Config) -> str:
+    """Return the background, as CSS writes it, of the theme that the config file names."""
+    own = config.themes.get(config.theme or "", {})
+    base = own.get("base", DEFAULT_THEME) if own else config.theme or DEFAULT_THEME
+    found = own.get("background") or next((t.background for t in THEMES if t.name == base), None)
+    return found or "#000000"
 
 
 def theme_named(name: str, file: str, known: Collection[str]) -> str:
