@@ -5,6 +5,7 @@ something are removed. The file runs on one minor version of Python, by default 
 the platform that built it.
 """
 
+import io
 import os
 import re
 import shutil
@@ -36,6 +37,28 @@ if here != built:
 """
 
 
+# The zip's __main__: it runs before shiv unpacks the packages, which would end in a traceback.
+MAIN = """\
+import os
+import sys
+
+root = os.path.expanduser(os.environ.get("SHIV_ROOT") or "~/.shiv")
+name = os.path.basename(sys.argv[0]).split(".")[0]
+try:
+    os.makedirs(root, exist_ok=True)
+    unpacked = any(entry.startswith(name) for entry in os.listdir(root))
+    if not unpacked and not os.access(root, os.W_OK):
+        raise OSError(0, "it cannot be written")
+except OSError as error:
+    said = (sys.argv[0], root, error.strerror)
+    sys.exit("%s cannot unpack itself into %s: %s. Set SHIV_ROOT to another folder." % said)
+
+import _bootstrap
+
+_bootstrap.bootstrap()
+"""
+
+
 def main() -> None:
     target = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "dist" / "ledger.pyz").resolve()
     version = sys.argv[2] if len(sys.argv) > 2 else None
@@ -48,6 +71,7 @@ def main() -> None:
         remove_traces(site)
         unfinished = target.with_suffix(".part")
         pack(site, work, unfinished, version or THIS_PYTHON)
+        replace_main(unfinished)
         unfinished.replace(target)
     runs_on = version or THIS_PYTHON
     print(f"{target.name}: {target.stat().st_size / 1e6:.1f} MB, for Python {runs_on} on this platform")
@@ -96,6 +120,17 @@ def pack(site: Path, work: Path, target: Path, version: str) -> None:
     preamble.chmod(0o644)
     python("shiv.cli", *PACKING, "--preamble", str(preamble), "--site-packages", str(site), "--entry-point",
            "ledger_engine.archive:main", "--output-file", str(target))  # fmt: skip
+
+
+def replace_main(target: Path) -> None:
+    """Write the archive again with MAIN; everything else, its first line too, stays as it is."""
+    packed = target.read_bytes()
+    with ZipFile(io.BytesIO(packed)) as old, target.open("wb") as file:
+        file.write(packed[: packed.index(b"\n") + 1])
+        with ZipFile(file, "w") as new:
+            for entry in old.infolist():
+                content = MAIN.encode() if entry.filename == "__main__.py" else old.read(entry)
+                new.writestr(entry, content, entry.compress_type)
 
 
 def python(module: str, *arguments: str) -> None:

@@ -14,15 +14,21 @@ def main() -> None:
         from ledger_engine.cli import main as engine
 
         engine()
-    else:
-        from ledger_tui.cli import main as dashboard
+        return
+    from ledger_tui.cli import command
+    from ledger_tui.cli import main as dashboard
 
-        dashboard()
-    if first in ("-h", "--help"):
+    asks_for_help = first in ("-h", "--help")
+    if asks_for_help:  # a word that both programs have is ledger-engine's
+        for name in _commands():
+            command.commands.pop(name, None)
+    dashboard()
+    if asks_for_help:
         print(f"\nWith one of these words first it is ledger-engine: {', '.join(_commands())}.")
 
 
 def _commands() -> list[str]:
+    """Return the words of ledger-engine, without the completion of a program of that name."""
     from ledger_engine.cli import main as engine
 
-    return list(engine.commands)
+    return [name for name in engine.commands if name != "completion"]

@@ -129,7 +129,22 @@ def test_the_archive_serves_a_ledger_from_an_empty_folder(server: str) -> None:
 def test_the_archive_opens_the_dashboards_help(
     python: str, archive: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    assert "--demo" in run(python, archive, environment, tmp_path, "--help")
+    help = run(python, archive, environment, tmp_path, "--help")
+    assert "--demo" in help
+    assert "\n  keys " not in help, "which is ledger-engine's here"
+    assert "completion" not in help
+
+
+@pytest.mark.parametrize("below_a_file", ["HOME", "SHIV_ROOT"])
+def test_a_folder_that_it_cannot_unpack_into_is_named(
+    python: str, archive: Path, environment: dict[str, str], tmp_path: Path, below_a_file: str
+) -> None:
+    (tmp_path / "file").touch()
+    changed = environment | {"SHIV_ROOT": ""} | {below_a_file: str(tmp_path / "file" / "home")}
+    done = subprocess.run([python, str(archive)], env=changed, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "Set SHIV_ROOT to another folder." in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

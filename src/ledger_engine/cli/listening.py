@@ -49,7 +49,7 @@ class Listener:
 
     async def run(self) -> None:
         """Run until cancelled; raises Refused."""
-        failed = 0
+        failed, said = 0, ""
         # The proxies in the environment are not meant for this machine, nor for the server of --url.
         limits = {"bytes_max": SMALL_BYTES_MAX, "trust_env": False}
         silence = httpx.Timeout(10, read=SILENCE_TIMEOUT_S)
@@ -61,7 +61,7 @@ class Listener:
                 while True:
                     try:
                         async for event in self._follow(server):
-                            failed = 0
+                            failed, said = 0, ""
                             await self._take(event, receiver)
                         reason = "the server has ended the stream"
                     except NotEvents:
@@ -70,7 +70,11 @@ class Listener:
                         reason = str(error) or type(error).__name__
                     wait = RECONNECTS_S[min(failed, len(RECONNECTS_S) - 1)]
                     failed += 1
-                    self.write_line(f"Not connected: {reason}. Trying again in {wait:g} s.")
+                    again = f"every {wait:g} s" if failed > len(RECONNECTS_S) else f"in {wait:g} s"
+                    line = f"Not connected to {self.server}: {reason}. Trying again {again}."
+                    if line != said:
+                        self.write_line(line)
+                    said = line
                     await asyncio.sleep(wait)
             finally:
                 for task in self._retries:
@@ -84,9 +88,9 @@ class Listener:
         async with server.stream("GET", f"{self.server}/v1/events/stream", headers=headers) as response:
             if not response.is_success:
                 if self._last is not None and _code(response) == "invalid_cursor":
-                    self._last = None
+                    lost, self._last = self._last, None
                     raise httpx.HTTPError(
-                        "the server no longer has the last event; what comes next is forwarded"
+                        f"the server no longer has the event {lost}; what comes next is forwarded"
                     )
                 if response.status_code < 500 and response.status_code != 429:
                     raise Refused(_refusal(response))

@@ -160,13 +160,15 @@ async def test_an_invalid_key_is_refused(server: Server) -> None:
 
 
 @asynccontextmanager
-async def speaking(answer: bytes) -> AsyncIterator[str]:
-    """Yield the address of a server that answers everything with these bytes."""
+async def speaking(answer: bytes, asked: asyncio.Semaphore | None = None) -> AsyncIterator[str]:
+    """Yield the address of a server that answers everything with these bytes, and then releases `asked`."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)
         writer.close()
+        if asked is not None:
+            asked.release()
 
     listener = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with listener:
@@ -230,16 +232,22 @@ async def test_an_event_of_another_kind_or_without_data_is_passed_over() -> None
     assert output.lines[2].startswith("--> account.created evt_1"), "the session's two lines, and no other"
 
 
-async def test_a_server_that_has_trouble_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "RECONNECTS_S", (0.01,))
+async def test_a_server_that_has_trouble_is_asked_again_and_named_without_repeating_a_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listening, "RECONNECTS_S", (0.01, 0.02))
+    asked = asyncio.Semaphore(0)
     busy = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
-    async with speaking(busy) as url:
+    async with speaking(busy, asked) as url:
         output = Output()
         task = asyncio.create_task(Listener(url, "sk", "http://127.0.0.1:1/", output.lines.append).run())
-        await output.until("Trying again", 2)
+        for _ in range(6):
+            await asked.acquire()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    assert all("503" in line for line in output.lines)
+    reason = f"Not connected to {url}: 503 from a server that is not a ledger."
+    waits = "in 0.01 s", "in 0.02 s", "every 0.02 s"
+    assert output.lines == [f"{reason} Trying again {wait}." for wait in waits]
 
 
 async def test_what_is_never_taken_is_tried_so_often_and_the_stream_waits_for_too_many(
