@@ -112,7 +112,7 @@ def bodies() -> dict[str, str]:
                 clock.moment += STEP_MS
                 unit = SqliteUnit(connection, clock, ids)
                 event, _ = make_happen(unit, tenant, kind)
-                sent = outbox.after(unit, tenant, "evt_", 1000)
+                sent, _ = outbox.after(unit, tenant, "evt_", 1000)
                 made[kind] = next(message.body for message in sent if message.id == event.id)
             return made
 

@@ -148,7 +148,7 @@ async def test_each_event_is_sent_as_its_webhook_says(clockwork: Clockwork, docu
     tenant = Tenant(project.id, livemode=False)
     for kind in KINDS:
         await clockwork.engine.write(partial(make_happen, tenant=tenant, type=kind))
-    sent = await clockwork.engine.read(partial(outbox.after, tenant=tenant, cursor="", limit=100))
+    sent, _ = await clockwork.engine.read(partial(outbox.after, tenant=tenant, cursor="", limit=100))
     assert {message.type for message in sent} == set(KINDS)
     for message in sent:
         schema = f"/webhooks/{message.type}/post/requestBody/content/application~1json/schema"

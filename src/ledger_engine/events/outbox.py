@@ -20,7 +20,7 @@ from ledger_engine.core.errors import InvalidRequest, NotFound
 from ledger_engine.core.ids import first_at, is_id, moment_of
 from ledger_engine.core.records import Moment, Record, as_json, dumps
 from ledger_engine.core.tenant import Tenant
-from ledger_engine.store import Row, Unit, Value, books
+from ledger_engine.store import Row, Unit, Value, books, pages
 from ledger_engine.store.books import OF_BOOK
 from ledger_engine.store.pages import Listing, Page, PageRequest
 
@@ -249,15 +249,28 @@ def resume(unit: Unit, tenant: Tenant, last: str | None) -> str:
     return row["id"] if row else _BEFORE_ALL
 
 
-def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> list[Message]:
-    """Return the next events after the cursor that the tenant may see, oldest first."""
-    where = _shown_to(tenant)
-    rows = unit.execute(
-        f"SELECT {_COLUMNS} FROM {_WITH_POSTINGS} WHERE e.{OF_BOOK}"
-        f" AND e.id > :cursor{'' if where is None else f' AND {where}'} ORDER BY e.id LIMIT :limit",
-        tenant.bind(cursor=cursor, limit=limit),
+def after(unit: Unit, tenant: Tenant, cursor: str, limit: int) -> tuple[list[Message], str]:
+    """Return the next events after the cursor that the tenant may see, oldest first, and where to go on.
+
+    That is the id of the last event looked at, and the cursor itself when no events follow. So there may be
+    more to come even if none is returned, as a ledger may have many events of users in a row.
+    """
+    shown = _shown_to(tenant)
+    (looked_at,) = unit.execute(
+        f"SELECT max(id) AS last FROM (SELECT id FROM events WHERE {OF_BOOK} AND id > :cursor"
+        " ORDER BY id LIMIT :most) AS next_ones",
+        tenant.bind(cursor=cursor, most=limit if shown is None else pages.LOOKED_AT_MAX),
     )
-    return [Message(row["id"], row["type"], body_of(row)) for row in rows]
+    last: str | None = looked_at["last"]
+    if last is None:
+        return [], cursor
+    rows = unit.execute(
+        f"SELECT {_COLUMNS} FROM {_WITH_POSTINGS} WHERE e.{OF_BOOK} AND e.id > :cursor AND e.id <= :last"
+        f"{'' if shown is None else f' AND {shown}'} ORDER BY e.id LIMIT :limit",
+        tenant.bind(cursor=cursor, last=last, limit=limit),
+    )
+    messages = [Message(row["id"], row["type"], body_of(row)) for row in rows]
+    return messages, messages[-1].id if len(messages) == limit else last
 
 
 def between(unit: Unit, tenant: Tenant, first: str, end: str, request: str) -> list[str]:

@@ -14,10 +14,10 @@ from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.core.records import as_json
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
-from ledger_engine.ledger import accounts, transactions
+from ledger_engine.ledger import accounts, transactions, users
 from ledger_engine.ledger.accounts import NewAccount
 from ledger_engine.ledger.transactions import NewTransaction
-from ledger_engine.store import Unit
+from ledger_engine.store import Unit, pages
 from ledger_engine.store.engine import Engine
 from tests.ledger_engine.conftest import START
 from tests.stored_events import EVERY_EVENT
@@ -75,6 +75,40 @@ async def test_both_sides_of_a_transfer_have_an_event(engine: Engine, tenant: Te
 async def test_events_are_in_the_order_of_the_changes(engine: Engine, tenant: Tenant) -> None:
     made = [await engine.write(partial(accounts.create, tenant=tenant, new=TILL)) for _ in range(10)]
     assert [event["object"] for event in await recorded(engine)] == [account.id for account in made]
+
+
+async def test_a_read_that_may_not_see_users_looks_at_so_many_events_and_says_where_it_ended(
+    engine: Engine, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "LOOKED_AT_MAX", 4)
+    for number, kind in enumerate("uuuuuuuuuauaaaau"):
+        new: Any = partial(accounts.create, new=TILL)
+        if kind == "u":
+            new = partial(users.create, new=users.NewUser("Ada", f"ada{number}@example.com"))
+        await engine.write(partial(new, tenant=tenant))
+    ids = [event["id"] for event in await recorded(engine)]
+
+    async def places(scopes: list[str]) -> list[tuple[list[int], int]]:
+        """Return of each read which events it returned, and the last one that it looked at."""
+        may = Tenant(tenant.project, tenant.livemode, scopes=frozenset(scopes))
+        found: list[tuple[list[int], int]] = []
+        cursor, before = "", None
+        while cursor != before:
+            before = cursor
+            messages, cursor = await engine.read(partial(outbox.after, tenant=may, cursor=cursor, limit=2))
+            found.append(([ids.index(message.id) for message in messages], ids.index(cursor)))
+        return found
+
+    assert await places(["read:projects"]) == [
+        ([], 3),
+        ([], 7),
+        ([9, 11], 11),
+        ([12, 13], 13),
+        ([14], 15),
+        ([], 15),
+    ]
+    everything = [([first, first + 1], first + 1) for first in range(0, 16, 2)]
+    assert await places(["read:projects", "read:users"]) == [*everything, ([], 15)]
 
 
 async def test_a_commit_with_events_is_announced(engine: Engine, tenant: Tenant) -> None:

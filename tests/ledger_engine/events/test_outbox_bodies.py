@@ -42,7 +42,7 @@ async def posted(engine: Engine, tenant: Tenant) -> list[transactions.Transactio
 async def test_the_event_of_a_posting_holds_the_transaction_as_the_interface_shows_it(
     engine: Engine, tenant: Tenant, posted: list[transactions.Transaction]
 ) -> None:
-    sent = await engine.read(partial(outbox.after, tenant=tenant, cursor="", limit=100))
+    sent, _ = await engine.read(partial(outbox.after, tenant=tenant, cursor="", limit=100))
     of_postings = [message for message in sent if message.type == "transaction.created"]
     assert [json.loads(message.body)["data"]["object"] for message in of_postings] == list(
         map(as_json, posted)
@@ -62,7 +62,7 @@ async def test_its_bytes_are_fixed(engine: Engine, tenant: Tenant) -> None:
     account = await engine.write(partial(accounts.create, tenant=tenant, new=TILL))
     new = NewTransaction(account.id, 1250, "credit", ODD)
     made = await engine.write(partial(transactions.post, tenant=tenant, new=new))
-    (_, message) = await engine.read(partial(outbox.after, tenant=tenant, cursor="", limit=100))
+    (_, message), _ = await engine.read(partial(outbox.after, tenant=tenant, cursor="", limit=100))
     assert message.body == (
         f'{{"id":"{message.id}","object":"event","type":"transaction.created",'
         '"created":"2026-09-21T14:13:20.000Z","livemode":false,"data":{"object":'
@@ -84,7 +84,7 @@ async def test_a_body_that_was_stored_with_a_posting_by_an_older_version_is_the_
             {"body": stored, "object": posted[0].id},
         )
     )
-    sent = await engine.read(partial(outbox.after, tenant=tenant, cursor="", limit=100))
+    sent, _ = await engine.read(partial(outbox.after, tenant=tenant, cursor="", limit=100))
     assert [message.body for message in sent].count(stored) == 1
     shown = await engine.read(partial(outbox.page, tenant=tenant, wanted=outbox.PageRequest(100)))
     assert [event.data for event in shown.items].count({"object": {"id": "as it was"}}) == 1

@@ -167,16 +167,17 @@ async def _messages(call: Call, followers: Followers, cursor: str) -> AsyncGener
                 if now - checked_at >= CHECKED_EVERY_S:
                     checked_at = now
                     await call.engine.read(partial(credentials.find, value=value))
-                batch = await call.read(outbox.after, cursor, AT_ONCE)
-                for event in batch:
+                messages, looked_at = await call.read(outbox.after, cursor, AT_ONCE)
+                for event in messages:
                     signed = {"body": event.body, "signature": signatures.sign(secret, event.body.encode())}
                     yield _message("event", event.id, signed)
-                    cursor, spoke_at = event.id, now
-                if not batch:
-                    if now - spoke_at >= KEEP_ALIVE_S:
-                        spoke_at = now
-                        yield ": nothing happened\n\n"
+                    spoke_at = now
+                if now - spoke_at >= KEEP_ALIVE_S:
+                    spoke_at = now
+                    yield ": nothing happened\n\n"
+                if looked_at == cursor:
                     await followers.wait_for(change)
+                cursor = looked_at
 
 
 def _message(kind: str, id: str, data: dict[str, Any]) -> str:

@@ -87,7 +87,7 @@ class Delivering:
             self.engine.write(partial(accounts.create, tenant=self.tenant, new=TILL)) for _ in range(count)
         ]
         await asyncio.gather(*works)
-        found = await self.engine.read(lambda unit: outbox.after(unit, self.tenant, before, count))
+        found, _ = await self.engine.read(lambda unit: outbox.after(unit, self.tenant, before, count))
         return [message.id for message in found]
 
     async def change(self, work: Callable[..., Any], *arguments: Any) -> Any:
@@ -146,7 +146,7 @@ async def test_every_event_comes_once_signed_and_in_order(
         await receiver.until_received(400)
         await ledger.until(endpoint.id, lambda found: found and found[0].event == happened[-1])
         assert receiver.events == happened
-    messages = await engine.read(lambda unit: outbox.after(unit, tenant, "", 400))
+    messages, _ = await engine.read(lambda unit: outbox.after(unit, tenant, "", 400))
     for request, message in zip(receiver.received, messages, strict=True):
         assert request.body == message.body.encode()
         assert request.headers["ledger-signature"] == signatures.sign(endpoint.secret, request.body)

@@ -25,7 +25,7 @@ from ledger_engine.events.webhooks import deliveries, endpoints, signatures
 from ledger_engine.events.webhooks.sealing import Seal
 from ledger_engine.http.routes import events as routes
 from ledger_engine.http.wire.serving import serve
-from ledger_engine.ledger import accounts
+from ledger_engine.ledger import accounts, users
 from ledger_engine.store import pages
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.upkeep.background import Background
@@ -43,7 +43,7 @@ async def happen(engine: Engine, tenant: Tenant, count: int = 1) -> list[str]:
     before = await engine.read(partial(outbox.resume, tenant=tenant, last=None))
     for _ in range(count):
         await engine.write(partial(accounts.create, tenant=tenant, new=TILL))
-    found = await engine.read(lambda unit: outbox.after(unit, tenant, before, count))
+    found, _ = await engine.read(lambda unit: outbox.after(unit, tenant, before, count))
     return [message.id for message in found]
 
 
@@ -56,7 +56,7 @@ async def test_events_are_listed_newest_first_as_they_are_sent(
     await api.post("/v1/accounts", json={"name": "Till", "currency": "EUR"})
     await happen(engine, tenant, 2)
     answer = (await api.get("/v1/events")).json()
-    messages = await engine.read(lambda unit: outbox.after(unit, tenant, "", 10))
+    messages, _ = await engine.read(lambda unit: outbox.after(unit, tenant, "", 10))
     requests = [event.pop("request") for event in answer["data"]]
     assert answer["data"] == [json.loads(message.body) for message in reversed(messages)]
     assert requests[:2] == [None, None], "a command's events have no request"
@@ -187,7 +187,7 @@ async def test_events_of_users_are_for_those_who_may_read_users(
         assert [each["id"] for each in listed] == ([event["id"]] if shown else [])
         assert (await client.get(f"/v1/events/{event['id']}")).status_code == (200 if shown else 403)
         may = Tenant(tenant.project, livemode=False, scopes=frozenset(scopes))
-        followed = await engine.read(lambda unit, may=may: outbox.after(unit, may, "", 10))
+        followed, _ = await engine.read(lambda unit, may=may: outbox.after(unit, may, "", 10))
         assert len(followed) == shown
 
 
@@ -325,7 +325,7 @@ async def test_the_first_message_has_a_secret_and_each_later_one_is_signed_with_
         secret = json.loads(first["data"])["secret"]
         assert secret.startswith("whsec_")
         await happen(engine, tenant, 3)
-        messages = await engine.read(lambda unit: outbox.after(unit, tenant, "", 3))
+        messages, _ = await engine.read(lambda unit: outbox.after(unit, tenant, "", 3))
         for message in messages:
             sent = await stream.next()
             assert (sent["id"], sent["event"]) == (message.id, "event")
@@ -357,6 +357,24 @@ async def test_a_listener_goes_on_behind_the_last_event_it_had(
     async with listening(served, key, last=happened[9]) as (stream, first):
         assert first["id"] == happened[9]
         assert await stream.events(40) == happened[10:]
+
+
+async def test_a_listener_goes_on_at_once_behind_many_events_of_users_that_it_may_not_see(
+    served: Served,
+    engine: Engine,
+    tenant: Tenant,
+    make_key: MakeKey,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pages, "LOOKED_AT_MAX", 2)
+    monkeypatch.setattr(following, "POLL_INTERVAL_S", 1000)
+    (first,) = await happen(engine, tenant)
+    for number in range(7):
+        new = users.NewUser("Ada", f"ada{number}@example.com")
+        await engine.write(partial(users.create, tenant=tenant, new=new))
+    happened = await happen(engine, tenant, 3)
+    async with listening(served, await make_key(scopes=["read:projects"]), last=first) as (stream, _):
+        assert await stream.events(3) == happened
 
 
 @pytest.mark.parametrize("before", [0, 2])
