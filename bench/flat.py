@@ -18,9 +18,9 @@ from ledger_engine.core.ids import IdSource, first_at, moment_of
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.ledger import accounts, statements, transactions
-from ledger_engine.store.connection import connect
 from ledger_engine.store.pages import PageRequest
-from ledger_engine.store.unit import SqliteUnit
+from ledger_engine.store.sqlite.connection import connect
+from ledger_engine.store.sqlite.unit import SqliteUnit
 
 LINES = 60  # of a statement
 DAY = 86_400_000

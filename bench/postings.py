@@ -22,9 +22,9 @@ from ledger_engine.core.ids import IdSource
 from ledger_engine.ledger import transactions
 from ledger_engine.ledger.transactions import NewTransaction
 from ledger_engine.store import Columns, Parameters, Row, Value
-from ledger_engine.store.connection import connect
 from ledger_engine.store.engine import Engine, open_engine
-from ledger_engine.store.unit import SqliteUnit
+from ledger_engine.store.sqlite.connection import connect
+from ledger_engine.store.sqlite.unit import SqliteUnit
 
 WORKERS = 64
 NO_PARAMETERS: Parameters = {}

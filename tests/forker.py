@@ -40,9 +40,8 @@ import ledger_engine.server.serving
 import ledger_engine.server.workers.pool
 import ledger_engine.server.workers.worker
 import ledger_engine.store.postgres.database
-import ledger_engine.store.rewinding
-import ledger_engine.store.snapshot
-import ledger_engine.store.sqlite
+import ledger_engine.store.sqlite.database
+import ledger_engine.store.sqlite.snapshot
 import ledger_engine.upkeep.backups
 from ledger_engine.cli import main
 from ledger_engine.server.workers import process as worker_process

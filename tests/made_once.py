@@ -12,8 +12,8 @@ from typing import Any
 
 from werkzeug.routing import Rule
 
-from ledger_engine.store import migrations
-from ledger_engine.store.connection import connect, make_private
+from ledger_engine.store.sqlite import migrations
+from ledger_engine.store.sqlite.connection import connect, make_private
 
 
 def put_empty_ledger(path: Path) -> Path:

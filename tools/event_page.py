@@ -18,9 +18,9 @@ from ledger_engine.core.ids import IdSource
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.sandbox.happening import make_happen
-from ledger_engine.store import migrations
-from ledger_engine.store.connection import connect, make_private
-from ledger_engine.store.unit import SqliteUnit
+from ledger_engine.store.sqlite import migrations
+from ledger_engine.store.sqlite.connection import connect, make_private
+from ledger_engine.store.sqlite.unit import SqliteUnit
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "events.md"
 START = 1_795_149_060_123  # 2026-11-20T04:31:00.123Z

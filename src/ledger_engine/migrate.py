@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ledger_engine.core.errors import Conflict, StorageUnavailable
 from ledger_engine.core.settings import Location, named
 from ledger_engine.store.engine import open_snapshot, open_source, open_target, tables_of_ledger
-from ledger_engine.store.moving import End, LedgerThere, Source, Table, Target, fingerprint, refusal
+from ledger_engine.store.transfer import End, LedgerThere, Source, Table, Target, fingerprint, refusal
 from ledger_engine.verify import audit
 from ledger_engine.verify.audit import Report
 

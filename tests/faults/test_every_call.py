@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger_engine.store.backup import read_copy
 from ledger_engine.store.engine import open_engine
+from ledger_engine.store.sqlite.backup import read_copy
 from ledger_engine.upkeep import backups
 from ledger_engine.verify import audit
 from tests.faults.tracing import Tracer, can_trace

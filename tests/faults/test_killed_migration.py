@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.store import schema
-from ledger_engine.store.backup import read_copy
+from ledger_engine.store.sqlite.backup import read_copy
 from ledger_engine.verify import audit
 from tests.faults.test_every_call import CALLS, KILL, killed_copy
 from tests.faults.tracing import Running, Tracer, can_trace

@@ -24,8 +24,9 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.http.app import create_app
 from ledger_engine.ledger import users
-from ledger_engine.store import Unit, readers, threaded
+from ledger_engine.store import Unit, threaded
 from ledger_engine.store.engine import Engine, open_engine
+from ledger_engine.store.sqlite import readers
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.stored_events import EVERY_EVENT
 

@@ -22,12 +22,13 @@ from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, transactions
 from ledger_engine.migrate import Progress, move
-from ledger_engine.store import Unit, file_moving
-from ledger_engine.store.connection import part_of
+from ledger_engine.store import Unit
 from ledger_engine.store.engine import open_engine, open_snapshot
-from ledger_engine.store.file_moving import FileTarget
-from ledger_engine.store.lock import ServingLock
-from ledger_engine.store.postgres.moving import PostgresTarget
+from ledger_engine.store.postgres.transfer import PostgresTarget
+from ledger_engine.store.sqlite import transfer
+from ledger_engine.store.sqlite.connection import part_of
+from ledger_engine.store.sqlite.lock import ServingLock
+from ledger_engine.store.sqlite.transfer import FileTarget
 from ledger_engine.tools.seed import demo
 from tests.ledger_engine.manual_clock import ManualClock
 from tests.locations import execute
@@ -296,8 +297,8 @@ async def test_an_interrupted_move_goes_on_where_it_was(
     soak: int,
     seed: int,
 ) -> None:
-    monkeypatch.setattr(file_moving, "ROWS_AT_ONCE", 2)
-    monkeypatch.setattr("ledger_engine.store.postgres.moving.ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(transfer, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("ledger_engine.store.postgres.transfer.ROWS_AT_ONCE", 2)
     source: Location = ledger
     if into == "file":
         source = bare_database()

@@ -20,7 +20,7 @@ from ledger_engine.core.settings import Location
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import Unit
 from ledger_engine.store.engine import open_engine
-from ledger_engine.store.lock import served_at
+from ledger_engine.store.sqlite.lock import served_at
 
 _ANY_NUMBER = "On PostgreSQL any number of servers may run: name one with --url."
 

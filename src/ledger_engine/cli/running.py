@@ -19,7 +19,7 @@ from ledger_engine.core.records import Record, as_json
 from ledger_engine.core.settings import Location, make_folder
 from ledger_engine.store import T, Unit, Work, books
 from ledger_engine.store.engine import Engine, open_engine
-from ledger_engine.store.log import require_file_of_log
+from ledger_engine.store.sqlite.log import require_file_of_log
 
 
 def read(database: Location, work: Work[T]) -> T:

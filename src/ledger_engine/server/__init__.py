@@ -17,7 +17,7 @@ from ledger_engine.server import ledger
 from ledger_engine.server.listening import cannot_listen, configure, listen, url_of
 from ledger_engine.server.serving import Stop, loop_factory, make_app, serve_until
 from ledger_engine.server.workers.pool import Workers
-from ledger_engine.store.lock import ServingLock
+from ledger_engine.store.sqlite.lock import ServingLock
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from ledger_engine.limits import RateLimits
 from ledger_engine.limits.counted_together import CountedTogether
 from ledger_engine.server.listening import in_url
 from ledger_engine.store import Unit, books
-from ledger_engine.store.connection import part_of
 from ledger_engine.store.engine import Engine, open_engine
+from ledger_engine.store.sqlite.connection import part_of
 from ledger_engine.upkeep.background import Background
 from ledger_engine.upkeep.heartbeat import Heartbeat
 from ledger_engine.upkeep.timekeeping import Timekeeper

@@ -18,8 +18,8 @@ from ledger_engine.limits import HeldPlaces, Outcome, RateLimits, Shared, Window
 from ledger_engine.store import Database, Listener, ReportRows, Rewinder, T, Unit, Work, kept_time, unwatched
 
 if TYPE_CHECKING:
-    from ledger_engine.store.moving import Source, Table, Target
     from ledger_engine.store.snapshot import Snapshot
+    from ledger_engine.store.transfer import Source, Table, Target
 
 KEEPS_TIME_EVERY_MS = 60_000  # together with other writes
 
@@ -150,8 +150,7 @@ def open_engine(
         limits = rate_limits or served.rate_limits
         return Engine(served, clock, Shared(limits, HeldPlaces(), postgres.leases_of(served)))
     # Imported here, so that packages which use the engine do not load the driver.
-    from ledger_engine.store.rewinding import SqliteRewinder
-    from ledger_engine.store.sqlite import open_database
+    from ledger_engine.store.sqlite.database import SqliteRewinder, open_database
 
     opened = open_database(database, clock, checkpoints=serving)
     return Engine(opened, clock, rewinder=SqliteRewinder(database, opened))
@@ -170,8 +169,8 @@ def open_snapshot(
         from ledger_engine.store import postgres
 
         return postgres.open_snapshot(database, readers, report)
-    from ledger_engine.store import snapshot
-    from ledger_engine.store.log import require_own_log
+    from ledger_engine.store.sqlite import snapshot
+    from ledger_engine.store.sqlite.log import require_own_log
 
     require_own_log(database)
     return snapshot.open_snapshot(database, readers, report, processes=processes)
@@ -186,9 +185,9 @@ def open_source(database: Location) -> AbstractContextManager[Source]:
         from ledger_engine.store import postgres
 
         return postgres.open_source(database)
-    from ledger_engine.store import file_moving
+    from ledger_engine.store.sqlite import transfer
 
-    return file_moving.open_source(database)
+    return transfer.open_source(database)
 
 
 def open_target(database: Location, first_project: str | None) -> AbstractContextManager[Target]:
@@ -200,13 +199,13 @@ def open_target(database: Location, first_project: str | None) -> AbstractContex
         from ledger_engine.store import postgres
 
         return postgres.open_target(database, first_project)
-    from ledger_engine.store import file_moving
+    from ledger_engine.store.sqlite import transfer
 
-    return file_moving.open_target(database, first_project)
+    return transfer.open_target(database, first_project)
 
 
 def tables_of_ledger() -> tuple[Table, ...]:
     """Return the tables that a ledger of this version has on each engine."""
-    from ledger_engine.store import file_moving
+    from ledger_engine.store.sqlite import transfer
 
-    return file_moving.ledger_tables()
+    return transfer.ledger_tables()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from ledger_engine.store import BookKey, F, Unit, Work, book_of
-from ledger_engine.store.jobs import Job
+from ledger_engine.store.threaded import Job
 
 # What has a unit hold (`Unit.held`) what several calls of a function in one book will read.
 Foresee: TypeAlias = Callable[[Unit, Any, list[tuple[Any, ...]]], None]

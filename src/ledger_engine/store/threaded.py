@@ -1,4 +1,4 @@
-"""What a database that runs works in threads needs: it takes works there, and brings their results back.
+"""A database that runs works in threads: their way there, and that of their results back.
 
 One thread writes, group by group (`group_commit`); others read.
 """
@@ -6,25 +6,160 @@ One thread writes, group by group (`group_commit`); others read.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import queue
 import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.limits import Outcome
-from ledger_engine.store import Listener, LongWork, T, Work
+from ledger_engine.store import Listener, LongWork, T, Work, project_of
 from ledger_engine.store.group_commit import GroupCommit
-from ledger_engine.store.jobs import Job, Pending, call_soon
-from ledger_engine.store.reading_threads import ReadingThreads
 
 ANSWER_S = 10  # a work of the server that takes longer fails (docs/storage.md)
 CHECK_S = 3  # a check that takes longer fails
 CLOSE_S = 20  # the time for the readers, and then for the writer, to finish
 WAITING_MAX = 4096  # works waiting for the writer or the readers; further ones are refused
 SILENT = "it does not answer"
+M = TypeVar("M")  # what else may be put into the queue, to wake the threads
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A work, its answer or error, and what gets that: a future, or another process's request."""
+
+    work: Work[Any]
+    outcome: Outcome
+    loop: asyncio.AbstractEventLoop
+    writes: bool
+    long: bool = False
+    answer: Any = None
+    error: BaseException | None = None
+
+    def settle(self) -> None:
+        """Set the outcome, unless that is cancelled; call it in the event loop's thread."""
+        if self.outcome.done():
+            return
+        if self.error is not None:
+            self.outcome.set_exception(self.error)
+        else:
+            self.outcome.set_result(self.answer)
+
+
+class Pending:
+    """The unanswered jobs of one event loop; `give_up` is called with each that takes too long.
+
+    One timer serves all of them, as one for each job would add to the cost of every request.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, limit_s: float, give_up: Callable[[Job], None]
+    ) -> None:
+        self._loop = loop
+        self._limit_s = limit_s
+        self._give_up = give_up
+        self._due: dict[Job, float] = {}  # the earliest first
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, job: Job) -> None:
+        """Limit the time of a job, until `remove`."""
+        self._due[job] = self._loop.time() + self._limit_s
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._limit_s, self._look)
+
+    def remove(self, job: Job) -> None:
+        """Forget a job that is settled."""
+        self._due.pop(job, None)
+
+    async def answer(self, job: Job, answered: asyncio.Future[Any]) -> Any:
+        """Wait for a job whose outcome is this future, and return its result."""
+        self.add(job)
+        try:
+            return await answered
+        finally:
+            self.remove(job)
+
+    def _look(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        for job, due in list(self._due.items()):
+            if due > now:
+                self._timer = self._loop.call_at(due, self._look)
+                return
+            if not job.outcome.done():
+                self._give_up(job)
+            self._due.pop(job, None)
+
+
+def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    """Run `call` in an event loop's thread; do nothing when the loop is closed."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(call)
+
+
+class ReadingThreads(ABC, Generic[M]):
+    """Run works in parallel, each in one of so many threads.
+
+    Projects take turns, so that one with many works keeps no other waiting; works without a project are a
+    turn of their own.
+    """
+
+    def __init__(self, threads: int) -> None:
+        # A job in it stands for the one whose turn it is by then.
+        self._waiting: queue.SimpleQueue[Job | M | None] = queue.SimpleQueue()
+        self._turns: dict[str | None, deque[Job]] = {}  # by project, the next turn first
+        self._turns_lock = threading.Lock()
+        self._threads = [
+            threading.Thread(target=self._run, name=f"ledger-reader-{number}", daemon=True)
+            for number in range(threads)
+        ]
+
+    def __len__(self) -> int:
+        """Return how many works are waiting."""
+        return self._waiting.qsize()
+
+    def start(self) -> None:
+        """Start the threads."""
+        for thread in self._threads:
+            thread.start()
+
+    def add(self, job: Job) -> None:
+        """Queue a work for one of the threads."""
+        with self._turns_lock:
+            self._turns.setdefault(project_of(job.work), deque()).append(job)
+        self._waiting.put(job)
+
+    def stop(self, limit_s: float) -> None:
+        """Finish the accepted works and end the threads; wait for that at most `limit_s` seconds."""
+        for _ in self._threads:
+            self._waiting.put(None)
+        deadline = time.monotonic() + limit_s
+        for thread in self._threads:
+            thread.join(max(0, deadline - time.monotonic()))
+
+    def _next(self) -> Job | M | None:
+        """Wait for what is next, and return it."""
+        found = self._waiting.get()
+        if not isinstance(found, Job):
+            return found
+        with self._turns_lock:
+            project = next(iter(self._turns))
+            jobs = self._turns.pop(project)
+            job = jobs.popleft()
+            if jobs:
+                self._turns[project] = jobs  # behind the others
+        return job
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Run the works that `_next` returns, one after the other, until it returns None."""
 
 
 @dataclass(frozen=True, slots=True)

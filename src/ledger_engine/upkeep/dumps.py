@@ -8,8 +8,8 @@ from pathlib import Path
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.settings import named
 from ledger_engine.store import postgres
-from ledger_engine.store.connection import make_private
 from ledger_engine.store.engine import open_engine, open_snapshot
+from ledger_engine.store.sqlite.connection import make_private
 from ledger_engine.store.work_folder import work_folder
 from ledger_engine.upkeep import backups
 from ledger_engine.verify import audit

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.process
 
 RunJson = Callable[..., Any]
 # Have processes read a small file too.
-BY_PROCESSES = {"ledger_engine.store.snapshot.PROCESSES_FROM_BYTES": 0}
+BY_PROCESSES = {"ledger_engine.store.sqlite.snapshot.PROCESSES_FROM_BYTES": 0}
 
 
 @pytest.mark.parametrize("name", reading.names())

@@ -14,7 +14,7 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.store import Holder, Unit, Work
 from ledger_engine.store import group_cache as holding
 from ledger_engine.store.engine import Engine
-from ledger_engine.store.unit import SqliteUnit
+from ledger_engine.store.sqlite.unit import SqliteUnit
 from tests.ledger_engine.store.conftest import Hold, Seen, note, submit
 
 TENANT, OTHER = Tenant("prj_1", livemode=False), Tenant("prj_2", livemode=False)

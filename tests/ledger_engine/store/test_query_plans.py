@@ -29,7 +29,7 @@ from ledger_engine.ledger import statements as drawing
 from ledger_engine.store import Parameters, Unit
 from ledger_engine.store.engine import Engine, open_engine
 from ledger_engine.store.pages import PageRequest
-from ledger_engine.store.unit import SqliteUnit
+from ledger_engine.store.sqlite.unit import SqliteUnit
 from tests.ledger_engine.conftest import START
 from tests.ledger_engine.exercises import EXERCISES, OPERATIONS, World, exercise
 from tests.ledger_engine.manual_clock import ManualClock

@@ -18,12 +18,11 @@ from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.limits import Outcome
 from ledger_engine.server.workers.parent import Parent
 from ledger_engine.store import Listener, T, Work
-from ledger_engine.store.connection import reason_of
-from ledger_engine.store.file import DatabaseFile, probe_read
 from ledger_engine.store.group_commit import GroupCommit
-from ledger_engine.store.jobs import Job, Pending
-from ledger_engine.store.readers import CLOSE_CONNECTIONS_S, Readers
-from ledger_engine.store.threaded import ANSWER_S, CHECK_S, CLOSE_S, SILENT, WAITING_MAX
+from ledger_engine.store.sqlite.connection import reason_of
+from ledger_engine.store.sqlite.file import DatabaseFile, probe_read
+from ledger_engine.store.sqlite.readers import CLOSE_CONNECTIONS_S, Readers
+from ledger_engine.store.threaded import ANSWER_S, CHECK_S, CLOSE_S, SILENT, WAITING_MAX, Job, Pending
 
 # The parent answers within ANSWER_S, unless it hangs as a whole.
 PARENT_ANSWERS_S = ANSWER_S + 2

@@ -5,7 +5,7 @@ From the network up: `connection.py` sends statements and takes their results, w
 book; `unit.py` is what a work sees; `committer.py` commits a group of works, `readers.py` runs those that
 read, `notifications.py` tells servers of each other's commits, and `database.py` puts it together. On that
 stands `leases.py`: which server does what only one may do. Beside it stand `snapshot.py` for the audit,
-`moving.py`, by which a ledger comes here and leaves, and `dumping.py` for backups. psycopg is an extra of
+`transfer.py`, by which a ledger comes here and leaves, and `dumping.py` for backups. psycopg is an extra of
 the package.
 """
 
@@ -23,9 +23,9 @@ from ledger_engine.limits import Leases
 
 if TYPE_CHECKING:
     from ledger_engine.store import ReportRows
-    from ledger_engine.store.moving import Source, Target
     from ledger_engine.store.postgres.database import PostgresDatabase
     from ledger_engine.store.snapshot import Snapshot
+    from ledger_engine.store.transfer import Source, Target
 
 MISSING = (
     "PostgreSQL needs psycopg, which is not installed: "
@@ -60,19 +60,19 @@ def open_snapshot(url: str, readers: int, report: ReportRows) -> AbstractContext
 
 
 def open_source(url: str) -> AbstractContextManager[Source]:
-    """Open the database to copy it to another engine, as `moving.open_source` does."""
+    """Open the database to copy it to another engine, as `transfer.open_source` does."""
     _require_driver(url)
-    from ledger_engine.store.postgres import moving
+    from ledger_engine.store.postgres import transfer
 
-    return moving.open_source(url)
+    return transfer.open_source(url)
 
 
 def open_target(url: str, first_project: str | None) -> AbstractContextManager[Target]:
-    """Open the database to be filled from another engine, as `moving.open_target` does."""
+    """Open the database to be filled from another engine, as `transfer.open_target` does."""
     _require_driver(url)
-    from ledger_engine.store.postgres import moving
+    from ledger_engine.store.postgres import transfer
 
-    return moving.open_target(url, first_project)
+    return transfer.open_target(url, first_project)
 
 
 def dump(url: str, snapshot: str, target: Path) -> AbstractContextManager[None]:

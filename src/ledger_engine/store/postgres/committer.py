@@ -12,7 +12,6 @@ from ledger_engine.core.ids import IdSource
 from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.store import book_of
 from ledger_engine.store.group_cache import KeptUnit
-from ledger_engine.store.jobs import Job
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, public_error
 from ledger_engine.store.postgres.locks import Locks, lock_of
@@ -20,6 +19,7 @@ from ledger_engine.store.postgres.notifications import Notifier
 from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
 from ledger_engine.store.prefetch import foresee_all
+from ledger_engine.store.threaded import Job
 
 CAUTIOUS_GROUPS = 100  # groups that run with savepoints after one in which a work failed that had written
 TRIES = 8  # of a group whose transaction another one keeps from being committed, or whose connection is lost

@@ -21,7 +21,6 @@ from ledger_engine.core.measuring import CommitObserver
 from ledger_engine.limits import counted_together
 from ledger_engine.limits.counted_together import CountedTogether
 from ledger_engine.store import Everything, Unit, kept_time
-from ledger_engine.store.jobs import Job, call_soon
 from ledger_engine.store.postgres import abilities, migrations
 from ledger_engine.store.postgres.committer import Committer, Counts, OutcomeUnknown
 from ledger_engine.store.postgres.connection import UNLIMITED, Connection
@@ -32,7 +31,7 @@ from ledger_engine.store.postgres.rate_counts import RateCounts
 from ledger_engine.store.postgres.readers import Readers
 from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.postgres.unit import Numeric
-from ledger_engine.store.threaded import CLOSE_S, ThreadedDatabase
+from ledger_engine.store.threaded import CLOSE_S, Job, ThreadedDatabase, call_soon
 
 # What counting a request may take of the time in which it is answered, and all else besides the work.
 _COUNTED_S = counted_together.ANSWER_S + 0.5

@@ -7,12 +7,11 @@ from typing import Never
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.store.jobs import Job, call_soon
 from ledger_engine.store.postgres.connection import Connection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, public_error
 from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.postgres.unit import Numeric, PostgresUnit
-from ledger_engine.store.reading_threads import ReadingThreads
+from ledger_engine.store.threaded import Job, ReadingThreads, call_soon
 
 READERS = 4
 TRIES = 3  # of a work whose connection is lost, the last ones on connections just opened

@@ -15,8 +15,7 @@ from ledger_engine.store.postgres.connection import UNLIMITED, Connection
 from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, unavailable
 from ledger_engine.store.postgres.rendering import rendered
 from ledger_engine.store.postgres.unit import PostgresUnit
-from ledger_engine.store.snapshot import Snapshot
-from ledger_engine.store.snapshot_readers import UnitReader
+from ledger_engine.store.snapshot import Snapshot, UnitReader
 
 _BEGIN = rendered("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 _EXPORT = rendered("SELECT pg_export_snapshot() AS name")

@@ -15,9 +15,9 @@ from ledger_engine.access.projects import Project
 from ledger_engine.core.errors import Conflict
 from ledger_engine.core.settings import Location
 from ledger_engine.store import Unit
-from ledger_engine.store.backup import read_copy
 from ledger_engine.store.engine import Engine
-from ledger_engine.store.lock import lock_file
+from ledger_engine.store.sqlite.backup import read_copy
+from ledger_engine.store.sqlite.lock import lock_file
 from ledger_engine.tools.seed import turns
 from ledger_engine.tools.seed.entries import BadDataSet, DataSet
 from ledger_engine.tools.seed.loading import Progress, steps_of

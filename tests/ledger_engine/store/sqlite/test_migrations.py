@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.store import migrations, schema
-from ledger_engine.store.backup import read_copy
+from ledger_engine.store import schema
 from ledger_engine.store.engine import open_engine
+from ledger_engine.store.sqlite import migrations
+from ledger_engine.store.sqlite.backup import read_copy
 from ledger_engine.verify import audit
 from tests.made_once import put_empty_ledger
 from tests.versions import LATER, put_later_schema, put_ledger_before_baseline

@@ -16,22 +16,22 @@ from typing import Any, cast
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.core.ids import IdSource, moment_of
+from ledger_engine.core.ids import IdMark, IdSource, moment_of
 from ledger_engine.core.measuring import CommitObserver
-from ledger_engine.store import T, Work, kept_time, migrations
-from ledger_engine.store.committer import CommitFailed, Committer
-from ledger_engine.store.connection import (
+from ledger_engine.store import T, Work, kept_time
+from ledger_engine.store.sqlite import backup, migrations
+from ledger_engine.store.sqlite.committer import CommitFailed, Committer
+from ledger_engine.store.sqlite.connection import (
     close_to_others,
     code_of,
     public_error,
     reason_not_opened,
     reason_of,
 )
-from ledger_engine.store.file import DatabaseFile, has_space, probe_read, probe_write
-from ledger_engine.store.jobs import Job, call_soon
-from ledger_engine.store.readers import CLOSE_CONNECTIONS_S, Readers
-from ledger_engine.store.threaded import ThreadedDatabase
-from ledger_engine.store.unit import SqliteUnit
+from ledger_engine.store.sqlite.file import DatabaseFile, has_space, probe_read, probe_write
+from ledger_engine.store.sqlite.readers import CLOSE_CONNECTIONS_S, Readers
+from ledger_engine.store.sqlite.unit import SqliteUnit
+from ledger_engine.store.threaded import Job, ThreadedDatabase, call_soon
 
 
 class SqliteDatabase(ThreadedDatabase):
@@ -71,7 +71,7 @@ class SqliteDatabase(ThreadedDatabase):
             raise StorageUnavailable("the disk is full")
 
     async def between_groups(self, step: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `step` on the writer's connection while no group is being committed (`rewinding`)."""
+        """Run `step` on the writer's connection while no group is being committed."""
         loop = asyncio.get_running_loop()
         # A step is no work: it has no transaction of its own and no unit.
         done = loop.create_future()
@@ -220,3 +220,28 @@ def open_database(path: Path, clock: Clock, *, checkpoints: bool) -> SqliteDatab
         return SqliteDatabase(path, clock, checkpoints=checkpoints)
     except (sqlite3.Error, OSError) as error:
         raise StorageUnavailable(f"{path}: {reason_not_opened(path, error)}") from error
+
+
+class SqliteRewinder:
+    """The `Rewinder` of a SQLite file. Both steps run in the writer's thread, so no commit is half of one."""
+
+    def __init__(self, path: Path, database: SqliteDatabase) -> None:
+        self._path = path
+        self._database = database
+
+    async def copy_to(self, file: Path, note: Callable[[], T]) -> tuple[IdMark, T]:
+        def copy(writer: sqlite3.Connection) -> tuple[IdMark, T]:
+            backup.copy_of_open(writer, self._path, file, durable=False)
+            return self._database.ids.mark(), note()
+
+        return await self._database.between_groups(copy)
+
+    async def replace_by(self, file: Path, mark: IdMark, then: Callable[[], None]) -> None:
+        def replace(writer: sqlite3.Connection) -> None:
+            # The new pages go through the log: whoever reads goes on reading, and a crash leaves all or none.
+            backup.overwrite(writer, file)
+            self._database.ids.go_back(mark)
+            then()
+            migrations.apply(writer)
+
+        await self._database.between_groups(replace)

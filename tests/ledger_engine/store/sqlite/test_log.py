@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.store.backup import copy, read_copy
 from ledger_engine.store.engine import open_engine
-from ledger_engine.store.log import read_log, why_not_its_own
+from ledger_engine.store.sqlite.backup import copy, read_copy
+from ledger_engine.store.sqlite.log import read_log, why_not_its_own
 from ledger_engine.verify import audit
 from tests.ledger_engine.store.conftest import note
 

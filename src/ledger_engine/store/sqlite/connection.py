@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from ledger_engine.core.errors import LedgerError, StorageUnavailable
-from ledger_engine.store import migrations
-from ledger_engine.store.log import require_file_of_log
+from ledger_engine.store.sqlite import migrations
+from ledger_engine.store.sqlite.log import require_file_of_log
 
 BUSY_TIMEOUT_MS = 5000
 # Checkpoint when the write-ahead log has this many pages (16 MB). The last pages of a busy account are

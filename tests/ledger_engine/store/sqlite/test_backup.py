@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.store import backup
-from ledger_engine.store.backup import put_in_place, read_copy
+from ledger_engine.store.sqlite import backup
+from ledger_engine.store.sqlite.backup import put_in_place, read_copy
 from tests.made_once import put_empty_ledger
 
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.store import Unit, snapshot
-from ledger_engine.store.snapshot import open_snapshot
-from ledger_engine.store.snapshot_readers import ConnectionReader
+from ledger_engine.store import Unit
+from ledger_engine.store.sqlite import snapshot
+from ledger_engine.store.sqlite.snapshot import ConnectionReader, open_snapshot
 from tests.made_once import put_empty_ledger
 
 

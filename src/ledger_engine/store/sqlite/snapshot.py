@@ -1,4 +1,4 @@
-"""What runs the works of a snapshot: a connection in a thread of this process, or a process of its own."""
+"""Several threads or processes that read one state of a file, each on a connection of its own."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ import sqlite3
 import sys
 import threading
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource
-from ledger_engine.store import ReportRows, T, Unit, Work
-from ledger_engine.store.backup import open_to_read
-from ledger_engine.store.unit import SqliteUnit
+from ledger_engine.store import ReportRows, T, Work, unwatched
+from ledger_engine.store.snapshot import Reader, Snapshot, UnitReader
+from ledger_engine.store.sqlite.backup import open_to_read
+from ledger_engine.store.sqlite.unit import SqliteUnit
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -26,18 +27,10 @@ if TYPE_CHECKING:
 # For each connection. Pages are read once, and faster into memory that the processor has in its cache: with
 # 16 MB an audit of a million transactions takes 0.2 s more.
 _CACHE_KB = 1_024
-
-
-class Reader(Protocol):
-    """Runs works one after the other; `interrupt` may be called by any thread."""
-
-    def run(self, work: Work[T], /) -> T:
-        """Run a work that reads. Raises StorageUnavailable once it is interrupted."""
-        ...
-
-    def interrupt(self) -> None:
-        """End the work that runs, if one does, and let no other begin."""
-        ...
+_TRIES = 200
+_KEPT_BYTES = 4 << 20
+# Files from this size are read by processes. With 400 MB that saves 0.3 s; starting four takes 0.1 s.
+PROCESSES_FROM_BYTES = 256 << 20
 
 
 class FileReader(Reader, Protocol):
@@ -54,42 +47,6 @@ class FileReader(Reader, Protocol):
     def close(self) -> None:
         """Close the file."""
         ...
-
-
-class Watched(Unit, Protocol):
-    """A unit that reports to `report` how many rows its works have read."""
-
-    report: ReportRows
-
-
-class UnitReader:
-    """Runs works on a unit, in the thread that asks for it.
-
-    `interrupt` ends a statement that runs; `report` is called with the numbers of rows that works have read.
-    """
-
-    def __init__(self, unit: Watched, interrupt: Callable[[], None], report: ReportRows) -> None:
-        unit.report = self._note_read
-        self._unit = unit
-        self._interrupt = interrupt
-        self._report = report
-        self._interrupted = False
-
-    def run(self, work: Work[T], /) -> T:
-        self._require_open()
-        return work(self._unit)
-
-    def interrupt(self) -> None:
-        self._interrupted = True
-        self._interrupt()
-
-    def _note_read(self, rows: int) -> None:
-        self._require_open()
-        self._report(rows)
-
-    def _require_open(self) -> None:
-        if self._interrupted:
-            raise StorageUnavailable("it is being closed")
 
 
 class ConnectionReader(UnitReader):
@@ -200,3 +157,62 @@ def _end_with_parent() -> None:
     assert parent is not None
     connection.wait([parent.sentinel])
     os._exit(1)
+
+
+@contextmanager
+def open_snapshot(
+    file: Path, readers: int, report: ReportRows = unwatched, *, processes: bool = False
+) -> Iterator[Snapshot]:
+    """Open a file for so many readers that all see the same state of it, without changing it.
+
+    They are threads, or with `processes` copies of this process if the file is large and it can have some: it
+    must have no connection open then, as two processes cannot share one. Where others write so often that no
+    two readers see the same, there is one. `report` is called with the numbers of rows that long works have
+    read. Raises StorageUnavailable.
+    """
+    _keep_freed_memory()
+    kind: type[ConnectionReader] | type[ProcessReader]
+    kind = ProcessReader if processes and _is_large(file) and can_fork() else ConnectionReader
+    try:
+        with ExitStack() as stack:
+            opened: list[FileReader] = [
+                stack.enter_context(closing(kind(file, report))) for _ in range(readers)
+            ]
+            watch = stack.enter_context(closing(open_to_read(file)))
+            snapshot = Snapshot(_on_one_state(watch, opened))
+            stack.callback(snapshot.close)
+            yield snapshot
+    except sqlite3.Error as error:
+        raise StorageUnavailable(f"{file}: {error}") from error
+
+
+def _is_large(file: Path) -> bool:
+    with suppress(OSError):
+        return file.stat().st_size >= PROCESSES_FROM_BYTES
+    return False  # to open it will say why
+
+
+def _keep_freed_memory() -> None:
+    """Free a large block once, after which glibc keeps blocks of up to its size instead of giving them back.
+
+    Pages that were given back are cleared when they are used again: 0.4 s of 35 for ten million transactions.
+    """
+    bytearray(_KEPT_BYTES)
+
+
+def _on_one_state(watch: sqlite3.Connection, readers: list[FileReader]) -> list[FileReader]:
+    """Begin a transaction with each reader, all on the same state of the file; return these readers.
+
+    They are, if nothing was committed from before the first began until after the last: then the number by
+    which a connection is told of others' commits has not changed.
+    """
+    for _ in range(_TRIES):
+        before = watch.execute("PRAGMA data_version").fetchone()
+        for reader in readers:
+            reader.begin()
+        if watch.execute("PRAGMA data_version").fetchone() == before:
+            return readers
+        for reader in readers:
+            reader.roll_back()
+    readers[0].begin()
+    return readers[:1]

@@ -15,9 +15,9 @@ import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.store import LongWork, Unit, threaded
-from ledger_engine.store.backup import copy
 from ledger_engine.store.engine import Engine, open_engine
-from ledger_engine.store.readers import READERS
+from ledger_engine.store.sqlite.backup import copy
+from ledger_engine.store.sqlite.readers import READERS
 from tests.ledger_engine.store.conftest import Hold, Seen, note, submit
 from tests.ledger_engine.waiting import until
 

@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.store.log import log_file
+from ledger_engine.store.sqlite.log import log_file
 
 _HELD = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}  # the errors of a lock that another process has
 

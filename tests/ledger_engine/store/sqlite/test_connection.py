@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.core.errors import NotFound, StorageUnavailable
-from ledger_engine.store.connection import public_error, reason_of
 from ledger_engine.store.engine import open_engine
+from ledger_engine.store.sqlite.connection import public_error, reason_of
 
 
 @pytest.mark.parametrize("held", ["nothing", "a ledger", "a ledger and its log"])

@@ -8,7 +8,7 @@ import sqlite3
 from pathlib import Path
 
 from ledger_engine.store import Unit
-from ledger_engine.store.connection import (
+from ledger_engine.store.sqlite.connection import (
     Identity,
     companions,
     connect,
@@ -16,8 +16,8 @@ from ledger_engine.store.connection import (
     make_private,
     require_one_name,
 )
-from ledger_engine.store.lock import hold_log
-from ledger_engine.store.log import log_file, require_own_log
+from ledger_engine.store.sqlite.lock import hold_log
+from ledger_engine.store.sqlite.log import log_file, require_own_log
 
 _SPACE = 1 << 20  # bytes
 _SMALL_CACHE, _USUAL_CACHE = 10, -2000  # pages, and SQLite's own size in kilobytes

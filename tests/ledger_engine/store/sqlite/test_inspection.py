@@ -17,9 +17,10 @@ from ledger_engine.access import projects
 from ledger_engine.core.tenant import Tenant
 from ledger_engine.ledger import accounts, transactions, users
 from ledger_engine.ledger.transactions import NewTransaction
-from ledger_engine.store import Unit, inspection
-from ledger_engine.store.backup import read_copy
+from ledger_engine.store import Unit
 from ledger_engine.store.engine import open_engine
+from ledger_engine.store.sqlite import inspection
+from ledger_engine.store.sqlite.backup import read_copy
 from ledger_engine.verify import audit, checks
 
 # With a comma, and with the character that the audit expects in none.

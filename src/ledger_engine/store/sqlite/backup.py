@@ -14,16 +14,17 @@ from pathlib import Path
 from ledger_engine.core.clock import SystemClock
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import IdSource
-from ledger_engine.store import T, Work, migrations
-from ledger_engine.store.connection import (
+from ledger_engine.store import T, Work
+from ledger_engine.store.sqlite import migrations
+from ledger_engine.store.sqlite.connection import (
     BUSY_TIMEOUT_MS,
     code_of,
     companions,
     make_private,
     reason_not_opened,
 )
-from ledger_engine.store.log import log_file, require_own_log
-from ledger_engine.store.unit import SqliteUnit
+from ledger_engine.store.sqlite.log import log_file, require_own_log
+from ledger_engine.store.sqlite.unit import SqliteUnit
 
 _CACHE_KB = 65_536  # with less, an audit of a large file reads the same pages repeatedly
 _CACHE_OF_COPY_KB = 2_000  # a copy reads each page once; filling a larger one takes a fifth of its time

@@ -1,4 +1,4 @@
-"""The order in which waiting works are read."""
+"""The order in which waiting works are read, and works that are given up when they take too long."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Never, cast
 
 from ledger_engine.store import Unit
-from ledger_engine.store.jobs import Job, call_soon
-from ledger_engine.store.reading_threads import ReadingThreads
+from ledger_engine.store.threaded import Job, Pending, ReadingThreads, call_soon
+from tests.ledger_engine.waiting import until
 
 
 @dataclass(frozen=True)
@@ -56,3 +56,15 @@ async def test_projects_take_turns_however_many_works_each_of_them_has_waiting()
     release.set()
     await asyncio.to_thread(readers.stop, 60)
     assert readers.read == ["busy", "busy", "other", None, "busy", None] + 98 * ["busy"]
+
+
+async def test_what_was_answered_in_time_is_not_given_up_with_what_was_not() -> None:
+    loop = asyncio.get_running_loop()
+    given_up: list[Job] = []
+    pending = Pending(loop, 0.01, given_up.append)
+    answered, slow = (Job(lambda unit: None, loop.create_future(), loop, writes=True) for _ in range(2))
+    for job in (answered, slow):
+        pending.add(job)
+    answered.outcome.set_result("done")
+    await until(lambda: given_up != [])
+    assert given_up == [slow]

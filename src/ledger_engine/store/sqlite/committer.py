@@ -9,10 +9,10 @@ from collections.abc import Callable
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.measuring import CommitObserver
-from ledger_engine.store.connection import FATAL, code_of, public_error
 from ledger_engine.store.group_cache import KeptUnit
-from ledger_engine.store.jobs import Job
-from ledger_engine.store.unit import SqliteUnit
+from ledger_engine.store.sqlite.connection import FATAL, code_of, public_error
+from ledger_engine.store.sqlite.unit import SqliteUnit
+from ledger_engine.store.threaded import Job
 
 CAUTIOUS_GROUPS = 100  # groups that run with savepoints after one in which a work failed
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.store import Columns, Parameters, Row, Value, inspection
+from ledger_engine.store import Columns, Parameters, Row, Value
 from ledger_engine.store.group_cache import HoldingUnit
 from ledger_engine.store.index_hashes import Prints
 from ledger_engine.store.sql_words import described
+from ledger_engine.store.sqlite import inspection
 
 _NOTHING: Parameters = {}  # a dict, as sqlite3 accepts no MappingProxyType
 

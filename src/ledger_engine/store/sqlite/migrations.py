@@ -27,7 +27,7 @@ _PARTS = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
 # ALTER TABLE leaves other spaces and quotes than the baseline has; they mean nothing.
 _MEANINGLESS = str.maketrans("", "", ' \n\t"')
 
-log = logging.getLogger("ledger_engine.store.migrations")
+log = logging.getLogger("ledger_engine.store.sqlite.migrations")
 
 
 def apply(connection: sqlite3.Connection) -> None:

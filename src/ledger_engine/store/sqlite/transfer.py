@@ -1,4 +1,4 @@
-"""A SQLite file as the source or the target of a move to another engine (`moving`)."""
+"""A SQLite file as the source or the target of a move to another engine (`store/transfer.py`)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from pathlib import Path
 
 from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import moment_of
-from ledger_engine.store import ReportRows, backup, kept_time, migrations
-from ledger_engine.store.connection import companions, make_private, part_of
-from ledger_engine.store.lock import ServingLock
-from ledger_engine.store.log import require_own_log
-from ledger_engine.store.moving import (
+from ledger_engine.store import ReportRows, kept_time
+from ledger_engine.store.snapshot import Snapshot
+from ledger_engine.store.sqlite import backup, migrations
+from ledger_engine.store.sqlite.connection import companions, make_private, part_of
+from ledger_engine.store.sqlite.lock import ServingLock
+from ledger_engine.store.sqlite.log import require_own_log
+from ledger_engine.store.sqlite.snapshot import open_snapshot
+from ledger_engine.store.transfer import (
     ROWS_AT_ONCE,
     Applied,
     Key,
@@ -25,7 +28,6 @@ from ledger_engine.store.moving import (
     refusal,
     require_same_project,
 )
-from ledger_engine.store.snapshot import Snapshot, open_snapshot
 
 _CACHE_KB = 65_536
 _INDEXES = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"

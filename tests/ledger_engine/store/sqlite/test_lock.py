@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.core.errors import StorageUnavailable
-from ledger_engine.store import lock as module
 from ledger_engine.store.engine import open_engine
-from ledger_engine.store.lock import ServingLock, lock_file
+from ledger_engine.store.sqlite import lock as module
+from ledger_engine.store.sqlite.lock import ServingLock, lock_file
 from ledger_engine.store.work_folder import work_folder
 
 pytestmark = pytest.mark.process
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.process
 HOLDER = """
 import sys
 from pathlib import Path
-from ledger_engine.store.lock import ServingLock
+from ledger_engine.store.sqlite.lock import ServingLock
 lock = ServingLock(Path(sys.argv[1]))
 lock.note_url("http://127.0.0.1:4321")
 print("held", flush=True)

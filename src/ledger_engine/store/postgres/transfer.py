@@ -1,4 +1,4 @@
-"""A PostgreSQL database as the source or the target of a move to another engine (`store/moving.py`).
+"""A PostgreSQL database as the source or the target of a move to another engine (`store/transfer.py`).
 
 Rows go in and out by COPY. While a target is filled its tables have their primary keys alone: the other
 indexes and the foreign keys are made at the end, each at once. What they are is kept in the table
@@ -20,7 +20,13 @@ from ledger_engine.core.errors import StorageUnavailable
 from ledger_engine.core.ids import moment_of
 from ledger_engine.core.settings import named
 from ledger_engine.store import ReportRows, kept_time, schema
-from ledger_engine.store.moving import (
+from ledger_engine.store.nul import SUBSTITUTE, restored, substituted
+from ledger_engine.store.postgres import abilities, locks, migrations
+from ledger_engine.store.postgres.connection import CONNECT_S, UNLIMITED, Connection
+from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, reason_of
+from ledger_engine.store.postgres.snapshot import open_snapshot
+from ledger_engine.store.snapshot import Snapshot
+from ledger_engine.store.transfer import (
     ROWS_AT_ONCE,
     Applied,
     Key,
@@ -31,12 +37,6 @@ from ledger_engine.store.moving import (
     refusal,
     require_same_project,
 )
-from ledger_engine.store.nul import SUBSTITUTE, restored, substituted
-from ledger_engine.store.postgres import abilities, locks, migrations
-from ledger_engine.store.postgres.connection import CONNECT_S, UNLIMITED, Connection
-from ledger_engine.store.postgres.errors import ConnectionLost, DatabaseFailed, reason_of
-from ledger_engine.store.postgres.snapshot import open_snapshot
-from ledger_engine.store.snapshot import Snapshot
 
 _LOCK = 0x6C656467  # "ledg": this and the next number let one move at a time fill a database
 _ENDING_S = 3  # seconds that the end of another connection may take to be noticed

@@ -1,4 +1,4 @@
-"""The file into which a ledger moves, until it is complete; whole moves are in upkeep/test_moving.py."""
+"""The file into which a ledger moves, until it is complete; whole moves are in test_migrate.py."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ledger_engine.core.errors import Conflict, StorageUnavailable
-from ledger_engine.store import moving
-from ledger_engine.store.connection import part_of
-from ledger_engine.store.file_moving import ledger_tables, open_target
-from ledger_engine.store.moving import fingerprint
+from ledger_engine.store import transfer
+from ledger_engine.store.sqlite.connection import part_of
+from ledger_engine.store.sqlite.transfer import ledger_tables, open_target
+from ledger_engine.store.transfer import fingerprint
 from tests.made_once import put_empty_ledger
 
 
@@ -64,8 +64,8 @@ def test_one_that_was_interrupted_while_it_made_its_indexes_makes_the_others(tmp
 def test_how_many_rows_were_read_is_reported_also_while_a_table_is_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moving, "ROWS_AT_ONCE", 2)
-    monkeypatch.setattr("ledger_engine.store.file_moving.ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(transfer, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("ledger_engine.store.sqlite.transfer.ROWS_AT_ONCE", 1)
     (table,) = [each for each in ledger_tables() if each.name == "servers"]
     with open_target(tmp_path / "new.db", None) as target:
         target.write(table, [(f"srv_{number}", 1) for number in range(5)])

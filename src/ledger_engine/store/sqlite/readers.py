@@ -9,11 +9,10 @@ from collections.abc import Callable
 
 from ledger_engine.core.clock import Clock
 from ledger_engine.core.ids import IdSource
-from ledger_engine.store.connection import code_of, public_error
-from ledger_engine.store.file import DatabaseFile
-from ledger_engine.store.jobs import call_soon
-from ledger_engine.store.reading_threads import ReadingThreads
-from ledger_engine.store.unit import SqliteUnit
+from ledger_engine.store.sqlite.connection import code_of, public_error
+from ledger_engine.store.sqlite.file import DatabaseFile
+from ledger_engine.store.sqlite.unit import SqliteUnit
+from ledger_engine.store.threaded import ReadingThreads, call_soon
 
 READERS = 3
 # How long the threads may take to close their connections, by the error that stopped a work. SQLite retries
