@@ -81,6 +81,6 @@ class ThreadedServer:
             await self._stop.wait()
             self.begin_stop()
 
-        await serve(app, config, shutdown_trigger=until_stopped)
+        await serve(app, config, shutdown_trigger=until_stopped, refuse=app)
         await self.clean_up()
         await self.engine.close()

@@ -19,8 +19,9 @@ from werkzeug.routing import Map, Rule
 from ledger_engine.core.errors import LedgerError
 from ledger_engine.core.tasks import cancel
 from ledger_engine.http.errors import UnsupportedMethod, render
+from ledger_engine.http.gate.reply import Reply
 from ledger_engine.http.operations import CALL, Call, Route, Routes, Streamed
-from ledger_engine.http.wire.asgi import Asgi, Receive, Reply, Send, until_gone
+from ledger_engine.http.wire.asgi import Asgi, Receive, Send, until_gone
 
 
 class Dispatcher:

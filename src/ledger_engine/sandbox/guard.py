@@ -13,8 +13,9 @@ from typing import Any
 from ledger_engine.access.credentials import Credential
 from ledger_engine.core.errors import NotFound, StorageUnavailable
 from ledger_engine.http.errors import render
+from ledger_engine.http.gate.reply import Reply
 from ledger_engine.http.operations import CALL, Call
-from ledger_engine.http.wire.asgi import Asgi, Header, Receive, Reply
+from ledger_engine.http.wire.asgi import Asgi, Header, Receive
 from ledger_engine.sandbox.fault_rules import fault_answer
 from ledger_engine.sandbox.faults import Fault, Faults, Request
 from ledger_engine.sandbox.turnstile import Turnstile

@@ -130,7 +130,9 @@ async def serve_until(
         await stop.asked.wait()
         begin_stop()
 
-    serving = asyncio.create_task(serve(app, config, shutdown_trigger=wait_until_asked, passed=passed))
+    serving = asyncio.create_task(
+        serve(app, config, shutdown_trigger=wait_until_asked, passed=passed, refuse=app)
+    )
     await first_of(serving, stop.asked)
     await first_of(serving, stop.hurry, seconds=DRAIN_S)
     while not serving.done():

@@ -18,7 +18,7 @@ from ledger_engine.access.quotas import PLANS
 from ledger_engine.core.errors import InvalidRequest, LedgerError, NotFound, StorageUnavailable
 from ledger_engine.core.ids import IdSource
 from ledger_engine.core.measuring import RequestMeter
-from ledger_engine.events.request_log import BODY_KEPT_MAX, Note, RequestRecorder
+from ledger_engine.events.request_log import Note, RequestRecorder
 from ledger_engine.http.errors import (
     JSON,
     HeadersTooLarge,
@@ -30,6 +30,7 @@ from ledger_engine.http.errors import (
 )
 from ledger_engine.http.gate.authentication import Authenticator
 from ledger_engine.http.gate.cors import Cors
+from ledger_engine.http.gate.reply import Reply
 from ledger_engine.http.gate.request_body import (
     ClientGone,
     LargeBodies,
@@ -40,7 +41,7 @@ from ledger_engine.http.gate.request_body import (
 )
 from ledger_engine.http.gate.request_lines import log_request
 from ledger_engine.http.operations import CALL, Call
-from ledger_engine.http.wire.asgi import ARRIVAL, REFUSAL, Arrival, Asgi, Receive, Reply, Send
+from ledger_engine.http.wire.asgi import Asgi, Extension, Receive, Send, extension_of
 from ledger_engine.http.wire.head import URL_MAX
 from ledger_engine.limits import RateLimits, Verdict
 from ledger_engine.store.engine import Engine
@@ -107,20 +108,15 @@ class Gate:
         cors = self._cors
         preflight = None if cors is None else cors.preflight(scope["method"], headers)
         verdict = await self._count(scope, caller, only_look=preflight is not None)
-        arrival: Arrival | None = scope.get("state", _NO_STATE).get(ARRIVAL)
+        wire = extension_of(scope)
         call = Call(self._engine, request_id, caller, b"", headers)
         try:
-            refusal = await self._receive(call, scope, receive)
+            refusal = await self._receive(call, scope, receive, wire)
         except ClientGone:
             return
-
-        def closes() -> bool:
-            # What follows on the connection is not read as a request, so it ends.
-            return refusal is not None or (arrival is not None and not arrival.whole)
-
         for_pages = [] if cors is None else cors.headers(headers)
         added = [(b"request-id", request_id.encode()), *_headers(verdict), *for_pages]
-        reply = Reply(scope, send, added, closes, BODY_KEPT_MAX)
+        reply = Reply(wire, send, added, refuses=refusal is not None)
         recorder = self._recorder
         try:
             if verdict.wait or refusal is not None:
@@ -189,22 +185,23 @@ class Gate:
         if self._meter is not None:
             self._meter.refused(limit)
 
-    async def _receive(self, call: Call, scope: AsgiScope, receive: Receive) -> LedgerError | None:
+    async def _receive(
+        self, call: Call, scope: AsgiScope, receive: Receive, wire: Extension | None
+    ) -> LedgerError | None:
         """Check the head, and read the body if it has arrived or is small; return the error, if any.
 
         Raises ClientGone.
         """
         headers = call.headers
-        arrival: Arrival | None = scope.get("state", _NO_STATE).get(ARRIVAL)
         is_known = isinstance(call.caller, Credential)
         try:
-            _check_head(scope, headers)
-            if arrival is None or arrival.whole or is_small(headers):
-                call.body = await read_body(receive, headers, arrival)
+            _check_head(scope, headers, wire)
+            if (wire is not None and wire.whole) or is_small(headers):
+                call.body = await read_body(receive, headers, wire)
             else:
                 # The request may be refused without its body.
                 place = None if is_known else self._large_bodies.take_place(_address(scope))
-                call.unread = partial(read_body, receive, headers, arrival, place)
+                call.unread = partial(read_body, receive, headers, wire, place)
         except HeadersTooLarge as error:
             if not is_known and len(headers.get(b"authorization", b"")) > HEADERS_MAX:
                 return cast(LedgerError, call.caller)
@@ -246,7 +243,6 @@ class Gate:
         return await self._rate_limits.count(who, per_minute, per_second)
 
 
-_NO_STATE: dict[str, Any] = {}
 # RFC 3986, 3.2.2, without userinfo; it is empty when the client knows no name.
 _HOST = re.compile(
     rb"(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?", re.ASCII
@@ -272,10 +268,9 @@ def _headers(verdict: Verdict) -> list[tuple[bytes, bytes]]:
     return shown
 
 
-def _check_head(scope: AsgiScope, headers: dict[bytes, bytes]) -> None:
-    refusal = scope.get("state", _NO_STATE).get(REFUSAL)
-    if refusal is not None:
-        raise from_wire(refusal)
+def _check_head(scope: AsgiScope, headers: dict[bytes, bytes], wire: Extension | None) -> None:
+    if wire is not None and wire.refusal is not None:
+        raise from_wire(wire.refusal)
     if scope["path"].startswith("//"):
         # Quart would treat it as the path with one slash, which is not the path counted here.
         raise NotFound("path", scope["path"])

@@ -15,7 +15,7 @@ from werkzeug.sansio.multipart import NEED_DATA, Data, Epilogue, Field, File, Mu
 from ledger_engine.core.errors import InvalidRequest
 from ledger_engine.http.bodies import BODY_MAX
 from ledger_engine.http.errors import BodyTimeout, PayloadTooLarge, from_wire
-from ledger_engine.http.wire.asgi import LARGE, REFUSAL, Arrival, Receive
+from ledger_engine.http.wire.asgi import LARGE, Extension, Receive
 from ledger_engine.limits import Full, Place, Places
 
 FILE_MAX = 25 * 1024 * 1024  # bytes of one file (docs/interface.md#request-size)
@@ -71,7 +71,7 @@ def is_small(headers: dict[bytes, bytes]) -> bool:
 async def read_body(
     receive: Receive,
     headers: dict[bytes, bytes],
-    arrival: Arrival | None = None,
+    wire: Extension | None = None,
     place: AbstractAsyncContextManager[None] | None = None,
 ) -> bytes:
     """Return the whole body; that of a file upload is counted, dropped and empty, as no route takes files.
@@ -80,22 +80,22 @@ async def read_body(
     InvalidRequest when the body is not framed as HTTP requires, what entering `place` raises, and ClientGone.
     After any of these the rest has not been read.
     """
-    if b"content-length" not in headers and b"transfer-encoding" not in headers:
-        return _content(await receive())
+    if wire is not None and b"content-length" not in headers and b"transfer-encoding" not in headers:
+        return b""  # with HTTP/2, which other servers speak, a body may come without these
     boundary = _boundary(headers)
-    if boundary is None and arrival is not None and arrival.whole:
-        return await _read_whole(receive)
+    if boundary is None and wire is not None and wire.whole:
+        return await _read_whole(receive, wire)
     try:
         async with contextlib.AsyncExitStack() as entered:
             if place is not None and (boundary is not None or int(headers.get(b"content-length", 0)) > LARGE):
                 await entered.enter_async_context(place)
                 place = None
-            if arrival is not None:
-                arrival.want(may_be_large=place is None)
+            if wire is not None:
+                wire.want(may_be_large=place is None)
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 if boundary is None:
-                    return await _read_whole(receive, place, entered)
-                await _pass_files(receive, boundary)
+                    return await _read_whole(receive, wire, place, entered)
+                await _pass_files(receive, wire, boundary)
                 return b""
     except TimeoutError:
         raise BodyTimeout(f"The body did not arrive within {BODY_TIMEOUT_S} seconds.") from None
@@ -103,6 +103,7 @@ async def read_body(
 
 async def _read_whole(
     receive: Receive,
+    wire: Extension | None,
     place: AbstractAsyncContextManager[None] | None = None,
     entered: contextlib.AsyncExitStack | None = None,
 ) -> bytes:
@@ -110,7 +111,7 @@ async def _read_whole(
     size, more = 0, True
     while more:
         message = await receive()
-        chunks.append(_content(message))
+        chunks.append(_content(message, wire))
         size += len(chunks[-1])
         if size > BODY_MAX:
             _refuse_size()
@@ -121,7 +122,7 @@ async def _read_whole(
     return b"".join(chunks)
 
 
-async def _pass_files(receive: Receive, boundary: bytes) -> None:
+async def _pass_files(receive: Receive, wire: Extension | None, boundary: bytes) -> None:
     """Count the files of a multipart body, each up to 25 MB; its other fields have the limit of a body."""
     decoder = MultipartDecoder(boundary, max_form_memory_size=BODY_MAX, max_parts=PARTS_MAX)
     left = 0
@@ -131,7 +132,7 @@ async def _pass_files(receive: Receive, boundary: bytes) -> None:
     try:
         while more:
             message = await receive()
-            decoder.receive_data(_content(message))
+            decoder.receive_data(_content(message, wire))
             more = bool(message.get("more_body"))
             if not more:
                 decoder.receive_data(None)
@@ -155,11 +156,11 @@ async def _pass_files(receive: Receive, boundary: bytes) -> None:
         ) from None
 
 
-def _content(message: dict[str, Any]) -> bytes:
+def _content(message: dict[str, Any], wire: Extension | None) -> bytes:
     if message["type"] == "http.request":
         return bytes(message.get("body", b""))
-    refusal = message.get(REFUSAL)
-    raise ClientGone if refusal is None else from_wire(refusal)
+    broken = None if wire is None else wire.broken
+    raise ClientGone if broken is None else from_wire(broken)
 
 
 def _boundary(headers: dict[bytes, bytes]) -> bytes | None:

@@ -1,81 +1,55 @@
-"""Sending answers over ASGI, and waiting for the client to disconnect."""
+"""What an application sees of the server: ASGI, and one extension of it."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from ledger_engine.http.wire.errors import BadRequest
+
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]  # an application
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Header = tuple[bytes, bytes]
-# The ASGI extension by which our server takes a whole answer in one call: status, headers, body.
-WHOLE_ANSWERS = "ledger.answer"
-SendWhole = Callable[[int, list[Header], bytes], Awaitable[None]]
-REFUSAL = "ledger.refusal"  # the key under which the connection says why the rest cannot be read
-ARRIVAL = "ledger.arrival"  # … and this one how much of the body has arrived
+EXTENSION = "ledger.wire"  # the key in `scope["extensions"]`
 LARGE = 4 * 1024  # bytes of a body; larger ones could be used to exhaust the memory
-_CLOSE = [(b"connection", b"close")]
 
 
-class Arrival(Protocol):
-    """How much of a request's body has arrived; shared by the connection and the application.
+class Extension(Protocol):
+    """What the server tells about a request, and does for its application, beyond ASGI.
 
-    `whole` is true once all of it can be received without waiting. Most bodies arrive together with their
-    head. Of any other the connection reads no more than that until the application asks for it, so that a
-    request which is refused without its body costs no memory.
+    `refusal` is why the head cannot be read; only the application that answers refusals gets such a request.
+    `broken` is why the rest of the body cannot be read, once `receive` has returned http.disconnect. `whole`
+    is true once all of the body can be received without waiting: most bodies arrive together with their head.
     """
 
-    whole: bool
+    refusal: BadRequest | None
+    broken: BadRequest | None
 
-    def want(self, *, may_be_large: bool = False) -> None:
-        """Let the connection read on, in larger pieces if the body may be large."""
+    @property
+    def whole(self) -> bool: ...
 
+    def want(self, *, may_be_large: bool) -> None:
+        """Read on, in larger pieces if the body may be large; otherwise `receive` does so when it is called.
 
-class Reply:
-    """Send the answer to one request, with the headers that every answer has besides its own.
-
-    It is an ASGI `send`, and keeps the answer's status and the beginning of its body for the log.
-    """
-
-    __slots__ = ("added", "body", "status", "_closes", "_kept_max", "_send", "_send_whole")
-
-    def __init__(
-        self,
-        scope: dict[str, Any],
-        send: Send,
-        added: list[Header],
-        closes: Callable[[], bool],
-        kept_max: int,
-    ) -> None:
-        self.added = added
-        self._closes = closes  # whether the connection ends with this answer
-        self.status = 0
-        self.body = b""
-        self._kept_max = kept_max
-        self._send = send
-        self._send_whole: SendWhole | None = scope.get("extensions", {}).get(WHOLE_ANSWERS)
-
-    async def __call__(self, message: dict[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            message["headers"] = self._headers(message["headers"])
-        elif len(self.body) < self._kept_max:
-            self.body += message["body"][: self._kept_max]
-        await self._send(message)
+        A request that is refused before this costs no memory for the rest of its body.
+        """
 
     async def answer(self, status: int, headers: list[Header], body: bytes) -> None:
-        """Send a complete answer."""
-        self.status, self.body = status, body[: self._kept_max]
-        headers = [*self._headers(headers), (b"content-length", b"%d" % len(body))]
-        if self._send_whole is not None:
-            await self._send_whole(status, headers, body)
-        else:
-            await self._send({"type": "http.response.start", "status": status, "headers": headers})
-            await self._send({"type": "http.response.body", "body": body, "more_body": False})
+        """Send a whole answer in one call."""
 
-    def _headers(self, headers: list[Header]) -> list[Header]:
-        return [*headers, *self.added, *_CLOSE] if self._closes() else [*headers, *self.added]
+
+def extension_of(scope: dict[str, Any]) -> Extension | None:
+    """Return the extension, None where another server serves the application."""
+    extension: Extension | None = (scope.get("extensions") or {}).get(EXTENSION)
+    return extension
+
+
+async def refuse_plainly(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """Answer a request that cannot be read, for an application that does not do so itself."""
+    extension: Extension = scope["extensions"][EXTENSION]
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
+    await extension.answer(400, headers, f"{extension.refusal or extension.broken}\n".encode())
 
 
 async def until_gone(receive: Receive) -> None:

@@ -1,4 +1,4 @@
-"""Why a request cannot be read. The application answers it, in words of its own if it likes."""
+"""Why a request cannot be read."""
 
 from __future__ import annotations
 

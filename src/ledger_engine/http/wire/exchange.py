@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from enum import Enum, auto
 from typing import Any, Protocol
 
 from ledger_engine.http.wire.answers import LAST_CHUNK, chunk, write_head
-from ledger_engine.http.wire.asgi import REFUSAL
+from ledger_engine.http.wire.asgi import LARGE
 from ledger_engine.http.wire.errors import BadRequest
-from ledger_engine.http.wire.head import Head, Headers
+from ledger_engine.http.wire.framing import Chunked, Sized
+from ledger_engine.http.wire.head import CHUNKED, Head, Headers
 
 READ_AHEAD = 64 * 1024  # bytes of a body not yet received by the application at which reading pauses
 
@@ -22,26 +24,36 @@ class Client(Protocol):
     async def drain(self) -> None:
         """Wait until the client has read what was sent."""
 
-    def let_body_come(self) -> None:
+    def let_body_come(self, exchange: Exchange) -> None:
         """Read the rest of the body."""
 
     def note_answered(self, exchange: Exchange) -> None:
         """Continue with the next request."""
 
 
+class Stage(Enum):
+    """What a request waits for."""
+
+    CONTINUE = auto()  # the application, to ask for the body; its client waits for 100 Continue
+    BODY = auto()  # the client, to send more of the body
+    ANSWER = auto()  # the application, to answer; the whole body has arrived
+    REFUSAL = auto()  # the same, where the rest of the body cannot be read
+
+
 class Exchange:
-    """A request on its way through the application, which is also the request's `Arrival`."""
+    """A request on its way through the application; it is also the ASGI extension for this request."""
 
     task: asyncio.Task[None] | None = None  # the task of the application
-    whole = False  # whether the whole body has arrived
+    stage = Stage.ANSWER
+    body: Sized | Chunked  # the body that is being received, until the stage is ANSWER
     is_wanted = False  # whether the application asks for the rest
     may_be_large = False
     _is_taken = False  # whether the application has received the whole body
     _is_gone = False  # whether the client has disconnected, or the rest of the body will not come
-    _broken: BadRequest | None = None
+    broken: BadRequest | None = None  # why the rest of the body cannot be read
     _waiting: asyncio.Future[None] | None = None
 
-    _status = 0
+    status = 0  # of the answer, once it has begun
     _head = b""  # the answer's head, until it is sent
     _left: int | None = None  # remaining bytes of the answer's body
     _is_bodiless = False
@@ -50,10 +62,21 @@ class Exchange:
 
     def __init__(self, client: Client, head: Head) -> None:
         self._client = client
+        self.refusal = head.refusal
         self._method = head.method
         self._version = head.version
         self.keeps_open = head.keeps_open  # whether the connection stays open after this
         self.parts: list[bytes] = []  # parts of the body not yet received by the application
+        if head.body:
+            self.body = Chunked() if head.body == CHUNKED else Sized(head.body)
+            self.stage = Stage.CONTINUE if head.expects_continue else Stage.BODY
+            # A small body is waited for, whoever sends it.
+            self.is_wanted = 0 < head.body <= LARGE and not head.expects_continue
+
+    @property
+    def whole(self) -> bool:
+        """Whether the whole body has arrived."""
+        return self.stage is Stage.ANSWER
 
     # Called by the connection.
 
@@ -66,7 +89,7 @@ class Exchange:
         """Report that no more data will come, with the error that the body caused; the first call counts."""
         if not self._is_gone:
             self._is_gone = True
-            self._broken = broken
+            self.broken = broken
             self.wake()
 
     def is_ahead(self) -> bool:
@@ -75,36 +98,39 @@ class Exchange:
 
     # Called by the application.
 
-    def want(self, *, may_be_large: bool = False) -> None:
+    def want(self, *, may_be_large: bool) -> None:
         """Let the connection read on, in larger pieces if the body may be large."""
         self.is_wanted, self.may_be_large = True, may_be_large
-        self._client.let_body_come()
+        self._client.let_body_come(self)
 
     async def receive(self) -> dict[str, Any]:
-        """Return the next ASGI message."""
+        """Return the next ASGI message; ask for the body if nobody has."""
         while True:
             if self.parts or (self.whole and not self._is_taken):
                 body = b"".join(self.parts)
                 self.parts.clear()
                 self._is_taken = self.whole
                 if not self.whole and self.is_wanted:
-                    self._client.let_body_come()
+                    self._client.let_body_come(self)
                 return {"type": "http.request", "body": body, "more_body": not self.whole}
             if self._is_gone:
-                return {"type": "http.disconnect", REFUSAL: self._broken}
+                return {"type": "http.disconnect"}
+            if not self.is_wanted and not self.whole:
+                self.want(may_be_large=True)
+                continue
             self._waiting = asyncio.get_running_loop().create_future()
             await self._waiting
 
     async def send(self, message: dict[str, Any]) -> None:
         """Send an ASGI message. Raises ValueError for an answer that cannot be framed."""
         kind = message["type"]
-        if kind == "http.response.start" and not self._status:
+        if kind == "http.response.start" and not self.status:
             self._start(message["status"], message["headers"])
             if self._left is None:
                 # An answer without a length is a stream, and its client waits for the start.
                 self._client.write(self._head)
                 self._head = b""
-        elif kind == "http.response.body" and self._status and not self._is_done:
+        elif kind == "http.response.body" and self.status and not self._is_done:
             is_last = not message.get("more_body", False)
             data = self._head + self._framed(message.get("body", b""), is_last)
             self._head = b""
@@ -119,10 +145,10 @@ class Exchange:
             raise ValueError(f"{kind} cannot come here")
 
     async def answer(self, status: int, headers: Headers, body: bytes) -> None:
-        """Send an answer that is whole. Raises ValueError as `send` does."""
-        if self._status:
+        """Send a whole answer, with its length. Raises ValueError as `send` does."""
+        if self.status:
             raise ValueError("a second answer cannot come here")
-        self._start(status, headers)
+        self._start(status, [*headers, (b"content-length", b"%d" % len(body))])
         self._client.write(self._head + self._framed(body, is_last=True))
         self._is_done = True
         self._client.note_answered(self)
@@ -142,12 +168,14 @@ class Exchange:
                 self._is_chunked = True
             else:
                 self.keeps_open = False  # the end of the answer is that of the connection
+        if not self.whole:
+            self.keeps_open = False  # what follows on the connection is not read as a request
         if closes:
             self.keeps_open = False
         elif not self.keeps_open:
             more.append(b"Connection: close")
         self._head = write_head(status, headers, more)
-        self._status = status
+        self.status = status
 
     def _framed(self, data: bytes, is_last: bool) -> bytes:
         if self._is_bodiless:

@@ -7,7 +7,7 @@ import re
 from ledger_engine.http.wire.head import TOKEN, VALUE
 
 CHUNKS_MAX = 100_000  # chunks of one body: each costs as much to read as a kilobyte
-ANONYMOUS_CHUNKS_MAX = 100  # … of a caller without a valid credential
+FEW_CHUNKS_MAX = 100  # … of a body that may not be large
 LINE_MAX = 28 * 1024  # bytes of the line before a chunk, with its extensions
 TRAILER_MAX = 16 * 1024  # bytes; the content is ignored
 _INVALID = "its framing is not valid HTTP/1.1"

@@ -1,7 +1,6 @@
 """HTTP/1.1 on a connection: one request after the other, and none that is ambiguous.
 
-A request that cannot be read also goes to the application, as a refusal, so that its answer has a JSON body,
-a request id and the rate limit like every other.
+A request that cannot be read goes to the application that answers refusals.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from typing import Any
 from urllib.parse import unquote
 
 from ledger_engine.http.wire.answers import CONTINUE
-from ledger_engine.http.wire.asgi import ARRIVAL, LARGE, REFUSAL, WHOLE_ANSWERS, Asgi
+from ledger_engine.http.wire.asgi import EXTENSION, Asgi, refuse_plainly
 from ledger_engine.http.wire.connections import Connections
 from ledger_engine.http.wire.errors import BadRequest
-from ledger_engine.http.wire.exchange import Exchange
-from ledger_engine.http.wire.framing import ANONYMOUS_CHUNKS_MAX, CHUNKS_MAX, BadFraming, Chunked, Sized
-from ledger_engine.http.wire.head import CHUNKED, Head, asked_path, illegal_start, read_head, too_large
+from ledger_engine.http.wire.exchange import Exchange, Stage
+from ledger_engine.http.wire.framing import CHUNKS_MAX, FEW_CHUNKS_MAX, BadFraming
+from ledger_engine.http.wire.head import Head, asked_path, illegal_start, read_head, too_large
 from ledger_engine.http.wire.tcp import TcpConnection
 
-HEAD_MAX = 28 * 1024  # bytes of request line and headers that are read; the gate takes 8 + 16 KB
+HEAD_MAX = 28 * 1024  # bytes of request line and headers that are read
 _END = re.compile(rb"\n\r?\n")  # of a head, which is refused if one of its lines ends in LF alone
 _EMPTY_LINES = re.compile(rb"(?:\r\n)+")
 _VERSIONS = {"version": "3.0", "spec_version": "2.1"}
@@ -32,12 +31,17 @@ log = logging.getLogger("ledger_engine.http")
 
 @dataclass(slots=True, eq=False)
 class Service:
-    """What a server's connections share; `state` is what the application's start stored for requests."""
+    """What a server's connections share.
+
+    `state` is what the application's start stored for requests. `refuse` is the application that answers a
+    request which cannot be read.
+    """
 
     app: Asgi
     connections: Connections
     scheme: str
     state: dict[str, Any]
+    refuse: Asgi = refuse_plainly
     tasks: set[asyncio.Task[None]] = field(default_factory=set)  # requests under way
 
     async def finish(self) -> None:
@@ -55,26 +59,24 @@ class Service:
 class Http1(TcpConnection):
     """A connection with HTTP/1.1, which cannot be upgraded."""
 
-    __slots__ = ("_body", "_exchange", "_is_awaited", "_looked_at", "_service", "_unread", "_waits_with_body")
+    __slots__ = ("_exchange", "_looked_at", "_service", "_unread")
 
     def __init__(self, service: Service) -> None:
         super().__init__(service.connections)
         self._service = service
         self._unread = b""  # data of the next request
         self._looked_at = 0  # bytes of it that were searched for the end of its head
-        self._exchange: Exchange | None = None
-        self._body: Sized | Chunked | None = None  # the body that is being received
-        self._is_awaited = False  # whether the client has yet to send more of that body
-        self._waits_with_body = False  # whether the client waits for 100 Continue
+        self._exchange: Exchange | None = None  # the request under way; None while the next one is awaited
 
     # Called by the connection.
 
     def take(self, data: bytes) -> None:
-        if self._body is not None:
-            self._read_body(data)
+        exchange = self._exchange
+        if exchange is not None and not exchange.whole:
+            self._read_body(exchange, data)
             return
         self._unread = self._unread + data if self._unread else data
-        if self._exchange is None:
+        if exchange is None:
             self._read_head()
         else:
             self.pause_reading()  # the next request must wait for this one's answer
@@ -98,25 +100,24 @@ class Http1(TcpConnection):
 
     # Called by the current exchange.
 
-    def let_body_come(self) -> None:
-        exchange = self._exchange
-        if exchange is None or self._body is None or self.is_over:
+    def let_body_come(self, exchange: Exchange) -> None:
+        if self.is_over or exchange.whole or exchange is not self._exchange:
             return
         if exchange.may_be_large and not self._wants_much:
             self._wants_much = True
             self.enlarge_buffer()
-        if self._waits_with_body:
-            self._waits_with_body = False
+        if exchange.stage is Stage.CONTINUE:
+            exchange.stage = Stage.BODY
             self.write(CONTINUE)
-        if self._body.is_stopped:
-            self._read_body(b"")
+        if exchange.body.is_stopped:
+            self._read_body(exchange, b"")
         elif not exchange.is_ahead():
             self.resume_reading()
 
     def note_answered(self, exchange: Exchange) -> None:
         if exchange is not self._exchange:
             return
-        self._exchange = self._body = None
+        self._exchange = None
         self._wants_much = False
         exchange.parts.clear()  # of a body that nobody wanted
         exchange.break_off()  # whatever still listens
@@ -178,27 +179,23 @@ class Http1(TcpConnection):
     def _begin(self, head: Head) -> None:
         exchange = self._exchange = Exchange(self, head)
         data = self._unread
-        if not head.body:
-            exchange.whole = True
+        if exchange.whole:
             self._pause_before(data)
         else:
             self._unread = b""
-            self._is_awaited = False
-            self._body = Chunked() if head.body == CHUNKED else Sized(head.body)
-            self._waits_with_body = head.expects_continue and not data
-            # A small body is waited for, whoever sends it.
-            exchange.is_wanted = 0 < head.body <= LARGE and not head.expects_continue
-            self._read_body(data)
+            if data:
+                exchange.stage = Stage.BODY  # the client does not wait for 100 Continue
+            self._read_body(exchange, data)
+            if not exchange.whole:
+                self._connections.note_awaited(self)
         service = self._service
         task = asyncio.get_running_loop().create_task(self._run(exchange, self._scope(head, exchange)))
         exchange.task = task
         service.tasks.add(task)
 
-    def _read_body(self, data: bytes) -> None:
-        exchange, body = self._exchange, self._body
-        if exchange is None or body is None:
-            return
-        most = CHUNKS_MAX if exchange.may_be_large else ANONYMOUS_CHUNKS_MAX
+    def _read_body(self, exchange: Exchange, data: bytes) -> None:
+        body = exchange.body
+        most = CHUNKS_MAX if exchange.may_be_large else FEW_CHUNKS_MAX
         try:
             rest = body.take(data, exchange.parts, most)
         except BadFraming as error:
@@ -212,12 +209,8 @@ class Http1(TcpConnection):
                 self.pause_reading()
             else:
                 self.resume_reading()
-            if not self._is_awaited:
-                self._is_awaited = True
-                self._connections.note_awaited(self)
         else:
-            self._body = None
-            exchange.whole = True
+            exchange.stage = Stage.ANSWER
             self._unread = rest
             self._pause_before(rest)
         exchange.wake()
@@ -231,8 +224,8 @@ class Http1(TcpConnection):
             self.resume_reading()
 
     def _break_off(self, exchange: Exchange, reason: str) -> None:
-        """Report to the gate that the rest of the body will not come."""
-        self._body = None
+        """Report to the application that the rest of the body will not come."""
+        exchange.stage = Stage.REFUSAL
         self.is_over = True
         exchange.break_off(BadRequest(f"The body cannot be read: {reason}."))
 
@@ -240,9 +233,6 @@ class Http1(TcpConnection):
 
     def _scope(self, head: Head, exchange: Exchange) -> dict[str, Any]:
         path, _, query = head.path.partition(b"?")
-        state = {**self._service.state, ARRIVAL: exchange}
-        if head.refusal is not None:
-            state[REFUSAL] = head.refusal
         return {
             "type": "http",
             "http_version": head.version,
@@ -256,24 +246,29 @@ class Http1(TcpConnection):
             "headers": head.headers,
             "client": self.client,
             "server": self.server,
-            "state": state,
-            "extensions": {WHOLE_ANSWERS: exchange.answer},
+            "state": self._service.state.copy(),
+            "extensions": {EXTENSION: exchange},
         }
 
     async def _run(self, exchange: Exchange, scope: dict[str, Any]) -> None:
         """Run the application for one request.
 
-        When it ends without an answer, the client has disconnected or the server is stopping. Then the
-        connection ends too, as an answer made here would lack the headers that every answer has.
+        When it ends without an answer, the connection ends too.
         """
+        service = self._service
         try:
-            await self._service.app(scope, exchange.receive, exchange.send)
+            app = service.app if exchange.refusal is None else service.refuse
+            try:
+                await app(scope, exchange.receive, exchange.send)
+            finally:
+                if exchange.broken is not None and not exchange.status:
+                    await service.refuse(scope, exchange.receive, exchange.send)
         except Exception:
             log.exception("an answer broke off")
         finally:
             task, exchange.task = exchange.task, None
             if task is not None:
-                self._service.tasks.discard(task)
+                service.tasks.discard(task)
             if exchange is self._exchange:
                 exchange.keeps_open = False
                 self.note_answered(exchange)

@@ -13,7 +13,7 @@ from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.asyncio.lifespan import Lifespan
 from hypercorn.config import Config, Sockets
 
-from ledger_engine.http.wire.asgi import Asgi
+from ledger_engine.http.wire.asgi import Asgi, refuse_plainly
 from ledger_engine.http.wire.connections import Connections
 from ledger_engine.http.wire.http1 import Http1, Service
 from ledger_engine.http.wire.passed import PassedConnections
@@ -36,10 +36,12 @@ async def serve(
     *,
     shutdown_trigger: Callable[[], Awaitable[object]],
     passed: PassedConnections | None = None,
+    refuse: Asgi = refuse_plainly,
 ) -> None:
     """Serve the application until `shutdown_trigger` returns; then finish what is under way.
 
     The connections come from the sockets of the configuration, or are those `passed` by another process.
+    `refuse` answers requests that cannot be read.
     """
     loop = asyncio.get_running_loop()
     state: dict[str, Any] = {}
@@ -49,7 +51,7 @@ async def serve(
     if living.done() and (failure := living.exception()) is not None:
         raise failure
     connections = Connections(float(config.keep_alive_timeout))
-    service = Service(app, connections, "https" if config.ssl_enabled else "http", state)
+    service = Service(app, connections, "https" if config.ssl_enabled else "http", state, refuse)
     _services.add(service)
     if passed is None:
         listening = await _listen(service, config, config.create_sockets())

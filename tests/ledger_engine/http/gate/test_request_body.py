@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -9,7 +10,6 @@ from ledger_engine.http.bodies import BODY_MAX
 from ledger_engine.http.errors import BodyTimeout, PayloadTooLarge
 from ledger_engine.http.gate import request_body
 from ledger_engine.http.gate.request_body import ClientGone, check_length, read_body
-from ledger_engine.http.wire.asgi import REFUSAL
 from ledger_engine.http.wire.errors import BadRequest
 
 LENGTH = {b"content-length": b"9"}
@@ -58,9 +58,9 @@ async def test_half_a_body_is_no_body(headers: dict[bytes, bytes]) -> None:
 
 
 async def test_a_body_the_wire_cannot_read_is_refused_with_its_reason() -> None:
-    reason = BadRequest("no")
+    wire = Mock(whole=False, broken=BadRequest("no"))
     with pytest.raises(InvalidRequest) as refused:
-        await read_body(messages(b"a", end={"type": "http.disconnect", REFUSAL: reason}), LENGTH)
+        await read_body(messages(b"a", end={"type": "http.disconnect"}), LENGTH, wire)
     assert (refused.value.code, refused.value.message) == ("invalid_value", "no")
 
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from ledger_engine.http.wire.asgi import ARRIVAL, REFUSAL
+from ledger_engine.http.wire.asgi import extension_of
 from ledger_engine.http.wire.connections import Connections
-from ledger_engine.http.wire.errors import BadRequest
 from ledger_engine.http.wire.framing import LINE_MAX
 from ledger_engine.http.wire.http1 import HEAD_MAX, Http1, Service
 from ledger_engine.http.wire.tcp import HEAD_PIECE
@@ -96,15 +95,17 @@ class Wire(asyncio.Transport):
 async def application(scope: Any, receive: Any, send: Any) -> None:
     """Answer with what was read of the request, or with why it cannot be read."""
     status, said = 200, b"%b %b %r" % (scope["method"].encode(), scope["raw_path"], scope["headers"])
-    error: BadRequest | None = scope["state"].get(REFUSAL)
-    scope["state"][ARRIVAL].want()
+    wire = extension_of(scope)
+    assert wire is not None
+    error = wire.refusal
+    wire.want(may_be_large=False)
     more = error is None
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            if message[REFUSAL] is None:
+            if wire.broken is None:
                 return
-            error = message[REFUSAL]
+            error = wire.broken
             break
         said += message["body"]
         more = message["more_body"]
@@ -120,7 +121,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 async def answers(pieces: list[bytes]) -> bytes:
     """All that a server writes to a client that sends these pieces and ends its side, without the time."""
     room = Connections(NEVER_S)
-    service = Service(application, room, "http", {})
+    service = Service(application, room, "http", {}, application)
     wire = Wire()
     await wire.pass_on(Http1(service), [piece for piece in pieces if piece])
     await service.finish()

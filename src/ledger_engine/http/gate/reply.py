@@ -1,0 +1,52 @@
+"""Answers, with the headers that every one has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ledger_engine.events.request_log import BODY_KEPT_MAX
+from ledger_engine.http.wire.asgi import Extension, Header, Send
+
+_CLOSE = [(b"connection", b"close")]
+
+
+class Reply:
+    """Send the answer to one request, with the headers that every answer has besides its own.
+
+    It is an ASGI `send`, and keeps the answer's status and the beginning of its body for the log. The
+    connection ends with an answer that `refuses` the request.
+    """
+
+    __slots__ = ("added", "body", "status", "_refuses", "_send", "_wire")
+
+    def __init__(self, wire: Extension | None, send: Send, added: list[Header], *, refuses: bool) -> None:
+        self.added = added
+        self.status = 0
+        self.body = b""
+        self._refuses = refuses
+        self._send = send
+        self._wire = wire
+
+    async def __call__(self, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = self._headers(message["headers"])
+        elif len(self.body) < BODY_KEPT_MAX:
+            self.body += message["body"][:BODY_KEPT_MAX]
+        await self._send(message)
+
+    async def answer(self, status: int, headers: list[Header], body: bytes) -> None:
+        """Send a complete answer."""
+        self.status, self.body = status, body[:BODY_KEPT_MAX]
+        headers = self._headers(headers)
+        if self._wire is not None:
+            await self._wire.answer(status, headers, body)
+            return
+        headers.append((b"content-length", b"%d" % len(body)))
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+    def _headers(self, headers: list[Header]) -> list[Header]:
+        if self._refuses:
+            return [*headers, *self.added, *_CLOSE]
+        return [*headers, *self.added]
