@@ -19,7 +19,6 @@ from ledger_engine.core.tenant import Tenant
 from ledger_engine.events import outbox
 from ledger_engine.events.webhooks import (
     attempts,
-    deleted,
     deliver,
     deliveries,
     endpoints,
@@ -490,7 +489,7 @@ async def test_a_deleted_endpoint_gets_nothing_more(engine: Engine, tenant: Tena
         kept = await ledger.endpoint(other)
         await ledger.happen()
         await receiver.until_received(1)
-        await ledger.change(deleted.delete, endpoint.id)
+        await ledger.change(endpoints.delete, endpoint.id)
         await ledger.happen(3)
         await ledger.until_settled(kept.id, 4)
         count = len(receiver.received)
