@@ -1,6 +1,7 @@
 """The entry point of `ledger.pyz`, which contains both the dashboard and the commands of `ledger-engine`."""
 
 import sys
+from copy import copy
 
 
 def main() -> None:
@@ -18,13 +19,13 @@ def main() -> None:
     from ledger_tui.cli import command
     from ledger_tui.cli import main as dashboard
 
-    asks_for_help = first in ("-h", "--help")
-    if asks_for_help:  # a word that both programs have is ledger-engine's
-        for name in _commands():
-            command.commands.pop(name, None)
-    dashboard()
-    if asks_for_help:
+    if first in ("-h", "--help"):
+        shown = copy(command)  # without the words that both programs have, which are ledger-engine's
+        shown.commands = {name: each for name, each in command.commands.items() if name not in _commands()}
+        shown.main(["--help"], standalone_mode=False)
         print(f"\nWith one of these words first it is ledger-engine: {', '.join(_commands())}.")
+    else:
+        dashboard()
 
 
 def _commands() -> list[str]:
